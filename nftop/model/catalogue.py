@@ -1,0 +1,324 @@
+"""Every metric nftop knows: the one place that says what a number means.
+
+Screens, exports, `nftop explain` and the README's table read these rows. A new metric is one row
+here and the function in `derive` that computes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+
+class Unit(Enum):
+    """The unit of a value in code, and how a cell prints it."""
+
+    RATIO = "ratio"  # 0..1, printed as a percentage
+    PER_CYCLE = "1/cycle"  # printed with two decimals
+    CYCLES = "cycles"
+    INSTRUCTIONS = "instructions"
+    PACKETS_PER_S = "packets/s"  # printed in millions
+    PER_S = "1/s"
+    PER_PACKET = "1/packet"
+    HZ = "Hz"  # printed in GHz
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the catalogue.
+
+    Attributes:
+        id: its name in frames and JSON; a dot nests (`tma.retiring`).
+        label: the column header, at most eight characters.
+        scope: what a row is.
+        meaning: what it says, for an operator.
+        formula: how it is computed, in the names of the catalogue and of the counters.
+        origin: where the definition comes from.
+        good: which direction is better, None where neither is.
+        priority: columns with a lower number stay longer on a narrow screen; None: never a column.
+    """
+
+    id: str
+    label: str
+    unit: Unit
+    scope: Literal["cpu", "nf"]
+    meaning: str
+    formula: str
+    origin: str
+    good: Literal["high", "low"] | None = None
+    priority: int | None = None
+
+
+PAPER = 'FD.io, "Benchmarking Software Data Planes"'
+_EQ5 = f"{PAPER}, equation 5"
+_EQ6 = f"{PAPER}, equation 6"
+_PERF = "perf_event_open(2), generic hardware events"
+_RX = "DPDK ethdev xstats rx_qN_packets, else rx_good_packets"
+
+CPU_METRICS: tuple[Metric, ...] = (
+    Metric(
+        id="busy_ratio",
+        label="BUSY",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of time doing work. On a polling core only the NF knows it, because the "
+        "kernel sees a poller as always busy; elsewhere it is the kernel's busy time.",
+        formula="busy_cycles / total_cycles of the NF; else 1 - (idle + iowait) / all, /proc/stat",
+        origin="DPDK /eal/lcore/usage; proc(5)",
+        priority=3,
+    ),
+    Metric(
+        id="rx_packets_per_s",
+        label="Mpps",
+        unit=Unit.PACKETS_PER_S,
+        scope="cpu",
+        meaning="Packets received per second by the queues this core polls; packets sent where "
+        "the NF only generates.",
+        formula="delta(rx packets of its queues) / delta(the NF's clock)",
+        origin=_RX,
+        good="high",
+        priority=1,
+    ),
+    Metric(
+        id="ipc",
+        label="IPC",
+        unit=Unit.PER_CYCLE,
+        scope="cpu",
+        meaning="Instructions retired per unhalted core cycle. A poller that finds no packets "
+        "has a high IPC too: read it beside busy and CPP.",
+        formula="instructions / cycles, one counter group",
+        origin=f"{_PERF}; {_EQ6}",
+        good="high",
+        priority=4,
+    ),
+    Metric(
+        id="cpp",
+        label="CPP",
+        unit=Unit.CYCLES,
+        scope="cpu",
+        meaning="Cycles per packet, empty polls included. It is the cost of a packet only when "
+        "the core is saturated; otherwise an upper bound, shown with '<'.",
+        formula="cycles per second / rx_packets_per_s",
+        origin=_EQ5,
+        good="low",
+        priority=2,
+    ),
+    Metric(
+        id="busy_cpp",
+        label="bCPP",
+        unit=Unit.CYCLES,
+        scope="cpu",
+        meaning="Cycles per packet spent on work: CPP without the empty polls.",
+        formula="cpp x busy_ratio of the NF",
+        origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
+        good="low",
+        priority=6,
+    ),
+    Metric(
+        id="ipp",
+        label="IPP",
+        unit=Unit.INSTRUCTIONS,
+        scope="cpu",
+        meaning="Instructions per packet, empty polls included.",
+        formula="instructions per second / rx_packets_per_s",
+        origin=_EQ6,
+        good="low",
+        priority=7,
+    ),
+    Metric(
+        id="llc_misses_per_packet",
+        label="MISS/pkt",
+        unit=Unit.PER_PACKET,
+        scope="cpu",
+        meaning="Last-level cache misses per packet.",
+        formula="LLC misses per second / rx_packets_per_s",
+        origin="LONGEST_LAT_CACHE.MISS",
+        good="low",
+    ),
+    Metric(
+        id="run_ratio",
+        label="RUN",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of time the NF's thread was on a CPU. A poller should show 100 %.",
+        formula="delta(run time) / delta(time)",
+        origin="/proc/PID/task/TID/schedstat, first field",
+        good="high",
+        priority=8,
+    ),
+    Metric(
+        id="wait_ratio",
+        label="WAIT",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of time the NF's thread was ready to run and had no CPU: what else runs "
+        "there took it.",
+        formula="delta(wait time) / delta(time)",
+        origin="/proc/PID/task/TID/schedstat, second field",
+        good="low",
+        priority=5,
+    ),
+    Metric(
+        id="cpu_time_ratio",
+        label="CPU",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of time the kernel saw this CPU not idle; always about 100 % on a poller.",
+        formula="1 - (idle + iowait) / all",
+        origin="/proc/stat; proc(5)",
+        priority=9,
+    ),
+    Metric(
+        id="steal_ratio",
+        label="STEAL",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of time the hypervisor gave this virtual CPU to somebody else.",
+        formula="steal / all",
+        origin="/proc/stat; proc(5)",
+        good="low",
+        priority=13,
+    ),
+    Metric(
+        id="softirq_ratio",
+        label="SOFTIRQ",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of time in interrupts, hard and soft: kernel networking and disturbance.",
+        formula="(irq + softirq) / all",
+        origin="/proc/stat; proc(5)",
+        good="low",
+        priority=12,
+    ),
+    Metric(
+        id="context_switches_per_s",
+        label="CSW/s",
+        unit=Unit.PER_S,
+        scope="cpu",
+        meaning="Context switches on this CPU. On an isolated polling core it should be near 0.",
+        formula="delta(context switches) / delta(time enabled)",
+        origin="perf PERF_COUNT_SW_CONTEXT_SWITCHES",
+        good="low",
+        priority=11,
+    ),
+    Metric(
+        id="frequency_hz",
+        label="GHz",
+        unit=Unit.HZ,
+        scope="cpu",
+        meaning="Average core frequency while not halted.",
+        formula="cycles / ref_cycles x tsc per second",
+        origin=f"{_PERF}; msr/tsc/",
+        priority=10,
+    ),
+    Metric(
+        id="tsc_hz",
+        label="TSC",
+        unit=Unit.HZ,
+        scope="cpu",
+        meaning="Rate of the time stamp counter: the clock of CPP where core cycles can't be had.",
+        formula="delta(tsc) / delta(time enabled)",
+        origin="perf msr/tsc/",
+    ),
+    Metric(
+        id="coverage",
+        label="COV",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of the interval in which the counter group was on the hardware. Below "
+        "100 % its values are estimates, shown with '~'.",
+        formula="delta(time running) / delta(time enabled)",
+        origin="perf_event_open(2), PERF_FORMAT_TOTAL_TIME_*",
+        good="high",
+        priority=14,
+    ),
+)
+
+NF_METRICS: tuple[Metric, ...] = (
+    Metric(
+        id="rx_packets_per_s",
+        label="Mpps in",
+        unit=Unit.PACKETS_PER_S,
+        scope="nf",
+        meaning="Packets received per second on all ports.",
+        formula="delta(rx packets) / delta(the NF's clock)",
+        origin=_RX,
+        good="high",
+        priority=1,
+    ),
+    Metric(
+        id="tx_packets_per_s",
+        label="Mpps out",
+        unit=Unit.PACKETS_PER_S,
+        scope="nf",
+        meaning="Packets sent per second on all ports.",
+        formula="delta(tx packets) / delta(the NF's clock)",
+        origin="DPDK ethdev xstats tx_good_packets",
+        good="high",
+        priority=2,
+    ),
+    Metric(
+        id="drop_packets_per_s",
+        label="drop/s",
+        unit=Unit.PER_S,
+        scope="nf",
+        meaning="Packets the NIC dropped because the NF had left it no free descriptor.",
+        formula="delta(rx_missed_errors) / delta(the NF's clock)",
+        origin="DPDK ethdev xstats rx_missed_errors (imissed)",
+        good="low",
+        priority=3,
+    ),
+    Metric(
+        id="cpp",
+        label="CPP",
+        unit=Unit.CYCLES,
+        scope="nf",
+        meaning="Cycles of all its polling cores per packet received, empty polls included.",
+        formula="sum(cycles per second of its cores) / rx_packets_per_s",
+        origin=_EQ5,
+        good="low",
+        priority=4,
+    ),
+    Metric(
+        id="busy_cpp",
+        label="bCPP",
+        unit=Unit.CYCLES,
+        scope="nf",
+        meaning="Cycles of work of all its polling cores per packet received.",
+        formula="sum(cycles per second x busy_ratio of its cores) / rx_packets_per_s",
+        origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
+        good="low",
+        priority=5,
+    ),
+    Metric(
+        id="ipp",
+        label="IPP",
+        unit=Unit.INSTRUCTIONS,
+        scope="nf",
+        meaning="Instructions of all its polling cores per packet received.",
+        formula="sum(instructions per second of its cores) / rx_packets_per_s",
+        origin=_EQ6,
+        good="low",
+        priority=6,
+    ),
+)
+
+METRICS: tuple[Metric, ...] = CPU_METRICS + NF_METRICS
+
+
+def cpu_metric(metric_id: str) -> Metric:
+    """The catalogue's row of a per-CPU metric.
+
+    Raises:
+        KeyError: there is no such metric.
+    """
+    return _BY_ID["cpu", metric_id]
+
+
+def nf_metric(metric_id: str) -> Metric:
+    """The catalogue's row of a per-NF metric; KeyError if there is none."""
+    return _BY_ID["nf", metric_id]
+
+
+_BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}

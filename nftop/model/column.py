@@ -1,0 +1,124 @@
+"""Columns: one metric for every CPU, as numbers and reasons side by side.
+
+A host has up to 512 CPUs and a tick must cost numpy calls, not Python loops. A `Column` is a
+float64 array and a uint8 array of `Reason`, both of shape (n,). Where the reason is not PRESENT
+the value is NaN, so a mistake shows as NaN and never as a plausible number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.reading import Missing, Reading, Reason
+
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+Reasons: TypeAlias = NDArray[np.uint8]
+
+_NOTHING: Mapping[int, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One metric over n rows.
+
+    Attributes:
+        values: float64 of shape (n,); NaN wherever `reasons` is not PRESENT.
+        reasons: uint8 of shape (n,), each a `Reason`.
+        details: sentence by row, for rows whose reason has one of its own.
+        by_reason: sentence by `Reason`, for every other row of that reason.
+    """
+
+    values: Floats
+    reasons: Reasons
+    details: Mapping[int, str] = field(default=_NOTHING)
+    by_reason: Mapping[int, str] = field(default=_NOTHING)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, row: int) -> Reading:
+        """The value of one row, or why it has none."""
+        reason = Reason(int(self.reasons[row]))
+        if reason is Reason.PRESENT:
+            return float(self.values[row])
+        detail = self.details.get(row) or self.by_reason.get(reason, "")
+        return Missing(reason, detail)
+
+    @property
+    def present(self) -> Bools:
+        """bool of shape (n,): which rows have a number."""
+        return np.equal(self.reasons, Reason.PRESENT)
+
+
+def column(values: Floats, absent: Bools | None = None, why: Missing | None = None) -> Column:
+    """A column from numbers; rows in `absent`, and any that are not finite, get `why`.
+
+    `why` defaults to UNDEFINED. A non-finite number never enters a column.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    gone = ~np.isfinite(values) if absent is None else absent | ~np.isfinite(values)
+    why = why or Missing(Reason.UNDEFINED)
+    reasons = np.where(gone, np.uint8(why.reason), np.uint8(Reason.PRESENT))
+    by_reason = {int(why.reason): why.detail} if why.detail else _NOTHING
+    return Column(np.where(gone, np.nan, values), reasons, by_reason=by_reason)
+
+
+def missing(rows: int, why: Missing) -> Column:
+    """A column with no number in any of its rows."""
+    return column(np.full(rows, np.nan), why=why)
+
+
+def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing) -> Column:
+    """A column from a sparse `{row: reading}`; rows that are not named get `otherwise`."""
+    values = np.full(rows, np.nan)
+    reasons = np.full(rows, np.uint8(otherwise.reason))
+    details = {}
+    for row, reading in readings.items():
+        if isinstance(reading, Missing):
+            reasons[row] = reading.reason
+            # An empty detail must still hide `otherwise`'s when both have the same reason.
+            details[row] = reading.sentence
+        else:
+            values[row] = reading
+            reasons[row] = Reason.PRESENT
+    by_reason = {int(otherwise.reason): otherwise.detail} if otherwise.detail else _NOTHING
+    return Column(values, reasons, details, by_reason)
+
+
+def where(condition: Bools, then: Column, other: Column) -> Column:
+    """Rows of `then` where `condition` holds, of `other` elsewhere; reasons travel along."""
+    details = {row: text for row, text in then.details.items() if condition[row]}
+    details |= {row: text for row, text in other.details.items() if not condition[row]}
+    for chosen, source in ((condition, then), (~condition, other)):
+        for reason, text in source.by_reason.items():
+            rows = np.flatnonzero(chosen & (source.reasons == reason))
+            details |= {int(row): text for row in rows if int(row) not in details}
+    return Column(
+        np.where(condition, then.values, other.values),
+        np.where(condition, then.reasons, other.reasons),
+        details,
+    )
+
+
+def first_of(preferred: Column, fallback: Column) -> Column:
+    """`preferred` where it has a number, else `fallback`'s number, else `preferred`'s reason."""
+    return where(preferred.present | ~fallback.present, preferred, fallback)
+
+
+def ratio(numerator: Column, denominator: Column, zero: Missing | None = None) -> Column:
+    """numerator / denominator; a denominator of 0 is `zero` (IDLE unless told otherwise).
+
+    Where both are missing the numerator's reason wins.
+    """
+    zero = zero or Missing(Reason.IDLE)
+    both = numerator.present & denominator.present
+    divisor = np.where(both & (denominator.values > 0), denominator.values, np.nan)
+    quotient = column(numerator.values / divisor, why=zero)
+    return where(both, quotient, where(numerator.present, denominator, numerator))

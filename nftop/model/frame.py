@@ -1,0 +1,103 @@
+"""A frame: what is shown of one tick. The same shape live, replayed and simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nftop.model.column import Column
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.topology import Host, Topology
+
+SCHEMA = "nftop.frame/1"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How one source did. `reason` PRESENT is ok; `detail` is then what it covers.
+
+    `age_s` is the age of its reading at the tick, None where it never gave one.
+    """
+
+    reason: Reason
+    detail: str
+    age_s: float | None
+    took_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTable:
+    """One row per CPU, in `topology.cpus` order; each label tuple and column has n rows.
+
+    Attributes:
+        online: which CPUs were online at this tick.
+        thread: name of the NF thread or poller on it (untrusted text); None where there is none.
+        nf: name of the NF it works for, None where there is none.
+        cpp_clock: where the cycles of `cpp` came from (`core`, `tsc`, `nf`), None without cycles.
+        attribution: how packets were put on this CPU, in words; "" where none were.
+        columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
+    """
+
+    topology: Topology
+    online: tuple[bool, ...]
+    thread: tuple[str | None, ...]
+    nf: tuple[str | None, ...]
+    cpp_clock: tuple[str | None, ...]
+    attribution: tuple[str, ...]
+    columns: Mapping[str, Column]
+
+    def __len__(self) -> int:
+        return len(self.topology.cpus)
+
+
+@dataclass(frozen=True, slots=True)
+class NfRow:
+    """One network function.
+
+    Attributes:
+        key: identity over ticks: pid and start time, or the socket's path before those are known.
+        name: what the operator calls it (untrusted text): program and, if it is not the default,
+            EAL prefix.
+        kind: `dpdk`, `ovs`, `vpp`, `kernel`.
+        cpus: the CPUs whose threads poll for it.
+        interval_s: the NF's own clock between its last two readings; None before the second.
+        attribution: how its packets were put on CPUs, in words.
+        problem: why its counters are not current; None when they are.
+        readings: by metric id of the catalogue, scope `nf`; every such metric is there.
+    """
+
+    key: str
+    name: str
+    kind: str
+    pid: int
+    cpus: tuple[Cpu, ...]
+    interval_s: float | None
+    attribution: str
+    problem: Missing | None
+    readings: Mapping[str, Reading]
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCost:
+    """nftop's own footprint in this interval; see the observer-effect rules."""
+
+    cpu_ratio: Reading
+    affinity: tuple[Cpu, ...]
+    counter_reads: Reading
+    warning: str  # "" unless nftop runs where it disturbs
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One tick as shown. `interval_s` is wall time since the tick before, None on the first."""
+
+    wall_ns: int
+    monotonic_ns: int
+    interval_s: float | None
+    host: Host
+    sources: Mapping[str, SourceState]
+    cpus: CpuTable
+    nfs: tuple[NfRow, ...]
+    own: SelfCost
+    schema: str = SCHEMA

@@ -1,0 +1,94 @@
+"""A reading is a number or the reason why there is none.
+
+Nothing in nftop stands in for a number that could not be had: not zero, not NaN on screen,
+not an empty cell. `Reason` lists every way a number can be absent; `Missing` adds the sentence
+an operator can act on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+
+class Reason(IntEnum):
+    """Why a value is absent. `PRESENT` (0) means it is not absent.
+
+    The integer is what a `Column` holds per row and what recordings keep: never renumber.
+    """
+
+    PRESENT = 0
+    SOURCE = 1
+    HARDWARE = 2
+    PERMISSION = 3
+    TAKEN = 4
+    WARMING = 5
+    IDLE = 6
+    RESET = 7
+    STALE = 8
+    ERROR = 9
+    UNDEFINED = 10
+
+    @property
+    def key(self) -> str:
+        """The word used in JSON and CSV: `source`, `hardware`, ..., `ok` for PRESENT."""
+        return "ok" if self is Reason.PRESENT else self.name.lower()
+
+    @property
+    def mark(self) -> str:
+        """What a cell shows instead of a number; at most three ASCII characters."""
+        return _MARKS[self]
+
+    @property
+    def sentence(self) -> str:
+        """The general meaning, for the legend and wherever no more exact detail is known."""
+        return _SENTENCES[self]
+
+
+_MARKS = {
+    Reason.PRESENT: "",
+    Reason.SOURCE: "[s]",
+    Reason.HARDWARE: "[h]",
+    Reason.PERMISSION: "[p]",
+    Reason.TAKEN: "[b]",
+    Reason.WARMING: "[w]",
+    Reason.IDLE: ".",
+    Reason.RESET: "[r]",
+    Reason.STALE: "[o]",
+    Reason.ERROR: "[e]",
+    Reason.UNDEFINED: "-",
+}
+
+_SENTENCES = {
+    Reason.PRESENT: "",
+    Reason.SOURCE: "no source gives it here",
+    Reason.HARDWARE: "this CPU or kernel can't count it",
+    Reason.PERMISSION: "needs a privilege",
+    Reason.TAKEN: "another program holds the counter",
+    Reason.WARMING: "needs one more tick",
+    Reason.IDLE: "no work, so no ratio",
+    Reason.RESET: "the counter restarted",
+    Reason.STALE: "too old",
+    Reason.ERROR: "the source failed",
+    Reason.UNDEFINED: "not defined for this row",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An absent value: its reason and, where one is known, a sentence that says more."""
+
+    reason: Reason
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        if self.reason is Reason.PRESENT:
+            raise ValueError("a missing value needs a reason")
+
+    @property
+    def sentence(self) -> str:
+        return self.detail or self.reason.sentence
+
+
+Reading: TypeAlias = float | Missing

@@ -1,0 +1,224 @@
+"""A sample: what the sources read at one tick, raw, before any arithmetic.
+
+Everything here is cumulative or a state; rates and ratios are `derive`'s. Samples are what a
+recording keeps, so the fields are numbers, texts, tuples and numpy arrays only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.ids import Cpu, Lcore
+from nftop.model.reading import Missing
+
+SCHEMA = "nftop.sample/1"
+
+Counts: TypeAlias = NDArray[np.uint64]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReading(Generic[T]):
+    """What one source gave.
+
+    Attributes:
+        value: its payload (one of the tables below), or why there is none.
+        read_at_ns: CLOCK_MONOTONIC at the middle of the read.
+        took_ns: how long the read took.
+    """
+
+    value: T | Missing
+    read_at_ns: int
+    took_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One tick.
+
+    `readings` is keyed by source name; a source that has not answered keeps the reading it gave
+    last, with its own `read_at_ns`, so its age shows.
+    """
+
+    wall_ns: int
+    monotonic_ns: int
+    readings: Mapping[str, SourceReading[Any]]
+    schema: str = SCHEMA
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CounterTable:
+    """Source `perf`: one counter group per CPU.
+
+    Attributes:
+        cpus: the n CPUs read, ascending.
+        events: k names (`cycles`, `instructions`, `ref_cycles`, `tsc`, `context_switches`).
+        values: uint64 (n, k), cumulative and unscaled; 0 where `reasons` says absent.
+        reasons: uint8 (n, k), `Reason` per CPU and event.
+        enabled_ns, running_ns: uint64 (n,), the group's; equal unless multiplexed. `enabled_ns`
+            is the group's own clock: rates divide by its delta.
+        details: sentence by event, for what is absent.
+    """
+
+    cpus: NDArray[np.int32]
+    events: tuple[str, ...]
+    values: Counts
+    reasons: NDArray[np.uint8]
+    enabled_ns: Counts
+    running_ns: Counts
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CpuTimes:
+    """Source `kernel`: /proc/stat per online CPU.
+
+    Attributes:
+        cpus: the n online CPUs, ascending.
+        fields: k names in /proc/stat's order (`user`, `nice`, `system`, `idle`, `iowait`, `irq`,
+            `softirq`, `steal`); guest time is already within user.
+        ticks: uint64 (n, k), cumulative, in clock ticks.
+        ticks_per_s: USER_HZ.
+    """
+
+    cpus: NDArray[np.int32]
+    fields: tuple[str, ...]
+    ticks: Counts
+    ticks_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """One thread worth watching.
+
+    Attributes:
+        start_ticks: the thread's start time in clock ticks since boot: with tid it is an identity.
+        comm: the thread's own name; program: its process' name. Untrusted text.
+        role: what kind of thread its name says it is (`dpdk_lcore`, `dpdk_main`, `ovs_pmd`,
+            `vpp_main`, `vpp_worker`, `grout_worker`, `qemu_vcpu`, ``): see sources/processes.
+        role_index: the number in that name (lcore id, worker index), None where there is none.
+        allowed: the CPUs it may run on. last_cpu: where it ran last.
+        run_ns, wait_ns: cumulative time on a CPU and waiting for one (schedstat); None where the
+            kernel does not keep them.
+        voluntary, involuntary: cumulative context switches.
+        container: True when its mount namespace is not ours; None where that can't be read.
+    """
+
+    pid: int
+    tid: int
+    start_ticks: int
+    comm: str
+    program: str
+    role: str
+    role_index: int | None
+    allowed: tuple[Cpu, ...]
+    last_cpu: Cpu
+    run_ns: int | None
+    wait_ns: int | None
+    voluntary: int
+    involuntary: int
+    container: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTable:
+    """Source `processes`: NF threads and every thread that looks like a poller.
+
+    Attributes:
+        hidden: how many processes could not be looked into for want of privilege.
+        scanned_at_ns: CLOCK_MONOTONIC of the last scan of all of /proc.
+    """
+
+    threads: tuple[ThreadRow, ...]
+    hidden: int
+    scanned_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DpdkLcore:
+    """One EAL thread as telemetry tells it (23.03 and later).
+
+    Attributes:
+        cpus: its cpuset.
+        total_cycles, busy_cycles: cumulative TSC cycles, where the application registered them.
+    """
+
+    lcore: Lcore
+    cpus: tuple[Cpu, ...]
+    role: str
+    total_cycles: int | None = None
+    busy_cycles: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DpdkPort:
+    """One ethdev port. Counters are cumulative; None where the driver does not give them.
+
+    `rx_queue_packets[q]` is what queue q received; empty where the driver has no queue counters.
+    """
+
+    port: int
+    name: str
+    rx_queues: int | None
+    rx_packets: int | None
+    tx_packets: int | None
+    rx_missed: int | None
+    rx_queue_packets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DpdkApp:
+    """One DPDK application behind a telemetry socket.
+
+    Attributes:
+        pid, start_ticks: its identity; both 0 while no greeting has ever been had.
+        name: program name (untrusted text); prefix: the EAL file prefix.
+        socket: the path it was found at.
+        problem: why the counters below are not of `read_at_ns`; None when all is well.
+        lcores: empty before DPDK 23.03 (`lcores_told` is then False).
+        eal_params, app_params: its command line as telemetry gives it.
+        read_at_ns: CLOCK_MONOTONIC at the middle of this application's poll.
+    """
+
+    pid: int
+    start_ticks: int
+    name: str
+    prefix: str
+    socket: str
+    version: str
+    problem: Missing | None
+    ports: tuple[DpdkPort, ...]
+    lcores: tuple[DpdkLcore, ...]
+    lcores_told: bool
+    eal_params: tuple[str, ...]
+    app_params: tuple[str, ...]
+    read_at_ns: int
+    took_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DpdkTable:
+    """Source `dpdk`: every application found; `hidden` says which sockets we may not open."""
+
+    apps: tuple[DpdkApp, ...]
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelfUse:
+    """Source `self`: what nftop costs.
+
+    Attributes:
+        cpu_ns: cumulative CPU time of this process, all threads.
+        affinity: the CPUs it may run on.
+        counter_reads: cumulative reads of counter groups.
+    """
+
+    cpu_ns: int
+    affinity: tuple[Cpu, ...]
+    counter_reads: int

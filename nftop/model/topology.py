@@ -1,0 +1,91 @@
+"""What the host is made of: CPUs, cores, packages, last-level caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from nftop.model.ids import Core, Cpu, L3Domain, Package
+
+
+@dataclass(frozen=True, slots=True)
+class CpuInfo:
+    """One logical CPU.
+
+    Attributes:
+        core: index of its physical core, 0.. over the whole host in (package, die, core_id) order;
+            None while the CPU is offline, since the kernel then hides its topology.
+        siblings: the other logical CPUs of the same core, ascending; empty without SMT.
+        l3: id of its last-level cache; None where the kernel names none.
+        node: NUMA node; None where unknown.
+        isolated: in `isolcpus`.
+        nohz_full: in `nohz_full`.
+        base_frequency_hz: the guaranteed frequency (cpufreq's `base_frequency`); None if not told.
+    """
+
+    cpu: Cpu
+    online: bool
+    core: Core | None
+    package: Package | None
+    die: int | None
+    l3: L3Domain | None
+    node: int | None
+    siblings: tuple[Cpu, ...] = ()
+    isolated: bool = False
+    nohz_full: bool = False
+    base_frequency_hz: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class L3Cache:
+    """One last-level cache. `ways` is None where the kernel does not say."""
+
+    id: L3Domain
+    size_bytes: int
+    ways: int | None
+    cpus: tuple[Cpu, ...]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Every CPU the kernel knows as present, ascending, and the caches they share."""
+
+    cpus: tuple[CpuInfo, ...]
+    l3: tuple[L3Cache, ...] = ()
+    notes: tuple[str, ...] = field(default=())  # what could not be read, in sentences
+
+    @cached_property
+    def row_of(self) -> Mapping[int, int]:
+        """Row of a CPU in every column of a frame."""
+        return {info.cpu: row for row, info in enumerate(self.cpus)}
+
+    @property
+    def packages(self) -> tuple[Package, ...]:
+        return tuple(sorted({c.package for c in self.cpus if c.package is not None}))
+
+    @property
+    def core_count(self) -> int:
+        return len({c.core for c in self.cpus if c.core is not None})
+
+    def with_siblings(self, cpus: Iterable[int]) -> frozenset[Cpu]:
+        """The CPUs and every hyper-thread sibling of theirs; unknown CPUs are dropped."""
+        rows = [self.cpus[self.row_of[cpu]] for cpu in cpus if cpu in self.row_of]
+        return frozenset(cpu for info in rows for cpu in (info.cpu, *info.siblings))
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Who we are looking at.
+
+    Attributes:
+        name: host name.
+        model: CPU model name as the kernel gives it.
+        uarch: our name of the microarchitecture (`SKX`), `generic` where no table knows it.
+        simulated: the numbers come from a model, not from hardware.
+    """
+
+    name: str
+    model: str
+    uarch: str
+    simulated: bool = False

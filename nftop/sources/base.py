@@ -1,0 +1,50 @@
+"""What a source is, and what it tells `nftop doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nftop.model.reading import Missing, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of `nftop doctor`.
+
+    Attributes:
+        name: what was looked at (`perf`, `perf cycles`, `dpdk nfa`).
+        reason: PRESENT when it works.
+        text: what was found, or why not, in one sentence.
+        fix: what to do about it, as a command where there is one; "" when nothing need be done.
+    """
+
+    name: str
+    reason: Reason
+    text: str
+    fix: str = ""
+
+
+class Source(Protocol):
+    """One interface of the host.
+
+    `inline` sources are read in the sampler's own thread and must neither block nor wait; the
+    others get a thread each and may be late. `read` returns the payload named in `model/sample`,
+    or why there is none; any exception it raises is turned into `Reason.ERROR` by the session and
+    touches no other source.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inline(self) -> bool: ...
+
+    def read(self) -> Any | Missing:
+        """One reading now. Called at every tick; a source that is slower keeps its own pace."""
+
+    def check(self) -> tuple[Check, ...]:
+        """What works, what does not, why, and the fix. May be slow; never called while live."""
+
+    def close(self) -> None:
+        """Give back descriptors and connections. Safe to call twice."""
