@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -20,8 +19,6 @@ from nftop.model.reading import Missing, Reading, Reason
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 Reasons: TypeAlias = NDArray[np.uint8]
-
-_NOTHING: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +34,8 @@ class Column:
 
     values: Floats
     reasons: Reasons
-    details: Mapping[int, str] = field(default=_NOTHING)
-    by_reason: Mapping[int, str] = field(default=_NOTHING)
+    details: Mapping[int, str] = field(default_factory=dict)
+    by_reason: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -66,7 +63,7 @@ def column(values: Floats, absent: Bools | None = None, why: Missing | None = No
     gone = ~np.isfinite(values) if absent is None else absent | ~np.isfinite(values)
     why = why or Missing(Reason.UNDEFINED)
     reasons = np.where(gone, np.uint8(why.reason), np.uint8(Reason.PRESENT))
-    by_reason = {int(why.reason): why.detail} if why.detail else _NOTHING
+    by_reason = {int(why.reason): why.detail} if why.detail else {}
     return Column(np.where(gone, np.nan, values), reasons, by_reason=by_reason)
 
 
@@ -88,7 +85,7 @@ def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing
         else:
             values[row] = reading
             reasons[row] = Reason.PRESENT
-    by_reason = {int(otherwise.reason): otherwise.detail} if otherwise.detail else _NOTHING
+    by_reason = {int(otherwise.reason): otherwise.detail} if otherwise.detail else {}
     return Column(values, reasons, details, by_reason)
 
 

@@ -15,8 +15,9 @@ SCHEMA = "nftop.frame/1"
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """How one source did. `reason` PRESENT is ok; `detail` is then what it covers.
+    """How one source did.
 
+    `reason` PRESENT is ok; `detail` then says what is absent all the same, "" when nothing is.
     `age_s` is the age of its reading at the tick, None where it never gave one.
     """
 

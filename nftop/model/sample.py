@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,17 @@ class CounterTable:
     running_ns: Counts
     details: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def gaps(self) -> str:
+        """What of the source's promise is absent, in words; "" when nothing is."""
+        absent = [
+            name for index, name in enumerate(self.events) if np.all(self.reasons[:, index] > 0)
+        ]
+        return "; ".join(
+            f"{name}: {self.details[name]}" if name in self.details else f"no {name}"
+            for name in absent
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CpuTimes:
@@ -90,6 +101,7 @@ class CpuTimes:
     fields: tuple[str, ...]
     ticks: Counts
     ticks_per_s: int
+    gaps: ClassVar[str] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +149,11 @@ class ThreadTable:
     threads: tuple[ThreadRow, ...]
     hidden: int
     scanned_at_ns: int
+
+    @property
+    def gaps(self) -> str:
+        """What could not be seen, in words; "" when nothing is."""
+        return f"{self.hidden} processes can't be looked into; run as root" if self.hidden else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +225,12 @@ class DpdkTable:
     apps: tuple[DpdkApp, ...]
     hidden: tuple[str, ...] = ()
 
+    @property
+    def gaps(self) -> str:
+        """What could not be seen, in words; "" when nothing is."""
+        failing = [f"{app.name}: {app.problem.sentence}" for app in self.apps if app.problem]
+        return "; ".join((*self.hidden, *failing))
+
 
 @dataclass(frozen=True, slots=True)
 class SelfUse:
@@ -222,3 +245,4 @@ class SelfUse:
     cpu_ns: int
     affinity: tuple[Cpu, ...]
     counter_reads: int
+    gaps: ClassVar[str] = ""

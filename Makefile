@@ -1,0 +1,82 @@
+# make run    set up .venv and start nftop on this host
+# make test   set up and pass the tests
+# make check  what CI runs: format, lint, types, layers, tests with coverage
+# sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
+
+VENV := .venv
+PREFIX ?= /opt/nftop
+BINDIR ?= /usr/local/bin
+# The first Python that is new enough; PYTHON=... chooses another.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
+  { command -v $$p; break; }; done)
+BIN := $(VENV)/bin
+# Real parts the tests run against; without them those tests are skipped, with the reason.
+TEST_PACKAGES := dpdk-dev strace
+READY := $(VENV)/.ready
+
+.PHONY: run test check bench screenshots install uninstall newer-dpdk test-packages clean
+.DEFAULT_GOAL := run
+
+run: $(READY)
+	@$(BIN)/nftop
+
+test: $(READY) test-packages
+	@$(BIN)/pytest -q
+
+check: $(READY) test-packages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -q --cov --cov-report=term
+
+bench: $(READY)
+	@$(BIN)/python -m tests.bench
+
+# A real picture: nftop on this host beside a real testpmd.
+screenshots: $(READY) test-packages
+	@$(BIN)/python -m screenshots.take
+
+# A newer DPDK from a debootstrapped Debian, whose own cycles per packet are the oracle.
+newer-dpdk: $(READY)
+	@$(BIN)/pytest -q -m newer -s tests/real
+
+install:
+	@test -n "$(PYTHON)" || { echo "nftop needs Python 3.11 or newer (Debian/Ubuntu: apt-get install python3 python3-venv)"; exit 1; }
+	@test -w "$(dir $(PREFIX))" -o -w "$(PREFIX)" || { echo "sudo make install: $(PREFIX) is not yours to write"; exit 1; }
+	@$(call venv,$(PREFIX))
+	$(PREFIX)/bin/pip install --quiet --upgrade .
+	@mkdir -p $(BINDIR)
+	ln -sfn $(PREFIX)/bin/nftop $(BINDIR)/nftop
+
+uninstall:
+	rm -rf $(PREFIX)
+	rm -f $(BINDIR)/nftop
+
+# A virtual environment, with the one system package it may need named or installed.
+define venv
+{ $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv >/dev/null; \
+  else echo "nftop needs python3-venv: sudo apt-get install python3-venv"; exit 1; fi; }; } && \
+$(PYTHON) -m venv $(1)
+endef
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "nftop needs Python 3.11 or newer (Debian/Ubuntu: apt-get install python3 python3-venv)"; exit 1; }
+	@$(call venv,$(VENV))
+	@echo "setting up $(VENV)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+test-packages:
+	@missing=; for package in $(TEST_PACKAGES); do \
+	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else echo "not installed, so the tests that need them are skipped:$$missing (sudo apt-get install$$missing)"; fi
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

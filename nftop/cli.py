@@ -1,0 +1,131 @@
+"""The command line.
+
+Exit codes: 0 ok, 1 failure, 2 usage, 3 no usable source, 128 + n ended by signal n.
+
+`--help` must be instant, so nothing heavy is imported before a command is known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from nftop import __version__
+from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.queue_map import parse_queue_map
+
+_EPILOG = """\
+without a terminal on standard output nftop writes frames as text, as with --batch
+keys: ? for help, q to quit
+
+examples:
+  sudo nftop                       what forwards packets here, live
+  sudo nftop --batch -n 5 --json   five frames as JSON Lines
+  nftop doctor                     what can be seen here, and how to see more
+  nftop explain cpp                what a number means
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse and run one command; returns the exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    try:
+        options.queue_map = parse_queue_map(options.queue_map)
+    except ValueError as error:
+        parser.error(f"--queue-map: {error}")
+    from nftop import commands  # noqa: PLC0415 - numpy and the sources come with it
+
+    try:
+        code = commands.COMMANDS[options.command](options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has what it wanted. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Every command and option."""
+    parser = argparse.ArgumentParser(
+        prog="nftop",
+        description="A top for hosts that forward packets in software: per core who polls there, "
+        "packets per second, cycles per packet, IPC.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command="live")
+    parser.add_argument("--version", action="version", version=f"nftop {__version__}")
+    parser.add_argument(
+        "-d", dest="interval_s", metavar="S", type=_interval, default=1.0,
+        help="seconds between frames (default 1, at least 0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cpu-list", metavar="LIST", type=_cpu_list, default=None,
+        help="show and count only these CPUs, such as 2-7,66-71",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quiet-cpus", metavar="LIST", type=_cpu_list, default=(),
+        help="read no hardware counters of these CPUs (each read interrupts its CPU)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append", default=[],
+        help="which lcore of a DPDK application polls which queue, where it does not say itself; "
+        "PREFIX is its --file-prefix (rte if it has none)",
+    )  # fmt: skip
+    screen = parser.add_argument_group("screen")
+    screen.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto",
+        help="auto heeds NO_COLOR (default)",
+    )  # fmt: skip
+    screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
+    batch = parser.add_argument_group("batch")
+    batch.add_argument("--batch", action="store_true", help="write frames, draw no screen")
+    batch.add_argument(
+        "-n", dest="count", metavar="N", type=_count, default=None, help="end after N frames"
+    )
+    form = batch.add_mutually_exclusive_group()
+    form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
+                      help="JSON Lines, schema nftop.frame/1")  # fmt: skip
+    form.add_argument("--csv", dest="form", action="store_const", const="csv",
+                      help="CSV, a row per CPU and frame")  # fmt: skip
+
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    doctor = commands.add_parser("doctor", help="what can be seen here, and how to see more")
+    doctor.add_argument("--json", action="store_true", help="one JSON object")
+    doctor.set_defaults(command="doctor")
+    explain = commands.add_parser("explain", help="what a metric means and where it comes from")
+    explain.add_argument("metric", nargs="?", metavar="METRIC", help="such as cpp or busy_ratio")
+    explain.add_argument("--all", action="store_true", help="every metric")
+    explain.set_defaults(command="explain")
+    return parser
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError("between 0.1 and 3600 seconds")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) <= 9):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of frames")
+    return int(text)
+
+
+def _cpu_list(text: str) -> tuple[Cpu, ...]:
+    try:
+        cpus = parse_cpu_list(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not cpus:
+        raise argparse.ArgumentTypeError("names no CPU")
+    return cpus

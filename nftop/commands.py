@@ -1,0 +1,178 @@
+"""What each command does: the one place that puts sources, session and screen together."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType, MappingProxyType
+
+from nftop.derive.step import State
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.topology import Topology
+from nftop.session.live import Live
+from nftop.sources.base import Source
+from nftop.sources.dpdk.source import DpdkSource
+from nftop.sources.kernel import KernelSource
+from nftop.sources.own import OwnSource, keep_off
+from nftop.sources.perf.source import PerfSource
+from nftop.sources.processes import ProcessSource
+from nftop.sources.topology import read_host, read_topology
+
+OK, FAILURE, USAGE = 0, 1, 2
+_ROOT = Path("/")
+
+
+@dataclass(frozen=True, slots=True)
+class HostSources:
+    """This host's topology and every source nftop has for it."""
+
+    topology: Topology
+    sources: tuple[Source, ...]
+
+
+def open_host(cpus: tuple[Cpu, ...] | None, quiet_cpus: tuple[Cpu, ...]) -> HostSources:
+    """Build the sources of this host; nothing is read or opened beyond the topology.
+
+    Raises:
+        ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
+    """
+    topology = read_topology(_ROOT)
+    for wanted in (cpus or (), quiet_cpus):
+        unknown = [cpu for cpu in wanted if cpu not in topology.row_of]
+        if unknown:
+            raise ValueError(f"this host has no CPU {format_cpu_list(unknown)}")
+    counted = cpus or tuple(info.cpu for info in topology.cpus)
+    perf = PerfSource(counted, root=_ROOT, quiet_cpus=frozenset(quiet_cpus))
+    return HostSources(
+        topology,
+        (
+            perf,
+            KernelSource(_ROOT),
+            ProcessSource(_ROOT),
+            DpdkSource(),
+            OwnSource(lambda: perf.counter_reads),
+        ),
+    )
+
+
+def live(options: argparse.Namespace) -> int:
+    """The default command: the screen, or frames on standard output where there is no screen."""
+    try:
+        here = open_host(options.cpu_list, options.quiet_cpus)
+    except ValueError as error:
+        return _fail(str(error), USAGE)
+    shown = _only(here.topology, options.cpu_list)
+    feed = Live(
+        here.sources,
+        State(read_host(_ROOT), shown, options.queue_map),
+        options.interval_s,
+        on_pollers=lambda cpus: _place(cpus, here.topology),
+    )
+    _place(frozenset(), here.topology)
+    if options.batch or options.form != "text" or options.count is not None:
+        return _batch(feed, options)
+    if not _has_screen():
+        print("nftop: no terminal here, so frames as text (--batch)", file=sys.stderr)
+        return _batch(feed, options)
+    return _screen(feed, options)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """What every source sees here, and the fix for what it does not."""
+    from nftop.doctor import examine, report_json, report_text  # noqa: PLC0415 - only here
+
+    here = open_host(None, ())
+    try:
+        checks = examine(here.sources, here.topology)
+    finally:
+        for source in here.sources:
+            source.close()
+    print(report_json(checks) if options.json else report_text(checks))
+    return OK
+
+
+def explain(options: argparse.Namespace) -> int:
+    """What one metric means, or all of them."""
+    from nftop.render.explain import explain_metric, known_metrics  # noqa: PLC0415 - only here
+
+    if options.all:
+        print("\n\n".join(explain_metric(name) for name in known_metrics()))
+        return OK
+    if options.metric not in known_metrics():
+        if options.metric is not None:
+            print(f"nftop: no metric is called {options.metric!r}", file=sys.stderr)
+        print("known: " + " ".join(known_metrics()), file=sys.stderr)
+        return USAGE
+    print(explain_metric(options.metric))
+    return OK
+
+
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = MappingProxyType(
+    {"live": live, "doctor": doctor, "explain": explain}
+)
+
+
+def _only(topology: Topology, cpus: tuple[Cpu, ...] | None) -> Topology:
+    if cpus is None:
+        return topology
+    return replace(topology, cpus=tuple(topology.cpus[topology.row_of[cpu]] for cpu in cpus))
+
+
+def _place(pollers: frozenset[Cpu], topology: Topology) -> None:
+    """Move nftop off the polling cores. Where it then runs is read back by `OwnSource`."""
+    keep_off(pollers, topology)
+
+
+def _batch(feed: Live, options: argparse.Namespace) -> int:
+    from nftop.export.batch import run_batch  # noqa: PLC0415 - only here
+
+    if isinstance(sys.stdout, io.TextIOWrapper) and options.form != "text":
+        sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: JSON is UTF-8
+    with _ended_by_signal(feed) as ended:
+        try:
+            run_batch(feed, sys.stdout, form=options.form, count=options.count)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            return _fail(f"can't write: {error.strerror}", FAILURE)
+    return 128 + ended[0] if ended else OK
+
+
+@contextmanager
+def _ended_by_signal(feed: Live) -> Iterator[list[int]]:
+    """Let a signal end the feed in order; yields a list that will hold its number."""
+    ended: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        ended.append(number)
+        feed.stop()
+
+    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in wanted}
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _screen(feed: Live, options: argparse.Namespace) -> int:
+    from nftop.ui.app import run_app  # noqa: PLC0415 - Textual is half of the start-up time
+
+    return run_app(feed, color=options.color, ascii_only=options.ascii)
+
+
+def _has_screen() -> bool:
+    return sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _fail(sentence: str, code: int) -> int:
+    print(f"nftop: {sentence}", file=sys.stderr)
+    return code

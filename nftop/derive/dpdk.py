@@ -1,0 +1,225 @@
+"""Rates of DPDK applications, per application and per polling core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from nftop.derive.attribution import Attribution, LcoreThread, attribute
+from nftop.derive.nf import NfCore, NfRates, quotient, total
+from nftop.derive.threads import ThreadRate
+from nftop.model.ids import Lcore
+from nftop.model.queue_map import Queue, QueueMap
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable, SourceReading
+
+# What is counted (`rx`, `tx`, `missed`, `total`, `busy`) and of which port or lcore; for `queue`
+# of which port and queue.
+Counter: TypeAlias = tuple[str, int] | tuple[str, int, int]
+Rates: TypeAlias = Mapping[Counter, Reading]
+
+_WARMING = Missing(Reason.WARMING)
+_NO_BUSY = Missing(
+    Reason.SOURCE,
+    "the NF does not report busy cycles (testpmd does with --record-core-cycles, since 23.03); "
+    "the kernel sees every poller as always busy",
+)
+_ONLY_TOTAL = Missing(
+    Reason.SOURCE, "DPDK does not tell which lcore polls which queue; see the NF's total"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    """One application's counters when last rated, and the rates that gave."""
+
+    read_at_ns: int
+    counters: Mapping[Counter, int]
+    rates: Rates
+    interval_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DpdkState:
+    """By application: pid and start time, so that a restart is another application."""
+
+    apps: Mapping[str, AppState] = field(default_factory=dict)
+
+
+def step_dpdk(
+    state: DpdkState | None,
+    reading: SourceReading[DpdkTable] | None,
+    threads: Sequence[ThreadRate],
+    queue_map: QueueMap,
+) -> tuple[DpdkState, tuple[NfRates, ...]]:
+    """Fold one reading in; applications that are gone leave no trace."""
+    if reading is None or isinstance(reading.value, Missing):
+        return DpdkState(), ()
+    before = {} if state is None else state.apps
+    apps, rates = {}, []
+    for app in reading.value.apps:
+        key = f"{app.pid}:{app.start_ticks}" if app.pid else app.socket
+        if app.problem is None:
+            apps[key] = _step_app(before.get(key), app)
+        rates.append(_nf_rates(key, app, apps.get(key), threads, queue_map))
+    return DpdkState(apps), tuple(rates)
+
+
+def _step_app(before: AppState | None, app: DpdkApp) -> AppState:
+    counters = _counters(app)
+    if before is None:
+        return AppState(app.read_at_ns, counters, {}, None)
+    if app.read_at_ns == before.read_at_ns:
+        return before
+    elapsed_s = (app.read_at_ns - before.read_at_ns) / 1e9
+    if any(counters[name] < count for name, count in before.counters.items() if name in counters):
+        # One counter went back, so all may have been cleared, even those that look higher again.
+        why = Missing(Reason.RESET, "the application's counters restarted")
+        return AppState(app.read_at_ns, counters, dict.fromkeys(counters, why), None)
+    rates: dict[Counter, Reading] = {
+        name: (count - before.counters[name]) / elapsed_s
+        for name, count in counters.items()
+        if name in before.counters
+    }
+    return AppState(app.read_at_ns, counters, rates, elapsed_s)
+
+
+def _counters(app: DpdkApp) -> dict[Counter, int]:
+    """Every cumulative counter the application gave, flat."""
+    counters: dict[Counter, int | None] = {}
+    for port in app.ports:
+        counters["rx", port.port] = port.rx_packets
+        counters["tx", port.port] = port.tx_packets
+        counters["missed", port.port] = port.rx_missed
+        for queue, packets in enumerate(port.rx_queue_packets):
+            counters["queue", port.port, queue] = packets
+    for lcore in app.lcores:
+        counters["total", lcore.lcore] = lcore.total_cycles
+        counters["busy", lcore.lcore] = lcore.busy_cycles
+    return {name: count for name, count in counters.items() if count is not None}
+
+
+def _nf_rates(
+    key: str,
+    app: DpdkApp,
+    state: AppState | None,
+    threads: Sequence[ThreadRate],
+    queue_map: QueueMap,
+) -> NfRates:
+    rates = _AppRates(app, state)
+    counting = [
+        lcore.lcore
+        for lcore in app.lcores
+        if isinstance(cycles := rates.lcore("total", lcore.lcore), float) and cycles > 0
+    ]
+    attribution = attribute(app, threads, counting, queue_map)
+    received, sent = rates.ports("rx"), rates.ports("tx")
+    generates = rates.only_generates
+    packets = sent if generates else received
+    how = attribution.how if attribution is not None else "not known which of its threads poll"
+    if generates:
+        how += "; packets are counted as they are sent: it receives none"
+    cores = () if attribution is None else _cores(attribution, rates, packets, generates=generates)
+    return NfRates(
+        key=key,
+        name=app.name if app.prefix in ("", "rte") else f"{app.name} {app.prefix}",
+        kind="dpdk",
+        pid=app.pid,
+        interval_s=None if state is None else state.interval_s,
+        attribution=how,
+        problem=app.problem,
+        rx_packets_per_s=received,
+        tx_packets_per_s=sent,
+        drop_packets_per_s=rates.ports("missed"),
+        packets_per_s=packets,
+        cores=cores,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _AppRates:
+    """An application's rates by name, with a reason for each that is not there."""
+
+    app: DpdkApp
+    state: AppState | None
+
+    @property
+    def only_generates(self) -> bool:
+        """It has sent and never received: its work is sending."""
+        known = [port for port in self.app.ports if port.rx_packets is not None]
+        return not any(port.rx_packets for port in known) and any(
+            port.tx_packets for port in self.app.ports
+        )
+
+    def ports(self, what: str) -> Reading:
+        """One counter's rate over all ports."""
+        return total(
+            (self.rate((what, port.port)) for port in self.app.ports),
+            of_nothing=self.app.problem or Missing(Reason.UNDEFINED, "it has no ports"),
+        )
+
+    def lcore(self, what: str, lcore: Lcore) -> Reading:
+        return self.rate((what, lcore), _NO_BUSY)
+
+    def queues(self, queues: Sequence[Queue]) -> Reading:
+        """The receive rate of some queues; a port's own counter serves where it has one queue."""
+        return total((self._queue(*queue) for queue in queues), Missing(Reason.IDLE))
+
+    def rate(self, name: Counter, uncounted: Missing | None = None) -> Reading:
+        if self.app.problem is not None:
+            return self.app.problem
+        if self.state is None:
+            return _WARMING
+        if name in self.state.rates:
+            return self.state.rates[name]
+        if name in self.state.counters:
+            return _WARMING
+        return uncounted or Missing(Reason.SOURCE, f"the driver of port {name[1]} counts no such")
+
+    def _queue(self, port_id: int, queue: int) -> Reading:
+        if self.app.problem is not None:
+            return self.app.problem
+        port = next((port for port in self.app.ports if port.port == port_id), None)
+        if port is None:
+            return Missing(Reason.SOURCE, f"the application has no port {port_id}")
+        if _is_only_queue(port, queue):
+            return self.rate(("rx", port_id))
+        why = Missing(Reason.SOURCE, f"the driver of port {port_id} has no counter for each queue")
+        return self.rate(("queue", port_id, queue), why)
+
+
+def _is_only_queue(port: DpdkPort, queue: int) -> bool:
+    return not port.rx_queue_packets and port.rx_queues == 1 and queue == 0
+
+
+def _cores(
+    attribution: Attribution, rates: _AppRates, packets: Reading, *, generates: bool
+) -> tuple[NfCore, ...]:
+    cores = []
+    for poller in attribution.pollers:
+        if poller.cpu is None:
+            continue
+        cycles: Reading = _NO_BUSY
+        busy: Reading = _NO_BUSY
+        if poller.lcore is not None:
+            cycles = rates.lcore("total", poller.lcore)
+            busy = quotient(rates.lcore("busy", poller.lcore), cycles)
+        taken = _packets_of(poller, attribution, rates, packets, generates=generates)
+        cores.append(NfCore(poller.cpu, poller.name, taken, busy, cycles))
+    return tuple(cores)
+
+
+def _packets_of(
+    poller: LcoreThread,
+    attribution: Attribution,
+    rates: _AppRates,
+    packets: Reading,
+    *,
+    generates: bool,
+) -> Reading:
+    if poller == attribution.all_on:
+        return packets
+    if attribution.queues is None or poller.lcore is None or generates:
+        return _ONLY_TOTAL
+    return rates.queues(attribution.queues.get(poller.lcore, ()))

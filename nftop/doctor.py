@@ -1,0 +1,70 @@
+"""`nftop doctor`: what can be seen on this host, why not the rest, and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Reason
+from nftop.model.topology import Topology
+from nftop.render.text import printable
+from nftop.sources.base import Check, Source
+
+SCHEMA = "nftop.doctor/1"
+
+
+def examine(sources: Sequence[Source], topology: Topology) -> tuple[Check, ...]:
+    """Ask every source. One that fails is itself a finding."""
+    checks = [_topology_check(topology)]
+    for source in sources:
+        try:
+            checks.extend(source.check())
+        except Exception as error:  # noqa: BLE001 - the boundary: no source may stop another
+            checks.append(Check(source.name, Reason.ERROR, f"{type(error).__name__}: {error}"))
+    return tuple(checks)
+
+
+def report_text(checks: Sequence[Check]) -> str:
+    """One line per check, and a line with the fix under each that needs one."""
+    width = max(len(printable(check.name)) for check in checks)
+    lines = []
+    for check in checks:
+        mark = "ok" if check.reason is Reason.PRESENT else check.reason.key
+        lines.append(f"{printable(check.name):<{width}}  {mark:<10}  {printable(check.text)}")
+        if check.fix:
+            lines.append(f"{'':<{width}}  {'':<10}  fix: {printable(check.fix)}")
+    return "\n".join(lines)
+
+
+def report_json(checks: Sequence[Check]) -> str:
+    """One JSON object: schema and checks, each with name, state, text and fix (null if none)."""
+    return msgspec.json.encode(
+        {
+            "schema": SCHEMA,
+            "checks": [
+                {
+                    "name": check.name,
+                    "state": check.reason.key,
+                    "text": check.text,
+                    "fix": check.fix or None,
+                }
+                for check in checks
+            ],
+        }
+    ).decode()
+
+
+def _topology_check(topology: Topology) -> Check:
+    online = [info.cpu for info in topology.cpus if info.online]
+    isolated = [info.cpu for info in topology.cpus if info.isolated]
+    text = (
+        f"{len(topology.packages)} packages, {topology.core_count} cores, "
+        f"{len(topology.cpus)} CPUs, {len(online)} online"
+    )
+    if isolated:
+        text += f", isolated {format_cpu_list(isolated)}"
+    if topology.notes:
+        return Check("topology", Reason.ERROR, f"{text}; {'; '.join(topology.notes)}")
+    return Check("topology", Reason.PRESENT, text)

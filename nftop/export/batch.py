@@ -1,0 +1,57 @@
+"""`nftop --batch`: frames to a stream, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TextIO
+
+from nftop.export.csv import frame_csv, header_csv
+from nftop.export.jsonl import frame_json
+from nftop.model.frame import Frame
+from nftop.render.plain import frame_text
+from nftop.session.feed import Feed
+
+# Wide enough for every column of the catalogue: batch output is read by grep, not by a screen.
+TEXT_WIDTH = 240
+
+# A format: what stands before the first frame, and one frame, each with its line ends.
+Format = tuple[Callable[[], str], Callable[[Frame], str]]
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "text": (lambda: "", lambda frame: frame_text(frame, TEXT_WIDTH, ascii_only=True) + "\n"),
+        "json": (lambda: "", lambda frame: frame_json(frame).decode() + "\n"),
+        "csv": (header_csv, frame_csv),
+    }
+)
+
+
+def run_batch(feed: Feed, out: TextIO, *, form: str, count: int | None) -> None:
+    """Write `count` frames, or frames until the feed is stopped, flushing each.
+
+    The feed's first frame only primes the rates and is not written, so every frame that is has
+    numbers wherever there are any.
+
+    Raises:
+        BrokenPipeError: the reader went away.
+    """
+    before, write = FORMATS[form]
+    out.write(before())
+    out.flush()
+    frames = feed.frames()
+    next(frames, None)
+    for frame in _first(frames, count):
+        out.write(write(frame))
+        out.flush()
+    feed.stop()
+
+
+def _first(frames: Iterator[Frame], count: int | None) -> Iterator[Frame]:
+    """At most `count` frames, without waiting for one more after the last."""
+    if count == 0:
+        return
+    for number, frame in enumerate(frames, start=1):
+        yield frame
+        if number == count:
+            return

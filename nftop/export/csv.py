@@ -1,0 +1,76 @@
+"""Frames as CSV: one row per CPU and tick, units in the column names."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from nftop.export.jsonl import rfc3339
+from nftop.model.catalogue import CPU_METRICS
+from nftop.model.frame import Frame
+from nftop.model.reading import Missing, Reading
+from nftop.render.text import printable
+
+_LABELS = ("time", "interval_s", "simulated", "host", "cpu", "core", "package", "l3")
+_NAMES = ("thread", "nf", "cpp_clock")
+HEADER: tuple[str, ...] = (
+    *_LABELS,
+    *_NAMES,
+    *(metric.id for metric in CPU_METRICS),
+    "missing",
+)
+
+
+def header_csv() -> str:
+    """The header line, with its line end."""
+    return _line(list(HEADER))
+
+
+def frame_csv(frame: Frame) -> str:
+    """The frame's rows, each with its line end.
+
+    An absent number is an empty cell; the last column names each with its reason, as
+    `cpp=idle busy_ratio=source`.
+    """
+    moment = rfc3339(frame.wall_ns)
+    table = frame.cpus
+    lines = []
+    for row, info in enumerate(table.topology.cpus):
+        readings = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
+        cells: list[Any] = [
+            moment,
+            frame.interval_s,
+            frame.host.simulated,
+            frame.host.name,
+            info.cpu,
+            info.core,
+            info.package,
+            info.l3,
+            _text(table.thread[row]),
+            _text(table.nf[row]),
+            table.cpp_clock[row],
+        ]
+        cells += [None if isinstance(r, Missing) else r for r in readings.values()]
+        lines.append(_line([*cells, _missing(readings)]))
+    return "".join(lines)
+
+
+def _missing(readings: dict[str, Reading]) -> str:
+    return " ".join(
+        f"{name}={r.reason.key}" for name, r in readings.items() if isinstance(r, Missing)
+    )
+
+
+def _text(name: str | None) -> str | None:
+    """A name that no terminal obeys and no spreadsheet takes for a formula."""
+    if name is None:
+        return None
+    shown = printable(name)
+    return "'" + shown if shown[:1] in ("=", "+", "-", "@") else shown
+
+
+def _line(cells: list[Any]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()

@@ -1,0 +1,122 @@
+"""A frame as one JSON object, schema `nftop.frame/1`.
+
+An absent number is null and its reason stands in `missing`. Ratios are 0..1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.frame import CpuTable, Frame, NfRow, SourceState
+from nftop.model.reading import Missing, Reading, Reason
+
+# What the schema promises and no source of this nftop reads yet: always null, reason `source`.
+_CPU_UNREAD = ("group", "sst_priority", "tma")
+_PACKAGE_UNREAD = ("memory", "pcie", "upi", "power_w")
+
+
+def frame_json(frame: Frame) -> bytes:
+    """The frame as one line of UTF-8 JSON, without the newline."""
+    return msgspec.json.encode(frame_object(frame))
+
+
+def frame_object(frame: Frame) -> dict[str, Any]:
+    """The frame as plain dictionaries and lists."""
+    topology = frame.cpus.topology
+    return {
+        "schema": frame.schema,
+        "time": rfc3339(frame.wall_ns),
+        "interval_s": frame.interval_s,
+        "simulated": frame.host.simulated,
+        "host": {
+            "name": frame.host.name,
+            "model": frame.host.model,
+            "uarch": frame.host.uarch,
+            "cpus": len(topology.cpus),
+            "packages": len(topology.packages),
+        },
+        "sources": {name: _source(state) for name, state in frame.sources.items()},
+        "cpus": [_cpu(frame.cpus, row) for row in range(len(frame.cpus))],
+        "groups": [],
+        "packages": [_package(package) for package in topology.packages],
+        "nfs": [_nf(nf) for nf in frame.nfs],
+        "findings": [],
+        "actions": [],
+        "self": _with_missing(
+            {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
+            {"cpu_ratio": frame.own.cpu_ratio, "counter_reads": frame.own.counter_reads},
+        ),
+    }
+
+
+def rfc3339(wall_ns: int) -> str:
+    """UTC with milliseconds: `2026-01-31T03:12:00.250Z`."""
+    moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns // 1_000_000 % 1000:03d}Z"
+
+
+def _source(state: SourceState) -> dict[str, Any]:
+    return {
+        "state": state.reason.key,
+        "detail": state.detail,
+        "age_s": state.age_s,
+        "took_s": state.took_s,
+    }
+
+
+def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
+    info = table.topology.cpus[row]
+    named: dict[str, Any] = {
+        "cpu": info.cpu,
+        "online": table.online[row],
+        "core": info.core,
+        "package": info.package,
+        "l3": info.l3,
+        "siblings": list(info.siblings),
+        "thread": table.thread[row],
+        "nf": table.nf[row],
+        "cpp_clock": table.cpp_clock[row],
+        "attribution": table.attribution[row] or None,
+    }
+    readings: dict[str, Reading] = {
+        metric.id: table.columns[metric.id][row] for metric in CPU_METRICS
+    }
+    base = info.base_frequency_hz
+    readings["base_frequency_hz"] = Missing(Reason.SOURCE) if base is None else base
+    return _with_missing(named, readings, unread=_CPU_UNREAD)
+
+
+def _package(package: int) -> dict[str, Any]:
+    return _with_missing({"package": package}, {}, unread=_PACKAGE_UNREAD)
+
+
+def _nf(nf: NfRow) -> dict[str, Any]:
+    named = {
+        "name": nf.name,
+        "kind": nf.kind,
+        "pid": nf.pid,
+        "cpus": list(nf.cpus),
+        "interval_s": nf.interval_s,
+        "attribution": nf.attribution,
+        "problem": None if nf.problem is None else nf.problem.sentence,
+    }
+    return _with_missing(named, {metric.id: nf.readings[metric.id] for metric in NF_METRICS})
+
+
+def _with_missing(
+    named: Mapping[str, Any], readings: Mapping[str, Reading], unread: Iterable[str] = ()
+) -> dict[str, Any]:
+    numbers = {name: None if isinstance(r, Missing) else r for name, r in readings.items()}
+    reasons = {name: r.reason.key for name, r in readings.items() if isinstance(r, Missing)}
+    unread = list(unread)
+    return {
+        **named,
+        **numbers,
+        **dict.fromkeys(unread),
+        "missing": reasons | dict.fromkeys(unread, Reason.SOURCE.key),
+    }

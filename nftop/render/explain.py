@@ -1,0 +1,42 @@
+"""What a metric means, in words: `nftop explain` and the `x` key."""
+
+from __future__ import annotations
+
+import textwrap
+
+from nftop.model.catalogue import METRICS, Metric
+
+_SCOPES = {"cpu": "per CPU", "nf": "per network function"}
+_WIDTH = 78
+
+
+def known_metrics() -> tuple[str, ...]:
+    """Every metric id, once, in the catalogue's order."""
+    return tuple(dict.fromkeys(metric.id for metric in METRICS))
+
+
+def explain_metric(name: str) -> str:
+    """All that the catalogue says about one id, in every scope that has it.
+
+    Raises:
+        KeyError: there is no such metric.
+    """
+    rows = [metric for metric in METRICS if metric.id == name]
+    if not rows:
+        raise KeyError(name)
+    return "\n\n".join(_explain(metric) for metric in rows)
+
+
+def _explain(metric: Metric) -> str:
+    better = {None: "", "high": ", higher is better", "low": ", lower is better"}[metric.good]
+    head = f"{metric.id} ({metric.label}), {_SCOPES[metric.scope]}, {metric.unit.value}{better}"
+    parts = (("", metric.meaning), ("formula: ", metric.formula), ("source: ", metric.origin))
+    return "\n".join(
+        [head]
+        + [
+            textwrap.fill(
+                text, _WIDTH, initial_indent=f"  {label}", subsequent_indent="  " + " " * len(label)
+            )
+            for label, text in parts
+        ]
+    )

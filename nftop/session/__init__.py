@@ -1,0 +1,1 @@
+"""Where frames come from: this host, live. One `Feed` protocol for every origin."""

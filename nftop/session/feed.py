@@ -1,0 +1,25 @@
+"""What the screens and the batch output consume, whatever stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from nftop.model.frame import Frame
+
+
+class Feed(Protocol):
+    """A stream of frames with a pace."""
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between frames."""
+
+    def set_interval(self, seconds: float) -> None:
+        """Change the pace from the next tick on. Safe from any thread."""
+
+    def frames(self) -> Iterator[Frame]:
+        """Every frame in order; blocks between ticks and ends after `stop`."""
+
+    def stop(self) -> None:
+        """End `frames` soon, even while it blocks. Safe from any thread and signal handlers."""

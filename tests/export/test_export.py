@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from nftop.derive.step import State
+from nftop.export.batch import run_batch
+from nftop.export.csv import HEADER, frame_csv, header_csv
+from nftop.export.jsonl import frame_json, rfc3339
+from nftop.model.catalogue import CPU_METRICS
+from nftop.model.frame import Frame
+from tests.derive.test_step import START, forwarding, tick
+from tests.samples import fold
+
+CONTRACT_CPU = {
+    "cpu", "core", "package", "l3", "siblings", "thread", "nf", "group", "busy_ratio", "ipc",
+    "frequency_hz", "base_frequency_hz", "sst_priority", "cpp", "busy_cpp", "cpp_clock", "ipp",
+    "llc_misses_per_packet", "rx_packets_per_s", "tma", "coverage", "missing",
+}  # fmt: skip
+CONTRACT_NF = {
+    "name", "kind", "pid", "cpus", "interval_s", "rx_packets_per_s", "tx_packets_per_s",
+    "drop_packets_per_s", "cpp", "ipp", "missing",
+}  # fmt: skip
+
+
+@pytest.fixture
+def frames() -> list[Frame]:
+    return fold(START, tick(1, forwarding(1)), tick(2, forwarding(2)), tick(3, forwarding(3)))
+
+
+def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
+    text = frame_json(frames[1])
+    assert b"\n" not in text
+    frame = json.loads(text)
+    assert frame["schema"] == "nftop.frame/1"
+    assert frame["simulated"] is False
+    assert frame["interval_s"] == pytest.approx(1.0)
+    assert {"time", "host", "sources", "groups", "packages", "findings", "actions"} <= frame.keys()
+    assert all(row.keys() >= CONTRACT_CPU for row in frame["cpus"])
+    assert all(row.keys() >= CONTRACT_NF for row in frame["nfs"])
+    assert frame["sources"]["perf"]["state"] == "ok"
+    assert frame["packages"][0]["memory"] is None
+
+
+def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
+    named = {"thread", "nf", "cpp_clock", "attribution", "problem", "interval_s"}
+    for frame in frames:
+        whole = json.loads(frame_json(frame))
+        for row in (*whole["cpus"], *whole["nfs"], *whole["packages"]):
+            null = {key for key, value in row.items() if value is None} - named
+            assert null == row["missing"].keys()
+
+
+def test_json_values_are_the_frames(frames: list[Frame]) -> None:
+    row = json.loads(frame_json(frames[1]))["cpus"][1]
+    assert row["thread"] == "rte-worker-1"
+    assert row["rx_packets_per_s"] == pytest.approx(10_000_000)
+    assert row["cpp"] == pytest.approx(260.0)
+    assert row["cpp_clock"] == "tsc"
+    assert row["missing"]["ipc"] == "hardware"
+
+
+def test_untrusted_names_are_data_in_json_and_csv(frames: list[Frame]) -> None:
+    evil = '[red]x[/] \x1b[2J",\n=cmd'
+    table = replace(frames[1].cpus, thread=("=1+1", evil, None, None))
+    frame = replace(frames[1], cpus=table)
+    text = frame_json(frame).decode()
+    assert "\x1b" not in text and "\n" not in text
+    assert json.loads(text)["cpus"][1]["thread"] == evil
+    rows = list(csv.DictReader(io.StringIO(header_csv() + frame_csv(frame))))
+    assert rows[0]["thread"] == "'=1+1"
+    assert "\x1b" not in frame_csv(frame)
+
+
+def test_csv_has_a_row_per_cpu_and_a_reason_for_every_empty_number(frames: list[Frame]) -> None:
+    rows = list(csv.DictReader(io.StringIO(header_csv() + frame_csv(frames[1]))))
+    assert [row["cpu"] for row in rows] == ["0", "1", "2", "3"]
+    assert float(rows[1]["cpp"]) == pytest.approx(260.0)
+    for row in rows:
+        reasons = dict(pair.split("=") for pair in row["missing"].split())
+        empty = {metric.id for metric in CPU_METRICS if row[metric.id] == ""}
+        assert empty == reasons.keys()
+    assert len(HEADER) == len(set(HEADER))
+
+
+def test_time_is_utc_with_milliseconds() -> None:
+    assert rfc3339(1_790_000_000_250_999_999) == "2026-09-21T14:13:20.250Z"
+
+
+class Stepped:
+    """A feed of given frames."""
+
+    def __init__(self, frames: list[Frame]) -> None:
+        self._frames = frames
+        self.interval_s = 1.0
+        self.stopped = False
+        self.taken = 0
+
+    def set_interval(self, seconds: float) -> None:
+        self.interval_s = seconds
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def frames(self) -> Iterator[Frame]:
+        for frame in self._frames:
+            self.taken += 1
+            yield frame
+
+
+@pytest.mark.parametrize(("form", "lines"), [("json", 2), ("csv", 1 + 2 * 4)])
+def test_batch_primes_then_writes_count_frames(frames: list[Frame], form: str, lines: int) -> None:
+    feed, out = Stepped([*frames, *frames]), io.StringIO()
+    run_batch(feed, out, form=form, count=2)
+    assert len(out.getvalue().splitlines()) == lines
+    assert feed.stopped
+    assert feed.taken == 3  # one to prime, none beyond the last
+
+
+def test_batch_ends_with_its_feed(frames: list[Frame]) -> None:
+    out = io.StringIO()
+    run_batch(Stepped(frames), out, form="json", count=None)
+    assert len(out.getvalue().splitlines()) == len(frames) - 1
+    run_batch(Stepped([]), out, form="json", count=3)
+
+
+def test_a_state_is_never_changed_by_a_step() -> None:
+    before = State(START.host, START.topology)
+    fold(before, tick(1, forwarding(1)), tick(2, forwarding(2)))
+    assert before == State(START.host, START.topology)

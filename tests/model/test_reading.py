@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+
+from nftop.model.reading import Missing, Reason
+
+
+def test_every_reason_has_a_mark_a_key_and_a_sentence() -> None:
+    absent = [reason for reason in Reason if reason is not Reason.PRESENT]
+    assert len({reason.mark for reason in absent}) == len(absent)
+    assert all(reason.mark.isascii() and 1 <= len(reason.mark) <= 3 for reason in absent)
+    assert all(reason.sentence and reason.key.islower() for reason in absent)
+
+
+def test_the_numbers_recordings_keep_never_change() -> None:
+    assert [reason.key for reason in Reason] == [
+        "ok", "source", "hardware", "permission", "taken", "warming", "idle", "reset", "stale",
+        "error", "undefined",
+    ]  # fmt: skip
+    assert [int(reason) for reason in Reason] == list(range(11))
+
+
+def test_missing_needs_a_reason_and_says_the_most_it_knows() -> None:
+    with pytest.raises(ValueError, match="needs a reason"):
+        Missing(Reason.PRESENT)
+    assert Missing(Reason.TAKEN).sentence == Reason.TAKEN.sentence
+    assert Missing(Reason.TAKEN, "the watchdog").sentence == "the watchdog"

@@ -1,0 +1,178 @@
+"""The command line as a contract."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+NFTOP = [sys.executable, "-m", "nftop"]
+
+
+def nftop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*NFTOP, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-d", "0"], "between 0.1 and 3600"),
+        (["-d", "nan"], "between 0.1 and 3600"),
+        (["-d", "x"], "not a number of seconds"),
+        (["-n", "0"], "not a number of frames"),
+        (["--cpu-list", "3-1"], "runs backwards"),
+        (["--cpu-list", ""], "names no CPU"),
+        (["--cpu-list", "4095", "--batch"], "no CPU 4095"),
+        (["--quiet-cpus", "4095", "--batch"], "no CPU 4095"),
+        (["--queue-map", "nonsense"], "PREFIX:(port,queue,lcore)"),
+        (["--json", "--csv"], "not allowed with"),
+        (["--batch", "frobnicate"], "invalid choice"),
+        (["explain", "nonsense"], "no metric is called"),
+        (["explain"], "known: "),
+    ],
+)
+def test_usage_errors_are_two_and_a_sentence(arguments: list[str], sentence: str) -> None:
+    done = nftop(*arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_json_frames() -> None:
+    done = nftop("--batch", "-n", "2", "-d", "0.2", "--json")
+    assert done.returncode == 0, done.stderr
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(frames) == 2
+    assert done.stderr == ""
+    first, second = frames
+    assert first["time"] < second["time"]
+    assert first["interval_s"] == pytest.approx(0.2, rel=0.5)
+    assert first["sources"].keys() >= {"perf", "kernel", "processes", "dpdk"}
+    assert first["sources"]["kernel"]["state"] == "ok"
+    online = [row for row in second["cpus"] if row["online"]]
+    assert all(isinstance(row["cpu_time_ratio"], float) for row in online)
+
+
+def test_text_where_there_is_no_terminal() -> None:
+    done = nftop("-n", "1", "-d", "0.2")
+    assert done.returncode == 0
+    assert "CPU" in done.stdout
+    assert "\x1b" not in done.stdout
+    piped = nftop("-n", "1", "-d", "0.2", "--cpu-list", "0")
+    assert piped.returncode == 0
+
+
+def test_a_pipe_that_closes_early_is_quiet() -> None:
+    with subprocess.Popen(
+        [*NFTOP, "--batch", "-d", "0.1", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=30) == 128 + signal.SIGPIPE
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_end_it_in_order(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [*NFTOP, "--batch", "-d", "30", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    ) as process:
+        assert process.stderr is not None
+        deadline = time.monotonic() + 30
+        # It waits for its first deadline once its handlers are set; ask the kernel.
+        while time.monotonic() < deadline:
+            status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            caught = next(line for line in status if line.startswith("SigCgt"))
+            if int(caught.split()[1], 16) >> (signal.SIGHUP - 1) & 1:
+                break
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(timeout=30) == 128 + number
+        assert process.stderr.read() == b""
+
+
+def test_a_full_disk_is_a_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*NFTOP, "--batch", "-n", "1", "-d", "0.1", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_text_and_json_agree() -> None:
+    done = nftop("doctor", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["schema"] == "nftop.doctor/1"
+    names = [check["name"] for check in report["checks"]]
+    assert "topology" in names and any(name.startswith("perf") for name in names)
+    text = nftop("doctor").stdout
+    assert all(name in text for name in names)
+
+
+def test_explain() -> None:
+    done = nftop("explain", "cpp")
+    assert done.returncode == 0
+    assert "per CPU" in done.stdout and "per network function" in done.stdout
+    assert "equation 5" in done.stdout
+    everything = nftop("explain", "--all")
+    assert done.stdout.strip() in everything.stdout
+    assert "busy_ratio" in everything.stdout
+
+
+@pytest.mark.real
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop its privileges")
+def test_without_root_it_starts_and_says_what_it_lacks() -> None:
+    # Everything is imported first: the interpreter may live where nobody can't read.
+    code = (
+        "import os, sys, nftop.commands, nftop.export.batch\n"
+        "from nftop.__main__ import main\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "sys.argv = ['nftop', '--batch', '-n', '1', '-d', '0.2', '--json']\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    frame = json.loads(done.stdout)
+    assert frame["sources"]["perf"]["state"] == "permission"
+    assert "perf_event_paranoid" in frame["sources"]["perf"]["detail"]
+    row = frame["cpus"][0]
+    assert row["missing"]["ipc"] == "permission"
+    assert isinstance(row["cpu_time_ratio"], float)
