@@ -6,6 +6,8 @@
 VENV := .venv
 PREFIX ?= /opt/nftop
 BINDIR ?= /usr/local/bin
+# Where `make newer-dpdk` keeps its Debian.
+NEWER ?= /var/tmp/nftop-trixie
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
@@ -40,7 +42,7 @@ screenshots: $(READY) test-packages
 
 # A newer DPDK from a debootstrapped Debian, whose own cycles per packet are the oracle.
 newer-dpdk: $(READY)
-	@$(BIN)/pytest -q -m newer -s tests/real
+	@NFTOP_NEWER=$(NEWER) $(BIN)/pytest -q -m newer -s tests/real
 
 install:
 	@test -n "$(PYTHON)" || { echo "nftop needs Python 3.11 or newer (Debian/Ubuntu: apt-get install python3 python3-venv)"; exit 1; }

@@ -66,7 +66,7 @@ def counters(
         reasons=reasons,
         enabled_ns=np.full(len(rows), enabled_ns, dtype=np.uint64),
         running_ns=np.full(len(rows), running_ns, dtype=np.uint64),
-        details={event: why.detail for event, why in (absent or {}).items()},
+        details={event: {int(why.reason): why.detail} for event, why in (absent or {}).items()},
     )
 
 

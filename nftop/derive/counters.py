@@ -14,6 +14,7 @@ from nftop.model.sample import CounterTable, Counts, SourceReading
 from nftop.model.topology import Topology
 
 OFFLINE = Missing(Reason.UNDEFINED, "the CPU is offline")
+_GENERAL = {int(OFFLINE.reason): OFFLINE.detail}
 NEVER_RAN = Missing(Reason.TAKEN, "the counter group never got onto the hardware in this interval")
 
 
@@ -95,10 +96,10 @@ def _rates(before: CounterTable | None, after: CounterTable, topology: Topology)
     per_s = {}
     for index, event in enumerate(after.events):
         rate = column(deltas.counts[:, index] / ran_s, why=NEVER_RAN)
-        rate = _because(rate, deltas.absent[:, index], after.details.get(event, ""))
-        per_s[event] = _because(rate, deltas.why, "")
+        rate = _because(rate, deltas.absent[:, index], after.details.get(event, {}))
+        per_s[event] = _because(rate, deltas.why, _GENERAL)
     enabled = np.where(deltas.enabled_ns > 0, deltas.enabled_ns, np.nan)
-    coverage = _because(column(deltas.running_ns / enabled), deltas.why, "")
+    coverage = _because(column(deltas.running_ns / enabled), deltas.why, _GENERAL)
     return CounterRates(per_s, coverage, Missing(Reason.SOURCE, "no counter group here counts it"))
 
 
@@ -133,13 +134,10 @@ def _difference(after: Counts, before: Counts) -> NDArray[np.float64]:
     return np.where(after >= before, after - before, 0).astype(np.float64)
 
 
-_GENERAL = {Reason.UNDEFINED: OFFLINE.detail}
-
-
-def _because(rates: Column, reasons: Reasons, detail: str) -> Column:
+def _because(rates: Column, reasons: Reasons, sentences: Mapping[int, str]) -> Column:
     """`rates`, with its rows overridden wherever `reasons` names one."""
     for code in np.unique(reasons[reasons > 0]):
-        why = Missing(Reason(int(code)), detail or _GENERAL.get(Reason(int(code)), ""))
+        why = Missing(Reason(int(code)), sentences.get(int(code), ""))
         rates = where(reasons == code, missing(len(rates), why), rates)
     return rates
 

@@ -62,7 +62,7 @@ class CounterTable:
         reasons: uint8 (n, k), `Reason` per CPU and event.
         enabled_ns, running_ns: uint64 (n,), the group's; equal unless multiplexed. `enabled_ns`
             is the group's own clock: rates divide by its delta.
-        details: sentence by event, for what is absent.
+        details: for what is absent, the sentence by event and `Reason`.
     """
 
     cpus: NDArray[np.int32]
@@ -71,7 +71,7 @@ class CounterTable:
     reasons: NDArray[np.uint8]
     enabled_ns: Counts
     running_ns: Counts
-    details: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     @property
     def gaps(self) -> str:
@@ -79,9 +79,11 @@ class CounterTable:
         absent = [
             name for index, name in enumerate(self.events) if np.all(self.reasons[:, index] > 0)
         ]
+        why: dict[str, list[str]] = {}
+        for name in absent:
+            why.setdefault("; ".join(self.details.get(name, {}).values()), []).append(name)
         return "; ".join(
-            f"{name}: {self.details[name]}" if name in self.details else f"no {name}"
-            for name in absent
+            ", ".join(names) + (f": {text}" if text else "") for text, names in why.items()
         )
 
 

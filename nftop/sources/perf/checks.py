@@ -1,0 +1,51 @@
+"""What `nftop doctor` says about the counters of a host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Reason
+from nftop.sources.base import Check
+from nftop.sources.perf.cores import CoreGroups
+from nftop.sources.perf.problems import NO_CPU, Problem
+
+
+def table_checks(name: str, events: Sequence[str], cores: CoreGroups) -> tuple[Check, ...]:
+    """One check of the source, one for CPUs that count nothing, one for each event missing."""
+    idle: dict[Problem, list[int]] = {}
+    lacking: dict[tuple[str, Problem], list[int]] = {}
+    counted: dict[str, None] = {}
+    for row in cores.rows:
+        if row.problem is not None:
+            idle.setdefault(row.problem, []).append(row.cpu)
+            continue
+        counted |= dict.fromkeys(cores.step(row).names)
+        for event, problem in cores.absences(row).items():
+            lacking.setdefault((event, problem), []).append(row.cpu)
+    active = [row.cpu for row in cores.rows if row.group is not None]
+    checks = [_whole(name, active, [event for event in events if event in counted], idle)]
+    for problem, cpus in idle.items():
+        checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
+    for event in events:
+        for (missing, problem), cpus in lacking.items():
+            if missing == event:
+                everywhere = len(cpus) == len(active)
+                where = "" if everywhere else f" (CPU {format_cpu_list(cpus)})"
+                checks.append(_check(f"{name} {event}", problem, where))
+    return tuple(checks)
+
+
+def _whole(
+    name: str, active: Sequence[int], counted: Sequence[str], idle: dict[Problem, list[int]]
+) -> Check:
+    if not active:
+        problem = next(iter(idle), NO_CPU)
+        return Check(name, problem.reason, f"no CPU is counted: {problem.sentence}", problem.fix)
+    cpus = format_cpu_list(active)
+    text = f"counts {', '.join(counted)} on CPU {cpus}, one read a tick each"
+    return Check(name, Reason.PRESENT, text)
+
+
+def _check(name: str, problem: Problem, where: str = "") -> Check:
+    return Check(name, problem.reason, problem.sentence + where, problem.fix)

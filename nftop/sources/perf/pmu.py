@@ -1,0 +1,145 @@
+"""PMUs of sysfs: `pmu/terms/` to the numbers perf_event_attr takes.
+
+Files: /sys/bus/event_source/devices/PMU/{type,format/*,events/*,cpumask}, described in the
+kernel's Documentation/ABI/testing/sysfs-bus-event_source-devices*.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.uarch.table import CONFIG_WORDS, Encoding
+
+_DEVICES = "sys/bus/event_source/devices"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_FORMAT = re.compile(r"(config[123]?):(\d{1,2}(?:-\d{1,2})?(?:,\d{1,2}(?:-\d{1,2})?)*)")
+# What stands beside an event of sysfs and is none: the unit and scale of its counts, and flags.
+_ATTACHED = (".scale", ".unit", ".per-pkg", ".snapshot")
+
+
+class PmuError(ValueError):
+    """The PMU's files or the terms make no sense together; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pmu:
+    """One PMU.
+
+    Attributes:
+        pmu_type: the number perf_event_attr.type takes.
+        formats: by term, where its bits go, as sysfs says: `config:0-7,32-35`.
+        events: by name, the terms of a ready-made event: `event=0x3c,umask=0x1`.
+        cpumask: the CPUs its events are to be opened on; None: on the CPU they count.
+    """
+
+    name: str
+    pmu_type: int
+    formats: Mapping[str, str]
+    events: Mapping[str, str]
+    cpumask: tuple[Cpu, ...] | None
+
+
+def read_pmu(name: str, root: Path = Path("/")) -> Pmu:
+    """The PMU of that name.
+
+    Raises:
+        FileNotFoundError: this kernel has no such PMU.
+        OSError: it can't be read.
+        PmuError: its files are not what the kernel's documentation says.
+    """
+    if not _NAME.fullmatch(name):
+        raise PmuError(f"{name!r} is not the name of a PMU")
+    folder = root / _DEVICES / name
+    try:
+        pmu_type = int((folder / "type").read_text(encoding="ascii"))
+        mask = folder / "cpumask"
+        cpumask = parse_cpu_list(mask.read_text(encoding="ascii")) if mask.exists() else None
+    except ValueError as error:
+        raise PmuError(f"PMU {name}: {error}") from None
+    events = _texts(folder / "events")
+    named = {key: text for key, text in events.items() if not key.endswith(_ATTACHED)}
+    return Pmu(name, pmu_type, _texts(folder / "format"), named, cpumask)
+
+
+def encode(pmu: Pmu, terms: str) -> Encoding:
+    """The encoding of `tsc`, `event=0x3c,umask=0x1`, or `cycles,cmask=2`; later terms win.
+
+    A term is the name of a format with a value (without one, 1), a whole word (`config=0x1`), or
+    the name of one of the PMU's own events.
+
+    Raises:
+        PmuError: an unknown term, or a value that does not fit its bits.
+    """
+    words = dict.fromkeys(CONFIG_WORDS, 0)
+    for term, value in _expand(pmu, terms):
+        word, bits = _format(pmu, term)
+        if value >> len(bits):
+            raise PmuError(f"{pmu.name}/{terms}/: {term}={value:#x} does not fit {len(bits)} bits")
+        words[word] = scatter(words[word], value, bits)
+    return Encoding(pmu.pmu_type, **words)
+
+
+def scatter(word: int, value: int, bits: tuple[int, ...]) -> int:
+    """`word` with bit i of `value` at position `bits[i]`, other positions as they were."""
+    for index, position in enumerate(bits):
+        word = word & ~(1 << position) | (value >> index & 1) << position
+    return word
+
+
+def parse_format(text: str) -> tuple[str, tuple[int, ...]]:
+    """`config:0-7,32-35` to the word and the positions of the value's bits, lowest first.
+
+    Raises:
+        PmuError: not a format.
+    """
+    match = _FORMAT.fullmatch(text.strip())
+    if match is None:
+        raise PmuError(f"{text!r} is not a format")
+    positions: list[int] = []
+    for span in match[2].split(","):
+        low, _, high = span.partition("-")
+        positions.extend(range(int(low), int(high or low) + 1))
+    if not positions or max(positions) > 63 or len(set(positions)) != len(positions):
+        raise PmuError(f"{text!r} is not a format of a 64-bit word")
+    return match[1], tuple(positions)
+
+
+def _format(pmu: Pmu, term: str) -> tuple[str, tuple[int, ...]]:
+    if term in pmu.formats:
+        return parse_format(pmu.formats[term])
+    return term, tuple(range(64))
+
+
+def _expand(pmu: Pmu, terms: str, *, nested: bool = False) -> Iterator[tuple[str, int]]:
+    for part in terms.split(","):
+        term, has_value, text = part.strip().partition("=")
+        if term in pmu.formats or (term in CONFIG_WORDS and has_value):
+            yield term, _number(pmu, term, text) if has_value else 1
+        elif term in pmu.events and not has_value and not nested:
+            yield from _expand(pmu, pmu.events[term], nested=True)
+        else:
+            raise PmuError(f"the kernel's PMU {pmu.name} has no event or term {term!r}")
+
+
+def _number(pmu: Pmu, term: str, text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise PmuError(f"PMU {pmu.name}: {term}={text!r} is not a number")
+    return value
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    if not folder.is_dir():
+        return {}
+    return {
+        path.name: path.read_text(encoding="utf-8", errors="replace").strip()
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+    }

@@ -1,0 +1,140 @@
+"""What can be wrong with a counter, in sentences an operator can act on.
+
+The errors are those perf_event_open(2) documents, and what the kernel means by them for counters
+of whole CPUs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.reading import Missing, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a counter is absent, and the fix as `nftop doctor` prints it; "" where there is none."""
+
+    reason: Reason
+    sentence: str
+    fix: str = ""
+
+    @property
+    def missing(self) -> Missing:
+        return Missing(self.reason, self.sentence)
+
+
+QUIET = Problem(Reason.SOURCE, "left out by --quiet-cpus")
+NO_CPU = Problem(Reason.SOURCE, "none of the CPUs asked for is online")
+CAME_BACK = Problem(Reason.RESET, "the CPU went offline and came back: counting starts again")
+DOES_NOT_FIT = Problem(
+    Reason.HARDWARE, "this CPU has too few counters for it beside the others of the group"
+)
+NOT_IN_GROUP = Problem(Reason.SOURCE, "the counter group in use does not count it")
+STALLED = Problem(
+    Reason.TAKEN, "the counter group did not run; the next tick counts with a smaller one"
+)
+
+_GUEST_FIX = "in a guest: have the hypervisor offer a virtual PMU (QEMU: -cpu host,pmu=on)"
+_ROOT_FIX = "sudo nftop"
+_FILES_FIX = "ulimit -n 65536 (systemd: LimitNOFILE=65536)"
+
+# In sentences, {paranoid} and {files} stand for what the host says.
+_NOT_ALLOWED = (
+    "counting on whole CPUs needs CAP_PERFMON (`sudo nftop`) or kernel.perf_event_paranoid at 0 "
+    "or below; it is {paranoid}"
+)
+_FORBIDDEN = (
+    "perf_event_open is forbidden here: CAP_PERFMON is missing (`sudo nftop`), or a container's "
+    "seccomp profile, a security module or lockdown forbids it; kernel.perf_event_paranoid is "
+    "{paranoid}"
+)
+_TOO_MANY_FILES = (
+    "the limit of {files} open files is reached, and counters take one per CPU and event: raise "
+    "`ulimit -n`"
+)
+_BY_ERRNO: dict[int, tuple[Reason, str, str]] = {
+    errno.EACCES: (
+        Reason.PERMISSION,
+        _NOT_ALLOWED,
+        _ROOT_FIX,
+    ),
+    errno.EPERM: (
+        Reason.PERMISSION,
+        _FORBIDDEN,
+        f"{_ROOT_FIX}; in a container: --cap-add PERFMON and a seccomp profile that allows it",
+    ),
+    errno.ENOENT: (
+        Reason.HARDWARE,
+        "this CPU or kernel has no such event; guests often have no PMU at all",
+        _GUEST_FIX,
+    ),
+    errno.EOPNOTSUPP: (Reason.HARDWARE, "this CPU's PMU can't count it", _GUEST_FIX),
+    errno.ENODEV: (Reason.HARDWARE, "this CPU lacks what the event needs", _GUEST_FIX),
+    errno.ENXIO: (Reason.HARDWARE, "the PMU of this event has gone", ""),
+    errno.ENOSYS: (Reason.HARDWARE, "this kernel has no perf_event_open that nftop knows", ""),
+    errno.E2BIG: (Reason.HARDWARE, "this kernel is too old for the event's configuration", ""),
+    errno.EINVAL: (Reason.HARDWARE, "the kernel refuses the event, or the group with it", ""),
+    errno.EBUSY: (
+        Reason.TAKEN,
+        "another program has the PMU for itself",
+        "stop the other user of the PMU (perf, pcm, a profiler)",
+    ),
+    errno.ENOSPC: (
+        Reason.TAKEN,
+        "all counters of this kind are in use",
+        "stop the other user of the PMU (perf, pcm, a profiler)",
+    ),
+    errno.EMFILE: (
+        Reason.ERROR,
+        _TOO_MANY_FILES,
+        _FILES_FIX,
+    ),
+    errno.ENFILE: (
+        Reason.ERROR,
+        "the host's limit of open files (fs.file-max) is reached",
+        "sysctl fs.file-max",
+    ),
+    errno.ESRCH: (Reason.SOURCE, "what was to be counted has gone", ""),
+}
+
+
+def explain(code: int, root: Path = Path("/")) -> Problem:
+    """The problem behind an errno of perf_event_open, ioctl or read."""
+    if code not in _BY_ERRNO:
+        return Problem(Reason.ERROR, f"the kernel answered: {os.strerror(code)}")
+    reason, sentence, fix = _BY_ERRNO[code]
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    paranoid = sysctl(root, "perf_event_paranoid") if "{paranoid}" in sentence else ""
+    return Problem(reason, sentence.format(paranoid=paranoid, files=files), fix)
+
+
+def never_ran(root: Path = Path("/")) -> Problem:
+    """A group that the kernel accepted and then did not put on the counters.
+
+    The usual holder is the NMI watchdog, whose pinned cycles event the kernel does not consider
+    when it accepts a group.
+    """
+    if sysctl(root, "nmi_watchdog") == "1":
+        return Problem(
+            Reason.TAKEN,
+            "the kernel accepted the group but never ran it: the NMI watchdog holds a counter",
+            "sudo sysctl kernel.nmi_watchdog=0, then start nftop again",
+        )
+    return Problem(
+        Reason.TAKEN,
+        "the kernel accepted the group but never ran it: another program holds a counter",
+        "stop the other user of the PMU (perf, pcm, a profiler), then start nftop again",
+    )
+
+
+def sysctl(root: Path, name: str) -> str:
+    """A value of /proc/sys/kernel, `unknown` where it can't be read."""
+    try:
+        return (root / "proc/sys/kernel" / name).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return "unknown"

@@ -1,0 +1,163 @@
+"""The source `perf`: one counter group per CPU, one read of each a tick."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import CounterTable
+from nftop.sources.base import Check
+from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
+from nftop.sources.perf.checks import table_checks
+from nftop.sources.perf.cores import CoreGroups
+from nftop.sources.perf.online import OnlineCpus
+from nftop.sources.perf.problems import NO_CPU, Problem
+from nftop.sources.perf.survey import Survey, survey
+from nftop.sources.perf.tables import TableLayout
+from nftop.uarch import table as uarch_table
+
+# What failed may be cured meanwhile: perf_event_paranoid lowered, another program ended.
+RETRY_AFTER_NS = 10_000_000_000
+# `check` lets the groups run this long before it says that they do.
+_SETTLE_S = 0.1
+
+_CLOSED = Problem(Reason.SOURCE, "the perf source has been closed")
+
+
+class PerfSource:
+    """Counts every online CPU, or those of `cpus`; opens its groups at the first read.
+
+    In the steady state a tick is one pread of the online mask and one readv per CPU. CPUs that
+    come and go are followed. Those in `quiet_cpus` are rows without numbers and no counter is ever
+    opened on them. Not for use by several threads at once.
+    """
+
+    name = "perf"
+    inline = True
+
+    def __init__(
+        self,
+        cpus: Collection[int] | None = None,
+        *,
+        root: Path = Path("/"),
+        quiet_cpus: Collection[int] = frozenset(),
+        uarch: uarch_table.Uarch | None = None,
+        kernel: Kernel | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`uarch` defaults to the generic table; `root`, `kernel` and `clock_ns` to this host's."""
+        self._wanted = None if cpus is None else frozenset(cpus)
+        self._root = root
+        self._quiet = frozenset(quiet_cpus)
+        self._uarch = uarch or uarch_table.load()
+        self._kernel = kernel or host_kernel()
+        self._clock_ns = clock_ns
+        self._online = OnlineCpus(root)
+        self._cpus: tuple[Cpu, ...] = ()
+        self._cores: CoreGroups | None = None
+        self._layout: TableLayout | None = None
+        self._problem: Problem | None = None
+        self._retry_at_ns = 0
+        self._counter_reads = 0
+        self._closed = False
+
+    @property
+    def counter_reads(self) -> int:
+        """Reads of counter groups so far: each interrupts the CPU it reads."""
+        return self._counter_reads
+
+    def read(self) -> CounterTable | Missing:
+        """Every counter of every CPU now; Missing where none can be counted at all."""
+        if self._closed:
+            return _CLOSED.missing
+        try:
+            cpus = self._chosen()
+        except (OSError, ValueError) as error:
+            self._problem = Problem(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
+            return self._problem.missing
+        if not cpus:
+            self._problem = NO_CPU
+            return NO_CPU.missing
+        cores = self._follow(cpus)
+        if cores is None or self._layout is None:
+            return (self._problem or NO_CPU).missing
+        return self._read(cores, self._layout)
+
+    def check(self) -> tuple[Check, ...]:
+        """Opens the groups, lets them run, and says what counts where and what does not."""
+        table = self.read()
+        # A group that does not run is replaced at the next read, by one that may not run either.
+        for _ in self._uarch.plans:
+            if isinstance(table, CounterTable):
+                time.sleep(_SETTLE_S)
+                table = self.read()
+        if isinstance(table, Missing) or self._cores is None:
+            problem = self._problem or _CLOSED
+            return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
+        return table_checks(self.name, self._uarch.counted, self._cores)
+
+    def close(self) -> None:
+        """Close every counter; a later read says so. Safe to call twice."""
+        self._closed = True
+        if self._cores is not None:
+            self._cores.close()
+        self._online.close()
+
+    def _chosen(self) -> tuple[Cpu, ...]:
+        online = self._online.read()
+        return online if self._wanted is None else tuple(c for c in online if c in self._wanted)
+
+    def _follow(self, cpus: tuple[Cpu, ...]) -> CoreGroups | None:
+        """The groups of these CPUs, opened or reopened where need be; None: see `_problem`."""
+        ailing = self._cores is None or self._cores.ailing
+        retry = ailing and self._clock_ns() >= self._retry_at_ns
+        if cpus == self._cpus and not retry:
+            return self._cores
+        if self._cores is None or self._cores.blind:
+            self._begin(cpus)
+        else:
+            self._cores.follow(cpus)
+        self._cpus = cpus
+        self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
+        if self._cores is not None:
+            self._layout = TableLayout(self._uarch.counted, self._cores)
+        return self._cores
+
+    def _begin(self, cpus: tuple[Cpu, ...]) -> None:
+        raise_open_files()
+        found = self._survey(cpus)
+        self._problem = found.problem
+        if found.problem is None:
+            self._cores = CoreGroups(
+                self._kernel,
+                found,
+                quiet=self._quiet,
+                online=self._online.read,
+                root=self._root,
+            )
+            self._cores.follow(cpus)
+
+    def _survey(self, cpus: tuple[Cpu, ...]) -> Survey:
+        """The survey on the first CPU that stays online for it and that we may disturb."""
+        found = Survey(self._uarch.counted, (), None)
+        for cpu in cpus:
+            if cpu in self._quiet:
+                continue
+            found = survey(self._kernel, cpu, self._uarch, self._root)
+            if found.problem is None or cpu in self._chosen():
+                break
+        return found
+
+    def _read(self, cores: CoreGroups, layout: TableLayout) -> CounterTable:
+        readings = cores.read()
+        self._counter_reads += cores.width
+        if not readings.faults:
+            return layout.table(readings)
+        table = layout.table(readings, self._root)
+        cores.mend(readings.faults)
+        self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
+        self._layout = TableLayout(self._uarch.counted, cores)
+        return table

@@ -1,0 +1,153 @@
+"""A kernel to count with: what perf_event_open(2) documents, and trouble on demand."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nftop.sources.perf.abi import Kernel, PerfEventAttr, View
+
+CYCLES, INSTRUCTIONS, REF_CYCLES = (0, 0), (0, 1), (0, 9)
+TSC, CONTEXT_SWITCHES = (9, 0), (1, 3)
+EVERYTHING = frozenset({CYCLES, INSTRUCTIONS, REF_CYCLES, TSC, CONTEXT_SWITCHES})
+
+# Counts per ns of running time, each its own, so that a swapped column shows.
+RATES = {CYCLES: 3, INSTRUCTIONS: 5, REF_CYCLES: 2, TSC: 7, CONTEXT_SWITCHES: 11}
+
+STARTED_NS = 4  # what a group has counted when its first read comes at once
+
+Event = tuple[int, int]
+
+
+@dataclass
+class Fd:
+    cpu: int
+    event: Event
+    leader: int
+    opened_ns: int
+    enabled: bool = False
+    members: list[int] = field(default_factory=list)
+    ran_ns: int = 0
+    frozen_at_ns: int | None = None
+
+
+@dataclass
+class FakeKernel:
+    """Give it the folder that stands for `/`; then `kernel` is what a source takes."""
+
+    root: Path
+    cpus: int = 4
+    known: frozenset[Event] = EVERYTHING
+    refusal: int = errno.ENOENT
+    fd_limit: int = 10_000
+    # (cpu, events of the group so far, new event) -> errno or 0
+    refuse: Callable[[int, tuple[Event, ...], Event], int] = lambda cpu, group, event: 0
+    # (cpu, events of the group) -> share of the time the group runs
+    share: Callable[[int, tuple[Event, ...]], float] = lambda cpu, group: 1.0
+    eof: frozenset[int] = frozenset()
+    read_errno: dict[int, int] = field(default_factory=dict)
+
+    now_ns: int = 1_000
+    fds: dict[int, Fd] = field(default_factory=dict)
+    online: set[int] = field(default_factory=set)
+    opens: int = 0
+    reads: list[int] = field(default_factory=list)
+    _next: int = 100
+
+    def __post_init__(self) -> None:
+        self.online = set(range(self.cpus))
+        msr = self.root / "sys/bus/event_source/devices/msr"
+        for name, text in {
+            "type": "9\n",
+            "format/event": "config:0-63\n",
+            "events/tsc": "event=0x00\n",
+        }.items():
+            (msr / name).parent.mkdir(parents=True, exist_ok=True)
+            (msr / name).write_text(text)
+        (self.root / "sys/devices/system/cpu").mkdir(parents=True)
+        self.tell()
+
+    @property
+    def kernel(self) -> Kernel:
+        return Kernel(self._open, self._enable, self._readv, self._close)
+
+    def tell(self) -> None:
+        """Write the online file; without it, sysfs lags behind what opens find."""
+        text = ",".join(str(cpu) for cpu in sorted(self.online))
+        (self.root / "sys/devices/system/cpu/online").write_text(text + "\n")
+
+    def take_offline(self, cpu: int) -> None:
+        """The CPU's events leave their groups for good and stand still."""
+        self.online.discard(cpu)
+        for fd in self.fds.values():
+            if fd.cpu == cpu and fd.frozen_at_ns is None:
+                fd.members.clear()
+                fd.frozen_at_ns = self.now_ns
+
+    def pass_ns(self, duration_ns: int) -> None:
+        self.now_ns += duration_ns
+        for fd in self.fds.values():
+            if fd.enabled and fd.frozen_at_ns is None:
+                group = tuple(self.fds[member].event for member in fd.members)
+                fd.ran_ns += int(duration_ns * self.share(fd.cpu, group))
+
+    def _open(self, attr: PerfEventAttr, cpu: int, group_fd: int) -> int:
+        self.opens += 1
+        event = (attr.type, attr.config)
+        group = () if group_fd < 0 else self._events(group_fd)
+        code = self._refusal(cpu, group, event)
+        if code:
+            raise OSError(code, os.strerror(code))
+        self._next += 1
+        fd, leader = self._next, self._next if group_fd < 0 else group_fd
+        self.fds[fd] = Fd(cpu, event, leader, self.now_ns)
+        self.fds[leader].members.append(fd)
+        return fd
+
+    def _refusal(self, cpu: int, group: tuple[Event, ...], event: Event) -> int:
+        if len(self.fds) >= self.fd_limit:
+            return errno.EMFILE
+        if cpu not in self.online:
+            return errno.ENODEV
+        return self.refuse(cpu, group, event) if event in self.known else self.refusal
+
+    def _events(self, leader: int) -> tuple[Event, ...]:
+        return tuple(self.fds[member].event for member in self.fds[leader].members)
+
+    def _enable(self, fd: int) -> None:
+        state = self.fds[fd]
+        state.enabled = True
+        # A clock that has not moved by the first read would be no kernel's.
+        state.opened_ns = self.now_ns - STARTED_NS
+        state.ran_ns = int(STARTED_NS * self.share(state.cpu, self._events(fd)))
+
+    def _readv(self, fd: int, views: View) -> int:
+        state = self.fds[fd]
+        assert state.leader == fd, "only leaders are read"
+        assert state.enabled
+        self.reads.append(state.cpu)
+        if state.cpu in self.read_errno:
+            code = self.read_errno[state.cpu]
+            raise OSError(code, os.strerror(code))
+        if state.cpu in self.eof:
+            return 0
+        members = state.members or [fd]
+        until = self.now_ns if state.frozen_at_ns is None else state.frozen_at_ns
+        values = [state.ran_ns * RATES[self.fds[member].event] for member in members]
+        words = [len(members), until - state.opened_ns, state.ran_ns, *values]
+        data = struct.pack(f"={len(words)}Q", *words)
+        (view,) = views
+        if len(data) > view.nbytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        view.cast("B")[: len(data)] = data
+        return len(data)
+
+    def _close(self, fd: int) -> None:
+        state = self.fds.pop(fd)
+        leader = self.fds.get(state.leader)
+        if leader and fd in leader.members:
+            leader.members.remove(fd)
