@@ -164,9 +164,14 @@ def _ended_by_signal(feed: Live) -> Iterator[list[int]]:
 
 
 def _screen(feed: Live, options: argparse.Namespace) -> int:
-    from nftop.ui.app import run_app  # noqa: PLC0415 - Textual is half of the start-up time
+    from nftop.store.history import History  # noqa: PLC0415 - only here
+    from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
+    from nftop.ui.options import options_from  # noqa: PLC0415
 
-    return run_app(feed, color=options.color, ascii_only=options.ascii)
+    drawn = options_from(os.environ, color=options.color, ascii_only=options.ascii)
+    app = NftopApp(feed, History(), options=drawn)
+    app.run()
+    return app.return_code or OK
 
 
 def _has_screen() -> bool:

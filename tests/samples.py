@@ -96,7 +96,7 @@ def thread(**changes: Any) -> ThreadRow:
     row = ThreadRow(
         pid=100, tid=101, start_ticks=5000, comm="rte-worker-1", program="dpdk-testpmd",
         role="dpdk_lcore", role_index=1, allowed=(Cpu(1),), last_cpu=Cpu(1), run_ns=0, wait_ns=0,
-        voluntary=0, involuntary=0, container=False,
+        voluntary=0, involuntary=0, container=False, read_at_ns=0,
     )  # fmt: skip
     return replace(row, **changes)
 
@@ -134,11 +134,11 @@ def lcore(number: int, cpu: int, total: int | None = None, busy: int | None = No
 
 
 def sample(at_ns: int, **payloads: Any) -> Sample:
-    """A sample whose every source was read at `at_ns`, or at `(value, read_at_ns)`."""
-    readings = {}
-    for name, payload in payloads.items():
-        value, read_at_ns = payload if isinstance(payload, tuple) else (payload, at_ns)
-        readings[name] = SourceReading(value, read_at_ns, 1000)
+    """A sample whose every source and thread was read at `at_ns`."""
+    if "processes" in payloads:
+        rows = payloads["processes"].threads
+        payloads["processes"] = threads(*(replace(row, read_at_ns=at_ns) for row in rows))
+    readings = {name: SourceReading(value, at_ns, 1000) for name, value in payloads.items()}
     return Sample(1_790_000_000 * S + at_ns, at_ns, readings)
 
 

@@ -65,19 +65,19 @@ def step_threads(
         return ThreadState(), ()
     if state.read_at_ns == reading.read_at_ns:
         return state, state.rates
-    elapsed_ns = reading.read_at_ns - state.read_at_ns
     rates = tuple(
-        _rate(state.threads.get((thread.tid, thread.start_ticks)), thread, elapsed_ns)
+        _rate(state.threads.get((thread.tid, thread.start_ticks)), thread)
         for thread in reading.value.threads
     )
     known = {(thread.tid, thread.start_ticks): thread for thread in reading.value.threads}
     return ThreadState(reading.read_at_ns, known, rates), rates
 
 
-def _rate(before: ThreadRow | None, after: ThreadRow, elapsed_ns: int) -> ThreadRate:
-    if before is None:
+def _rate(before: ThreadRow | None, after: ThreadRow) -> ThreadRate:
+    if before is None or after.read_at_ns <= before.read_at_ns:
         why = Missing(Reason.WARMING)
         return ThreadRate(after, why, why)
+    elapsed_ns = after.read_at_ns - before.read_at_ns
     return ThreadRate(
         after,
         _share(before.run_ns, after.run_ns, elapsed_ns),
@@ -90,6 +90,6 @@ def _share(before: int | None, after: int | None, elapsed_ns: int) -> Reading:
         return Missing(Reason.HARDWARE, "this kernel keeps no schedstat")
     if after < before:
         return Missing(Reason.RESET)
-    # The reading's clock is the middle of a read of many threads, so a spinning thread can come
-    # out a little over its interval; more than all of the time is still all of it.
+    # The clock is read a little before the counter, so a spinning thread can come out a little
+    # over its interval; more than all of the time is still all of it.
     return min((after - before) / elapsed_ns, 1.0)

@@ -121,6 +121,7 @@ class ThreadRow:
             kernel does not keep them.
         voluntary, involuntary: cumulative context switches.
         container: True when its mount namespace is not ours; None where that can't be read.
+        read_at_ns: CLOCK_MONOTONIC when run_ns and wait_ns were read: the clock of their rates.
     """
 
     pid: int
@@ -137,6 +138,7 @@ class ThreadRow:
     voluntary: int
     involuntary: int
     container: bool | None
+    read_at_ns: int
 
 
 @dataclass(frozen=True, slots=True)

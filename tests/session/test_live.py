@@ -71,7 +71,7 @@ def test_pollers_are_announced_when_they_change() -> None:
 
     def spin_then_sleep() -> ThreadTable:
         # It runs all the time between its readings, then not at all.
-        return threads(thread(run_ns=next(runs) * S))
+        return threads(thread(run_ns=next(runs) * S, read_at_ns=time.monotonic_ns()))
 
     source = FakeSource("processes", spin_then_sleep, inline=True)
     live = Live([source], START, 0.1, on_pollers=told.append)

@@ -1,0 +1,210 @@
+"""One pass over all of /proc: which threads are worth watching.
+
+Plain file reads instead of psutil: it knows no schedstat and no thread's own name, reads its
+/proc from a global, and costs about ten times as much per thread. Nothing read here makes the
+kernel take a lock of the process looked at, as `cmdline` and `maps` would.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nftop.sources.thread_roles import NO_ROLE, Role, has_dpdk_main, role_of
+from nftop.sources.threads import Stat, ThreadFiles
+
+GONE = (FileNotFoundError, ProcessLookupError)
+# A thread bound to one CPU polls when it runs or is kept from running this much; two pollers on
+# one CPU run half of the time each, but wait the other half.
+PINNED_POLLER_RATIO = 0.5
+# A thread that may move is watched when it hardly ever sleeps, so that an NF somebody forgot to
+# pin is seen too.
+UNPINNED_POLLER_RATIO = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A thread worth watching; the fields as in `model.sample.ThreadRow`."""
+
+    pid: int
+    tid: int
+    start_ticks: int
+    comm: str
+    program: str
+    role: Role
+    container: bool | None
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """A recycled tid is another thread."""
+        return self.tid, self.start_ticks
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a pass found.
+
+    Attributes:
+        hidden: processes that may not be looked into; at least that many, because with
+            hidepid=2 the kernel does not even list them.
+    """
+
+    threads: tuple[Candidate, ...]
+    processes: int
+    hidden: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """What a thread had used when it was looked at."""
+
+    at_ns: int
+    run_ns: int
+    wait_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A thread as one pass sees it. The ratios are since the last pass, None at the first."""
+
+    tid: int
+    stat: Stat
+    files: ThreadFiles
+    run_ratio: float | None
+    wait_ratio: float | None
+
+    def polls(self) -> bool:
+        if self.run_ratio is None or self.wait_ratio is None:
+            return False
+        if self.run_ratio > UNPINNED_POLLER_RATIO:
+            return True
+        if self.run_ratio + self.wait_ratio <= PINNED_POLLER_RATIO:
+            return False
+        return len(self.files.status().allowed) == 1
+
+
+@dataclass(slots=True)
+class _Pass:
+    """A pass under way; `hidden` and `processes` as in `Found`."""
+
+    usage: dict[tuple[int, int], _Usage] = field(default_factory=dict)
+    threads: list[Candidate] = field(default_factory=list)
+    processes: int = 0
+    hidden: int = 0
+
+
+class Scanner:
+    """Passes over /proc, each comparing with the one before."""
+
+    def __init__(self, proc: str, clock: Callable[[], int]) -> None:
+        """`proc` is where procfs is mounted, `clock` gives CLOCK_MONOTONIC nanoseconds."""
+        self._proc = proc
+        self._clock = clock
+        self._ns_per_tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        self._kernel: set[int] = set()
+        self._usage: Mapping[tuple[int, int], _Usage] = {}
+        self._pass = _Pass()
+
+    def scan(self) -> Found:
+        """Look at every process. OSError when there is no /proc to look at."""
+        with os.scandir(self._proc) as entries:
+            pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
+        # Kernel threads stay kernel threads while they are listed; on a large host they are ten
+        # thousand, and looking at each again would be most of a pass.
+        self._kernel.intersection_update(pids)
+        own = self._own_pid()
+        self._pass = _Pass(hidden=0 if 1 in pids else 1)
+        for pid in pids:
+            if pid not in self._kernel and pid != own:
+                self._look_at(pid)
+        self._usage = self._pass.usage
+        return Found(tuple(self._pass.threads), self._pass.processes, self._pass.hidden)
+
+    def _own_pid(self) -> int | None:
+        try:
+            return int(Path(self._proc, "self").readlink().name)
+        except (OSError, ValueError):
+            return None
+
+    def _look_at(self, pid: int) -> None:
+        try:
+            members = self._members(pid)
+            if members:
+                self._pass.processes += 1
+                self._pass.threads += self._candidates(pid, members)
+        except GONE:
+            return
+        except PermissionError:
+            self._pass.hidden += 1
+
+    def _members(self, pid: int) -> list[_Seen]:
+        with os.scandir(f"{self._proc}/{pid}/task") as entries:
+            tids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
+        members = []
+        for tid in tids:
+            try:
+                seen = self._see(pid, tid)
+            except (*GONE, ValueError):
+                continue
+            if seen.stat.kernel:
+                self._kernel.add(pid)
+                return []
+            members.append(seen)
+        return members
+
+    def _see(self, pid: int, tid: int) -> _Seen:
+        files = ThreadFiles(f"{self._proc}/{pid}/task/{tid}", keep=False)
+        stat = files.stat()
+        sched = None if stat.kernel else files.schedstat()
+        now = _Usage(
+            self._clock(),
+            # Clock ticks are coarse, but over a pass they tell a poller from a sleeper.
+            stat.cpu_ticks * self._ns_per_tick if sched is None else sched.run_ns,
+            0 if sched is None else sched.wait_ns,
+        )
+        identity = tid, stat.start_ticks
+        self._pass.usage[identity] = now
+        before = self._usage.get(identity)
+        if before is None or now.at_ns <= before.at_ns:
+            return _Seen(tid, stat, files, None, None)
+        elapsed_ns = now.at_ns - before.at_ns
+        return _Seen(
+            tid,
+            stat,
+            files,
+            (now.run_ns - before.run_ns) / elapsed_ns,
+            (now.wait_ns - before.wait_ns) / elapsed_ns,
+        )
+
+    def _candidates(self, pid: int, members: Sequence[_Seen]) -> list[Candidate]:
+        comms = {seen.tid: seen.stat.comm for seen in members}
+        program = comms.get(pid, members[0].stat.comm)
+        main = Role("dpdk_main") if has_dpdk_main(tuple(comms.values())) else NO_ROLE
+        wanted = []
+        for seen in members:
+            role = role_of(seen.stat.comm)
+            if role == NO_ROLE and seen.tid == pid:
+                role = main
+            if not seen.stat.dead and (role != NO_ROLE or _polls(seen)):
+                wanted.append((seen, role))
+        container = self._in_container(pid) if wanted else None
+        return [
+            Candidate(pid, s.tid, s.stat.start_ticks, s.stat.comm, program, role, container)
+            for s, role in wanted
+        ]
+
+    def _in_container(self, pid: int) -> bool | None:
+        try:
+            ours = Path(self._proc, "self/ns/mnt").readlink()
+            return Path(self._proc, str(pid), "ns/mnt").readlink() != ours
+        except OSError:
+            return None
+
+
+def _polls(seen: _Seen) -> bool:
+    try:
+        return seen.polls()
+    except (*GONE, ValueError):
+        return False

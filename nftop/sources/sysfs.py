@@ -1,0 +1,124 @@
+"""Reading sysfs so that nothing found there can raise; what made no sense is noted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
+
+_MASK = re.compile(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{8})*")
+_NUMBER = re.compile(r"-?[0-9]{1,12}")
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+# No file read here is longer on 8192 CPUs; a bound keeps a fake one from filling the memory.
+_LIMIT_BYTES = 1 << 16
+
+
+class SysTree:
+    """A folder of small text files. An absent file is no note; an unreadable one is."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = os.fspath(base)
+        self._notes: dict[tuple[str, str], list[Cpu]] = {}
+
+    def note(self, what: str, why: str, cpu: Cpu | None = None) -> None:
+        """Remember that `what` of `cpu` (of the host if None) went wrong."""
+        self._notes.setdefault((what, why), []).extend([] if cpu is None else [cpu])
+
+    def notes(self) -> tuple[str, ...]:
+        """What went wrong, a sentence for each kind and not for each CPU."""
+        return tuple(
+            f"{what}{' of CPU ' + format_cpu_list(cpus) if cpus else ''} {why}"
+            for (what, why), cpus in self._notes.items()
+        )
+
+    def text(self, path: str, limit: int = _LIMIT_BYTES, cpu: Cpu | None = None) -> str | None:
+        """The file's text without blanks at its ends; None if it is absent or can't be read."""
+        try:
+            data = _read(f"{self._base}/{path}", limit)
+        except _ABSENT:
+            return None
+        except OSError as error:
+            self.note(_label(path, cpu), f"can't be read: {error.strerror}", cpu)
+            return None
+        return data.decode("ascii", "replace").strip(" \t\n\0")
+
+    def names(self, path: str) -> list[str]:
+        """The names in a folder; empty if it is absent or can't be read."""
+        try:
+            with os.scandir(f"{self._base}/{path}") as entries:
+                return [entry.name for entry in entries]
+        except _ABSENT:
+            return []
+        except OSError as error:
+            self.note(path, f"can't be listed: {error.strerror}")
+            return []
+
+    def number(self, path: str, cpu: Cpu | None = None) -> int | None:
+        """A decimal number; None if absent, unreadable or negative (the kernel's "unknown")."""
+        text = self.text(path, cpu=cpu)
+        if text is None:
+            return None
+        if not _NUMBER.fullmatch(text):
+            self.note(_label(path, cpu), "is not a number", cpu)
+            return None
+        return int(text) if int(text) >= 0 else None
+
+    def cpus(self, path: str, cpu: Cpu | None = None) -> tuple[Cpu, ...] | None:
+        """A list or mask of CPUs; None if absent or unreadable."""
+        text = self.text(path, cpu=cpu)
+        if text is None:
+            return None
+        # A mask that was never allocated (nohz_full not in use) is printed as "  (null)".
+        if text == "(null)":
+            return ()
+        try:
+            return parse_cpu_list(text) if _is_list(path) else parse_cpu_mask(text)
+        except ValueError:
+            self.note(_label(path, cpu), "names no CPUs that can be read", cpu)
+            return None
+
+    def members(self, directory: str, names: Iterable[str], cpu: Cpu) -> set[Cpu] | None:
+        """The first of the files `names` that lists CPUs, `cpu` itself among them."""
+        for name in names:
+            found = self.cpus(f"{directory}/{name}", cpu)
+            if found is not None and cpu in found:
+                return set(found)
+        return None
+
+
+def parse_cpu_mask(text: str) -> tuple[Cpu, ...]:
+    """CPUs of a kernel mask: hexadecimal words of 32 bits, the highest first (`00ff,0000000f`).
+
+    Raises:
+        ValueError: the text is not such a mask.
+    """
+    if not _MASK.fullmatch(text):
+        raise ValueError(f"{text[:80]!r} is not a CPU mask")
+    bits = int(text.replace(",", ""), 16)
+    return tuple(Cpu(cpu) for cpu in range(bits.bit_length()) if bits >> cpu & 1)
+
+
+def _read(path: str, limit: int) -> bytes:
+    # Unbuffered, since thousands of these files are read at start; not blocking, should one be a
+    # pipe; in a loop, since sysfs gives a page at a time.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        data = b""
+        while len(data) < limit and (chunk := os.read(handle, limit - len(data))):
+            data += chunk
+        return data
+    finally:
+        os.close(handle)
+
+
+def _is_list(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.endswith("list") or name in {"present", "online", "isolated", "nohz_full"}
+
+
+def _label(path: str, cpu: Cpu | None) -> str:
+    """The path as a note names it: for a CPU's file without the CPU, so that notes merge."""
+    return path if cpu is None else path.removeprefix(f"cpu/cpu{cpu}/")

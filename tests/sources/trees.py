@@ -1,0 +1,38 @@
+"""Sysfs trees for tests, and what holds for the topology read from any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nftop.model.topology import Topology
+
+
+def write_tree(root: Path, files: Mapping[str, str]) -> Path:
+    """`files` (path: text) under root/sys/devices/system; a path ending in / is a folder."""
+    base = root / "sys/devices/system"
+    base.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = base / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if name.endswith("/") else path.write_text(text + "\n")
+    return root
+
+
+def consistent(topology: Topology) -> None:
+    """What holds on every host, whatever it says."""
+    by_cpu = {info.cpu: info for info in topology.cpus}
+    assert list(by_cpu) == sorted(by_cpu)
+    for info in topology.cpus:
+        assert (info.core is not None) == info.online
+        assert list(info.siblings) == sorted(set(info.siblings) - {info.cpu})
+        for sibling in info.siblings:
+            assert info.cpu in by_cpu[sibling].siblings
+            assert by_cpu[sibling].core == info.core
+    cores = {info.core for info in topology.cpus if info.core is not None}
+    assert cores == set(range(len(cores)))
+    sharers = [cpu for cache in topology.l3 for cpu in cache.cpus]
+    assert len(sharers) == len(set(sharers))
+    assert len({cache.id for cache in topology.l3}) == len(topology.l3)
+    for cache in topology.l3:
+        assert all(by_cpu[cpu].l3 == cache.id and by_cpu[cpu].online for cpu in cache.cpus)
