@@ -197,10 +197,11 @@ class DpdkApp:
     """One DPDK application behind a telemetry socket.
 
     Attributes:
-        pid, start_ticks: its identity; both 0 while no greeting has ever been had.
+        pid, start_ticks: its identity, from the socket's peer; both 0 before the first connection.
         name: program name (untrusted text); prefix: the EAL file prefix.
         socket: the path it was found at.
-        problem: why the counters below are not of `read_at_ns`; None when all is well.
+        problem: why it could not be polled; None when all is well. The counters, `read_at_ns` and
+            `took_ns` are then of the last poll that worked: no ports and 0 if none ever did.
         lcores: empty before DPDK 23.03 (`lcores_told` is then False).
         eal_params, app_params: its command line as telemetry gives it.
         read_at_ns: CLOCK_MONOTONIC at the middle of this application's poll.

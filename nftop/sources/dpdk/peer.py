@@ -1,0 +1,50 @@
+"""Who is behind a socket: the process, told by the kernel and not by itself."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.sources.dpdk.replies import TEXT_LIMIT
+
+_UCRED = struct.Struct("3i")  # pid, uid, gid: unix(7)
+_START_TIME = 22 - 3  # field 22 of proc(5)'s stat, counted from the field after the name
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A process. A restart is another `(pid, start_ticks)`.
+
+    Attributes:
+        pid: in our own pid namespace; 0 where it has none there.
+        start_ticks: clock ticks from boot to its start; 0 where that can't be read.
+        comm: its name (untrusted text); empty where that can't be read.
+    """
+
+    pid: int = 0
+    start_ticks: int = 0
+    comm: str = ""
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.pid, self.start_ticks
+
+
+def listener_pid(connected: socket.socket) -> int:
+    """The process that called listen(2) on the other end (SO_PEERCRED, unix(7))."""
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    return int(_UCRED.unpack(raw)[0])
+
+
+def look_up(pid: int, proc: Path) -> Peer:
+    """What /proc says of a process; only its pid where it is gone or hidden."""
+    try:
+        stat = (proc / str(pid) / "stat").read_bytes()
+        comm = (proc / str(pid) / "comm").read_bytes()
+        # The name in parentheses may itself hold parentheses and spaces.
+        start_ticks = int(stat.rpartition(b")")[2].split()[_START_TIME])
+    except (OSError, ValueError, IndexError):
+        return Peer(pid)
+    return Peer(pid, start_ticks, comm.decode("utf-8", "replace").rstrip("\n")[:TEXT_LIMIT])

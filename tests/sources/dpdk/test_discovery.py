@@ -1,0 +1,190 @@
+"""Where sockets are found, and what is said of places that are closed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, chdir, contextmanager
+from pathlib import Path
+
+import pytest
+
+from nftop.model.reading import Reason
+from nftop.sources.dpdk.discovery import SURVEY_NS, Finder
+from nftop.sources.dpdk.source import DpdkSource
+from tests.peers.dpdk_telemetry import telemetry_peer
+
+NAME = "dpdk_telemetry.v2"
+NOBODY = 65534
+
+
+class Host:
+    """A root, and a /proc in which each pid has a mount namespace, a root and its sockets."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.root = folder / "root"
+        self.root.mkdir()
+        self.proc = folder / "proc"
+        self._stack = stack
+        self.process("self", "mnt:[1]", self.root)
+        self.process("1", "mnt:[1]", self.root)
+
+    def process(self, pid: str, namespace: str, root: Path, listening: str = "") -> None:
+        ns, net = self.proc / pid / "ns", self.proc / pid / "net"
+        ns.mkdir(parents=True)
+        net.mkdir()
+        (ns / "mnt").symlink_to(namespace)
+        (ns / "net").symlink_to(f"net:[{pid}]")
+        (self.proc / pid / "root").symlink_to(root)
+        (net / "unix").write_text(
+            "Num       RefCount Protocol Flags    Type St Inode Path\n"
+            "0000000000000000: 00000002 00000000 00010000 0001 01  1234 /run/other.sock\n"
+            f"0000000000000000: 00000002 00000000 00010000 0005 01    12 {listening}\n"
+            "0000000000000000: 00000003 00000000 00000000 0005 03 99999 /gone/dpdk/x/"
+            f"{NAME}\n"
+        )
+
+    def socket(self, folder: Path, name: str = NAME) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        bound = self._stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        with chdir(folder):
+            bound.bind(name)
+        return folder / name
+
+    def found(self, environ: dict[str, str] | None = None) -> dict[str, str]:
+        """Prefix by path."""
+        sockets, hidden = Finder(self.root, self.proc, environ or {}).find()
+        assert hidden == ()
+        return {socket.path: socket.prefix for socket in sockets}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    with ExitStack() as stack:
+        yield Host(tmp_path, stack)
+
+
+def test_every_runtime_directory_of_eal(host: Host) -> None:
+    expected = {
+        str(host.socket(host.root / "run/dpdk/nfa")): "nfa",
+        str(host.socket(host.root / "run/dpdk/nfm")): "nfm",
+        str(host.socket(host.root / "run/dpdk/nfm", f"{NAME}:1")): "nfm",
+        str(host.socket(host.root / "tmp/dpdk/nfu")): "nfu",
+        str(host.socket(host.root / "run/user/1000/dpdk/rte")): "rte",
+        str(host.socket(host.root / "run/openvswitch/dpdk/rte")): "rte",
+        str(host.socket(host.root / "srv/xdg/dpdk/x")): "x",
+        str(host.socket(host.root / "srv/service/dpdk/y")): "y",
+    }
+    environ = {"XDG_RUNTIME_DIR": "/srv/xdg", "RUNTIME_DIRECTORY": "/srv/service"}
+    (host.root / "var").mkdir()
+    (host.root / "var/run").symlink_to("/run")  # as it is everywhere: must not leave this root
+    host.socket(host.root / "run/dpdk/nfa", "telemetry")  # the protocol before
+    host.socket(host.root / "run/dpdk/nfa", f"{NAME}.bak")
+    (host.root / "run/dpdk/config").touch()
+    assert host.found(environ) == expected
+
+
+def test_other_mount_namespaces_are_looked_into_once_each(host: Host, tmp_path: Path) -> None:
+    container = tmp_path / "container"
+    inside = host.socket(container / "run/dpdk/ctr")
+    host.process("20", "mnt:[2]", container)
+    host.process("21", "mnt:[2]", container)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "run").symlink_to(container / "run")  # the same directory, mounted twice
+    host.process("30", "mnt:[3]", shared)
+    assert host.found() == {f"{host.proc}/20/root/run/dpdk/ctr/{NAME}": "ctr"}
+    assert Path(f"{host.proc}/20/root/run/dpdk/ctr/{NAME}").samefile(inside)
+
+
+def test_a_listening_socket_is_found_wherever_it_is(host: Host, tmp_path: Path) -> None:
+    container = tmp_path / "container"
+    host.socket(container / "run/some/where/known")
+    host.socket(container / "opt/app runtime/dpdk/odd")
+    (container / "var").mkdir()
+    (container / "var/run").symlink_to("/run")
+    host.process("20", "mnt:[2]", container, f"/opt/app runtime/dpdk/odd/{NAME}")
+    # EAL binds below /var/run, which in there is a link that would lead to our own /run.
+    host.process("22", "mnt:[3]", container, f"/var/run/some/where/known/{NAME}")
+    assert sorted(host.found().values()) == ["known", "odd"]
+
+
+def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host) -> None:
+    now_ns = 0
+    finder = Finder(host.root, host.proc, {}, clock=lambda: now_ns)
+    host.socket(host.root / "run/dpdk/a")
+    assert len(finder.find()[0]) == 1
+    host.socket(host.root / "run/dpdk/b")
+    host.socket(host.root / "tmp/dpdk/c")  # a new place
+    now_ns = SURVEY_NS - 1
+    assert [socket.prefix for socket in finder.find()[0]] == ["a", "b"]
+    now_ns = SURVEY_NS
+    assert [socket.prefix for socket in finder.find()[0]] == ["a", "b", "c"]
+
+
+def test_a_host_without_anything_is_no_error(tmp_path: Path) -> None:
+    assert Finder(tmp_path / "none", tmp_path / "no proc", {}).find() == ((), ())
+
+
+def test_a_flood_of_sockets_is_cut_and_said(host: Host) -> None:
+    bound = host.socket(host.root / "run/dpdk/p0")
+    for number in range(300):
+        folder = host.root / f"run/dpdk/q{number}"
+        folder.mkdir()
+        host.socket(folder)
+    sockets, hidden = Finder(host.root, host.proc, {}).find()
+    assert len(sockets) == 256
+    assert sockets[0].path == str(bound)
+    assert "more than 256" in hidden[0]
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_closed_places_are_said_with_path_and_remedy() -> None:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        folder.chmod(0o755)
+        host = Host(folder, stack)
+        closed = host.socket(host.root / "run/dpdk/nfa").parent
+        closed.chmod(0)
+        stack.callback(closed.chmod, 0o700)
+        host.process("20", "mnt:[2]", host.root)
+        (host.proc / "20" / "ns").chmod(0)
+        stack.callback((host.proc / "20" / "ns").chmod, 0o700)
+        with as_nobody():
+            source = DpdkSource(host.root, host.proc, {})
+            table = source.read()
+            checks = source.check()
+    assert table.apps == ()
+    assert len(table.hidden) == 2
+    assert "1 process is closed to this user" in table.hidden[0]
+    assert str(closed) in table.hidden[1]
+    assert all("sudo nftop" in sentence for sentence in table.hidden)
+    assert {check.reason for check in checks} == {Reason.PERMISSION}
+    assert all(check.fix == "sudo nftop" for check in checks)
+
+
+def test_a_socket_we_may_not_open_is_hidden_and_no_application() -> None:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        folder.chmod(0o755)
+        peer = stack.enter_context(telemetry_peer(folder / "run/dpdk/nfa"))
+        peer.socket.chmod(0o400)
+        with as_nobody():
+            table = DpdkSource(folder, folder / "proc", {}).read()
+    assert table.apps == ()
+    (sentence,) = table.hidden
+    assert str(peer.socket) in sentence
+    assert "sudo nftop" in sentence

@@ -1,0 +1,153 @@
+"""The source and a real testpmd, whose own statistics are the oracle."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from nftop.model.reading import Reason
+from nftop.model.sample import DpdkApp
+from nftop.sources.dpdk.source import DpdkSource
+from tests.real.testpmd import Testpmd, running_testpmd, wait_until
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(os.geteuid() != 0, reason="testpmd needs root"),
+    pytest.mark.skipif(
+        shutil.which("dpdk-testpmd") is None, reason="dpdk-testpmd (Debian: dpdk-dev) is missing"
+    ),
+    pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="testpmd needs a CPU of its own"),
+]
+
+PREFIX = f"nftop-test-{os.getpid()}"
+
+
+@pytest.fixture
+def source() -> Iterator[DpdkSource]:
+    # The polling core shares this machine's CPUs with everything else, so answers may be late.
+    with closing(DpdkSource(deadline_s=5)) as opened:
+        yield opened
+
+
+def seen(source: DpdkSource) -> DpdkApp | None:
+    return next((app for app in source.read().apps if app.prefix == PREFIX), None)
+
+
+def working(source: DpdkSource) -> DpdkApp:
+    app = seen(source)
+    assert app is not None
+    assert app.problem is None, app.problem
+    return app
+
+
+def test_counters_are_testpmds_own(source: DpdkSource) -> None:
+    with running_testpmd(PREFIX) as testpmd:
+        idle = working(source)  # started, without traffic yet
+        assert idle.pid == testpmd.pid
+        assert idle.name == "dpdk-testpmd"
+        assert idle.version.startswith("DPDK ")
+        assert idle.app_params[-1] == "--nb-cores=1"
+        assert [port.name for port in idle.ports] == ["net_null0", "net_null1"]
+        assert idle.ports[0].rx_packets == 0
+
+        testpmd.command("start")
+        first = working(source)
+        time.sleep(0.5)
+        second = working(source)
+        assert second.read_at_ns > first.read_at_ns
+        assert (second.ports[0].rx_packets or 0) > (first.ports[0].rx_packets or 0)
+
+        testpmd.command("stop")
+        received, sent = shown(testpmd, "0", "RX"), shown(testpmd, "1", "TX")
+        assert received > 0
+        assert sent > 0
+        end = working(source)
+        assert (end.ports[0].rx_packets, end.ports[1].tx_packets) == (received, sent)
+        assert end.ports[0].rx_queue_packets == (received,)
+        assert (end.ports[0].tx_packets, end.ports[1].rx_packets) == (0, 0)
+
+        testpmd.command("clear port stats all")
+        assert working(source).ports[0].rx_packets == 0
+        source.close()
+        assert "TELEMETRY" not in testpmd.output()  # nothing was asked that it does not know
+
+
+def test_killed_it_is_gone_and_restarted_it_is_another(source: DpdkSource) -> None:
+    with running_testpmd(PREFIX) as testpmd:
+        testpmd.command("start")
+        old = working(source)
+        testpmd.kill()
+        assert seen(source) is None
+        assert testpmd.socket.exists()
+        assert f"{testpmd.socket} is left over" in "\n".join(c.text for c in source.check())
+        with running_testpmd(PREFIX) as again:
+            new = working(source)
+            assert new.pid == again.pid
+            assert (new.pid, new.start_ticks) != (old.pid, old.start_ticks)
+            assert new.ports[0].rx_packets == 0
+
+
+def test_in_a_container_it_is_found_and_known_by_its_pid_here(source: DpdkSource) -> None:
+    script = 'mount -t tmpfs none /run && exec dpdk-testpmd "$@"'
+    container = ["unshare", "--mount", "--net", "sh", "-c", script, "sh"]
+    with running_testpmd(PREFIX, binary=container) as testpmd:
+        assert not testpmd.socket.exists()  # not in our own mount namespace
+        app = working(source)
+        assert (app.pid, app.name) == (testpmd.pid, "dpdk-testpmd")
+        assert app.socket == f"/proc/{testpmd.pid}/root{testpmd.socket}"
+
+
+def test_the_eleventh_client(source: DpdkSource) -> None:
+    with running_testpmd(PREFIX) as testpmd, ExitStack() as clients:
+        for _ in range(10):
+            connect(testpmd, clients)
+        app = seen(source)
+        assert app is not None
+        assert app.pid == testpmd.pid
+        assert app.problem is not None
+        assert app.problem.reason is Reason.TAKEN
+        clients.close()
+        wait_until(lambda: problem(source) is None, 10, "a place became free and was not taken")
+
+
+def test_a_stopped_application_is_not_disturbed(source: DpdkSource) -> None:
+    with running_testpmd(PREFIX) as testpmd, closing(DpdkSource(deadline_s=0.2)) as hasty:
+        testpmd.command("start")
+        wait_until(lambda: problem(hasty) is None, 10, "no first reading")
+        testpmd.signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        for _ in range(5):
+            assert problem(hasty) is Reason.STALE
+        testpmd.signal(signal.SIGCONT)
+        wait_until(lambda: problem(hasty) is None, 10, "it did not come back")
+        # Had the connection been closed in the meantime, testpmd would say so.
+        assert "Error writing to socket" not in testpmd.output()
+        assert testpmd.alive()
+
+
+def shown(testpmd: Testpmd, port: str, direction: str) -> int:
+    """A counter as testpmd shows it."""
+    text = testpmd.command(f"show port stats {port}")
+    found = re.search(rf"{direction}-packets: (\d+)", text)
+    assert found, text
+    return int(found[1])
+
+
+def connect(testpmd: Testpmd, stack: ExitStack) -> None:
+    client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    client.connect(str(testpmd.socket))
+    assert client.recv(4096)
+
+
+def problem(source: DpdkSource) -> Reason | None:
+    app = seen(source)
+    assert app is not None
+    return app.problem.reason if app.problem else None
