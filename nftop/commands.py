@@ -15,6 +15,7 @@ from types import FrameType, MappingProxyType
 
 from nftop.derive.step import State
 from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.queue_map import QueueMap
 from nftop.model.topology import Topology
 from nftop.session.live import Live
 from nftop.sources.base import Source
@@ -30,14 +31,30 @@ _ROOT = Path("/")
 
 
 @dataclass(frozen=True, slots=True)
-class HostSources:
+class OpenHost:
     """This host's topology and every source nftop has for it."""
 
     topology: Topology
     sources: tuple[Source, ...]
 
+    def feed(
+        self,
+        *,
+        interval_s: float,
+        cpus: tuple[Cpu, ...] | None = None,
+        queue_map: QueueMap | None = None,
+    ) -> Live:
+        """Its frames, live, of all CPUs or of `cpus`; nftop moves off the cores that poll."""
+        keep_off(frozenset(), self.topology)
+        return Live(
+            self.sources,
+            State(read_host(_ROOT), _only(self.topology, cpus), queue_map or {}),
+            interval_s,
+            on_pollers=lambda pollers: _keep_off(pollers, self.topology),
+        )
 
-def open_host(cpus: tuple[Cpu, ...] | None, quiet_cpus: tuple[Cpu, ...]) -> HostSources:
+
+def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] = ()) -> OpenHost:
     """Build the sources of this host; nothing is read or opened beyond the topology.
 
     Raises:
@@ -48,9 +65,8 @@ def open_host(cpus: tuple[Cpu, ...] | None, quiet_cpus: tuple[Cpu, ...]) -> Host
         unknown = [cpu for cpu in wanted if cpu not in topology.row_of]
         if unknown:
             raise ValueError(f"this host has no CPU {format_cpu_list(unknown)}")
-    counted = cpus or tuple(info.cpu for info in topology.cpus)
-    perf = PerfSource(counted, root=_ROOT, quiet_cpus=frozenset(quiet_cpus))
-    return HostSources(
+    perf = PerfSource(cpus, root=_ROOT, quiet_cpus=frozenset(quiet_cpus))
+    return OpenHost(
         topology,
         (
             perf,
@@ -68,14 +84,9 @@ def live(options: argparse.Namespace) -> int:
         here = open_host(options.cpu_list, options.quiet_cpus)
     except ValueError as error:
         return _fail(str(error), USAGE)
-    shown = _only(here.topology, options.cpu_list)
-    feed = Live(
-        here.sources,
-        State(read_host(_ROOT), shown, options.queue_map),
-        options.interval_s,
-        on_pollers=lambda cpus: _place(cpus, here.topology),
+    feed = here.feed(
+        interval_s=options.interval_s, cpus=options.cpu_list, queue_map=options.queue_map
     )
-    _place(frozenset(), here.topology)
     if options.batch or options.form != "text" or options.count is not None:
         return _batch(feed, options)
     if not _has_screen():
@@ -88,7 +99,7 @@ def doctor(options: argparse.Namespace) -> int:
     """What every source sees here, and the fix for what it does not."""
     from nftop.doctor import examine, report_json, report_text  # noqa: PLC0415 - only here
 
-    here = open_host(None, ())
+    here = open_host()
     try:
         checks = examine(here.sources, here.topology)
     finally:
@@ -125,8 +136,8 @@ def _only(topology: Topology, cpus: tuple[Cpu, ...] | None) -> Topology:
     return replace(topology, cpus=tuple(topology.cpus[topology.row_of[cpu]] for cpu in cpus))
 
 
-def _place(pollers: frozenset[Cpu], topology: Topology) -> None:
-    """Move nftop off the polling cores. Where it then runs is read back by `OwnSource`."""
+def _keep_off(pollers: frozenset[Cpu], topology: Topology) -> None:
+    # Where nftop then runs, and what that disturbs, is read back and shown by `OwnSource`.
     keep_off(pollers, topology)
 
 
@@ -168,6 +179,9 @@ def _screen(feed: Live, options: argparse.Namespace) -> int:
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
     from nftop.ui.options import options_from  # noqa: PLC0415
 
+    if sys.__stderr__ is None or not sys.__stderr__.isatty():
+        # Textual draws on standard error; `nftop 2>log` must not draw into the log.
+        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
     drawn = options_from(os.environ, color=options.color, ascii_only=options.ascii)
     app = NftopApp(feed, History(), options=drawn)
     app.run()

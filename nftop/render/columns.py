@@ -1,0 +1,97 @@
+"""Which columns of the CPU table fit in a width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nftop.model.catalogue import CPU_METRICS, Metric, Unit
+
+NARROW = 40
+
+_WIDTHS: Mapping[Unit, int] = {
+    Unit.RATIO: 5,
+    Unit.PER_CYCLE: 5,
+    Unit.CYCLES: 6,
+    Unit.INSTRUCTIONS: 6,
+    Unit.PACKETS_PER_S: 6,
+    Unit.PER_S: 6,
+    Unit.PER_PACKET: 6,
+    Unit.HZ: 5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Col:
+    """A column of the table.
+
+    Attributes:
+        key: metric id, or `cpu`, `smt`, `thread`, `nf`.
+        label: its header.
+        width: cells it takes, with the one that keeps it off the next or holds `~`.
+        right: numbers stand right, names left.
+        priority: lower stays longer on a narrow screen.
+        metric: its row of the catalogue, None for a label.
+        grows: cells it may take beyond `width` where there is room.
+    """
+
+    key: str
+    label: str
+    width: int
+    right: bool
+    priority: float
+    metric: Metric | None = None
+    grows: int = 0
+
+
+LABELS = (
+    Col("cpu", "CPU", 5, right=True, priority=0),
+    Col("smt", "SMT", 6, right=True, priority=6.6),
+    # The kernel keeps 15 characters of a thread's name.
+    Col("thread", "THREAD", 16, right=False, priority=0.5),
+    Col("nf", "NF", 11, right=False, priority=5.5, grows=14),
+)
+METRICS = tuple(
+    Col(
+        metric.id,
+        metric.label,
+        max(_WIDTHS[metric.unit], len(metric.label)) + 1,
+        right=True,
+        priority=metric.priority,
+        metric=metric,
+    )
+    for metric in CPU_METRICS
+    if metric.priority is not None
+)
+LABEL_KEYS = frozenset(col.key for col in LABELS)
+
+_IN_ORDER = (*LABELS, *METRICS)
+_BY_KEY = {col.key: col for col in _IN_ORDER}
+
+
+def columns_for(width: int) -> tuple[Col, ...]:
+    """The columns shown in so many cells, from left to right; that of CPUs is always there."""
+    room = width
+    chosen: dict[str, Col] = {}
+    for col in sorted(_IN_ORDER, key=lambda col: col.priority):
+        fitted = replace(col, width=9) if col.key == "thread" and width < NARROW else col
+        if chosen and fitted.width > room:
+            break  # a column of lower rank never stands in for one of higher
+        chosen[col.key] = fitted
+        room -= fitted.width
+    shown = []
+    for col in (chosen[each.key] for each in _IN_ORDER if each.key in chosen):
+        more = max(0, min(room, col.grows))
+        room -= more
+        shown.append(replace(col, width=col.width + more))
+    return tuple(shown)
+
+
+def column_name(key: str) -> str:
+    """What the column with this key is called on screen."""
+    return _BY_KEY[key].label
+
+
+def sorts_down(key: str) -> bool:
+    """Whether a column sorts high to low unless inverted: numbers do, names and CPUs do not."""
+    return key not in LABEL_KEYS

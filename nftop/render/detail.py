@@ -1,0 +1,163 @@
+"""The selected CPU: what it is, how its packets were counted, what is absent, and its history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.catalogue import CPU_METRICS, Metric, cpu_metric
+from nftop.model.frame import CpuTable, Frame
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Missing
+from nftop.model.topology import CpuInfo
+from nftop.render import format as fmt
+from nftop.render import spark
+from nftop.render.columns import LABEL_KEYS
+from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
+
+_AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
+_LEAST_GRAPH, _MOST_GRAPH = 3, 8  # lines, with the one that says the time
+
+_CLOCKS = {
+    "core": "core cycles",
+    "tsc": "time stamp counter, not core cycles",
+    "nf": "the NF's own clock, not core cycles",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """History of one metric of the selected CPU: float32 over `span_s`, NaN for gaps."""
+
+    metric: Metric
+    values: NDArray[np.float32]
+    span_s: float
+
+
+def graph_points(width: int) -> int:
+    """How many values a graph has room for in a panel of so many cells."""
+    return max(0, width - _AXIS)
+
+
+def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
+    """What the graph shows: what the rows are sorted by, else CPP, else how busy the CPU is."""
+    if sort not in LABEL_KEYS:
+        return cpu_metric(sort)
+    has_cpp = bool(cpus.columns["cpp"].present[row])
+    polled = bool(cpus.nf[row])
+    return cpu_metric("cpp" if has_cpp or polled else "busy_ratio")
+
+
+def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) -> list[Line]:
+    """The panel, in at most `height` lines."""
+    head = [_rule(frame.cpus, row, width)]
+    said = [
+        *_place(frame.cpus.topology.cpus[row], width),
+        *attribution_lines(frame.cpus, row, width),
+        *absence_lines(frame.cpus, row, width),
+    ]
+    room = height - len(head)
+    tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(said)))
+    graph = _graph(frame.cpus, row, trend, width, tall) if room >= _LEAST_GRAPH + 2 else []
+    return [*head, *_cut(said, room - len(graph), width), *graph][: max(0, height)]
+
+
+def absences(cpus: CpuTable, row: int) -> list[tuple[Missing, list[str]]]:
+    """Every reason a value of this row is absent, and the columns it is the reason of."""
+    found: dict[Missing, list[str]] = {}
+    for metric in CPU_METRICS:
+        reading = cpus.columns[metric.id][row]
+        if isinstance(reading, Missing):
+            why = Missing(reading.reason, reading.sentence)
+            found.setdefault(why, []).append(metric.label)
+    return list(found.items())
+
+
+def absence_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
+    """`absences` as sentences behind their marks."""
+    return [
+        each
+        for why, labels in absences(cpus, row)
+        for each in paragraph(
+            f"{', '.join(labels)}: {why.sentence}",
+            width,
+            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
+            tone=Tone.DIM,
+        )
+    ]
+
+
+def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
+    """How packets were put on this CPU and which clock its cycles are of; none without either."""
+    clock = _CLOCKS.get(cpus.cpp_clock[row] or "")
+    said = [cpus.attribution[row], f"CPP in {clock}" if clock else ""]
+    text = "; ".join(each for each in said if each)
+    return paragraph(text, width) if text else []
+
+
+def _rule(cpus: CpuTable, row: int, width: int) -> Line:
+    names = (cpus.thread[row], cpus.nf[row])
+    title = f"cpu {cpus.topology.cpus[row].cpu}"
+    title = " · ".join((title, *(name for name in names if name)))
+    head = crop(line(Span("── ", Tone.DIM), Span(title, Tone.TITLE), " "), width)
+    return line(head, Span("─" * (width - head.width), Tone.DIM))
+
+
+def _place(info: CpuInfo, width: int) -> list[Line]:
+    numbers = (
+        ("sibling", format_cpu_list(info.siblings)),
+        ("core", info.core),
+        ("package", info.package),
+        ("L3", info.l3),
+        ("node", info.node),
+    )
+    facts = [f"{name} {value}" for name, value in numbers if value not in (None, "")]
+    flags = (("isolated", info.isolated), ("nohz_full", info.nohz_full))
+    facts += [name for name, holds in flags if holds]
+    if info.base_frequency_hz is not None:
+        facts.append(f"base {info.base_frequency_hz / 1e9:.2f} GHz")
+    if not info.online:
+        facts.insert(0, "offline")
+    return flow([line(Span(fact, Tone.DIM)) for fact in facts], width, "  ")
+
+
+def _cut(lines: list[Line], height: int, width: int) -> list[Line]:
+    """The first `height` lines; where some are left out the last one says so."""
+    if len(lines) <= height:
+        return lines
+    more = line(Span(f"+ {len(lines) - height + 1} more lines: press x", Tone.DIM))
+    return [*lines[: max(0, height - 1)], crop(more, width)][: max(0, height)]
+
+
+def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> list[Line]:
+    if height < 2 or graph_points(width) < 8:
+        return []
+    metric = trend.metric
+    if not np.isfinite(trend.values).any():
+        reading = cpus.columns[metric.id][row]
+        why = f": {reading.sentence}" if isinstance(reading, Missing) else ""
+        text = f"no {metric.label} in the last {_span_name(trend.span_s)}{why}"
+        return paragraph(text, width, tone=Tone.DIM)[:height]
+    top = spark.scale_top(trend.values)
+    rows = spark.graph(trend.values, top, height - 1)
+    marks = [f"{metric.label} {fmt.number(top, metric.unit, 5)}", *[""] * (height - 2)]
+    lines = [
+        line(Span(f"{text:>{_AXIS - 1}}│", Tone.DIM), Span(blocks, Tone.AREA))
+        for text, blocks in zip(marks, rows, strict=True)
+    ]
+    return [*lines, _time_axis(trend.span_s, width)]
+
+
+def _time_axis(span_s: float, width: int) -> Line:
+    left, right = f"└ -{_span_name(span_s)} ", " now"
+    dashes = "─" * (width - _AXIS + 1 - len(left) - len(right))
+    return line(Span(f"{'0':>{_AXIS - 1}}{left}{dashes}{right}", Tone.DIM))
+
+
+def _span_name(span_s: float) -> str:
+    for seconds, unit in ((3600, "h"), (60, "min")):
+        if span_s >= seconds:
+            return f"{span_s / seconds:g} {unit}"
+    return f"{span_s:g} s"

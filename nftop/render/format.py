@@ -1,0 +1,129 @@
+"""A number in a cell: by the unit of the catalogue, in at most so many columns.
+
+Space runs out before truth does: a number that does not fit loses digits, then goes to k, M, G,
+then to powers of ten; where even that does not fit the cell is full of `#`. A number that is not
+zero never prints as zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from nftop.model.catalogue import Unit
+from nftop.model.reading import Missing, Reading, Reason
+
+BOUND = "<"
+ESTIMATE = "~"
+
+_SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+
+
+def number(value: float, unit: Unit, width: int) -> str:
+    """`value` in the way its unit is printed, in at most `width` columns of ASCII."""
+    if not math.isfinite(value):
+        # A column never holds such a number; if one comes all the same it is a fault, not a value.
+        return mark(Reason.ERROR, width)
+    form = _FORMS[unit]
+    scaled = value * form.factor
+    places = form.places_below if -form.limit < scaled < form.limit else form.places
+    text = _fixed(scaled, places) + form.suffix
+    if len(text) <= width:
+        return text
+    shorter = (each + form.suffix for each in _shorter(scaled, places))
+    return next((each for each in shorter if len(each) <= width), "#" * max(0, width))
+
+
+def cell(
+    reading: Reading, unit: Unit, width: int, *, bound: bool = False, estimate: bool = False
+) -> str:
+    """A reading in at most `width` columns: its number, or the mark of its reason.
+
+    Args:
+        reading: what to print.
+        unit: how.
+        width: columns to use at most.
+        bound: it is an upper bound: `<` before it.
+        estimate: it is an estimate: `~` after it.
+    """
+    if isinstance(reading, Missing):
+        return mark(reading.reason, width)
+    room = width - bound - estimate
+    if room < 1:
+        return "#" * max(0, width)
+    text = number(reading, unit, room)
+    before = BOUND if bound and not text.startswith(BOUND) else ""
+    return f"{before}{text}{ESTIMATE if estimate else ''}"
+
+
+def mark(reason: Reason, width: int) -> str:
+    """The mark of a reason; its letter alone where three columns are too many."""
+    whole = reason.mark
+    return whole if len(whole) <= width else whole.strip("[]")[: max(0, width)]
+
+
+def worded(reading: Reading, unit: Unit) -> str:
+    """A reading in a sentence, with its unit: `14.88 Mpps`; a missing one is its mark."""
+    text = cell(reading, unit, 12)
+    return text if isinstance(reading, Missing) else f"{text} {_WORDS[unit]}".rstrip()
+
+
+def _fixed(value: float, places: int) -> str:
+    text = f"{value:.{places}f}"
+    if -0.5 <= value <= 0.5 and not text.strip("-0."):
+        return _nothing_less(value, places)
+    return text
+
+
+def _nothing_less(value: float, places: int) -> str:
+    """A number whose decimals are all 0: just 0 if that is what it is."""
+    if value == 0:
+        return "0"
+    return "<1" if places == 0 else f"<.{'0' * (places - 1)}1"
+
+
+def _shorter(value: float, places: int) -> Iterator[str]:
+    """`value` with fewer decimals than `places`, then scaled, then as a power of ten."""
+    for fewer in range(places - 1, -1, -1):
+        yield _fixed(value, fewer)
+    for factor, suffix in _SUFFIXES:
+        if factor <= abs(value) < factor * 1e3:
+            yield f"{value / factor:.1f}{suffix}"
+            yield f"{value / factor:.0f}{suffix}"
+    yield f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+
+
+class _Form(NamedTuple):
+    """How a unit prints: value x factor, with `places_below` decimals below `limit`."""
+
+    factor: float
+    limit: float
+    places_below: int
+    places: int
+    suffix: str = ""
+
+
+_COUNT = _Form(1.0, 99.95, 1, 0)
+_SMALL = _Form(1.0, math.inf, 2, 2)
+_FORMS: Mapping[Unit, _Form] = {
+    Unit.RATIO: _Form(100.0, 9.95, 1, 0, "%"),
+    Unit.PER_CYCLE: _SMALL,
+    Unit.CYCLES: _COUNT,
+    Unit.INSTRUCTIONS: _COUNT,
+    Unit.PACKETS_PER_S: _Form(1e-6, 1.0, 3, 2),
+    Unit.PER_S: _COUNT,
+    Unit.PER_PACKET: _SMALL,
+    Unit.HZ: _Form(1e-9, math.inf, 2, 2),
+}
+
+_WORDS: Mapping[Unit, str] = {
+    Unit.RATIO: "",
+    Unit.PER_CYCLE: "per cycle",
+    Unit.CYCLES: "cycles",
+    Unit.INSTRUCTIONS: "instructions",
+    Unit.PACKETS_PER_S: "Mpps",
+    Unit.PER_S: "per second",
+    Unit.PER_PACKET: "per packet",
+    Unit.HZ: "GHz",
+}

@@ -1,0 +1,125 @@
+"""The top of the screen: which host, how it is watched, what each source gives, what it costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from nftop.model.catalogue import Unit
+from nftop.model.frame import Frame, SelfCost, SourceState
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Missing, Reason
+from nftop.model.topology import Host, Topology
+from nftop.render import format as fmt
+from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
+
+WIDE = 80  # cells from which the CPU model has its place
+_GAP = "   "
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the frame is being watched.
+
+    Attributes:
+        mode: `LIVE`, or whatever else must not be taken for it: `STOPPED`, `PAUSED at ...`.
+        interval_s: the feed's pace; None where none is to be said.
+        problem: why there are no new frames, a sentence; "" while there are.
+    """
+
+    mode: str = "LIVE"
+    interval_s: float | None = None
+    problem: str = ""
+
+
+def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
+    """Identity, mode, sources and own cost, on as few lines as they fit; then what is wrong."""
+    groups = [
+        _identity(frame, status, width),
+        [_source(name, state) for name, state in frame.sources.items()],
+        [line(Span(own_cost(frame.own), Tone.DIM))],
+    ]
+    blocks = [line(*_spaced(items)) for items in groups if items]
+    lines: list[Line] = []
+    for block, items in zip(blocks, filter(None, groups), strict=True):
+        joined = line(lines[-1], _GAP, block) if lines else block
+        if lines and joined.width <= width:
+            lines[-1] = joined
+        else:
+            lines += flow(items, width)
+    return [*lines, *alert_lines(frame.own.warning, status.problem, width=width)]
+
+
+def alert_lines(*sentences: str, width: int) -> list[Line]:
+    """Each sentence on lines of its own, behind a `!`; empty ones are none."""
+    lead = line(Span("! ", Tone.BAD))
+    return [
+        row
+        for sentence in sentences
+        if sentence
+        for row in paragraph(sentence, width, lead=lead, tone=Tone.BAD)
+    ]
+
+
+def waiting_lines(status: Status, width: int) -> list[Line]:
+    """What stands there until the first frame."""
+    first = line(Span("nftop", Tone.TITLE), "  waiting for the first tick")
+    return [crop(first, width), *alert_lines(status.problem, width=width)]
+
+
+def _spaced(items: Iterable[Line]) -> Iterable[Line | str]:
+    for index, item in enumerate(items):
+        if index:
+            yield " "
+        yield item
+
+
+def _identity(frame: Frame, status: Status, width: int) -> list[Line]:
+    host = frame.host
+    model = f"{short_model(host.model)}  " if width >= WIDE else ""
+    pace = f" {status.interval_s:g}s" if status.interval_s is not None else ""
+    # LIVE is what everyone expects; anything else must catch the eye.
+    mode = Tone.PLAIN if status.mode == "LIVE" else Tone.BADGE
+    return [
+        *_badge(host),
+        line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),
+        line(Span(f" {model}{size_of(frame.cpus.topology)} ", Tone.DIM)),
+        line(Span(f"{status.mode}{pace}", mode)),
+        line(" ", Span("READ-ONLY", Tone.DIM)),
+    ]
+
+
+def _badge(host: Host) -> list[Line]:
+    return [line(Span(" SIMULATED ", Tone.BADGE))] if host.simulated else []
+
+
+def time_of_day(frame: Frame) -> str:
+    """When the frame was taken, in UTC: `12:41:07Z`."""
+    return datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
+
+
+def size_of(topology: Topology) -> str:
+    """Packages, physical cores, logical CPUs: `2P 64C/128T`."""
+    return f"{len(topology.packages)}P {topology.core_count}C/{len(topology.cpus)}T"
+
+
+def short_model(model: str) -> str:
+    """A CPU model name without what every one has: trademarks, `CPU`, the nominal clock."""
+    bare = re.sub(r"\((R|TM)\)|@.*$|\b(CPU|Processor|Intel|AMD)\b", " ", model, flags=re.IGNORECASE)
+    return " ".join(bare.split()) or model
+
+
+def _source(name: str, state: SourceState) -> Line:
+    if state.reason is not Reason.PRESENT:
+        return line(Span(name, Tone.DIM), Span(state.reason.mark, Tone.MISSING))
+    return line(name, Span("~" if state.detail else "+", Tone.ACCENT))
+
+
+def own_cost(own: SelfCost) -> str:
+    """`self 0.6% on cpu 0, 64 reads`."""
+    reads = own.counter_reads
+    count = reads.reason.mark if isinstance(reads, Missing) else f"{reads:.0f}"
+    cpus = f" on cpu {format_cpu_list(own.affinity)}" if own.affinity else ""
+    return f"self {fmt.cell(own.cpu_ratio, Unit.RATIO, 5):>4}{cpus}, {count} reads"

@@ -1,0 +1,126 @@
+"""A line of a screen: pieces of text, each with a tone.
+
+A tone is a name for what the text is, never a colour: `ui/nftop.tcss` says what each looks like,
+and the plain output drops them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from nftop.render import text as safe
+
+
+class Tone(StrEnum):
+    """What a piece of text is."""
+
+    PLAIN = "plain"
+    TITLE = "title"
+    HEADER = "header"
+    ACCENT = "accent"
+    AREA = "area"
+    DIM = "dim"
+    MISSING = "missing"
+    BAD = "bad"
+    BADGE = "badge"
+    CURSOR = "cursor"
+
+
+class Span(NamedTuple):
+    """A piece of a line. Its text is printable (see `text.printable`)."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Spans from left to right. `fill` is the tone behind the whole line, to its end."""
+
+    spans: tuple[Span, ...] = ()
+    fill: Tone = Tone.PLAIN
+
+    @property
+    def text(self) -> str:
+        return "".join(span.text for span in self.spans)
+
+    @property
+    def width(self) -> int:
+        """Cells it takes."""
+        return sum(cell_len(span.text) for span in self.spans)
+
+
+BLANK = Line()
+
+
+def line(*parts: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
+    """One line from texts, spans and lines; all text is made printable, equal tones are joined."""
+    spans: list[Span] = []
+    texts: list[str] = []
+    tone = Tone.PLAIN
+    for text, new in _flat(parts):
+        if new is not tone:
+            _add(spans, texts, tone)
+            texts, tone = [], new
+        texts.append(text)
+    _add(spans, texts, tone)
+    return Line(tuple(spans), fill)
+
+
+def _add(spans: list[Span], texts: list[str], tone: Tone) -> None:
+    if text := safe.printable("".join(texts)):
+        spans.append(Span(text, tone))
+
+
+def _flat(parts: Iterable[str | Span | Line]) -> Iterable[Span]:
+    for part in parts:
+        if isinstance(part, Line):
+            yield from part.spans
+        elif isinstance(part, Span):
+            yield part
+        else:
+            yield Span(part, Tone.PLAIN)
+
+
+def crop(whole: Line, width: int) -> Line:
+    """`whole` in at most `width` cells; an ellipsis says that some is cut."""
+    if whole.width <= width:
+        return whole
+    spans: list[Span] = []
+    room = width
+    for span in whole.spans:
+        used = cell_len(span.text)
+        # The ellipsis has to fit too, so a span may only be whole if something follows in the room.
+        if used < room:
+            spans.append(span)
+            room -= used
+            continue
+        cut = safe.truncate(span.text + safe.ELLIPSIS * 2, room)
+        spans.append(Span(cut, span.tone))
+        break
+    return Line(tuple(span for span in spans if span.text), whole.fill)
+
+
+def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:
+    """The items side by side, on as many lines of `width` cells as they need."""
+    lines: list[Line] = []
+    for item in items:
+        joined = line(lines[-1], gap, item) if lines else item
+        if lines and joined.width <= width:
+            lines[-1] = joined
+        else:
+            lines.append(item)
+    return [crop(each, width) for each in lines]
+
+
+def paragraph(text: str, width: int, *, lead: Line = BLANK, tone: Tone = Tone.PLAIN) -> list[Line]:
+    """`text` wrapped beside `lead`, which the lines after the first leave blank."""
+    indent = lead.width
+    rows = safe.wrap(text, width - indent)
+    heads = [lead, *[line(" " * indent)] * (len(rows) - 1)]
+    return [line(head, Span(row, tone)) for head, row in zip(heads, rows or [""], strict=False)]

@@ -1,0 +1,90 @@
+"""The network functions, a line each, with a sentence below those whose numbers are not current."""
+
+from __future__ import annotations
+
+from nftop.model.catalogue import NF_METRICS, Metric, Unit
+from nftop.model.frame import Frame, NfRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Missing, Reason
+from nftop.render import format as fmt
+from nftop.render.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.table import bounds, estimates
+from nftop.render.text import fit
+
+_NAME, _CPUS = 18, 10
+
+
+def nf_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
+    """Headers and the network functions, in at most `limit` lines.
+
+    Without any, a sentence that says so and why none could be seen.
+    """
+    if not frame.nfs:
+        return _nobody(frame, width)[:limit]
+    metrics = _metrics_for(width)
+    lines = [_headers(metrics, width)]
+    for place, nf in enumerate(frame.nfs):
+        rows = [_row(frame, nf, metrics, width), *_problem(nf, width)]
+        left = len(frame.nfs) - place
+        # The last line is kept for saying how many more there are.
+        if limit is not None and len(lines) + len(rows) + (left > 1) > limit:
+            more = f"  + {left} more network function{'s' * (left != 1)}"
+            return [*lines, crop(line(Span(more, Tone.DIM)), width)][:limit]
+        lines += rows
+    return lines
+
+
+def _nobody(frame: Frame, width: int) -> list[Line]:
+    state = frame.sources.get("dpdk")
+    why = f": {state.detail or state.reason.sentence}" if state and state.reason else ""
+    return paragraph(f"no network function found{why}", width, tone=Tone.DIM)
+
+
+def _metrics_for(width: int) -> list[Metric]:
+    room = (width - _NAME - _CPUS - 2) // 9
+    ranked = sorted(NF_METRICS, key=lambda metric: metric.priority or 0)
+    return ranked[: max(0, room)]
+
+
+def _names_width(metrics: list[Metric], width: int) -> int:
+    return max(1, min(_NAME + 14, width - _CPUS - 1 - 9 * len(metrics)))
+
+
+def _headers(metrics: list[Metric], width: int) -> Line:
+    name = fit("NF", _names_width(metrics, width))
+    cells = "".join(f"{metric.label:>8} " for metric in metrics)
+    text = f"{name} {fit('CPUS', _CPUS)}{cells}"
+    return crop(line(Span(text, Tone.HEADER), fill=Tone.HEADER), width)
+
+
+def _row(frame: Frame, nf: NfRow, metrics: list[Metric], width: int) -> Line:
+    name = fit(f"{nf.name} {nf.pid}" if nf.pid else nf.name, _names_width(metrics, width))
+    cpus = fit(format_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, _CPUS)
+    cells = [_cell(frame, nf, metric) for metric in metrics]
+    return crop(line(name, " ", cpus, *cells), width)
+
+
+def _cell(frame: Frame, nf: NfRow, metric: Metric) -> Span:
+    reading = nf.readings[metric.id]
+    cpus = frame.cpus
+    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
+    bound = metric.id == "cpp" and any(bounds(cpus, rows))
+    estimate = not isinstance(reading, Missing) and any(estimates(cpus, rows, metric.id))
+    text = fmt.cell(reading, metric.unit, 8, bound=bound)
+    return Span(f"{text:>8}{fmt.ESTIMATE if estimate else ' '}", _tone(metric, nf, bound=bound))
+
+
+def _tone(metric: Metric, nf: NfRow, *, bound: bool) -> Tone:
+    reading = nf.readings[metric.id]
+    if isinstance(reading, Missing):
+        return Tone.MISSING
+    if metric.id == "drop_packets_per_s" and metric.unit is Unit.PER_S and reading > 0:
+        return Tone.BAD
+    return Tone.DIM if bound else Tone.PLAIN
+
+
+def _problem(nf: NfRow, width: int) -> list[Line]:
+    if nf.problem is None:
+        return []
+    lead = line("  ", Span(f"{nf.problem.reason.mark} ", Tone.BAD))
+    return paragraph(nf.problem.sentence, width, lead=lead)

@@ -1,0 +1,111 @@
+"""Pages of text: what the keys, marks and columns mean, and one number explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nftop.model.catalogue import CPU_METRICS, NF_METRICS, Metric
+from nftop.model.frame import Frame
+from nftop.model.reading import Missing, Reason
+from nftop.render import format as fmt
+from nftop.render.detail import absence_lines, attribution_lines
+from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.table import SATURATED, bounds, estimates
+
+_MARKS = (
+    ("<", "upper bound: CPP of a core less than 95 % busy, which also counts empty polls"),
+    ("<.1", "more than 0, less than can be printed"),
+    ("~", "estimate: the counters shared the hardware, or these are not core cycles"),
+    ("perf~", "the source gives only a part"),
+    ("perf+", "the source works"),
+    ("#", "a number too long for its column"),
+)  # fmt: skip
+
+
+def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
+    """Keys, marks and columns. `keys` are pairs of what to press and what it does."""
+    reasons = [(each.mark, each.sentence) for each in Reason if each is not Reason.PRESENT]
+    return [
+        *_section("Keys", keys, width),
+        *_section("Where there is no number", reasons, width),
+        *_section("Beside a number", _MARKS, width),
+        *_section("Columns", _columns(CPU_METRICS), width),
+        *_section("Network functions", _columns(NF_METRICS), width),
+    ]
+
+
+def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Line]:
+    """One number of one CPU: its definition, its value or why it has none, and what else is absent.
+
+    Then what each source gives, since that is what any absence comes down to.
+    """
+    cpus = frame.cpus
+    cpu = cpus.topology.cpus[row].cpu
+    facts = [
+        ("meaning", metric.meaning),
+        ("formula", metric.formula),
+        ("unit", metric.unit.value),
+        ("origin", metric.origin),
+        *([("better", metric.good)] if metric.good else []),
+        (f"cpu {cpu}", _value(frame, row, metric)),
+    ]
+    absent = absence_lines(cpus, row, width)
+    return [
+        *_section(f"{metric.label} ({metric.id})", facts, width),
+        *_titled("How its packets were counted", attribution_lines(cpus, row, width), width),
+        *_titled(f"Absent on cpu {cpu}", absent, width),
+        *_section("Sources", _sources(frame), width),
+        *_titled("Topology", [each for note in cpus.topology.notes
+                              for each in paragraph(note, width)], width),
+    ]  # fmt: skip
+
+
+def _value(frame: Frame, row: int, metric: Metric) -> str:
+    reading = frame.cpus.columns[metric.id][row]
+    if isinstance(reading, Missing):
+        return f"{reading.reason.mark} {reading.sentence}"
+    said = [fmt.worded(reading, metric.unit)]
+    if metric.id == "cpp" and any(bounds(frame.cpus, [row])):
+        said.append(f"an upper bound: the core is less than {SATURATED:.0%} busy")
+    if any(estimates(frame.cpus, [row], metric.id)):
+        said.append("an estimate: counters shared the hardware, or another clock than the core's")
+    return "; ".join(said)
+
+
+def _columns(metrics: Sequence[Metric]) -> list[tuple[str, str]]:
+    return [(metric.label, f"{metric.meaning} [{metric.unit.value}]") for metric in metrics]
+
+
+def _sources(frame: Frame) -> list[tuple[str, str]]:
+    pairs = []
+    for name, state in frame.sources.items():
+        if state.reason is Reason.PRESENT:
+            said = [f"works, but not all of it: {state.detail}" if state.detail else "works"]
+        else:
+            said = [f"{state.reason.mark} {state.detail or state.reason.sentence}"]
+        if state.age_s is not None:
+            said.append(f"{state.age_s:.1f} s old")
+        if state.took_s is not None:
+            said.append(f"took {state.took_s * 1e3:.1f} ms")
+        pairs.append((name, ", ".join(said)))
+    return pairs
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Line]:
+    rows = list(rows)
+    column = min(max((len(name) for name, _ in rows), default=0) + 2, max(4, width // 3))
+    lines = [
+        each
+        for name, text in rows
+        for each in paragraph(text, width, lead=_lead(name, column))
+    ]  # fmt: skip
+    return _titled(title, lines, width)
+
+
+def _lead(name: str, column: int) -> Line:
+    return crop(line(Span(f"{name:<{column - 1}} ", Tone.ACCENT)), column)
+
+
+def _titled(title: str, lines: list[Line], width: int) -> list[Line]:
+    head = crop(line(Span(title, Tone.TITLE)), width)
+    return [head, *(crop(each, width) for each in lines), BLANK] if lines else []

@@ -1,0 +1,56 @@
+"""A frame as plain text, for pipes and logs: all that is on the screen, without keys or colours."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from nftop.model.frame import Frame
+from nftop.render.detail import absences
+from nftop.render.header import Status, header_lines
+from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.nfs import nf_lines
+from nftop.render.rows import View
+from nftop.render.table import table_lines
+from nftop.render.text import ascii_only as to_ascii
+
+_EVERYTHING = View(folded=False)
+
+
+def frame_text(frame: Frame, width: int, ascii_only: bool) -> str:  # noqa: FBT001 - a contract
+    """One frame as a block of lines of at most `width` cells; it ends with an empty line.
+
+    The time (UTC), the header, the network functions, every CPU, and a sentence for every reason
+    a number is absent.
+    """
+    time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
+    lines = [
+        line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        *header_lines(frame, Status(interval_s=_interval_s(frame)), width),
+        BLANK,
+        *nf_lines(frame, width),
+        BLANK,
+        *table_lines(frame.cpus, _EVERYTHING, width),
+        BLANK,
+        *_reasons(frame, width),
+    ]
+    text = "".join(f"{crop(each, width).text.rstrip()}\n" for each in lines) + "\n"
+    return to_ascii(text) if ascii_only else text
+
+
+def _interval_s(frame: Frame) -> float | None:
+    return None if frame.interval_s is None else round(frame.interval_s, 1)
+
+
+def _reasons(frame: Frame, width: int) -> list[Line]:
+    """Each sentence once, whichever CPUs it is about."""
+    labels: dict[tuple[str, str], dict[str, None]] = {}
+    for row in range(len(frame.cpus)):
+        for why, absent in absences(frame.cpus, row):
+            labels.setdefault((why.reason.mark, why.sentence), {}).update(dict.fromkeys(absent))
+    return [
+        each
+        for (mark, sentence), names in labels.items()
+        for each in paragraph(
+            f"{', '.join(names)}: {sentence}", width, lead=line(Span(f"{mark:<4}", Tone.MISSING))
+        )
+    ]

@@ -1,0 +1,47 @@
+"""History as blocks on a declared scale. A gap in the series is a space, a zero is a block.
+
+The scale starts at zero and ends at a round number above the largest value, and is printed beside
+the graph: 2.000 to 2.011 looks flat, as it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+_STEPS = (1, 2, 3, 4, 5, 6, 8, 10)
+_SPANS_S = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
+
+
+def scale_top(values: NDArray[np.float32]) -> float:
+    """The end of the scale: the smallest round number at or above every value; 1 without any."""
+    largest = float(np.max(values, initial=0.0, where=np.isfinite(values)))
+    if largest <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(largest))
+    # float32 values sit a hair off the round numbers they stand for.
+    return next((step * power for step in _STEPS if largest <= step * power * (1 + 1e-6)), largest)
+
+
+def span_for(points: int, interval_s: float) -> float:
+    """Seconds a graph of so many points shows: a round time of about one tick a point or more."""
+    return next((float(span) for span in _SPANS_S if span >= points * interval_s), _SPANS_S[-1])
+
+
+def graph(values: NDArray[np.float32], top: float, height: int) -> list[str]:
+    """Rows of blocks, highest first, of one character a value; NaN is a column of spaces.
+
+    Values at or below 0 show the lowest block, values above `top` fill their column.
+    """
+    share = np.clip(values / top, 0.0, 1.0)
+    eighths = np.maximum(1, np.rint(np.nan_to_num(share) * height * len(BLOCKS)))
+    eighths = np.where(np.isfinite(values), eighths, 0).astype(np.int64)
+    shapes = " " + BLOCKS
+    return [
+        "".join(shapes[level] for level in np.clip(eighths - base, 0, len(BLOCKS)).tolist())
+        for base in range((height - 1) * len(BLOCKS), -1, -len(BLOCKS))
+    ]

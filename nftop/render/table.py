@@ -1,0 +1,161 @@
+"""The table of CPUs as lines. Text is made only for the rows asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nftop.model.catalogue import Metric, Unit
+from nftop.model.frame import CpuTable
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Reading, Reason
+from nftop.render import format as fmt
+from nftop.render.columns import Col, columns_for, sorts_down
+from nftop.render.line import Line, Span, Tone, line
+from nftop.render.rows import Rows, View, arrange
+from nftop.render.text import fit
+
+SATURATED = 0.95  # busy ratio from which CPP is the cost of a packet and no bound
+HARMFUL_WAIT = 0.05
+
+# What a counter group measured, and so an estimate while the group shares the hardware.
+_COUNTED = frozenset(
+    {
+        "ipc",
+        "cpp",
+        "busy_cpp",
+        "ipp",
+        "llc_misses_per_packet",
+        "context_switches_per_s",
+        "frequency_hz",
+        "tsc_hz",
+    }
+)
+_PER_CLOCK = frozenset({"cpp", "busy_cpp"})
+
+
+def table_lines(cpus: CpuTable, view: View, width: int) -> list[Line]:
+    """The whole table: headers and every row."""
+    rows, columns = arrange(cpus, view), columns_for(width)
+    return [header_line(columns, view), *body_lines(cpus, rows, columns, 0, rows.lines)]
+
+
+def header_line(columns: Iterable[Col], view: View) -> Line:
+    """The column headers; an arrow stands by the one the rows are sorted by."""
+    parts = []
+    for col in columns:
+        arrow = " "
+        if col.key == view.sort:
+            arrow = "▼" if sorts_down(col.key) != view.inverted else "▲"
+        text = fit(col.label, col.width - 1, right=True) + arrow if col.right else col.label + arrow
+        parts.append(Span(fit(text, col.width), Tone.HEADER))
+    return line(*parts, fill=Tone.HEADER)
+
+
+def body_lines(
+    cpus: CpuTable, rows: Rows, columns: Iterable[Col], top: int, height: int
+) -> list[Line]:
+    """The lines of the table's body from `top` on, `height` at most, and no work for others."""
+    shown = rows.shown[top : top + height]
+    # Idle rows step back only where there are busy ones to step back from.
+    bases = [
+        Tone.DIM if 0 < rows.attached <= place else Tone.PLAIN
+        for place in range(top, top + len(shown))
+    ]
+    spans = [_column_spans(cpus, shown, col, bases) for col in columns] if shown else []
+    lines = [line(*row) for row in zip(*spans, strict=True)]
+    if rows.folded and len(lines) < height:
+        lines.append(fold_line(cpus, rows.folded))
+    return lines
+
+
+def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
+    """What the folded rows come to, in one line; their busy time is the mean of those known."""
+    busy = cpus.columns["busy_ratio"]
+    rows = np.array(folded, np.intp)
+    known = busy.values[rows][busy.present[rows]]
+    mean: Reading = float(known.mean()) if len(known) else busy[folded[0]]
+    offline = sum(not cpus.online[row] for row in folded)
+    text = f"   + {len(folded)} other CPU{'s' * (len(folded) != 1)}"
+    tail = f", {offline} offline" if offline else ""
+    return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.DIM))
+
+
+def bounds(cpus: CpuTable, rows: Sequence[int]) -> list[bool]:
+    """Where CPP is an upper bound of a packet's cost: the core is known not to be full."""
+    busy = cpus.columns["busy_ratio"].values[np.array(rows, np.intp)]
+    # A missing value is NaN, which is not below anything.
+    return [bool(each) for each in busy < SATURATED]
+
+
+def estimates(cpus: CpuTable, rows: Sequence[int], key: str) -> list[bool]:
+    """Where a present value rests on multiplexed counters, or on another clock than the core's."""
+    if key not in _COUNTED:
+        return [False] * len(rows)
+    at = np.array(rows, np.intp)
+    partial = cpus.columns["coverage"].values[at] < 1.0
+    if key in _PER_CLOCK:
+        partial = partial | [cpus.cpp_clock[row] not in (None, "core") for row in rows]
+    there = cpus.columns[key].reasons[at] == Reason.PRESENT
+    return [bool(each) for each in partial & there]
+
+
+def _column_spans(
+    cpus: CpuTable, shown: Sequence[int], col: Col, bases: Sequence[Tone]
+) -> list[Span]:
+    if col.metric:
+        return _metric_spans(cpus, shown, col.width, col.metric, bases)
+    text_of = _LABEL_TEXTS[col.key]
+    return [
+        Span(_padded(text_of(cpus, row) or Reason.UNDEFINED.mark, col), base)
+        for row, base in zip(shown, bases, strict=True)
+    ]
+
+
+def _padded(text: str, col: Col) -> str:
+    return fit(text, col.width - 1, right=col.right) + " "
+
+
+_LABEL_TEXTS: Mapping[str, Callable[[CpuTable, int], str | None]] = {
+    "cpu": lambda cpus, row: str(cpus.topology.cpus[row].cpu),
+    "smt": lambda cpus, row: format_cpu_list(cpus.topology.cpus[row].siblings),
+    "thread": lambda cpus, row: cpus.thread[row] if cpus.online[row] else "offline",
+    "nf": lambda cpus, row: cpus.nf[row],
+}
+
+
+def _metric_spans(
+    cpus: CpuTable, shown: Sequence[int], width: int, metric: Metric, bases: Sequence[Tone]
+) -> list[Span]:
+    column, rows = cpus.columns[metric.id], np.array(shown, np.intp)
+    bound = bounds(cpus, shown) if metric.id == "cpp" else [False] * len(shown)
+    cells = zip(
+        column.values[rows].tolist(),
+        column.reasons[rows].tolist(),
+        bound,
+        estimates(cpus, shown, metric.id),
+        bases,
+        strict=True,
+    )
+    return [_span(metric, width, _Cell(*cell)) for cell in cells]
+
+
+class _Cell(NamedTuple):
+    value: float
+    reason: int
+    bound: bool
+    estimate: bool
+    base: Tone
+
+
+def _span(metric: Metric, width: int, cell: _Cell) -> Span:
+    if cell.reason:
+        return Span(f"{fmt.mark(Reason(cell.reason), width - 1):>{width - 1}} ", Tone.MISSING)
+    text = fmt.cell(cell.value, metric.unit, width - 1, bound=cell.bound)
+    # `~` stands in the cell between columns, so that digits stay under digits.
+    text = f"{text:>{width - 1}}{fmt.ESTIMATE if cell.estimate else ' '}"
+    if metric.id == "wait_ratio" and cell.value > HARMFUL_WAIT:
+        return Span(text, Tone.BAD)
+    return Span(text, Tone.DIM if cell.bound else cell.base)

@@ -1,0 +1,140 @@
+"""The last ticks of every CPU, for graphs: a ring of columns in memory.
+
+Filled by whoever consumes the feed, read by the screens; screens themselves remember nothing, so
+a frame the screen was too slow for is still in its graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.catalogue import CPU_METRICS
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+
+Series: TypeAlias = NDArray[np.float32]
+
+KEPT = tuple(metric.id for metric in CPU_METRICS if metric.priority is not None)
+
+
+class History:
+    """A ring of `ticks` ticks of some per-CPU metrics. Safe between one writer and readers.
+
+    Memory: ticks x metrics x CPUs x 4 bytes; 17 MB for 600 ticks of 512 CPUs.
+    """
+
+    def __init__(self, metrics: Sequence[str] = KEPT, ticks: int = 600) -> None:
+        self._metrics = {metric: index for index, metric in enumerate(metrics)}
+        self._lock = Lock()
+        self._row_of: dict[Cpu, int] = {}
+        self._count = 0
+        self._times_ns = np.zeros(ticks, np.int64)
+        self._covers_ns = np.zeros(ticks, np.int64)
+        self._values = np.full((ticks, len(self._metrics), 1), np.nan, np.float32)
+
+    def __contains__(self, metric: str) -> bool:
+        return metric in self._metrics
+
+    def append(self, frame: Frame) -> None:
+        """Keep one frame. Frames come in order; one from before the last starts all over."""
+        columns = frame.cpus.columns
+        row_of = {info.cpu: row for row, info in enumerate(frame.cpus.topology.cpus)}
+        with self._lock:
+            if row_of != self._row_of:
+                self._move_rows(row_of)
+            newest = (self._count - 1) % len(self._times_ns)
+            if self._count and frame.monotonic_ns <= self._times_ns[newest]:
+                self._count = 0
+            at = self._count % len(self._times_ns)
+            self._times_ns[at] = frame.monotonic_ns
+            self._covers_ns[at] = round((frame.interval_s or 0.0) * 1e9)
+            for metric, index in self._metrics.items():
+                self._values[at, index] = columns[metric].values
+            self._count += 1
+
+    def series(
+        self, metric: str, cpu: Cpu, points: int, span_s: float, until_ns: int | None = None
+    ) -> Series:
+        """One metric of one CPU over time.
+
+        A tick's value speaks for the time since the tick before it (`Frame.interval_s`), so a
+        span without ticks that no later tick speaks for is a gap, as is a tick without a value.
+
+        Args:
+            metric: one of the metrics kept.
+            cpu: the CPU; one that no frame had is a gap.
+            points: how many equal parts of the span to give.
+            span_s: seconds to look back.
+            until_ns: CLOCK_MONOTONIC to look back from; the newest tick if not given.
+
+        Returns:
+            float32 of shape (points,), oldest first: the mean of each part, NaN where it is a gap.
+            Parts begin at multiples of their length, so a graph moves by whole columns.
+
+        Raises:
+            KeyError: the metric is not kept.
+        """
+        times, covers, values = self._column(self._metrics[metric], cpu)
+        if until_ns is not None:
+            known = int(np.searchsorted(times, until_ns, side="right"))
+            times, covers, values = times[:known], covers[:known], values[:known]
+        if not len(times) or points < 1:
+            return np.full(max(0, points), np.nan, np.float32)
+        step_ns = max(1, round(span_s * 1e9 / points))
+        end_ns = -(-int(times[-1] if until_ns is None else until_ns) // step_ns) * step_ns
+        edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
+        first = np.searchsorted(times, edges[:-1], side="right")
+        after = np.searchsorted(times, edges[1:], side="right")
+        means = _means(values, first, after)
+        spoken_for = _spoken_for(times, covers, after, edges)
+        held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
+        return np.where(after > first, means, held).astype(np.float32)
+
+    def _column(
+        self, index: int, cpu: Cpu
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        with self._lock:
+            size = len(self._times_ns)
+            order = np.arange(max(0, self._count - size), self._count) % size
+            row = self._row_of.get(cpu)
+            if row is None:
+                order = order[:0]
+            values = self._values[order, index, row or 0].astype(np.float64)
+            return self._times_ns[order], self._covers_ns[order], values
+
+    def _move_rows(self, row_of: dict[Cpu, int]) -> None:
+        """Make room for another set of CPUs; those that stay keep their history."""
+        ticks, metrics, _ = self._values.shape
+        values = np.full((ticks, metrics, len(row_of)), np.nan, np.float32)
+        stay = row_of.keys() & self._row_of.keys()
+        new, old = [row_of[cpu] for cpu in stay], [self._row_of[cpu] for cpu in stay]
+        values[:, :, new] = self._values[:, :, old]
+        self._values, self._row_of = values, row_of
+
+
+def _means(
+    values: NDArray[np.float64], first: NDArray[np.intp], after: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Mean of values[first:after] without its NaNs, for every pair; NaN where there is none."""
+    known = np.isfinite(values)
+    sums = np.concatenate(([0.0], np.cumsum(np.where(known, values, 0.0))))
+    counts = np.concatenate(([0], np.cumsum(known)))
+    within = counts[after] - counts[first]
+    return np.where(within > 0, (sums[after] - sums[first]) / np.maximum(1, within), np.nan)
+
+
+def _spoken_for(
+    times: NDArray[np.int64],
+    covers: NDArray[np.int64],
+    after: NDArray[np.intp],
+    edges: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Which parts lie, by their middle, in the interval of the tick that follows them."""
+    follower = np.minimum(after, len(times) - 1)
+    begins = times[follower] - covers[follower]
+    return (after < len(times)) & (begins <= (edges[:-1] + edges[1:]) // 2)

@@ -1,0 +1,1 @@
+"""The terminal interface: Textual widgets over the lines `render` makes."""

@@ -1,0 +1,61 @@
+"""A page of text to scroll: help, or one number explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from nftop.render.footer import footer_line
+from nftop.render.line import Line
+from nftop.ui.keys import PAGE, PAGE_HINTS, bindings
+from nftop.ui.options import Options
+from nftop.ui.widgets.footer import Footer
+from nftop.ui.widgets.lines import Lines
+
+
+class PageScreen(Screen[None]):
+    """Shows what `text` gives for a width."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
+
+    def __init__(self, text: Callable[[int], list[Line]], options: Options) -> None:
+        super().__init__()
+        self._text = text
+        self._options = options
+        self._top = 0
+
+    def compose(self) -> ComposeResult:
+        yield Lines(ascii_only=self._options.ascii_only, id="page")
+        yield Footer(ascii_only=self._options.ascii_only)
+
+    def on_resize(self) -> None:
+        self._paint()
+
+    def on_mouse_scroll_down(self) -> None:
+        self.action_scroll_by(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.action_scroll_by(-3)
+
+    def action_scroll_by(self, lines: int) -> None:
+        self._top += lines
+        self._paint()
+
+    def action_scroll_page(self, pages: int) -> None:
+        self.action_scroll_by(pages * max(1, self.size.height - 2))
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+    def _paint(self) -> None:
+        width, height = self.size.width, self.size.height - 1
+        lines = self._text(width)
+        self._top = max(0, min(self._top, len(lines) - height))
+        shown = lines[self._top : self._top + height]
+        place = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
+        self.query_one("#page", Lines).show(shown, max(0, height))
+        self.query_one(Footer).show([footer_line(PAGE_HINTS, place, width)], 1)

@@ -1,0 +1,54 @@
+"""One question on the bottom line."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widgets import Input, Static
+
+from nftop.ui.messages import Answer
+
+
+class Prompt(Horizontal):
+    """Asks for a text and posts it as an `Answer`; Enter gives it, Esc gives none.
+
+    It is there all the time, hidden, and takes the focus in the very moment it is asked to: what
+    is typed ahead or pasted behind its key must not be taken for keys of the table.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._about = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(markup=False)
+        field = Input(compact=True, select_on_focus=False)
+        field.cursor_blink = False
+        yield field
+
+    def ask(self, about: str, label: str, value: str = "") -> None:
+        """Show `label` and a text to edit; the answer is posted as one about `about`."""
+        self._about = about
+        self.query_one(Static).update(f"{label}: ")
+        field = self.query_one(Input)
+        field.value = value
+        field.cursor_position = len(value)
+        self.display = True
+        self.screen.set_focus(field)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._answer(event.value)
+
+    def action_leave(self) -> None:
+        self._answer(None)
+
+    def _answer(self, text: str | None) -> None:
+        self.display = False
+        self.screen.set_focus(None)
+        self.post_message(Answer(self._about, text))

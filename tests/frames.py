@@ -1,0 +1,233 @@
+"""Deterministic frames for tests: what a host looks like, without a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.column import Column, column, from_readings, missing
+from nftop.model.frame import CpuTable, Frame, NfRow, SelfCost, SourceState
+from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
+
+SECOND_NS = 1_000_000_000
+START_NS = 100 * SECOND_NS
+WALL_NS = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
+
+HOSTILE = (
+    "[red]x[/] \x1b[2J",
+    "漢字のスレッド名前",
+    "e\u0301\u0323\u0301zalgo\u200d\u200b",
+    "\u202egnp.exe \u05e9\u05dc\u05d5\u05dd",
+    "tab\tnew\nline\x07\x9b31m",
+)
+
+REASONS = tuple(reason for reason in Reason if reason is not Reason.PRESENT)
+
+
+def topology(n_cpus: int, packages: int = 1) -> Topology:
+    """Half the CPUs are cores, the other half their siblings, as Linux numbers a Xeon."""
+    cores = max(1, n_cpus // 2)
+    per_package = max(1, cores // packages)
+
+    def info(cpu: int) -> CpuInfo:
+        core = cpu % cores
+        package = min(packages - 1, core // per_package)
+        twin = core + cores if cpu < cores else core
+        return CpuInfo(
+            cpu=Cpu(cpu),
+            online=True,
+            core=Core(core),
+            package=Package(package),
+            die=0,
+            l3=L3Domain(package),
+            node=package,
+            siblings=(Cpu(twin),) if twin != cpu and twin < n_cpus else (),
+            isolated=core > 0,
+            base_frequency_hz=2.2e9,
+        )
+
+    cpus = tuple(info(cpu) for cpu in range(n_cpus))
+    caches = tuple(
+        L3Cache(L3Domain(p), 48 << 20, 12, tuple(c.cpu for c in cpus if c.package == p))
+        for p in range(packages)
+    )
+    return Topology(cpus, caches)
+
+
+def frame(n_cpus: int = 8, tick: int = 0, *, packages: int = 1, simulated: bool = False) -> Frame:
+    """A healthy host whose DPDK application polls on CPUs 1 and 2 and VPP on CPU 3.
+
+    CPU 1 is saturated, CPU 2 is half busy, CPU 3 multiplexes its counters and waits for its CPU.
+    """
+    nf = {1: "fwd", 2: "fwd", 3: "vpp"}
+    thread = {1: "dpdk-worker1", 2: "dpdk-worker2", 3: "vpp_wk_0"}
+    wobble = 1 + 0.04 * np.sin(tick / 3.0)
+    idle = Missing(Reason.UNDEFINED, "no network function polls on this CPU")
+    no_misses = Missing(Reason.SOURCE, "no counter was spare for LLC misses")
+
+    def polled(*values: float) -> Column:
+        return from_readings(dict(list(enumerate(values, start=1))[: n_cpus - 1]), n_cpus, idle)
+
+    everywhere = np.arange(n_cpus, dtype=np.float64)
+    columns: dict[str, Column] = {
+        "busy_ratio": column(np.where(everywhere < 4, 0.04, 0.002)),
+        "rx_packets_per_s": polled(14.88e6 * wobble, 0.012e6, 8.4e6),
+        "ipc": column(0.8 + everywhere % 5 / 4),
+        "cpp": polled(188.2 / wobble, 233_000.0, 333.3),
+        "busy_cpp": polled(186.0 / wobble, 116_500.0, 326.6),
+        "ipp": polled(302.0, 410_000.0, 599.0),
+        "llc_misses_per_packet": missing(n_cpus, no_misses),
+        "run_ratio": polled(1.0, 1.0, 0.93),
+        "wait_ratio": polled(0.0, 0.0004, 0.07),
+        "cpu_time_ratio": column(np.where((everywhere > 0) & (everywhere < 4), 1.0, 0.03)),
+        "steal_ratio": column(np.zeros(n_cpus)),
+        "softirq_ratio": column(np.where(everywhere == 0, 0.021, 0.0)),
+        "context_switches_per_s": column(np.where(everywhere == 0, 1234.0, 3.0)),
+        "frequency_hz": column(np.full(n_cpus, 2.8e9)),
+        "tsc_hz": column(np.full(n_cpus, 2.2e9)),
+        "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
+    }
+    columns["busy_ratio"] = _with(columns["busy_ratio"], {1: 0.988, 2: 0.5, 3: 0.98})
+    return Frame(
+        wall_ns=WALL_NS + tick * SECOND_NS,
+        monotonic_ns=START_NS + tick * SECOND_NS,
+        interval_s=1.0 if tick else None,
+        host=Host("edge-07", "Intel(R) Xeon(R) Gold 6338N CPU @ 2.20GHz", "ICX", simulated),
+        sources={name: _ok() for name in ("perf", "dpdk", "kernel", "processes", "cpufreq")},
+        cpus=CpuTable(
+            topology=topology(n_cpus, packages),
+            online=(True,) * n_cpus,
+            thread=tuple(thread.get(cpu) for cpu in range(n_cpus)),
+            nf=tuple(nf.get(cpu) for cpu in range(n_cpus)),
+            cpp_clock=tuple("core" if cpu in nf else None for cpu in range(n_cpus)),
+            attribution=tuple(
+                f"rx queue {cpu - 1} of port 0, told by the NF" if cpu in nf else ""
+                for cpu in range(n_cpus)
+            ),
+            columns=columns,
+        ),
+        nfs=(
+            _nf("fwd", 4242, (1, 2), 14.892e6, 14.89e6, 0.0),
+            _nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12),
+        ),
+        own=SelfCost(0.006, (Cpu(0),), float(n_cpus), ""),
+    )
+
+
+def bare(n_cpus: int = 2) -> Frame:
+    """A host with neither counters nor network functions."""
+    none = Missing(Reason.HARDWARE, "no hardware counters: the hypervisor gives none")
+    gone = {m.id: missing(n_cpus, none) for m in CPU_METRICS}
+    gone["busy_ratio"] = column(np.linspace(0.1, 0.9, n_cpus))
+    base = frame(n_cpus)
+    cpus = replace(
+        base.cpus,
+        thread=(None,) * n_cpus,
+        nf=(None,) * n_cpus,
+        cpp_clock=(None,) * n_cpus,
+        attribution=("",) * n_cpus,
+        columns=gone,
+    )
+    absent = SourceState(Reason.SOURCE, "no DPDK runtime directory under /var/run/dpdk", None, None)
+    perf = SourceState(Reason.HARDWARE, none.detail, 0.1, 0.0001)
+    return replace(base, cpus=cpus, nfs=(), sources={**base.sources, "perf": perf, "dpdk": absent})
+
+
+def all_missing(n_cpus: int = 12) -> Frame:
+    """No number anywhere; every reason at least once, each with a sentence of its own."""
+    base = frame(n_cpus)
+
+    def why(place: int) -> Missing:
+        reason = REASONS[place % len(REASONS)]
+        return Missing(reason, f"{reason.key} of {place % len(REASONS)}: here is what to do")
+
+    columns = {
+        metric.id: from_readings({row: why(row + place) for row in range(n_cpus)}, n_cpus, why(0))
+        for place, metric in enumerate(CPU_METRICS)
+    }
+    readings: Mapping[str, Reading] = {m.id: why(place) for place, m in enumerate(NF_METRICS)}
+    problem = Missing(Reason.PERMISSION, "can't connect to its telemetry socket; run as root")
+    return replace(
+        base,
+        interval_s=None,
+        sources={
+            name: SourceState(REASONS[place], f"{name} gives nothing", None, None)
+            for place, name in enumerate(base.sources)
+        },
+        cpus=replace(base.cpus, columns=columns, cpp_clock=(None,) * n_cpus),
+        nfs=tuple(replace(nf, problem=problem, readings=readings) for nf in base.nfs),
+        own=SelfCost(why(4), (), why(4), "nftop runs on cpu 1, where fwd polls"),
+    )
+
+
+def hostile() -> Frame:
+    """Names nobody chose for our screen, in every field that holds text of others."""
+    base = frame(8)
+    names = tuple(HOSTILE[row % len(HOSTILE)] for row in range(8))
+    nfs = tuple(
+        replace(nf, name=name, problem=Missing(Reason.ERROR, f"it says {name}"))
+        for nf, name in zip(base.nfs, HOSTILE, strict=False)
+    )
+    columns = dict(base.cpus.columns)
+    columns["ipp"] = from_readings(
+        {row: Missing(Reason.ERROR, name) for row, name in enumerate(names)},
+        8,
+        Missing(Reason.ERROR),
+    )
+    return replace(
+        base,
+        host=replace(base.host, name=HOSTILE[0], model=HOSTILE[4]),
+        sources={**base.sources, "dpdk": SourceState(Reason.PRESENT, HOSTILE[0], 0.1, 0.1)},
+        cpus=replace(base.cpus, thread=names, nf=names, attribution=names, columns=columns),
+        nfs=nfs,
+        own=replace(base.own, warning=HOSTILE[3]),
+    )
+
+
+def ticks(make: Callable[[int], Frame], count: int) -> Iterator[Frame]:
+    """`count` frames, a second apart."""
+    return (make(tick) for tick in range(count))
+
+
+def with_cells(base: Frame, metric: str, cells: Mapping[int, Reading]) -> Frame:
+    """`base` with other readings of one metric in some rows."""
+    columns = dict(base.cpus.columns)
+    columns[metric] = _with(columns[metric], cells)
+    return replace(base, cpus=replace(base.cpus, columns=columns))
+
+
+def _with(base: Column, cells: Mapping[int, Reading]) -> Column:
+    readings = {row: base[row] for row in range(len(base))} | {
+        row: value for row, value in cells.items() if row < len(base)
+    }
+    return from_readings(readings, len(base), Missing(Reason.UNDEFINED))
+
+
+def _ok() -> SourceState:
+    return SourceState(Reason.PRESENT, "", 0.1, 0.0004)
+
+
+def _nf(name: str, pid: int, cpus: tuple[int, ...], rx: float, tx: float, drop: float) -> NfRow:
+    return NfRow(
+        key=f"{pid}:1",
+        name=name,
+        kind="dpdk",
+        pid=pid,
+        cpus=tuple(Cpu(cpu) for cpu in cpus),
+        interval_s=1.0,
+        attribution="told by the NF",
+        problem=None,
+        readings={
+            "rx_packets_per_s": rx,
+            "tx_packets_per_s": tx,
+            "drop_packets_per_s": drop,
+            "cpp": 376.0,
+            "busy_cpp": 281.5,
+            "ipp": 604.0,
+        },
+    )

@@ -1,0 +1,106 @@
+"""Numbers in cells: examples an operator would check, and what holds for every number."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.model.catalogue import Unit
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render import format as fmt
+
+REASONS = [reason for reason in Reason if reason is not Reason.PRESENT]
+missing = st.sampled_from(REASONS).map(Missing)
+units = st.sampled_from(list(Unit))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "width", "text"),
+    [
+        (0.97, Unit.RATIO, 5, "97%"),
+        (0.042, Unit.RATIO, 5, "4.2%"),
+        (1.0, Unit.RATIO, 5, "100%"),
+        (0.0, Unit.RATIO, 5, "0%"),
+        (0.0002, Unit.RATIO, 5, "<.1%"),
+        (0.042, Unit.RATIO, 2, "4%"),
+        (0.002, Unit.RATIO, 3, "<1%"),
+        (1.2144, Unit.PER_CYCLE, 5, "1.21"),
+        (14_880_952.0, Unit.PACKETS_PER_S, 6, "14.88"),
+        (148_809_523.0, Unit.PACKETS_PER_S, 6, "148.81"),
+        (12_345.0, Unit.PACKETS_PER_S, 6, "0.012"),
+        (5.0, Unit.PACKETS_PER_S, 6, "<.001"),
+        (2.2e9, Unit.HZ, 5, "2.20"),
+        (254.3, Unit.CYCLES, 5, "254"),
+        (15.34, Unit.CYCLES, 5, "15.3"),
+        (233_000.0, Unit.CYCLES, 6, "233000"),
+        (233_000.0, Unit.CYCLES, 5, "233k"),
+        (5_600_000.0, Unit.CYCLES, 5, "5.6M"),
+        (5_600_000.0, Unit.CYCLES, 1, "#"),
+        (9.75, Unit.PER_PACKET, 6, "9.75"),
+        (-0.0, Unit.PER_S, 5, "0"),
+    ],
+)
+def test_a_number_prints_by_its_unit(value: float, unit: Unit, width: int, text: str) -> None:
+    assert fmt.number(value, unit, width) == text
+
+
+def test_marks_beside_a_number_take_part_of_its_width() -> None:
+    assert fmt.cell(254.0, Unit.CYCLES, 5, bound=True, estimate=True) == "<254~"
+    assert fmt.cell(25_400.0, Unit.CYCLES, 5, bound=True, estimate=True) == "<25k~"
+    assert fmt.cell(0.0001, Unit.RATIO, 6, bound=True) == "<.1%", "it is a bound already"
+
+
+def test_a_missing_value_is_its_mark_and_never_a_number() -> None:
+    assert fmt.cell(Missing(Reason.PERMISSION), Unit.HZ, 5, bound=True, estimate=True) == "[p]"
+    assert fmt.cell(Missing(Reason.PERMISSION), Unit.HZ, 2) == "p"
+    assert fmt.number(math.nan, Unit.HZ, 5) == Reason.ERROR.mark
+
+
+@given(
+    reading=st.floats() | missing,
+    unit=units,
+    width=st.integers(-2, 14),
+    bound=st.booleans(),
+    estimate=st.booleans(),
+)
+def test_a_cell_never_exceeds_its_width(
+    reading: Reading, unit: Unit, width: int, bound: bool, estimate: bool
+) -> None:
+    text = fmt.cell(reading, unit, width, bound=bound, estimate=estimate)
+    assert len(text) <= max(0, width)
+    assert text.isascii()
+    assert text.isprintable()
+
+
+@given(value=st.floats(1e-12, 1e15), unit=units, width=st.integers(1, 14))
+def test_what_is_not_zero_never_prints_as_zero(value: float, unit: Unit, width: int) -> None:
+    text = fmt.number(value, unit, width)
+    assert text.startswith(("<", "#")) or re.search("[1-9]", text)
+
+
+SCALE = {"%": 1e-2, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+FACTOR = {Unit.PACKETS_PER_S: 1e6, Unit.HZ: 1e9}
+
+
+@given(value=st.floats(1e-3, 1e14), unit=units, width=st.integers(1, 14))
+def test_what_prints_is_the_number_to_the_digits_shown(
+    value: float, unit: Unit, width: int
+) -> None:
+    text = fmt.number(value, unit, width)
+    found = re.fullmatch(r"(\d+(?:\.(\d+))?)(?:e(-?\d+))?([kMGT]?)(%?)", text)
+    if not found:
+        assert re.fullmatch(r"#+|<\.?0*1%?", text)
+        return
+    digits, decimals, power, suffix, percent = found.groups()
+    scale = (
+        10.0 ** int(power or 0)
+        * SCALE.get(suffix, 1.0)
+        * SCALE.get(percent, 1.0)
+        * FACTOR.get(unit, 1.0)
+    )
+    half = 0.5 * 10 ** -len(decimals or "") * scale
+    assert abs(float(digits) * scale - value) <= half * (1 + 1e-9)

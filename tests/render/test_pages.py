@@ -1,0 +1,186 @@
+"""The whole of what is said about a frame, in text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.model.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.frame import Frame
+from nftop.model.reading import Missing, Reason
+from nftop.render.detail import Trend, absences, detail_lines, trend_metric
+from nftop.render.header import Status, header_lines, short_model
+from nftop.render.line import Line, Tone
+from nftop.render.nfs import nf_lines
+from nftop.render.pages import explain_lines, help_lines
+from nftop.render.plain import frame_text
+from tests.frames import REASONS, all_missing, bare, frame, hostile, with_cells
+
+FRAMES: dict[str, Callable[[], Frame]] = {
+    "healthy": lambda: frame(8, 3),
+    "missing": all_missing,
+    "bare": bare,
+    "hostile": hostile,
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_plain_text(name: str, snapshot: SnapshotAssertion) -> None:
+    assert frame_text(FRAMES[name](), 120, False) == snapshot
+
+
+@given(st.sampled_from(list(FRAMES)), st.integers(1, 250), st.booleans())
+def test_plain_text_stays_within_its_width_and_is_inert(name: str, width: int, plain: bool) -> None:
+    text = frame_text(FRAMES[name](), width, plain)
+    assert text.endswith("\n\n")
+    assert all(cell_len(row) <= width for row in text.split("\n"))
+    assert text.replace("\n", "").isprintable()
+    assert text.isascii() or not plain
+
+
+def test_ascii_text_has_no_other_character() -> None:
+    assert frame_text(hostile(), 100, True).isascii()
+
+
+def test_every_reason_is_said_in_a_sentence() -> None:
+    text = frame_text(all_missing(), 400, False)
+    for place, reason in enumerate(REASONS):
+        assert f"{reason.key} of {place}: here is what to do" in text
+        assert reason.mark in text
+
+
+def test_no_missing_value_looks_like_a_number() -> None:
+    body = [
+        row for row in frame_text(all_missing(), 200, False).splitlines() if "dpdk-worker1" in row
+    ]
+    assert len(body) == 1
+    cells = body[0].split("fwd")[-1].split()
+    assert set(cells) <= {reason.mark for reason in REASONS}
+
+
+def _text(lines: list[Line]) -> str:
+    return "\n".join(each.text for each in lines)
+
+
+def test_simulated_and_anything_but_live_are_badges() -> None:
+    lines = header_lines(frame(8, simulated=True), Status("PAUSED at 00:00:00Z"), 200)
+    badges = [span.text for each in lines for span in each.spans if span.tone is Tone.BADGE]
+    assert [badge.strip() for badge in badges] == ["SIMULATED", "PAUSED at 00:00:00Z"]
+    live = header_lines(frame(8), Status("LIVE", 1.0), 200)
+    assert "SIMULATED" not in _text(live)
+    assert not [span for each in live for span in each.spans if span.tone is Tone.BADGE]
+
+
+def test_sources_show_how_they_did() -> None:
+    base = frame(8)
+    partial = replace(base.sources["dpdk"], detail="1 socket is another user's")
+    states = {**base.sources, "dpdk": partial, "perf": all_missing().sources["kernel"]}
+    text = _text(header_lines(replace(base, sources=states), Status(), 200))
+    assert "perf[p] dpdk~ kernel+" in text
+
+
+def test_own_trouble_is_said_in_the_header() -> None:
+    own = replace(frame(8).own, warning="nftop runs on cpu 1")
+    text = _text(header_lines(replace(frame(8), own=own), Status(problem="no more frames"), 80))
+    assert "! nftop runs on cpu 1" in text
+    assert "! no more frames" in text
+
+
+@pytest.mark.parametrize(
+    ("model", "short"),
+    [
+        ("Intel(R) Xeon(R) Gold 6338N CPU @ 2.20GHz", "Xeon Gold 6338N"),
+        ("AMD EPYC 7763 64-Core Processor", "EPYC 7763 64-Core"),
+        ("Intel", "Intel"),
+        ("", ""),
+    ],
+)
+def test_model_names_lose_what_all_have(model: str, short: str) -> None:
+    assert short_model(model) == short
+
+
+def test_network_functions_that_do_not_fit_are_counted() -> None:
+    base = frame(8)
+    many = replace(base, nfs=base.nfs * 5)
+    lines = nf_lines(many, 80, 4)
+    assert len(lines) == 4
+    assert lines[-1].text.strip() == "+ 8 more network functions"
+    assert len(nf_lines(many, 80)) == 11
+
+
+def test_drops_are_bad_and_a_half_idle_core_makes_cpp_a_bound() -> None:
+    lines = nf_lines(frame(8), 120)
+    assert "<376" in lines[1].text
+    assert "<" not in lines[2].text
+    assert [span.text.strip() for span in lines[2].spans if span.tone is Tone.BAD] == ["12.0"]
+    assert not [span for span in lines[1].spans if span.tone is Tone.BAD]
+
+
+def _detail(base: Frame, row: int, height: int, values: list[float], width: int = 80) -> str:
+    metric = trend_metric(base.cpus, row, "cpu")
+    trend = Trend(metric, np.array(values, np.float32), 300.0)
+    lines = detail_lines(base, row, trend, width, height)
+    assert len(lines) <= height
+    assert all(each.width <= width for each in lines)
+    return _text(lines)
+
+
+def test_the_panel_says_every_absence_of_its_row() -> None:
+    base = all_missing()
+    text = " ".join(_detail(base, 3, 40, []).split())
+    for why, labels in absences(base.cpus, 3):
+        assert f"{', '.join(labels)}: {why.sentence}" in text
+    assert sum(len(labels) for _, labels in absences(base.cpus, 3)) == len(CPU_METRICS)
+
+
+def test_a_panel_too_small_says_how_much_it_leaves_out() -> None:
+    assert "more lines: press x" in _detail(all_missing(), 3, 7, [])
+
+
+def test_the_graph_declares_its_scale_and_span() -> None:
+    text = _detail(frame(8), 1, 12, [100.0, float("nan"), 290.0] + [200.0] * 60)
+    assert "CPP 300│" in text
+    assert "0└ -5 min" in text
+    assert text.rstrip().endswith("now")
+
+
+def test_without_history_the_panel_says_why() -> None:
+    base = with_cells(frame(8), "cpp", {1: Missing(Reason.PERMISSION, "run it as root")})
+    assert "no CPP in the last 5 min: run it as root" in _detail(base, 1, 12, [float("nan")] * 60)
+
+
+@pytest.mark.parametrize(
+    ("row", "sort", "metric"),
+    [(1, "cpu", "cpp"), (1, "ipc", "ipc"), (0, "nf", "busy_ratio")],
+)
+def test_the_graph_follows_the_sort_column(row: int, sort: str, metric: str) -> None:
+    assert trend_metric(frame(8).cpus, row, sort).id == metric
+
+
+@pytest.mark.parametrize("width", [10, 40, 100])
+def test_explanations(width: int) -> None:
+    for make in FRAMES.values():
+        base = make()
+        for metric in CPU_METRICS:
+            lines = explain_lines(base, 1, metric, width)
+            assert all(each.width <= width for each in lines)
+
+
+def test_an_explanation_gives_definition_value_and_caveats(snapshot: SnapshotAssertion) -> None:
+    assert _text(explain_lines(frame(8), 2, cpu_metric("cpp"), 100)) == snapshot
+    assert "cpu 3    [s] no counter was spare" in _text(
+        explain_lines(frame(8), 3, cpu_metric("llc_misses_per_packet"), 100)
+    )
+
+
+def test_help_names_every_mark_and_column() -> None:
+    text = _text(help_lines([("q", "quit")], 100))
+    assert all(f"{reason.mark:<5}" in text for reason in REASONS)
+    assert all(metric.label in text for metric in CPU_METRICS)

@@ -1,0 +1,180 @@
+"""Which columns and rows are shown, in which order, and what a row says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.model.catalogue import Unit
+from nftop.model.frame import CpuTable
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render import format as fmt
+from nftop.render.columns import columns_for
+from nftop.render.line import Line, Tone
+from nftop.render.rows import Rows, View, arrange
+from nftop.render.table import body_lines, header_line, table_lines
+from tests.frames import all_missing, bare, frame, hostile, with_cells
+
+GONE = Missing(Reason.STALE, "too old")
+
+
+def _cell(cpus: CpuTable, row: int, key: str, width: int = 200) -> tuple[str, Tone]:
+    """Text and tone of one cell."""
+    columns = columns_for(width)
+    start = sum(col.width for col in columns[: [col.key for col in columns].index(key)])
+    wanted = next(col for col in columns if col.key == key)
+    drawn = body_lines(cpus, Rows((row,), 1), columns, 0, 1)[0]
+    at = 0
+    for span in drawn.spans:
+        if start + wanted.width - 2 < at + len(span.text):
+            return drawn.text[start : start + wanted.width], span.tone
+        at += len(span.text)
+    raise AssertionError(key)
+
+
+def test_80_columns_keep_what_matters() -> None:
+    keys = [col.key for col in columns_for(80)]
+    assert {"cpu", "thread", "rx_packets_per_s", "busy_ratio", "ipc", "cpp", "wait_ratio"} <= set(
+        keys
+    )
+
+
+@given(st.integers(1, 300))
+def test_columns_fit_and_only_the_least_important_are_left_out(width: int) -> None:
+    chosen, wider = columns_for(width), columns_for(300)
+    assert chosen[0].key == "cpu"
+    assert sum(col.width for col in chosen) <= max(width, 5)
+    ranked = sorted(wider, key=lambda col: col.priority)
+    assert {col.key for col in chosen} == {col.key for col in ranked[: len(chosen)]}
+
+
+@given(
+    st.lists(st.none() | st.floats(0, 1), min_size=8, max_size=8),
+    st.booleans(),
+    st.booleans(),
+)
+def test_attached_rows_come_first_then_values_in_order_then_missing(
+    values: list[float | None], inverted: bool, folded: bool
+) -> None:
+    cells = {row: GONE if value is None else value for row, value in enumerate(values)}
+    cpus = with_cells(frame(8), "busy_ratio", cells).cpus
+    rows = arrange(cpus, View("busy_ratio", inverted=inverted, folded=folded))
+
+    assert sorted((*rows.shown, *rows.folded)) == list(range(8))
+    assert set(rows.shown[: rows.attached]) == {1, 2, 3}
+    assert bool(rows.folded) is folded
+    for part in (rows.shown[: rows.attached], rows.shown[rows.attached :], rows.folded):
+        known = [value for row in part if (value := values[row]) is not None]
+        assert known == sorted(known, reverse=not inverted)
+        assert [values[row] for row in part[: len(known)]] == known, "a missing value came first"
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [("cpu", (1, 2, 3)), ("smt", (1, 2, 3)), ("thread", (1, 2, 3)), ("nf", (1, 2, 3))],
+)
+def test_labels_sort_low_to_high_unless_inverted(sort: str, order: tuple[int, ...]) -> None:
+    cpus = frame(8).cpus
+    assert arrange(cpus, View(sort)).shown == order
+    inverted = arrange(cpus, View(sort, inverted=True)).shown
+    assert inverted == ((3, 1, 2) if sort == "nf" else order[::-1]), "equals keep their order"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [("VPP", (3,)), ("worker", (1, 2)), ("0,4-5", (0, 4, 5)), ("nobody", ()), ("fwd", (1, 2))],
+)
+def test_a_filter_looks_at_names_and_cpu_lists_of_all_cpus(
+    text: str, rows: tuple[int, ...]
+) -> None:
+    assert arrange(frame(8).cpus, View(filter=text)).shown == rows
+
+
+def test_without_a_poller_nothing_is_folded_or_dim() -> None:
+    cpus = bare(4).cpus
+    rows = arrange(cpus, View())
+    assert (rows.shown, rows.folded) == ((0, 1, 2, 3), ())
+    drawn = body_lines(cpus, rows, columns_for(80), 0, 4)
+    assert drawn[0].spans[0].tone is Tone.PLAIN
+
+
+def test_the_fold_counts_and_averages_what_is_known() -> None:
+    base = with_cells(frame(8), "busy_ratio", {0: 0.2, 4: GONE, 5: 0.4, 6: GONE, 7: GONE})
+    cpus = replace(base.cpus, online=(*(True,) * 7, False))
+    assert table_lines(cpus, View(), 80)[-1].text.strip() == "+ 5 other CPUs, 30% busy, 1 offline"
+    none = with_cells(frame(5), "busy_ratio", {0: GONE, 4: GONE})
+    assert table_lines(none.cpus, View(), 80)[-1].text.strip() == "+ 2 other CPUs, [o] busy"
+
+
+def test_cpp_of_a_core_that_is_not_full_is_a_bound() -> None:
+    cpus = frame(8).cpus
+    assert _cell(cpus, 1, "cpp") == ("   188 ", Tone.PLAIN), "98.8 % busy"
+    assert _cell(cpus, 2, "cpp") == (" <233k ", Tone.DIM), "50 % busy"
+    unknown = with_cells(frame(8), "busy_ratio", {2: GONE}).cpus
+    assert _cell(unknown, 2, "cpp")[0] == "233000 ", "nobody knows how busy it is"
+
+
+def test_estimates_are_marked_in_the_cell_after_the_digits() -> None:
+    cpus = frame(8).cpus
+    assert _cell(cpus, 3, "ipc")[0] == " 1.55~", "its counters shared the hardware"
+    assert _cell(cpus, 3, "rx_packets_per_s")[0] == "  8.40 ", "packets are counted by the NF"
+    tsc = replace(cpus, cpp_clock=("tsc",) * 8)
+    assert _cell(tsc, 1, "cpp")[0] == "   188~"
+    assert _cell(tsc, 1, "ipc")[0] == " 1.05 ", "the clock says nothing about instructions"
+    assert _cell(tsc, 0, "cpp")[0] == "     - ", "there is nothing to estimate"
+
+
+def test_waiting_is_bad_from_five_percent() -> None:
+    cpus = frame(8).cpus
+    assert _cell(cpus, 3, "wait_ratio") == (" 7.0% ", Tone.BAD)
+    assert _cell(cpus, 2, "wait_ratio") == (" <.1% ", Tone.PLAIN)
+
+
+def test_idle_rows_step_back_behind_polled_ones() -> None:
+    cpus = frame(8).cpus
+    drawn = body_lines(cpus, arrange(cpus, View(folded=False)), columns_for(80), 0, 8)
+    assert [row.spans[0].tone for row in drawn] == [Tone.PLAIN] * 3 + [Tone.DIM] * 5
+
+
+def test_an_offline_cpu_says_so() -> None:
+    cpus = replace(frame(8).cpus, online=(*(True,) * 7, False))
+    assert _cell(cpus, 7, "thread")[0].strip() == "offline"
+
+
+@pytest.mark.parametrize("make", [lambda: frame(64), all_missing, hostile, lambda: bare(1)])
+def test_every_row_is_as_wide_as_the_headers(make: object) -> None:
+    cpus = make().cpus  # type: ignore[operator]
+    for width in (20, 40, 80, 120, 200):
+        lines = table_lines(cpus, View(folded=False), width)
+        assert len({each.width for each in lines}) == 1
+
+
+def test_the_arrow_says_by_what_and_which_way() -> None:
+    columns = columns_for(80)
+    assert " CPU▲" in header_line(columns, View()).text
+    assert "BUSY▼" in header_line(columns, View("busy_ratio")).text
+    assert "NF▼" in header_line(columns, View("nf", inverted=True)).text
+
+
+def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Reading] = []
+    real = fmt.cell
+
+    def counted(reading: Reading, unit: Unit, width: int, *, bound: bool = False) -> str:
+        made.append(reading)
+        return real(reading, unit, width, bound=bound)
+
+    monkeypatch.setattr(fmt, "cell", counted)
+
+    def cells(n_cpus: int) -> tuple[list[Line], int]:
+        made.clear()
+        cpus = frame(n_cpus).cpus
+        rows = arrange(cpus, View(folded=False))
+        return body_lines(cpus, rows, columns_for(200), n_cpus - 20, 20), len(made)
+
+    few, many = cells(64), cells(512)
+    assert len(few[0]) == len(many[0]) == 20
+    assert few[1] == many[1] <= 20 * len(columns_for(200))

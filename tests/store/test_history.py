@@ -1,0 +1,143 @@
+"""The ring of ticks: what graphs are drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reason
+from nftop.store.history import History, Series
+from tests.frames import SECOND_NS, START_NS, bare, frame, with_cells
+
+GONE = Missing(Reason.STALE)
+
+
+def _at(tick: float, value: float | None, interval_s: float | None = 1.0) -> Frame:
+    """A frame `tick` seconds after the start, busy by `value` on CPU 0."""
+    base = with_cells(bare(2), "busy_ratio", {0: GONE if value is None else value})
+    return replace(base, monotonic_ns=START_NS + round(tick * SECOND_NS), interval_s=interval_s)
+
+
+def _history(*frames: Frame, ticks: int = 600) -> History:
+    history = History(ticks=ticks)
+    for each in frames:
+        history.append(each)
+    return history
+
+
+def _busy(history: History, points: int, span_s: float, until_s: float | None = None) -> Series:
+    until = None if until_s is None else START_NS + round(until_s * SECOND_NS)
+    return history.series("busy_ratio", Cpu(0), points, span_s, until)
+
+
+def _is(series: Series, *expected: float | None) -> bool:
+    wanted = np.array([np.nan if value is None else value for value in expected], np.float32)
+    return bool(np.array_equal(series, wanted, equal_nan=True))
+
+
+def test_a_tick_a_point() -> None:
+    history = _history(*(_at(tick, tick / 8) for tick in range(1, 6)))
+    assert _is(_busy(history, 4, 4.0), 2 / 8, 3 / 8, 4 / 8, 5 / 8)
+    assert _is(_busy(history, 7, 7.0)[1:], None, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8)
+
+
+def test_before_the_first_tick_there_is_nothing() -> None:
+    history = _history(_at(1, 0.5, None), _at(2, 0.25))
+    assert _is(_busy(history, 4, 4.0), None, None, 0.5, 0.25)
+
+
+def test_a_missing_value_is_a_gap() -> None:
+    history = _history(_at(1, 0.5), _at(2, None), _at(3, 0.25))
+    assert _is(_busy(history, 3, 3.0), 0.5, None, 0.25)
+
+
+def test_a_tick_speaks_for_the_time_since_the_one_before_and_no_more() -> None:
+    late = _history(_at(1, 0.5), _at(4, 0.25, 3.0))
+    assert _is(_busy(late, 4, 4.0), 0.5, 0.25, 0.25, 0.25), "a rate over three seconds"
+    lost = _history(_at(1, 0.5), _at(4, 0.25, 1.0))
+    assert _is(_busy(lost, 4, 4.0), 0.5, None, None, 0.25), "two ticks never came"
+
+
+def test_several_ticks_a_point_are_their_mean() -> None:
+    history = _history(_at(1, 0.0), _at(2, 0.5), _at(3, None), _at(4, 0.25))
+    assert _is(_busy(history, 2, 4.0), 0.25, 0.25)
+
+
+def test_the_ring_forgets_the_oldest() -> None:
+    history = _history(*(_at(tick, tick / 16) for tick in range(1, 11)), ticks=4)
+    series = _busy(history, 8, 8.0)
+    assert _is(series[-3:], 8 / 16, 9 / 16, 10 / 16)
+    assert np.isnan(series[:3]).all()
+
+
+def test_a_frozen_view_does_not_see_what_came_after() -> None:
+    history = _history(*(_at(tick, tick / 8) for tick in range(1, 6)))
+    assert _is(_busy(history, 3, 3.0, until_s=3), 1 / 8, 2 / 8, 3 / 8)
+    assert np.isnan(_busy(history, 3, 3.0, until_s=0)).all()
+
+
+def test_after_the_last_tick_there_is_nothing_yet() -> None:
+    history = _history(_at(1, 0.5), _at(2, 0.25))
+    assert _is(_busy(history, 4, 4.0, until_s=4), 0.5, 0.25, None, None)
+
+
+def test_points_keep_their_place_in_time() -> None:
+    """A graph whose parts slid with every tick would shimmer."""
+    history = _history(*(_at(tick, tick / 64) for tick in range(1, 20)))
+    before = _busy(history, 6, 18.0)
+    history.append(_at(20, 20 / 64))
+    assert _is(_busy(history, 6, 18.0)[:5], *before[:5].tolist())
+
+
+def test_going_back_in_time_starts_over() -> None:
+    history = _history(_at(5, 0.5), _at(6, 0.5), _at(1, 0.25))
+    assert np.count_nonzero(np.isfinite(_busy(history, 9, 9.0))) == 1
+
+
+def test_cpus_that_stay_keep_their_history() -> None:
+    small, large = bare(2), bare(4)
+    history = _history(_at(1, 0.5))
+    history.append(replace(large, monotonic_ns=START_NS + 2 * SECOND_NS, interval_s=1.0))
+    assert _is(_busy(history, 2, 2.0), 0.5, 0.1)
+    assert np.isnan(history.series("busy_ratio", Cpu(3), 2, 2.0)[0]), "CPU 3 was not there"
+    history.append(replace(small, monotonic_ns=START_NS + 3 * SECOND_NS, interval_s=1.0))
+    assert _is(_busy(history, 3, 3.0), 0.5, 0.1, 0.1)
+
+
+def test_only_what_is_kept_can_be_asked_for() -> None:
+    history = History(("cpp",))
+    history.append(frame(8))
+    assert "cpp" in history
+    with pytest.raises(KeyError):
+        history.series("ipc", Cpu(0), 10, 10.0)
+
+
+def test_an_empty_history_is_a_gap() -> None:
+    assert np.isnan(History().series("cpp", Cpu(0), 5, 10.0)).all()
+    assert len(History().series("cpp", Cpu(0), 0, 10.0)) == 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.05, 20.0), st.none() | st.floats(0, 1)), min_size=1, max_size=30
+    ),
+    st.integers(1, 60),
+    st.floats(0.5, 300.0),
+)
+def test_points_are_gaps_or_within_what_was_measured(
+    steps: list[tuple[float, float | None]], points: int, span_s: float
+) -> None:
+    times = np.cumsum([step for step, _ in steps]).tolist()
+    frames = [_at(time, value, step) for time, (step, value) in zip(times, steps, strict=True)]
+    series = _busy(_history(*frames), points, span_s)
+    known = [value for _, value in steps if value is not None]
+    shown = series[np.isfinite(series)]
+    assert len(series) == points
+    assert not len(shown) or (known and min(known) - 1e-6 <= shown.min())
+    assert not len(shown) or shown.max() <= max(known) + 1e-6

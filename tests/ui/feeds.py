@@ -1,0 +1,41 @@
+"""A feed of prepared frames that moves only when told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from queue import SimpleQueue
+
+from nftop.model.frame import Frame
+
+
+class StepFeed:
+    """Gives each frame put in, in order; an exception put in is raised instead."""
+
+    def __init__(self, *frames: Frame, interval_s: float = 1.0) -> None:
+        self._queue: SimpleQueue[Frame | Exception | None] = SimpleQueue()
+        self._interval_s = interval_s
+        self.stopped = False
+        self.handled = 0  # frames the consumer is done with
+        for frame in frames:
+            self.put(frame)
+
+    @property
+    def interval_s(self) -> float:
+        return self._interval_s
+
+    def set_interval(self, seconds: float) -> None:
+        self._interval_s = seconds
+
+    def put(self, item: Frame | Exception) -> None:
+        self._queue.put(item)
+
+    def frames(self) -> Iterator[Frame]:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+            self.handled += 1
+
+    def stop(self) -> None:
+        self.stopped = True
+        self._queue.put(None)

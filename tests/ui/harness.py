@@ -1,0 +1,74 @@
+"""The application on a screen that is not there, and what can be read off it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rich.style import Style
+from textual.pilot import Pilot
+
+from nftop.model.frame import Frame
+from nftop.store.history import History
+from nftop.ui.app import NftopApp
+from nftop.ui.options import Options
+from tests.ui.feeds import StepFeed
+
+PATIENCE_S = 10.0
+
+
+@dataclass
+class Running:
+    """A running application: its feed, its keys, its screen."""
+
+    app: NftopApp
+    pilot: Pilot[None]
+    feed: StepFeed
+
+    @property
+    def text(self) -> str:
+        """The screen, a line a row, without trailing blanks."""
+        return "\n".join("".join(text for text, _ in row).rstrip() for row in self.rows)
+
+    @property
+    def rows(self) -> list[list[tuple[str, Style]]]:
+        """The screen as pieces of text with their styles."""
+        strips = self.app.screen._compositor.render_strips()
+        return [[(each.text, each.style or Style.null()) for each in strip] for strip in strips]
+
+    async def press(self, *keys: str) -> str:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+        return self.text
+
+    async def give(self, *frames: Frame | Exception) -> str:
+        """Put frames in and wait until the screen has them."""
+        wanted = self.feed.handled + sum(isinstance(each, Frame) for each in frames)
+        for each in frames:
+            self.feed.put(each)
+        await self.settle(wanted)
+        return self.text
+
+    async def settle(self, handled: int) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while self.feed.handled < handled and time.monotonic() < deadline:
+            await self.pilot.pause(0.01)
+        assert self.feed.handled >= handled, "the application takes no frames"
+        for _ in range(3):
+            await self.pilot.pause()
+
+
+@asynccontextmanager
+async def running(
+    *frames: Frame, size: tuple[int, int] = (80, 24), options: Options | None = None
+) -> AsyncIterator[Running]:
+    """The application after it has shown these frames."""
+    feed = StepFeed(*frames)
+    app = NftopApp(feed, History(), options=options)
+    async with app.run_test(size=size) as pilot:
+        run = Running(app, pilot, feed)
+        await run.settle(len(frames))
+        yield run
+    assert feed.stopped

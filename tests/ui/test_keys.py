@@ -1,0 +1,321 @@
+"""Every key does what the help says."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+
+import pytest
+from textual.strip import Strip
+
+from nftop.model.frame import Frame
+from nftop.model.reading import Missing, Reason
+from nftop.ui import keys
+from nftop.ui.options import Options
+from tests.frames import frame, ticks, with_cells
+from tests.ui.harness import Running, running
+
+
+def _selected(run: Running) -> int:
+    """The CPU whose row is marked."""
+    for row in run.rows:
+        if all(style.reverse for _, style in row):
+            return int("".join(text for text, _ in row).split()[0])
+    raise AssertionError("no row is marked")
+
+
+def _order(run: Running) -> list[int]:
+    """CPUs of the table from top to bottom."""
+    lines = run.text.split("\n")
+    start = next(at for at, text in enumerate(lines) if re.match(r" *CPU[▲▼ ]", text))
+    cpus = []
+    for text in lines[start + 1 :]:
+        if not re.match(r" *\d+ ", text[:5] + " "):
+            break
+        cpus.append(int(text[:5]))
+    return cpus
+
+
+async def test_moving() -> None:
+    async with running(frame(64), size=(80, 24)) as run:
+        await run.press("i")
+        assert _selected(run) == 1
+        page = len(_order(run))
+        for key, cpu in (
+            ("j", 2), ("down", 3), ("k", 2), ("up", 1), ("up", 1), ("G", 63), ("j", 63),
+            ("g", 1), ("end", 63), ("home", 1), ("pagedown", _order(run)[0] + page - 2),
+        ):  # fmt: skip
+            await run.press(key)
+            assert _selected(run) == cpu or key == "pagedown", key
+        assert _selected(run) > page - 3
+        await run.press("pageup")
+        assert _selected(run) == 1
+
+
+async def test_the_mouse() -> None:
+    async with running(frame(64), size=(80, 24)) as run:
+        table = run.app.screen.query_one("CpuTable")
+        await run.pilot.click(table, offset=(3, 2))
+        await run.pilot.pause()
+        assert _selected(run) == 2
+        at = next(text for text in run.text.split("\n") if "THREAD" in text).index("BUSY")
+        for order in ([1, 3, 2], [2, 3, 1]):
+            await run.pilot.click(table, offset=(at, 0))
+            await run.pilot.pause()
+            assert _order(run) == order
+        await run.pilot.click(table, offset=(3, 4))
+        await run.pilot.pause()
+        assert _selected(run) == 2, "the line of folded rows can't be selected"
+
+
+async def test_sorting_and_inverting_keep_the_cpu_selected() -> None:
+    async with running(frame(8), size=(120, 36)) as run:
+        await run.press("j")
+        labels = []
+        for _ in range(6):
+            text = await run.press("greater_than_sign")
+            labels.append(text.rsplit("by ", 1)[-1])
+            assert _selected(run) == 2
+        assert labels == ["SMT", "THREAD", "NF", "BUSY", "Mpps", "IPC"]
+        assert (await run.press("less_than_sign")).endswith("by Mpps")
+        assert _order(run) == [1, 3, 2]
+        await run.press("I")
+        assert _order(run) == [2, 3, 1]
+        assert (await run.press("f6")).endswith("by IPC")
+        assert _selected(run) == 2
+
+
+async def test_sorting_wraps_around() -> None:
+    async with running(frame(8)) as run:
+        assert (await run.press("less_than_sign")).endswith("by WAIT")
+        assert (await run.press("greater_than_sign")).endswith("by CPU")
+
+
+async def test_the_selection_follows_its_cpu_over_ticks() -> None:
+    async with running(frame(8)) as run:
+        await run.press("greater_than_sign", "greater_than_sign", "greater_than_sign")
+        await run.press("greater_than_sign", "j")
+        assert (_order(run), _selected(run)) == ([1, 3, 2], 3)
+        await run.give(with_cells(frame(8, 1), "busy_ratio", {3: 0.999}))
+        assert (_order(run), _selected(run)) == ([3, 1, 2], 3)
+        await run.give(with_cells(frame(8, 2), "busy_ratio", {3: Missing(Reason.STALE)}))
+        assert (_order(run), _selected(run)) == ([1, 2, 3], 3)
+
+
+async def test_folding() -> None:
+    async with running(frame(8)) as run:
+        assert _order(run) == [1, 2, 3]
+        assert "+ 5 other CPUs" in run.text
+        await run.press("i")
+        assert _order(run) == [1, 2, 3, 0, 4, 5, 6, 7]
+        await run.press("i")
+        assert _order(run) == [1, 2, 3]
+
+
+async def test_finding() -> None:
+    async with running(frame(8)) as run:
+        await run.press("slash")
+        assert "find thread, NF or CPU:" in run.text
+        await run.press(*"work", "enter")
+        assert _selected(run) == 2
+        await run.press("n")
+        assert _selected(run) == 1
+        await run.press("N")
+        assert _selected(run) == 2
+        text = await run.press("slash", "7", "enter")
+        assert "not found: 7, i shows all CPUs" in text
+        assert _selected(run) == 2
+        await run.press("i", "n")
+        assert _selected(run) == 7
+        text = await run.press("slash", "v", "escape")
+        assert "find thread" not in text
+        assert _selected(run) == 7
+        await run.press("k")
+        assert _selected(run) == 6, "keys are the table's again"
+
+
+@pytest.mark.parametrize("key", ["backslash", "f4"])
+async def test_filtering(key: str) -> None:
+    async with running(frame(8)) as run:
+        text = await run.press(key, *"0,2-4", "enter")
+        assert _order(run) == [2, 3, 0, 4]
+        assert "filter 0,2-4" in text
+        text = await run.press(key)
+        assert "filter thread, NF or CPUs: 0,2-4" in text
+        await run.press("enter", "escape")
+        assert _order(run) == [1, 2, 3]
+        text = await run.press(key, *"nobody", "enter")
+        assert "no rows" in text
+        await run.press("j", "x", "G")
+        await run.press("escape")
+        assert _order(run) == [1, 2, 3]
+
+
+async def test_pausing_freezes_the_view_and_nothing_else() -> None:
+    async with running(*ticks(lambda tick: frame(8, tick), 3)) as run:
+        frozen = await run.press("space")
+        assert "PAUSED at 00:00:02Z" in frozen
+        busier = with_cells(frame(8, 3), "busy_ratio", {2: 0.111})
+        assert await run.give(busier) == frozen
+        text = await run.press("greater_than_sign", "I")
+        assert text.endswith("by SMT")
+        assert _order(run) == [3, 2, 1], "a frozen view can be sorted"
+        assert " 50% " in text
+        text = await run.press("space")
+        assert "LIVE 1s" in text
+        assert " 11% " in text
+
+
+async def test_the_graph_of_a_frozen_view_stands_still() -> None:
+    async with running(*ticks(lambda tick: frame(8, tick), 60)) as run:
+        frozen = await run.press("space")
+        assert await run.give(*(frame(8, tick) for tick in range(60, 80))) == frozen
+        assert await run.press("space") != frozen
+
+
+async def test_the_delay() -> None:
+    async with running(frame(8)) as run:
+        text = await run.press("d")
+        assert "seconds between ticks, now 1:" in text
+        text = await run.press(*"0.5", "enter")
+        assert run.feed.interval_s == 0.5
+        assert "LIVE 0.5s" in text
+        for wrong in ("0", "61", "nan", "x", "-1", ""):
+            text = await run.press("d", *("minus" if c == "-" else c for c in wrong), "enter")
+            assert "the delay must be 0.1 to 60 seconds" in text
+        assert run.feed.interval_s == 0.5
+        assert "the delay" not in await run.press("escape")
+
+
+@pytest.mark.parametrize("key", ["question_mark", "h", "f1"])
+async def test_help(key: str) -> None:
+    async with running(frame(8)) as run:
+        before = run.text
+        text = await run.press(key)
+        assert text.startswith("Keys")
+        assert "Where there is no number" in await run.press("pagedown")
+        assert (await run.press("G")).count("Network functions") == 1
+        assert (await run.press("g")) == text
+        assert (await run.press("j")) != text
+        assert (await run.press("k")) == text
+        assert await run.press(key) == before
+
+
+async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
+    async with running(frame(8), size=(120, 36)) as run:
+        assert (await run.press("x")).startswith("CPP (cpp)"), "which is the default"
+        await run.press("escape", "j", "less_than_sign", "less_than_sign")
+        text = await run.press("x")
+        assert text.startswith("CSW/s (context_switches_per_s)")
+        assert "cpu 2    3.0 per second" in text
+        assert "Sources" in text
+        await run.press("q")
+        assert "PERF" not in run.text
+        assert _selected(run) == 2
+
+
+async def test_every_key_of_the_help_is_bound_and_every_hint_is_in_the_footer() -> None:
+    async with running(frame(8), size=(200, 50)) as run:
+        bound = {key for key, _ in run.app.screen._bindings}
+        for each in keys.CORES:
+            assert set(each.keys.split(",")) <= bound | {"G", "I", "N"}
+        footer = run.text.rsplit("\n", 1)[-1]
+        assert all(f"{key} {word}" in footer for key, word in keys.HINTS)
+        text = await run.press("question_mark")
+        assert all(each.help in text for each in keys.CORES)
+
+
+@pytest.mark.parametrize("key", ["q", "f10", "ctrl+c"])
+async def test_quitting(key: str) -> None:
+    async with running(frame(8)) as run:
+        await run.pilot.press(key)
+        await run.pilot.pause()
+        assert not run.app.is_running
+
+
+async def test_ctrl_c_quits_from_a_prompt_and_from_a_page() -> None:
+    for opener in ("slash", "question_mark"):
+        async with running(frame(8)) as run:
+            await run.pilot.press(opener, "ctrl+c")
+            await run.pilot.pause()
+            assert not run.app.is_running
+
+
+async def test_ctrl_z_suspends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(frame(8)) as run:
+        called = asyncio.Event()
+        monkeypatch.setattr(run.app, "action_suspend_process", called.set)
+        await run.press("ctrl+z")
+        assert called.is_set()
+
+
+async def test_keys_before_the_first_frame_do_no_harm() -> None:
+    async with running() as run:
+        assert "waiting for the first tick" in run.text
+        for each in keys.CORES:
+            for key in each.keys.split(","):
+                if each.action != "app.quit":
+                    await run.press(key, "escape")
+        assert "waiting" in run.text
+        assert "dpdk-worker1" in await run.give(frame(8))
+
+
+async def test_a_fault_in_the_feed_is_a_sentence_on_the_screen() -> None:
+    async with running(frame(8)) as run:
+        text = await run.give(ValueError("no [bold]such[/] thing \x1b[2J"))
+        for _ in range(50):
+            if "STOPPED" in (text := run.text):
+                break
+            await run.pilot.pause(0.02)
+        assert "STOPPED" in text
+        words = " ".join(text.split())
+        assert "! nftop's own fault, no more frames: ValueError: no [bold]such[/] thing" in words
+        assert "dpdk-worker1" in text, "the last frame stays"
+        await run.press("j")
+        assert _selected(run) == 2
+
+
+async def test_a_feed_that_ends_says_so() -> None:
+    async with running(frame(8)) as run:
+        run.feed.stop()
+        for _ in range(50):
+            if "ENDED" in run.text:
+                break
+            await run.pilot.pause(0.02)
+        assert "ENDED" in run.text
+
+
+async def test_frames_the_screen_is_too_slow_for_are_in_the_history() -> None:
+    async with running(frame(8)) as run:
+        many: list[Frame] = [frame(8, tick) for tick in range(1, 200)]
+        await run.give(*many)
+        series = run.app._history.series("cpp", frame(8).cpus.topology.cpus[1].cpu, 200, 200.0)
+        assert (series > 0).all()
+
+
+async def test_only_changed_lines_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(frame(512), size=(120, 40)) as run:
+        await run.press("i")
+        table = run.app.screen.query_one("CpuTable")
+        drawn: list[int] = []
+        real = table.render_line
+
+        def counted(y: int) -> Strip:
+            drawn.append(y)
+            return real(y)
+
+        monkeypatch.setattr(table, "render_line", counted)
+        await run.give(replace(frame(512), monotonic_ns=frame(512, 1).monotonic_ns))
+        assert drawn == [], "nothing changed"
+        await run.give(with_cells(frame(512, 0), "busy_ratio", {2: 0.77, 400: 0.66}))
+        assert drawn == [2], "row 2 is on screen, row 400 is not"
+        await run.press("j")
+        assert sorted(drawn[1:]) == [1, 2], "the old and the new selection"
+
+
+async def test_simulated_is_on_every_screen_of_a_simulated_host() -> None:
+    simulated = frame(8, simulated=True)
+    for size in ((80, 24), (40, 8)):
+        async with running(simulated, size=size, options=Options(color=False)) as run:
+            assert "SIMULATED" in run.text

@@ -1,0 +1,63 @@
+"""How the terminal's environment is read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nftop.ui.options import ColorChoice, Options, options_from
+
+
+@pytest.mark.parametrize(
+    ("environ", "color", "expected"),
+    [
+        ({}, "auto", True),
+        ({"NO_COLOR": ""}, "auto", True),
+        ({"NO_COLOR": "1"}, "auto", False),
+        ({"NO_COLOR": "1"}, "always", True),
+        ({}, "never", False),
+    ],
+)
+def test_no_color_counts_where_it_is_not_empty(
+    environ: dict[str, str], color: ColorChoice, expected: bool
+) -> None:
+    assert options_from(environ, color=color, utf8=True) == Options(color=expected)
+
+
+def test_ascii_where_asked_for_or_where_the_locale_is_not_utf8() -> None:
+    assert options_from({}, utf8=False).ascii_only
+    assert options_from({}, utf8=True, ascii_only=True).ascii_only
+    assert not options_from({}, utf8=True).ascii_only
+
+
+@pytest.mark.parametrize(
+    ("variables", "utf8"),
+    [
+        ({"LC_ALL": "C.UTF-8"}, True),
+        ({"LANG": "C.UTF-8"}, True),
+        ({"LANG": "C"}, False),
+        ({"LC_ALL": "POSIX", "LANG": "C.UTF-8"}, False),
+        ({}, False),
+        ({"LANG": "C", "PYTHONUTF8": "1"}, True),
+    ],
+)
+def test_the_locale_is_read_as_the_terminal_means_it(variables: dict[str, str], utf8: bool) -> None:
+    """Python itself says UTF-8 in the C locale, so this needs a Python of its own."""
+    told = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LC_", "LANG", "PYTHON"))
+    }
+    code = "import os; from nftop.ui.options import locale_is_utf8 as f; print(f(os.environ))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**told, "PYTHONPATH": str(Path.cwd()), **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(utf8)

@@ -1,0 +1,126 @@
+"""The whole screen, as text, at the sizes people use and at those they should not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from rich.cells import cell_len
+from rich.style import Style
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.model.frame import Frame
+from nftop.ui.options import Options
+from tests.frames import HOSTILE, all_missing, bare, frame, hostile, ticks
+from tests.ui.harness import running
+
+HEALTHY = tuple(ticks(lambda tick: frame(8, tick), 90))
+LARGE = tuple(ticks(lambda tick: frame(128, tick, packages=2, simulated=True), 90))
+
+
+@pytest.mark.parametrize(
+    ("frames", "size"),
+    [
+        pytest.param(HEALTHY, (80, 24), id="80x24"),
+        pytest.param(HEALTHY, (120, 36), id="120x36"),
+        pytest.param(LARGE, (200, 50), id="200x50"),
+        pytest.param((all_missing(),), (120, 36), id="all-missing"),
+        pytest.param((all_missing(),), (80, 24), id="all-missing-80x24"),
+        pytest.param((bare(),), (80, 24), id="bare"),
+        pytest.param((hostile(),), (80, 24), id="hostile"),
+        pytest.param(HEALTHY, (40, 8), id="40x8"),
+        pytest.param(HEALTHY, (20, 5), id="20x5"),
+    ],
+)
+async def test_screen(
+    frames: tuple[Frame, ...], size: tuple[int, int], snapshot: SnapshotAssertion
+) -> None:
+    async with running(*frames, size=size) as run:
+        assert run.text == snapshot
+
+
+async def test_ascii(snapshot: SnapshotAssertion) -> None:
+    options = Options(ascii_only=True)
+    async with running(*HEALTHY, size=(80, 24), options=options) as run:
+        assert run.text == snapshot
+        assert run.text.isascii()
+        for key in ("question_mark", "x"):
+            assert (await run.press(key)).isascii()
+            await run.press("escape")
+        assert (await run.press("slash")).isascii()
+    async with running(hostile(), options=options) as run:
+        assert run.text.isascii()
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (5, 2), (39, 30), (300, 9), (60, 14), (80, 200)])
+@pytest.mark.parametrize("make", [lambda: frame(8), all_missing, bare, hostile])
+async def test_any_size_shows_what_fits(make: Callable[[], Frame], size: tuple[int, int]) -> None:
+    async with running(make(), size=size) as run:
+        rows = run.text.split("\n")
+        assert len(rows) == size[1]
+        assert all(cell_len(row) <= size[0] for row in rows)
+
+
+async def test_a_small_terminal_says_what_it_needs() -> None:
+    async with running(frame(8), size=(20, 5)) as run:
+        words = " ".join(run.text.split())
+        assert "terminal too small: 20x5, needs 40x8" in words
+        assert "dpdk-wo" in words, "and still shows what fits"
+
+
+async def test_a_resize_reflows() -> None:
+    async with running(*HEALTHY, size=(200, 50)) as wide:
+        expected = {(200, 50): wide.text}
+    async with running(*HEALTHY, size=(80, 24)) as run:
+        expected[80, 24] = run.text
+        for size in ((200, 50), (20, 5), (80, 24)):
+            await run.pilot.resize_terminal(*size)
+            await run.pilot.pause()
+            assert run.text == expected.get(size, run.text)
+            assert len(run.text.split("\n")) == size[1]
+
+
+def _colours(run_rows: list[list[tuple[str, Style]]]) -> set[str]:
+    used = set()
+    for row in run_rows:
+        for _, style in row:
+            used |= {
+                color.name
+                for color in (style.color, style.bgcolor)
+                if color is not None and not color.is_default
+            }
+    return used
+
+
+@pytest.mark.parametrize("no_color", [None, "", "1"])
+async def test_colour_is_what_the_options_say(
+    monkeypatch: pytest.MonkeyPatch, no_color: str | None
+) -> None:
+    """Whatever Textual makes of NO_COLOR, even of an empty one."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setitem(os.environ, "NO_COLOR", no_color)
+    async with running(*HEALTHY, options=Options(color=True)) as run:
+        plain = run.text
+        assert _colours(run.rows) == {"color(6)", "color(1)"}, "the terminal's own cyan and red"
+    async with running(*HEALTHY, options=Options(color=False)) as run:
+        assert _colours(run.rows) == set()
+        assert run.text == plain, "nothing is said by colour alone"
+        await run.press("slash", "v")
+        assert _colours(run.rows) == set()
+
+
+async def test_the_selected_row_is_marked_without_colour() -> None:
+    async with running(frame(8), options=Options(color=False)) as run:
+        marked = [row for row in run.rows if all(style.reverse for _, style in row)]
+        assert ["dpdk-worker1" in "".join(text for text, _ in row) for row in marked] == [True]
+
+
+async def test_untrusted_names_are_text() -> None:
+    async with running(hostile(), size=(120, 36)) as run:
+        assert "[red]x[/] ?[2J" in run.text
+        assert run.text.replace("\n", "").isprintable()
+        assert HOSTILE[0] not in run.text
+        await run.press("x")
+        assert run.text.replace("\n", "").isprintable()

@@ -1,0 +1,222 @@
+"""What really reaches a terminal: the bytes, drawn by a terminal emulator in a real pty.
+
+Textual's own picture of the screen (the snapshots) can't tell whether only drawing what changed
+leaves the terminal with the right text; an emulator can.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyte
+import pytest
+
+from nftop.model.frame import Frame
+from tests.frames import HOSTILE, frame, hostile, ticks
+from tests.ui.harness import running
+
+pytestmark = pytest.mark.real
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 20.0
+QUIET_S = 0.4
+# pyte takes the private prefixes of keyboard protocols for text; they draw nothing.
+_PRIVATE = re.compile(rb"\x1b\[[<>=][0-9;]*[a-zA-Z]")
+
+
+@dataclass
+class Terminal:
+    """A child process on a pty, and the screen its bytes make."""
+
+    child: subprocess.Popen[bytes]
+    master: int
+    ticks: int
+    screen: pyte.Screen
+    stream: pyte.ByteStream
+    raw: bytearray = field(default_factory=bytearray)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(row.rstrip() for row in self.screen.display)
+
+    def read(self, until: str = "") -> str:
+        """Feed the screen until `until` is on it and the child has been silent for a while."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            if select.select([self.master], [], [], QUIET_S)[0]:
+                try:
+                    data = os.read(self.master, 65536)
+                except OSError:  # the child has closed its side
+                    break
+                self.raw += data
+                self.stream.feed(_PRIVATE.sub(b"", data))
+            elif until in self.text:
+                break
+        assert until in self.text, f"{until!r} is not on the screen:\n{self.text}"
+        return self.text
+
+    def tick(self, count: int, until: str = "") -> str:
+        for _ in range(count):
+            os.write(self.ticks, b"\n")
+            time.sleep(0.05)  # each gets its own repaint
+        return self.read(until)
+
+    def press(self, keys: str, until: str = "") -> str:
+        os.write(self.master, keys.encode())
+        return self.read(until)
+
+    def resize(self, width: int, height: int, until: str = "") -> str:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+        self.child.send_signal(signal.SIGWINCH)
+        self.screen.resize(height, width)
+        self.screen.reset()
+        return self.read(until)
+
+
+@contextmanager
+def terminal(scene: str, size: tuple[int, int], **environ: str) -> Iterator[Terminal]:
+    width, height = size
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    told, teller = os.pipe()
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LC_", "LANG", "TEXTUAL", "NO_COLOR", "COLUMNS", "LINES"))
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.ui.pty_app", scene, str(told)],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=ROOT,
+        env={**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environ},
+        pass_fds=(told,),
+        start_new_session=True,
+    )
+    os.close(slave)
+    os.close(told)
+    screen = pyte.Screen(width, height)
+    try:
+        yield Terminal(child, master, teller, screen, pyte.ByteStream(screen))
+    finally:
+        child.kill()
+        child.wait()
+        os.close(teller)
+        os.close(master)
+
+
+async def _expected(frames: tuple[Frame, ...], keys: tuple[str, ...], size: tuple[int, int]) -> str:
+    async with running(*frames, size=size) as run:
+        return await run.press(*keys)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_the_terminal_shows_what_textual_thinks(size: tuple[int, int]) -> None:
+    frames = tuple(ticks(lambda tick: frame(64, tick), 12))
+    with terminal("healthy", size) as term:
+        term.read("waiting for the first tick")
+        term.tick(8, "dpdk-worker1")
+        assert term.press("i", "vpp_wk_0").count("dpdk-worker") >= 2
+        term.press("jjjj>>>>")
+        shown = term.tick(4)
+    wanted = await _expected(frames, ("i", *"jjjj", *["greater_than_sign"] * 4), size)
+    assert shown == wanted
+
+
+async def test_a_resize_while_running() -> None:
+    frames = tuple(ticks(lambda tick: frame(64, tick), 9))
+    with terminal("healthy", (80, 24)) as term:
+        term.tick(3, "dpdk-worker1")
+        for size in ((120, 36), (20, 5), (80, 24)):
+            term.resize(*size, until="CPU")
+            shown = term.tick(2)
+            seen = 3 + 2 * (1 + ((120, 36), (20, 5), (80, 24)).index(size))
+            assert shown == await _expected(frames[:seen], (), size)
+
+
+def test_a_tiny_terminal() -> None:
+    with terminal("healthy", (20, 5)) as term:
+        words = " ".join(term.tick(2, "dpdk").split())
+        assert "terminal too small: 20x5, needs 40x8" in words
+        assert "Traceback" not in term.raw.decode(errors="replace")
+
+
+def test_nothing_of_a_hostile_name_reaches_the_terminal() -> None:
+    with terminal("hostile", (120, 36)) as term:
+        shown = term.tick(1, "[red]x[/] ?[2J")
+        term.press("jjx", "Sources")
+        assert "漢 字" in shown or "漢字" in shown
+        for name in HOSTILE[:1] + HOSTILE[2:]:
+            assert name.encode() not in term.raw
+        for poison in ("\x1b[2J ", "x[/] \x1b", "line\x07", "\x9b", "\u202e", "\u200b", "\u05e9"):
+            assert poison.encode() not in term.raw
+        assert hostile().nfs[0].name.encode() not in term.raw
+
+
+@pytest.mark.parametrize(
+    ("environ", "coloured"), [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)]
+)
+def test_no_colour_is_sent_where_none_is_wanted(environ: dict[str, str], coloured: bool) -> None:
+    with terminal("healthy", (80, 24), **environ) as term:
+        term.tick(2, "dpdk-worker1")
+        codes = [
+            int(code)
+            for found in re.findall(rb"\x1b\[([0-9;]*)m", bytes(term.raw))
+            for code in found.decode().split(";")
+            if code
+        ]
+        chromatic = [code for code in codes if 30 <= code <= 38 or 40 <= code <= 48 or code >= 90]
+        assert bool(chromatic) is coloured
+
+
+def test_ascii_where_the_locale_is_not_utf8() -> None:
+    with terminal("healthy", (80, 24), LC_ALL="C") as term:
+        term.tick(3, "dpdk-worker1")
+        assert term.raw.isascii()
+
+
+@pytest.mark.parametrize("keys", ["q", "\x03", "/\x03"])
+def test_quitting_leaves_at_once_and_restores_the_terminal(keys: str) -> None:
+    with terminal("healthy", (80, 24)) as term:
+        term.tick(1, "dpdk-worker1")
+        term.press(keys)
+        assert term.child.wait(PATIENCE_S) == 0
+        assert b"\x1b[?1049l" in term.raw, "the alternate screen is left"
+        assert b"\x1b[?25h" in term.raw, "the cursor is back"
+
+
+def test_what_is_typed_ahead_goes_into_the_prompt() -> None:
+    with terminal("healthy", (80, 24)) as term:
+        term.tick(1, "dpdk-worker1")
+        term.press("\\qqnix\r", "filter qqnix")
+        assert term.child.poll() is None
+        term.press("\x1b", "dpdk-worker1")
+        term.press("/d/\\q", "CPU: d/\\q")
+
+
+def test_ctrl_z_stops_and_comes_back() -> None:
+    with terminal("healthy", (80, 24)) as term:
+        term.tick(1, "dpdk-worker1")
+        os.write(term.master, b"\x1a")
+        _, status = os.waitpid(term.child.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        term.read()
+        before = len(term.raw)
+        os.kill(term.child.pid, signal.SIGCONT)
+        term.read("dpdk-worker1")
+        assert b"\x1b[?1049h" in term.raw[before:], "the alternate screen is entered again"
