@@ -161,7 +161,7 @@ CPU_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         id="cpu_time_ratio",
-        label="CPU",
+        label="CPU%",
         unit=Unit.RATIO,
         scope="cpu",
         meaning="Share of time the kernel saw this CPU not idle; always about 100 % on a poller.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -46,6 +48,10 @@ class NftopApp(App[None]):
         self._cores = CoresScreen(feed, history, self._options)
 
     def on_mount(self) -> None:
+        # A lost terminal is a SIGHUP: leave in order, restore the terminal, stop the feed.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.exit, None, 128 + number)
         self.push_screen(self._cores)
         self.run_worker(self._consume, name="feed", thread=True, exit_on_error=False)
 

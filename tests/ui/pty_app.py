@@ -31,7 +31,9 @@ def main(scene: str, ticks: int) -> None:
             feed.put(SCENES[scene](at))
 
     Thread(target=tick, daemon=True).start()
-    NftopApp(feed, History(), options=options_from(os.environ)).run()
+    app = NftopApp(feed, History(), options=options_from(os.environ))
+    app.run()
+    sys.exit(app.return_code)
 
 
 if __name__ == "__main__":

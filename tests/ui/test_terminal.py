@@ -17,8 +17,8 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,7 +88,10 @@ class Terminal:
 
 
 @contextmanager
-def terminal(scene: str, size: tuple[int, int], **environ: str) -> Iterator[Terminal]:
+def terminal(
+    scene: str, size: tuple[int, int], *, command: Sequence[str] = (), **environ: str
+) -> Iterator[Terminal]:
+    """`scene` of `pty_app`, or any other command, on a pty of that size."""
     width, height = size
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
@@ -99,14 +102,18 @@ def terminal(scene: str, size: tuple[int, int], **environ: str) -> Iterator[Term
         if not name.startswith(("LC_", "LANG", "TEXTUAL", "NO_COLOR", "COLUMNS", "LINES"))
     }
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.ui.pty_app", scene, str(told)],
+        # The pty is its controlling terminal, so that hanging up is a SIGHUP.
+        [
+            "setsid",
+            "--ctty",
+            *(command or [sys.executable, "-m", "tests.ui.pty_app", scene, str(told)]),
+        ],
         stdin=slave,
         stdout=slave,
         stderr=slave,
         cwd=ROOT,
         env={**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environ},
         pass_fds=(told,),
-        start_new_session=True,
     )
     os.close(slave)
     os.close(told)
@@ -117,7 +124,8 @@ def terminal(scene: str, size: tuple[int, int], **environ: str) -> Iterator[Term
         child.kill()
         child.wait()
         os.close(teller)
-        os.close(master)
+        with suppress(OSError):  # hung up
+            os.close(master)
 
 
 async def _expected(frames: tuple[Frame, ...], keys: tuple[str, ...], size: tuple[int, int]) -> str:
@@ -198,6 +206,46 @@ def test_quitting_leaves_at_once_and_restores_the_terminal(keys: str) -> None:
         assert term.child.wait(PATIENCE_S) == 0
         assert b"\x1b[?1049l" in term.raw, "the alternate screen is left"
         assert b"\x1b[?25h" in term.raw, "the cursor is back"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_in_order(number: signal.Signals) -> None:
+    with terminal("healthy", (80, 24)) as term:
+        term.tick(1, "dpdk-worker1")
+        term.child.send_signal(number)
+        term.read()
+        assert term.child.wait(PATIENCE_S) == 128 + number
+        assert b"\x1b[?1049l" in term.raw
+
+
+@pytest.mark.real
+def test_the_command_itself_on_a_terminal() -> None:
+    command = [sys.executable, "-m", "nftop", "-d", "30"]
+    with terminal("", (100, 30), command=command) as term:
+        term.read("LIVE 30s")
+        term.press("x", "meaning")
+        term.press("\x1b", "LIVE")
+        term.press("q")
+        assert term.child.wait(PATIENCE_S) == 0
+        assert b"\x1b[?1049l" in term.raw
+
+
+@pytest.mark.real
+def test_the_screen_is_not_drawn_into_a_log() -> None:
+    command = ["sh", "-c", f"exec {sys.executable} -m nftop -d 30 2>/dev/null"]
+    with terminal("", (100, 30), command=command) as term:
+        term.read("LIVE 30s")
+        term.press("q")
+        assert term.child.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.real
+def test_a_terminal_that_goes_away_ends_it() -> None:
+    command = [sys.executable, "-m", "nftop", "-d", "30"]
+    with terminal("", (100, 30), command=command) as term:
+        term.read("LIVE")
+        os.close(term.master)
+        assert term.child.wait(PATIENCE_S) != 0
 
 
 def test_what_is_typed_ahead_goes_into_the_prompt() -> None:
