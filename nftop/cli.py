@@ -1,6 +1,6 @@
 """The command line.
 
-Exit codes: 0 ok, 1 failure, 2 usage, 3 no usable source, 128 + n ended by signal n.
+Exit codes: 0 ok, 1 failure, 2 usage, 128 + n ended by signal n.
 
 `--help` must be instant, so nothing heavy is imported before a command is known.
 """
@@ -66,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--cpu-list", metavar="LIST", type=_cpu_list, default=None,
-        help="show and count only these CPUs, such as 2-7,66-71",
+        help="show, and read hardware counters of, only these CPUs, such as 2-7,66-71",
     )  # fmt: skip
     parser.add_argument(
         "--quiet-cpus", metavar="LIST", type=_cpu_list, default=(),

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, MappingProxyType
 
@@ -20,8 +20,9 @@ from nftop.model.topology import Topology
 from nftop.session.live import Live
 from nftop.sources.base import Source
 from nftop.sources.dpdk.source import DpdkSource
+from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
-from nftop.sources.own import OwnSource, keep_off
+from nftop.sources.own import OwnSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
 from nftop.sources.topology import read_host, read_topology
@@ -32,10 +33,11 @@ _ROOT = Path("/")
 
 @dataclass(frozen=True, slots=True)
 class OpenHost:
-    """This host's topology and every source nftop has for it."""
+    """Every source nftop has for this host, and the topology it started with."""
 
     topology: Topology
     sources: tuple[Source, ...]
+    own: OwnSource
 
     def feed(
         self,
@@ -45,17 +47,20 @@ class OpenHost:
         queue_map: QueueMap | None = None,
     ) -> Live:
         """Its frames, live, of all CPUs or of `cpus`; nftop moves off the cores that poll."""
-        keep_off(frozenset(), self.topology)
+        self.own.keep_off((), self.topology)
         return Live(
             self.sources,
-            State(read_host(_ROOT), _only(self.topology, cpus), queue_map or {}),
+            State(read_host(_ROOT), self.topology, queue_map or {}),
             interval_s,
-            on_pollers=lambda pollers: _keep_off(pollers, self.topology),
+            on_pollers=self.own.keep_off,
+            cpus=cpus,
         )
 
 
 def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] = ()) -> OpenHost:
     """Build the sources of this host; nothing is read or opened beyond the topology.
+
+    No counter is opened on `quiet_cpus`, nor outside `cpus` where they are given.
 
     Raises:
         ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
@@ -65,17 +70,18 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
         unknown = [cpu for cpu in wanted if cpu not in topology.row_of]
         if unknown:
             raise ValueError(f"this host has no CPU {format_cpu_list(unknown)}")
-    perf = PerfSource(cpus, root=_ROOT, quiet_cpus=frozenset(quiet_cpus))
-    return OpenHost(
-        topology,
-        (
-            perf,
-            KernelSource(_ROOT),
-            ProcessSource(_ROOT),
-            DpdkSource(),
-            OwnSource(lambda: perf.counter_reads),
-        ),
+    hidden = topology.row_of.keys() - set(cpus) if cpus else frozenset()
+    perf = PerfSource(root=_ROOT, quiet_cpus=frozenset({*quiet_cpus, *hidden}))
+    own = OwnSource(lambda: perf.counter_reads)
+    sources = (
+        perf,
+        KernelSource(_ROOT),
+        ProcessSource(_ROOT),
+        DpdkSource(),
+        TopologySource(_ROOT),
+        own,
     )
+    return OpenHost(topology, sources, own)
 
 
 def live(options: argparse.Namespace) -> int:
@@ -99,9 +105,12 @@ def doctor(options: argparse.Namespace) -> int:
     """What every source sees here, and the fix for what it does not."""
     from nftop.doctor import examine, report_json, report_text  # noqa: PLC0415 - only here
 
-    here = open_host()
     try:
-        checks = examine(here.sources, here.topology)
+        here = open_host(options.cpu_list, options.quiet_cpus)
+    except ValueError as error:
+        return _fail(str(error), USAGE)
+    try:
+        checks = examine(here.sources)
     finally:
         for source in here.sources:
             source.close()
@@ -130,17 +139,6 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = MappingProxyType(
 )
 
 
-def _only(topology: Topology, cpus: tuple[Cpu, ...] | None) -> Topology:
-    if cpus is None:
-        return topology
-    return replace(topology, cpus=tuple(topology.cpus[topology.row_of[cpu]] for cpu in cpus))
-
-
-def _keep_off(pollers: frozenset[Cpu], topology: Topology) -> None:
-    # Where nftop then runs, and what that disturbs, is read back and shown by `OwnSource`.
-    keep_off(pollers, topology)
-
-
 def _batch(feed: Live, options: argparse.Namespace) -> int:
     from nftop.export.batch import run_batch  # noqa: PLC0415 - only here
 
@@ -153,6 +151,8 @@ def _batch(feed: Live, options: argparse.Namespace) -> int:
             raise
         except OSError as error:
             return _fail(f"can't write: {error.strerror}", FAILURE)
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
+            return _fail(f"nftop's own fault: {type(error).__name__}: {error}", FAILURE)
     return 128 + ended[0] if ended else OK
 
 

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
-from nftop.model.topology import Topology
 from nftop.render.text import printable
 from nftop.sources.base import Check, Source
 
 SCHEMA = "nftop.doctor/1"
 
 
-def examine(sources: Sequence[Source], topology: Topology) -> tuple[Check, ...]:
+def examine(sources: Sequence[Source]) -> tuple[Check, ...]:
     """Ask every source. One that fails is itself a finding."""
-    checks = [_topology_check(topology)]
+    checks: list[Check] = []
     for source in sources:
         try:
             checks.extend(source.check())
@@ -54,17 +52,3 @@ def report_json(checks: Sequence[Check]) -> str:
             ],
         }
     ).decode()
-
-
-def _topology_check(topology: Topology) -> Check:
-    online = [info.cpu for info in topology.cpus if info.online]
-    isolated = [info.cpu for info in topology.cpus if info.isolated]
-    text = (
-        f"{len(topology.packages)} packages, {topology.core_count} cores, "
-        f"{len(topology.cpus)} CPUs, {len(online)} online"
-    )
-    if isolated:
-        text += f", isolated {format_cpu_list(isolated)}"
-    if topology.notes:
-        return Check("topology", Reason.ERROR, f"{text}; {'; '.join(topology.notes)}")
-    return Check("topology", Reason.PRESENT, text)

@@ -139,7 +139,7 @@ def sample(at_ns: int, **payloads: Any) -> Sample:
         rows = payloads["processes"].threads
         payloads["processes"] = threads(*(replace(row, read_at_ns=at_ns) for row in rows))
     readings = {name: SourceReading(value, at_ns, 1000) for name, value in payloads.items()}
-    return Sample(1_790_000_000 * S + at_ns, at_ns, readings)
+    return Sample(1_790_000_000 * S + at_ns, at_ns, S, readings)
 
 
 def table(*apps: DpdkApp, hidden: tuple[str, ...] = ()) -> DpdkTable:

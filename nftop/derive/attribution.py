@@ -7,16 +7,18 @@ is said.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nftop.derive.eal import config_queues, enabled_lcores
 from nftop.derive.threads import ThreadRate
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.queue_map import Prefix, Queue, QueueMap
+from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
 
-NO_POLLER = "no lcore polls"
+_UNKNOWN = Missing(Reason.WARMING, "not known yet which of its threads poll")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +26,17 @@ class LcoreThread:
     """One EAL thread: where it runs and whether it polls.
 
     Attributes:
-        lcore: None for a main thread whose lcore id nothing tells.
+        lcore: None where nothing tells which lcore it is.
         cpu: None when it may run on more than one.
         polls: None while that is not known yet.
+        rate: its run and wait shares; None where its thread was not found.
     """
 
     lcore: Lcore | None
     cpu: Cpu | None
     name: str
     polls: bool | None
+    rate: ThreadRate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +45,17 @@ class Attribution:
 
     Attributes:
         how: in words, for the screen.
-        pollers: the lcores that poll, in lcore order.
+        pollers: every lcore that polls or was told to.
         queues: by lcore, the queues it polls. None where only the total is known.
         all_on: the lcore that has every queue, where there is just one.
+        uncounted: why the pollers on known CPUs are not all there are; None when they are.
     """
 
     how: str
     pollers: tuple[LcoreThread, ...]
     queues: Mapping[Lcore, tuple[Queue, ...]] | None = None
     all_on: LcoreThread | None = None
+    uncounted: Missing | None = None
 
 
 def attribute(
@@ -57,8 +63,8 @@ def attribute(
     threads: Sequence[ThreadRate],
     counting: Collection[Lcore],
     queue_map: QueueMap,
-) -> Attribution | None:
-    """Attribute one application's queues; None while it is not known yet who polls.
+) -> Attribution:
+    """Attribute one application's queues.
 
     Args:
         app: the application.
@@ -71,91 +77,96 @@ def attribute(
     if declared:
         return _by_queue("its own --config", declared, lcores)
     if any(lcore.polls is None for lcore in lcores):
-        return None
+        return Attribution(_UNKNOWN.sentence, (), uncounted=_UNKNOWN)
     pollers = tuple(lcore for lcore in lcores if lcore.polls)
+    uncounted = _uncounted(pollers)
     if not pollers:
-        return Attribution(NO_POLLER, ())
+        return Attribution("no lcore polls", ())
     if len(pollers) == 1:
-        return Attribution("its only polling lcore has every queue", pollers, all_on=pollers[0])
+        how = "its only polling lcore has every queue"
+        return Attribution(how, pollers, all_on=pollers[0], uncounted=uncounted)
     mapped = queue_map.get(Prefix(app.prefix))
     if mapped:
         return _by_queue("--queue-map", mapped, lcores)
-    return Attribution(
+    # The prefix is a directory's name, which a container may choose: it must not be able to end
+    # the quotes of a command that somebody will paste.
+    option = shlex.quote(f"{app.prefix}:(port,queue,lcore),...")
+    how = (
         f"{len(pollers)} lcores poll and DPDK does not tell which queue is whose: only the "
-        f"application's total is known; --queue-map '{app.prefix}:(port,queue,lcore),...' says it",
-        pollers,
+        f"application's total is known; --queue-map {option} says it"
     )
+    return Attribution(how, pollers, uncounted=uncounted)
 
 
 def lcore_threads(
     app: DpdkApp, threads: Sequence[ThreadRate], counting: Collection[Lcore]
 ) -> tuple[LcoreThread, ...]:
     """The application's EAL threads, from telemetry where it tells them, else from their names."""
-    workers: dict[Lcore, ThreadRate] = {}
-    main: ThreadRate | None = None
     own = [rate for rate in threads if rate.thread.pid == app.pid]
-    for rate in own:
-        if rate.thread.role == "dpdk_lcore" and rate.thread.role_index is not None:
-            workers[Lcore(rate.thread.role_index)] = rate
-        elif rate.thread.role == "dpdk_main":
-            main = rate
-    told: list[tuple[Lcore | None, tuple[Cpu, ...], ThreadRate | None]]
-    if app.lcores:
-        told = [
-            (lcore.lcore, lcore.cpus, workers.get(lcore.lcore))
-            for lcore in app.lcores
-            if lcore.role in ("RTE", "NON_EAL")
-        ]
-    else:
-        told = [(lcore, rate.thread.allowed, rate) for lcore, rate in workers.items()]
-        unnamed = enabled_lcores(app.eal_params) - workers.keys()
-        if len(unnamed) == 1 and main is not None:
-            told.append((next(iter(unnamed)), main.thread.allowed, main))
-        elif main is not None:
-            told.append((None, main.thread.allowed, main))
-    # The main lcore has no thread of its own name: it is the one the workers leave over.
-    left_over = [lcore for lcore, _, rate in told if rate is None]
-    lcores = [
-        _thread(
-            lcore,
-            cpus,
-            rate or (main if left_over == [lcore] else None),
-            counting=lcore in counting,
-            hidden=not own,
-        )
-        for lcore, cpus, rate in told
+    named = {
+        Lcore(rate.thread.role_index): rate
+        for rate in own
+        if rate.thread.role == "dpdk_lcore" and rate.thread.role_index is not None
+    }
+    # Threads whose name does not tell their lcore: the main lcore's, and names cut short.
+    nameless = [
+        rate
+        for rate in own
+        if rate.thread.role == "dpdk_main"
+        or (rate.thread.role == "dpdk_lcore" and rate.thread.role_index is None)
     ]
-    return tuple(sorted(lcores, key=lambda each: (each.lcore is None, each.lcore or 0)))
+    told: dict[Lcore, tuple[Cpu, ...]] = {
+        lcore.lcore: lcore.cpus for lcore in app.lcores if lcore.role in ("RTE", "NON_EAL")
+    }
+    wanted = told.keys() or (enabled_lcores(app.eal_params) | named.keys())
+    left_over = [lcore for lcore in wanted if lcore not in named]
+    if len(left_over) == 1 and len(nameless) == 1:
+        named[left_over[0]] = nameless.pop()
+    found = [
+        _thread(lcore, told.get(lcore, ()), named.get(lcore), counting=lcore in counting)
+        for lcore in sorted(wanted)
+        if lcore in named or lcore in told
+    ]
+    if not own:  # its threads are hidden, so any of its lcores may poll
+        found = [replace(each, polls=each.polls or None) for each in found]
+    unknown = [_thread(None, (), rate, counting=False) for rate in nameless]
+    return (*found, *unknown)
 
 
 def _thread(
-    lcore: Lcore | None,
-    cpus: tuple[Cpu, ...],
-    rate: ThreadRate | None,
-    *,
-    counting: bool,
-    hidden: bool,
+    lcore: Lcore | None, cpus: tuple[Cpu, ...], rate: ThreadRate | None, *, counting: bool
 ) -> LcoreThread:
     pinned = rate.thread.allowed if rate is not None else cpus
-    cpu = pinned[0] if len(pinned) == 1 else None
-    if counting:
-        polls: bool | None = True
-    else:
-        # Nothing runs for it; or its threads can't be seen, and then anything may.
-        polls = rate.polls if rate is not None else (None if hidden else False)
-    name = rate.thread.comm if rate is not None else f"lcore {lcore}"
-    return LcoreThread(lcore, cpu, name, polls)
+    return LcoreThread(
+        lcore=lcore,
+        cpu=pinned[0] if len(pinned) == 1 else None,
+        name=rate.thread.comm if rate is not None else f"lcore {lcore}",
+        polls=True if counting else rate.polls if rate is not None else False,
+        rate=rate,
+    )
 
 
 def _by_queue(
     how: str, lcore_of: Mapping[Queue, Lcore], lcores: Sequence[LcoreThread]
 ) -> Attribution:
-    named = set(lcore_of.values())
-    pollers = tuple(each for each in lcores if each.lcore in named)
-    unknown = named - {each.lcore for each in pollers}
-    if unknown:
-        how += f"; its lcores {', '.join(map(str, sorted(unknown)))} were not found"
+    declared = set(lcore_of.values())
+    # A lcore without a queue may poll too, as the later stages of a pipeline do.
+    pollers = tuple(each for each in lcores if each.lcore in declared or each.polls)
+    absent = sorted(declared - {each.lcore for each in pollers})
+    uncounted = _uncounted(pollers)
+    if absent:
+        how += f"; its lcores {', '.join(map(str, absent))} were not found"
+        uncounted = Missing(Reason.SOURCE, "some of its lcores were not found")
     queues: dict[Lcore, list[Queue]] = {}
     for queue, lcore in sorted(lcore_of.items()):
         queues.setdefault(lcore, []).append(queue)
-    return Attribution(how, pollers, {lcore: tuple(each) for lcore, each in queues.items()})
+    by_lcore = {lcore: tuple(each) for lcore, each in queues.items()}
+    return Attribution(how, pollers, by_lcore, uncounted=uncounted)
+
+
+def _uncounted(pollers: Sequence[LcoreThread]) -> Missing | None:
+    if any(each.cpu is None for each in pollers):
+        return Missing(
+            Reason.SOURCE, "a polling lcore may move between CPUs, so its cycles can't be counted"
+        )
+    return None

@@ -9,41 +9,67 @@ import numpy as np
 
 from nftop.derive.counters import CounterRates, frequency_hz
 from nftop.derive.nf import NfCore, NfRates, total
-from nftop.derive.threads import NF_ROLES, ThreadRate
+from nftop.derive.threads import ThreadRate
 from nftop.model.column import Bools, Column, column, first_of, from_readings, missing, ratio, where
-from nftop.model.frame import CpuTable
+from nftop.model.frame import Clock, CpuTable
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.roles import NF_KINDS
 from nftop.model.topology import Topology
 
 NO_NF = Missing(Reason.UNDEFINED, "no network function polls on this CPU")
-_ALWAYS_BUSY = Missing(
+_SHARED_BUSY = Missing(
+    Reason.SOURCE, "several poll on this CPU, and the busy time of one is the other's waiting"
+)
+_UNKNOWN_BUSY = Missing(
     Reason.SOURCE, "only the program itself knows; the kernel sees a poller as always busy"
 )
+# From this busy ratio on a core counts as saturated: a poll now and then finds nothing even at
+# the highest load.
+SATURATED_RATIO = 0.95
 
 
 @dataclass(slots=True)
 class Occupant:
-    """Who polls on one CPU: the cores of known NFs, and threads that poll for others."""
+    """Who polls on one CPU: the cores of known NFs, and the threads of others that poll there."""
 
     cores: list[tuple[NfRates, NfCore]] = field(default_factory=list)
-    threads: list[ThreadRate] = field(default_factory=list)
+    strangers: list[ThreadRate] = field(default_factory=list)
 
     @property
     def thread(self) -> str:
         """The first poller's thread name, and how many more there are."""
-        names = [core.thread for _, core in self.cores] or [
-            rate.thread.comm for rate in self.threads
-        ]
-        others = max(len(self.threads), len(names)) - 1
-        return f"{names[0]} +{others}" if others > 0 else names[0]
+        names = [core.thread for _, core in self.cores]
+        names += [rate.thread.comm for rate in self.strangers]
+        return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else names[0]
 
     @property
-    def nf(self) -> str | None:
-        """The NF it works for; None for a poller that no table knows as one."""
-        names = [nf.name for nf, _ in self.cores] or [
-            rate.thread.program for rate in self.threads if rate.thread.role in NF_ROLES
+    def nf(self) -> tuple[str, int] | None:
+        """Name and pid of the NF it works for; None for a poller that no table knows as one."""
+        known = [(nf.name, nf.pid) for nf, _ in self.cores] or [
+            (rate.thread.program, rate.thread.pid)
+            for rate in self.strangers
+            if rate.thread.role in NF_KINDS
         ]
-        return names[0] if names else None
+        return known[0] if known else None
+
+    @property
+    def stranger(self) -> Missing | None:
+        """Why the CPU's cycles are not its NFs' alone; None when they are."""
+        if not self.cores or not self.strangers:
+            return None
+        other = self.strangers[0].thread
+        return Missing(
+            Reason.SOURCE,
+            f"{other.comm} (pid {other.pid}) polls on this CPU too, and takes part of its cycles",
+        )
+
+    def shared_with(self, nf: NfRates) -> Missing | None:
+        """Why the CPU's cycles are not this NF's alone; None when they are."""
+        for other, _ in self.cores:
+            if other.key != nf.key:
+                why = f"shares a CPU with {other.name} (pid {other.pid}), so its cycles are not its"
+                return Missing(Reason.SOURCE, f"{why} alone")
+        return self.stranger
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +77,7 @@ class Cycles:
     """Cycles per second of every CPU and the clock that counted them."""
 
     per_s: Column
-    clock: tuple[str | None, ...]
+    clock: tuple[Clock | None, ...]
 
 
 def occupants(
@@ -66,8 +92,11 @@ def occupants(
                 found.setdefault(row, Occupant()).cores.append((nf, core))
     for rate in threads:
         row = topology.row_of.get(rate.cpu) if rate.cpu is not None else None
-        if row is not None and rate.polls:
-            found.setdefault(row, Occupant()).threads.append(rate)
+        if row is None or not rate.polls:
+            continue
+        known = found.get(row)
+        if known is None or rate.thread.pid not in {nf.pid for nf, _ in known.cores}:
+            found.setdefault(row, Occupant()).strangers.append(rate)
     return found
 
 
@@ -76,11 +105,7 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     core, tsc = rates.rate("cycles"), rates.rate("tsc")
     rows = len(core)
     own = from_readings(
-        {
-            row: total(nf_core.nf_cycles_per_s for _, nf_core in who.cores)
-            for row, who in pollers.items()
-            if who.cores
-        },
+        {row: _nf_cycles(who) for row, who in pollers.items() if who.cores},
         rows,
         Missing(Reason.SOURCE),
     )
@@ -98,7 +123,7 @@ def cpu_table(
     rates: CounterRates,
     times: Mapping[str, Column],
     pollers: Mapping[int, Occupant],
-    unattached: Missing,
+    unattached: Callable[[ThreadRate], Missing],
 ) -> CpuTable:
     """One row per CPU.
 
@@ -108,71 +133,94 @@ def cpu_table(
         rates: of the counter groups.
         times: the columns of `cputime.METRICS`.
         pollers: who polls where.
-        unattached: why a poller's packets are unknown where no NF source attached to it.
+        unattached: why the packets of a poller are unknown to which no NF source is attached.
     """
     rows = len(topology.cpus)
     polled = np.zeros(rows, dtype=np.bool_)
     polled[list(pollers)] = True
     cycles = count_cycles(rates, pollers)
     packets = from_readings(_packets(pollers, unattached), rows, NO_NF)
-    busy = from_readings(_busy(pollers), rows, NO_NF)
-    cpp = _of_nf(polled, ratio(cycles.per_s, packets))
+    busy = from_readings({row: _busy(who) for row, who in pollers.items()}, rows, NO_NF)
+    # What of a shared CPU's counts belongs to its packets can't be told.
+    own_packets = from_readings(
+        {row: who.stranger or packets[row] for row, who in pollers.items()}, rows, NO_NF
+    )
+    cpp = _of_nf(polled, ratio(cycles.per_s, own_packets))
     columns = {
         "busy_ratio": where(polled, busy, times["cpu_time_ratio"]),
         "rx_packets_per_s": packets,
         "ipc": ratio(rates.rate("instructions"), rates.rate("cycles")),
         "cpp": cpp,
         "busy_cpp": _of_nf(polled, _times(cpp, busy)),
-        "ipp": _of_nf(polled, ratio(rates.rate("instructions"), packets)),
-        "llc_misses_per_packet": _of_nf(polled, ratio(rates.rate("llc_misses"), packets)),
-        "run_ratio": from_readings(_threads(pollers, "run_ratio", min), rows, NO_NF),
-        "wait_ratio": from_readings(_threads(pollers, "wait_ratio", max), rows, NO_NF),
+        "ipp": _of_nf(polled, ratio(rates.rate("instructions"), own_packets)),
+        "llc_misses_per_packet": _of_nf(polled, ratio(rates.rate("llc_misses"), own_packets)),
+        "run_ratio": from_readings(_shares(pollers, "run_ratio", min), rows, NO_NF),
+        "wait_ratio": from_readings(_shares(pollers, "wait_ratio", max), rows, NO_NF),
         "context_switches_per_s": rates.rate("context_switches"),
         "frequency_hz": frequency_hz(rates),
         "tsc_hz": rates.rate("tsc"),
         "coverage": rates.coverage,
         **times,
     }
+    who = [pollers.get(row) for row in range(rows)]
     return CpuTable(
         topology=topology,
         online=online,
-        thread=tuple(pollers[row].thread if row in pollers else None for row in range(rows)),
-        nf=tuple(pollers[row].nf if row in pollers else None for row in range(rows)),
-        cpp_clock=tuple(
-            clock if has_packets else None
-            for clock, has_packets in zip(cycles.clock, cpp.present, strict=True)
+        thread=tuple(each.thread if each else None for each in who),
+        nf=tuple(each.nf[0] if each and each.nf else None for each in who),
+        nf_pid=tuple(each.nf[1] if each and each.nf else None for each in who),
+        direction=tuple(
+            each.cores[0][0].direction if each and each.cores else None for each in who
         ),
-        attribution=tuple(_attribution(pollers.get(row)) for row in range(rows)),
+        cpp_clock=tuple(
+            clock if has_cpp else None
+            for clock, has_cpp in zip(cycles.clock, cpp.present, strict=True)
+        ),
+        saturated=tuple(saturated(_busy(each)) if each else None for each in who),
+        attribution=tuple(_attribution(each) for each in who),
         columns=columns,
     )
 
 
-def _packets(pollers: Mapping[int, Occupant], unattached: Missing) -> dict[int, Reading]:
+def saturated(busy_ratio: Reading) -> bool | None:
+    """Whether a core with this busy ratio had no cycle to spare; None where it is unknown."""
+    return None if isinstance(busy_ratio, Missing) else busy_ratio >= SATURATED_RATIO
+
+
+def _nf_cycles(who: Occupant) -> Reading:
+    """TSC cycles as NFs counted them: each counts all time, so of several one is enough."""
+    readings = [core.nf_cycles_per_s for _, core in who.cores]
+    numbers = [each for each in readings if not isinstance(each, Missing)]
+    return max(numbers) if numbers else readings[0]
+
+
+def _packets(
+    pollers: Mapping[int, Occupant], unattached: Callable[[ThreadRate], Missing]
+) -> dict[int, Reading]:
     return {
-        row: total((core.packets_per_s for _, core in who.cores), of_nothing=unattached)
+        row: total(core.packets_per_s for _, core in who.cores)
+        if who.cores
+        else unattached(who.strangers[0])
         for row, who in pollers.items()
     }
 
 
-def _busy(pollers: Mapping[int, Occupant]) -> dict[int, Reading]:
-    """Of a core that several NFs share, their busy times do not add up: each counts the other's."""
-    return {
-        row: who.cores[0][1].busy_ratio if len(who.cores) == 1 else _ALWAYS_BUSY
-        for row, who in pollers.items()
-    }
+def _busy(who: Occupant) -> Reading:
+    if not who.cores:
+        return _UNKNOWN_BUSY
+    return who.cores[0][1].busy_ratio if len(who.cores) == 1 else _SHARED_BUSY
 
 
-def _threads(
+def _shares(
     pollers: Mapping[int, Occupant], share: str, worst: Callable[[Iterable[float]], float]
 ) -> dict[int, Reading]:
+    """The NF's own thread's share; of several the worst. A stranger's where there is no NF."""
     readings: dict[int, Reading] = {}
     for row, who in pollers.items():
-        shares: list[Reading] = [getattr(rate, share) for rate in who.threads]
+        sources = [core for _, core in who.cores] or who.strangers
+        shares: list[Reading] = [getattr(each, share) for each in sources]
         numbers = [each for each in shares if not isinstance(each, Missing)]
-        if numbers:
-            readings[row] = worst(numbers)
-        else:
-            readings[row] = shares[0] if shares else Missing(Reason.SOURCE, "its thread is hidden")
+        readings[row] = worst(numbers) if numbers else shares[0]
     return readings
 
 

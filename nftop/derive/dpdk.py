@@ -14,17 +14,22 @@ from nftop.model.queue_map import Queue, QueueMap
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable, SourceReading
 
-# What is counted (`rx`, `tx`, `missed`, `total`, `busy`) and of which port or lcore; for `queue`
-# of which port and queue.
-Counter: TypeAlias = tuple[str, int] | tuple[str, int, int]
+# What is counted (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), of which port or lcore, and the
+# port's name and the queue: a port number may be given to another device.
+Counter: TypeAlias = tuple[str, int, str, int]
 Rates: TypeAlias = Mapping[Counter, Reading]
 
+# Packets sent for each received from which on an application is taken to generate them.
+_GENERATOR_RATIO = 1000
+
 _WARMING = Missing(Reason.WARMING)
+_HIDDEN = Missing(Reason.SOURCE, "its thread was not found")
 _NO_BUSY = Missing(
     Reason.SOURCE,
     "the NF does not report busy cycles (testpmd does with --record-core-cycles, since 23.03); "
     "the kernel sees every poller as always busy",
 )
+_NO_QUEUE = Missing(Reason.UNDEFINED, "it polls no queue: it works on what others received")
 _ONLY_TOTAL = Missing(
     Reason.SOURCE, "DPDK does not tell which lcore polls which queue; see the NF's total"
 )
@@ -89,15 +94,32 @@ def _counters(app: DpdkApp) -> dict[Counter, int]:
     """Every cumulative counter the application gave, flat."""
     counters: dict[Counter, int | None] = {}
     for port in app.ports:
-        counters["rx", port.port] = port.rx_packets
-        counters["tx", port.port] = port.tx_packets
-        counters["missed", port.port] = port.rx_missed
+        counters[_of_port("rx", port)] = port.rx_packets
+        counters[_of_port("tx", port)] = port.tx_packets
+        counters[_of_port("missed", port)] = port.rx_missed
         for queue, packets in enumerate(port.rx_queue_packets):
-            counters["queue", port.port, queue] = packets
+            counters[_of_port("queue", port, queue)] = packets
     for lcore in app.lcores:
-        counters["total", lcore.lcore] = lcore.total_cycles
-        counters["busy", lcore.lcore] = lcore.busy_cycles
+        counters[_of_lcore("total", lcore.lcore)] = lcore.total_cycles
+        counters[_of_lcore("busy", lcore.lcore)] = lcore.busy_cycles
     return {name: count for name, count in counters.items() if count is not None}
+
+
+def _of_port(what: str, port: DpdkPort, queue: int = 0) -> Counter:
+    return what, port.port, port.name, queue
+
+
+def _of_lcore(what: str, lcore: Lcore) -> Counter:
+    return what, lcore, "", 0
+
+
+def _only_generates(app: DpdkApp) -> bool:
+    """Whether it sends and does not receive; a stray packet in thousands changes nothing."""
+    received = [port.rx_packets for port in app.ports]
+    sent = [port.tx_packets for port in app.ports]
+    if None in received or None in sent:
+        return False
+    return sum(filter(None, sent)) > _GENERATOR_RATIO * sum(filter(None, received))
 
 
 def _nf_rates(
@@ -115,12 +137,11 @@ def _nf_rates(
     ]
     attribution = attribute(app, threads, counting, queue_map)
     received, sent = rates.ports("rx"), rates.ports("tx")
-    generates = rates.only_generates
+    generates = _only_generates(app)
     packets = sent if generates else received
-    how = attribution.how if attribution is not None else "not known which of its threads poll"
+    how = attribution.how
     if generates:
-        how += "; packets are counted as they are sent: it receives none"
-    cores = () if attribution is None else _cores(attribution, rates, packets, generates=generates)
+        how += "; packets are counted as they are sent: it only generates"
     return NfRates(
         key=key,
         name=app.name if app.prefix in ("", "rte") else f"{app.name} {app.prefix}",
@@ -133,7 +154,9 @@ def _nf_rates(
         tx_packets_per_s=sent,
         drop_packets_per_s=rates.ports("missed"),
         packets_per_s=packets,
-        cores=cores,
+        direction="tx" if generates else "rx",
+        cores=_cores(attribution, rates, packets, generates=generates),
+        uncounted=attribution.uncounted,
     )
 
 
@@ -144,27 +167,19 @@ class _AppRates:
     app: DpdkApp
     state: AppState | None
 
-    @property
-    def only_generates(self) -> bool:
-        """It has sent and never received: its work is sending."""
-        known = [port for port in self.app.ports if port.rx_packets is not None]
-        return not any(port.rx_packets for port in known) and any(
-            port.tx_packets for port in self.app.ports
-        )
-
     def ports(self, what: str) -> Reading:
         """One counter's rate over all ports."""
         return total(
-            (self.rate((what, port.port)) for port in self.app.ports),
+            (self.rate(_of_port(what, port)) for port in self.app.ports),
             of_nothing=self.app.problem or Missing(Reason.UNDEFINED, "it has no ports"),
         )
 
     def lcore(self, what: str, lcore: Lcore) -> Reading:
-        return self.rate((what, lcore), _NO_BUSY)
+        return self.rate(_of_lcore(what, lcore), _NO_BUSY)
 
     def queues(self, queues: Sequence[Queue]) -> Reading:
         """The receive rate of some queues; a port's own counter serves where it has one queue."""
-        return total((self._queue(*queue) for queue in queues), Missing(Reason.IDLE))
+        return total((self._queue(*queue) for queue in queues), _NO_QUEUE)
 
     def rate(self, name: Counter, uncounted: Missing | None = None) -> Reading:
         if self.app.problem is not None:
@@ -184,9 +199,9 @@ class _AppRates:
         if port is None:
             return Missing(Reason.SOURCE, f"the application has no port {port_id}")
         if _is_only_queue(port, queue):
-            return self.rate(("rx", port_id))
+            return self.rate(_of_port("rx", port))
         why = Missing(Reason.SOURCE, f"the driver of port {port_id} has no counter for each queue")
-        return self.rate(("queue", port_id, queue), why)
+        return self.rate(_of_port("queue", port, queue), why)
 
 
 def _is_only_queue(port: DpdkPort, queue: int) -> bool:
@@ -206,7 +221,11 @@ def _cores(
             cycles = rates.lcore("total", poller.lcore)
             busy = quotient(rates.lcore("busy", poller.lcore), cycles)
         taken = _packets_of(poller, attribution, rates, packets, generates=generates)
-        cores.append(NfCore(poller.cpu, poller.name, taken, busy, cycles))
+        run: Reading = _HIDDEN
+        wait: Reading = _HIDDEN
+        if poller.rate is not None:
+            run, wait = poller.rate.run_ratio, poller.rate.wait_ratio
+        cores.append(NfCore(poller.cpu, poller.name, taken, run, wait, busy, cycles))
     return tuple(cores)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nftop.model.frame import Direction
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
 
@@ -16,6 +17,7 @@ class NfCore:
     Attributes:
         thread: its thread's name (untrusted text).
         packets_per_s: what this core took in; sent, where the NF only generates.
+        run_ratio, wait_ratio: its thread's.
         busy_ratio: the NF's own word on how much of its time was work.
         nf_cycles_per_s: TSC cycles the NF itself counted on this core.
     """
@@ -23,6 +25,8 @@ class NfCore:
     cpu: Cpu
     thread: str
     packets_per_s: Reading
+    run_ratio: Reading
+    wait_ratio: Reading
     busy_ratio: Reading
     nf_cycles_per_s: Reading
 
@@ -31,7 +35,9 @@ class NfCore:
 class NfRates:
     """One NF's rates over `interval_s` of its own clock. Fields as in `model.frame.NfRow`.
 
-    `packets_per_s` is what its CPP divides by: packets received, or sent where it only generates.
+    `packets_per_s` is what its CPP divides by: packets received, or sent where it only generates;
+    `direction` says which. `uncounted` is why `cores` are not all that poll for it, None when they
+    are.
     """
 
     key: str
@@ -45,7 +51,9 @@ class NfRates:
     tx_packets_per_s: Reading
     drop_packets_per_s: Reading
     packets_per_s: Reading
+    direction: Direction
     cores: tuple[NfCore, ...]
+    uncounted: Missing | None
 
 
 def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Reading:

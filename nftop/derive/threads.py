@@ -1,46 +1,35 @@
-"""How much each watched thread runs, and how much it waits for a CPU."""
+"""How much each watched thread runs, how much it waits for a CPU, and whether it polls."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.roles import POLLING_RATIO
 from nftop.model.sample import SourceReading, ThreadRow, ThreadTable
 
-# A thread polls when it runs, or is kept from running, more than this share of the time. A poller
-# never sleeps, so it shows close to 1 even when two share a core; an ordinary thread shows less.
-POLLING_RATIO = 0.5
+# A poller that pauses for less than this is still one: nftop should not come and go on its core.
+# On a nohz_full CPU the kernel brings a running thread's time up to date once a second
+# (sched_tick_remote), so a shorter look can see no progress, or two seconds' worth.
+HOLD_NS = 2_000_000_000
 
-# Roles that no thread of an ordinary program has; others are watched only because they spin.
-NF_ROLES: Mapping[str, str] = MappingProxyType(
-    {
-        "dpdk_lcore": "dpdk",
-        "dpdk_main": "dpdk",
-        "ovs_pmd": "ovs",
-        "vpp_main": "vpp",
-        "vpp_worker": "vpp",
-        "grout_worker": "grout",
-    }
-)
+_WARMING = Missing(Reason.WARMING)
+_NO_WAIT = Missing(Reason.HARDWARE, "this kernel keeps no schedstat")
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadRate:
-    """One thread and its shares of the interval; see `model.catalogue` run_ratio, wait_ratio."""
+    """One thread and its shares of the interval; see `model.catalogue` run_ratio, wait_ratio.
+
+    `polls` is None until two readings tell.
+    """
 
     thread: ThreadRow
     run_ratio: Reading
     wait_ratio: Reading
-
-    @property
-    def polls(self) -> bool | None:
-        """Whether it spins; None until two readings tell."""
-        if isinstance(self.run_ratio, Missing) or isinstance(self.wait_ratio, Missing):
-            return None
-        return self.run_ratio + self.wait_ratio > POLLING_RATIO
+    polls: bool | None
 
     @property
     def cpu(self) -> Cpu | None:
@@ -49,47 +38,90 @@ class ThreadRate:
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadState:
-    """The last reading that was rated, and the rates it gave."""
+class _Track:
+    """What is remembered of a thread.
 
-    read_at_ns: int = 0
-    threads: Mapping[tuple[int, int], ThreadRow] = field(default_factory=dict)
-    rates: tuple[ThreadRate, ...] = ()
+    Attributes:
+        row: its last reading.
+        since: the reading from which the next shares are counted: the last one that saw progress.
+        rate: what was said of it last.
+        running: it was on its CPU at `row`.
+        polled_at_ns: when its shares last were a poller's; None if never.
+    """
+
+    row: ThreadRow
+    since: ThreadRow
+    rate: ThreadRate
+    running: bool = False
+    polled_at_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadState:
+    """The last reading that was rated, and what is remembered of its threads."""
+
+    read_at_ns: int | None = None
+    tracks: Mapping[tuple[int, int], _Track] = field(default_factory=dict)
+
+    @property
+    def rates(self) -> tuple[ThreadRate, ...]:
+        return tuple(track.rate for track in self.tracks.values())
 
 
 def step_threads(
-    state: ThreadState, reading: SourceReading[ThreadTable] | None
+    state: ThreadState, reading: SourceReading[ThreadTable] | None, nohz_full: Collection[Cpu]
 ) -> tuple[ThreadState, tuple[ThreadRate, ...]]:
-    """Fold one reading of the threads in. Threads that are gone leave at once."""
+    """Fold one reading of the threads in. Threads that are gone leave at once.
+
+    `nohz_full` are the CPUs whose threads' times the kernel brings up to date but once a second.
+    """
     if reading is None or isinstance(reading.value, Missing):
         return ThreadState(), ()
-    if state.read_at_ns == reading.read_at_ns:
-        return state, state.rates
-    rates = tuple(
-        _rate(state.threads.get((thread.tid, thread.start_ticks)), thread)
-        for thread in reading.value.threads
-    )
-    known = {(thread.tid, thread.start_ticks): thread for thread in reading.value.threads}
-    return ThreadState(reading.read_at_ns, known, rates), rates
+    if state.read_at_ns != reading.read_at_ns:
+        tracks = {}
+        for row in reading.value.threads:
+            identity = row.tid, row.start_ticks
+            late = len(row.allowed) == 1 and row.allowed[0] in nohz_full
+            tracks[identity] = _follow(state.tracks.get(identity), row, late=late)
+        state = ThreadState(reading.read_at_ns, tracks)
+    return state, state.rates
 
 
-def _rate(before: ThreadRow | None, after: ThreadRow) -> ThreadRate:
-    if before is None or after.read_at_ns <= before.read_at_ns:
-        why = Missing(Reason.WARMING)
-        return ThreadRate(after, why, why)
-    elapsed_ns = after.read_at_ns - before.read_at_ns
-    return ThreadRate(
-        after,
-        _share(before.run_ns, after.run_ns, elapsed_ns),
-        _share(before.wait_ns, after.wait_ns, elapsed_ns),
-    )
+def _follow(track: _Track | None, row: ThreadRow, *, late: bool) -> _Track:
+    if track is None or row.run_ns < track.row.run_ns:
+        return _Track(row, row, ThreadRate(row, _WARMING, _WARMING, None))
+    elapsed_ns = row.read_at_ns - track.since.read_at_ns
+    if elapsed_ns <= 0:
+        return track
+    if not late:
+        return _rate(track, row, elapsed_ns)
+    before = track.row
+    switched = (row.voluntary, row.involuntary) != (before.voluntary, before.involuntary)
+    progressed = _spent_ns(row) > _spent_ns(track.since)
+    if track.running and not switched:
+        # On its CPU then, and not switched out since: it ran all the time, whatever a counter
+        # that is not up to date says.
+        wait: Reading = 0.0 if row.wait_ns is not None else _NO_WAIT
+        rate = ThreadRate(row, 1.0, wait, polls=True)
+        return _Track(row, row, rate, running=True, polled_at_ns=row.read_at_ns)
+    if not progressed and elapsed_ns <= HOLD_NS:
+        held = replace(track.rate, thread=row)
+        return replace(track, row=row, rate=held, running=False)
+    return replace(_rate(track, row, elapsed_ns), running=progressed and not switched)
 
 
-def _share(before: int | None, after: int | None, elapsed_ns: int) -> Reading:
-    if before is None or after is None:
-        return Missing(Reason.HARDWARE, "this kernel keeps no schedstat")
-    if after < before:
-        return Missing(Reason.RESET)
-    # The clock is read a little before the counter, so a spinning thread can come out a little
+def _rate(track: _Track, row: ThreadRow, elapsed_ns: int) -> _Track:
+    # The clock is read a little before the counters, so a spinning thread can come out a little
     # over its interval; more than all of the time is still all of it.
-    return min((after - before) / elapsed_ns, 1.0)
+    run = min((row.run_ns - track.since.run_ns) / elapsed_ns, 1.0)
+    wait: Reading = _NO_WAIT
+    waited = 0.0
+    if row.wait_ns is not None and track.since.wait_ns is not None:
+        wait = waited = min(max((row.wait_ns - track.since.wait_ns) / elapsed_ns, 0.0), 1.0)
+    polled_at_ns = row.read_at_ns if run + waited > POLLING_RATIO else track.polled_at_ns
+    polls = polled_at_ns is not None and row.read_at_ns - polled_at_ns <= HOLD_NS
+    return _Track(row, row, ThreadRate(row, run, wait, polls), polled_at_ns=polled_at_ns)
+
+
+def _spent_ns(row: ThreadRow) -> int:
+    return row.run_ns + (row.wait_ns or 0)

@@ -13,7 +13,7 @@ from nftop.model.reading import Missing, Reading
 from nftop.render.text import printable
 
 _LABELS = ("time", "interval_s", "simulated", "host", "cpu", "core", "package", "l3")
-_NAMES = ("thread", "nf", "cpp_clock")
+_NAMES = ("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock")
 HEADER: tuple[str, ...] = (
     *_LABELS,
     *_NAMES,
@@ -49,6 +49,9 @@ def frame_csv(frame: Frame) -> str:
             info.l3,
             _text(table.thread[row]),
             _text(table.nf[row]),
+            table.nf_pid[row],
+            table.direction[row],
+            table.saturated[row],
             table.cpp_clock[row],
         ]
         cells += [None if isinstance(r, Missing) else r for r in readings.values()]

@@ -27,7 +27,7 @@ def frame_json(frame: Frame) -> bytes:
 
 def frame_object(frame: Frame) -> dict[str, Any]:
     """The frame as plain dictionaries and lists."""
-    topology = frame.cpus.topology
+    topology = frame.topology
     return {
         "schema": frame.schema,
         "time": rfc3339(frame.wall_ns),
@@ -80,6 +80,9 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
         "siblings": list(info.siblings),
         "thread": table.thread[row],
         "nf": table.nf[row],
+        "nf_pid": table.nf_pid[row],
+        "direction": table.direction[row],
+        "saturated": table.saturated[row],
         "cpp_clock": table.cpp_clock[row],
         "attribution": table.attribution[row] or None,
     }
@@ -101,6 +104,9 @@ def _nf(nf: NfRow) -> dict[str, Any]:
         "kind": nf.kind,
         "pid": nf.pid,
         "cpus": list(nf.cpus),
+        "direction": nf.direction,
+        "saturated": nf.saturated,
+        "cpp_clock": nf.cpp_clock,
         "interval_s": nf.interval_s,
         "attribution": nf.attribution,
         "problem": None if nf.problem is None else nf.problem.sentence,

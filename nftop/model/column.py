@@ -7,7 +7,7 @@ the value is NaN, so a mistake shows as NaN and never as a plausible number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -102,6 +102,13 @@ def where(condition: Bools, then: Column, other: Column) -> Column:
         np.where(condition, then.reasons, other.reasons),
         details,
     )
+
+
+def take(source: Column, rows: Sequence[int]) -> Column:
+    """Some rows of a column, in the order given."""
+    index = np.array(rows, dtype=np.int64)
+    details = {new: source.details[row] for new, row in enumerate(rows) if row in source.details}
+    return Column(source.values[index], source.reasons[index], details, source.by_reason)
 
 
 def first_of(preferred: Column, fallback: Column) -> Column:

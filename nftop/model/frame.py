@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from nftop.model.column import Column
 from nftop.model.ids import Cpu
@@ -11,6 +12,9 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host, Topology
 
 SCHEMA = "nftop.frame/1"
+
+Clock: TypeAlias = Literal["core", "tsc", "nf"]
+Direction: TypeAlias = Literal["rx", "tx"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,17 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class CpuTable:
-    """One row per CPU, in `topology.cpus` order; each label tuple and column has n rows.
+    """One row per CPU shown, in `topology.cpus` order; each tuple and column has n rows.
 
     Attributes:
+        topology: the CPUs shown; the frame's own has them all.
         online: which CPUs were online at this tick.
         thread: name of the NF thread or poller on it (untrusted text); None where there is none.
-        nf: name of the NF it works for, None where there is none.
-        cpp_clock: where the cycles of `cpp` came from (`core`, `tsc`, `nf`), None without cycles.
+        nf, nf_pid: name and process of the NF it works for, None where there is none.
+        direction: whether its packets are those received or those sent; None without an NF.
+        cpp_clock: where the cycles of `cpp` came from (`core`, `tsc`, `nf`); None without a CPP.
+        saturated: whether it was busy all the time, so that CPP is the cost of a packet; None
+            where the NF does not tell.
         attribution: how packets were put on this CPU, in words; "" where none were.
         columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
     """
@@ -44,7 +52,10 @@ class CpuTable:
     online: tuple[bool, ...]
     thread: tuple[str | None, ...]
     nf: tuple[str | None, ...]
-    cpp_clock: tuple[str | None, ...]
+    nf_pid: tuple[int | None, ...]
+    direction: tuple[Direction | None, ...]
+    cpp_clock: tuple[Clock | None, ...]
+    saturated: tuple[bool | None, ...]
     attribution: tuple[str, ...]
     columns: Mapping[str, Column]
 
@@ -62,6 +73,10 @@ class NfRow:
             EAL prefix.
         kind: `dpdk`, `ovs`, `vpp`, `kernel`.
         cpus: the CPUs whose threads poll for it.
+        direction: whether its CPP divides by packets received or, where it only sends, sent.
+        cpp_clock: where the cycles of its CPP came from; None without a CPP.
+        saturated: whether all its polling cores were busy all the time; None where it does not
+            tell.
         interval_s: the NF's own clock between its last two readings; None before the second.
         attribution: how its packets were put on CPUs, in words.
         problem: why its counters are not current; None when they are.
@@ -73,6 +88,9 @@ class NfRow:
     kind: str
     pid: int
     cpus: tuple[Cpu, ...]
+    direction: Direction
+    cpp_clock: Clock | None
+    saturated: bool | None
     interval_s: float | None
     attribution: str
     problem: Missing | None
@@ -86,17 +104,22 @@ class SelfCost:
     cpu_ratio: Reading
     affinity: tuple[Cpu, ...]
     counter_reads: Reading
-    warning: str  # "" unless nftop runs where it disturbs
+    warning: str  # "" unless nftop runs where it may disturb
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One tick as shown. `interval_s` is wall time since the tick before, None on the first."""
+    """One tick as shown.
+
+    `interval_s` is the monotonic time since the tick before, None on the first. `topology` is the
+    whole host's, whatever rows `cpus` shows.
+    """
 
     wall_ns: int
     monotonic_ns: int
     interval_s: float | None
     host: Host
+    topology: Topology
     sources: Mapping[str, SourceState]
     cpus: CpuTable
     nfs: tuple[NfRow, ...]

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.ids import Cpu, Lcore
+from nftop.model.ids import Cpu, Lcore, format_cpu_list
 from nftop.model.reading import Missing
 
 SCHEMA = "nftop.sample/1"
 
 Counts: TypeAlias = NDArray[np.uint64]
 T = TypeVar("T")
+
+
+class Payload(Protocol):
+    """What every table below has in common."""
+
+    @property
+    def gaps(self) -> str:
+        """What of the source's promise is absent, in words; "" when nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +49,14 @@ class SourceReading(Generic[T]):
 class Sample:
     """One tick.
 
-    `readings` is keyed by source name; a source that has not answered keeps the reading it gave
-    last, with its own `read_at_ns`, so its age shows.
+    `interval_ns` is the pace asked for, whatever time has really passed. `readings` is keyed by
+    source name; a source that has not answered keeps the reading it gave last, with its own
+    `read_at_ns`, so its age shows.
     """
 
     wall_ns: int
     monotonic_ns: int
+    interval_ns: int
     readings: Mapping[str, SourceReading[Any]]
     schema: str = SCHEMA
 
@@ -60,8 +70,8 @@ class CounterTable:
         events: k names (`cycles`, `instructions`, `ref_cycles`, `tsc`, `context_switches`).
         values: uint64 (n, k), cumulative and unscaled; 0 where `reasons` says absent.
         reasons: uint8 (n, k), `Reason` per CPU and event.
-        enabled_ns, running_ns: uint64 (n,), the group's; equal unless multiplexed. `enabled_ns`
-            is the group's own clock: rates divide by its delta.
+        enabled_ns, running_ns: uint64 (n,), the group's own clock and how much of it the group was
+            on the hardware; equal unless multiplexed. Rates divide by the delta of `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
     """
 
@@ -75,15 +85,17 @@ class CounterTable:
 
     @property
     def gaps(self) -> str:
-        """What of the source's promise is absent, in words; "" when nothing is."""
-        absent = [
-            name for index, name in enumerate(self.events) if np.all(self.reasons[:, index] > 0)
-        ]
-        why: dict[str, list[str]] = {}
-        for name in absent:
-            why.setdefault("; ".join(self.details.get(name, {}).values()), []).append(name)
+        """Which events are absent, where, and why, in words; "" when none is."""
+        why: dict[tuple[str, str], list[str]] = {}
+        for index, name in enumerate(self.events):
+            absent = self.reasons[:, index] > 0
+            if absent.any():
+                where = "" if absent.all() else f" on CPU {format_cpu_list(self.cpus[absent])}"
+                text = "; ".join(self.details.get(name, {}).values())
+                why.setdefault((where, text), []).append(name)
         return "; ".join(
-            ", ".join(names) + (f": {text}" if text else "") for text, names in why.items()
+            f"no {', '.join(names)}{where}" + (f": {text}" if text else "")
+            for (where, text), names in why.items()
         )
 
 
@@ -113,12 +125,11 @@ class ThreadRow:
     Attributes:
         start_ticks: the thread's start time in clock ticks since boot: with tid it is an identity.
         comm: the thread's own name; program: its process' name. Untrusted text.
-        role: what kind of thread its name says it is (`dpdk_lcore`, `dpdk_main`, `ovs_pmd`,
-            `vpp_main`, `vpp_worker`, `grout_worker`, `qemu_vcpu`, ``): see sources/processes.
+        role: what kind of thread its name says it is: one of `model.roles`, `qemu_vcpu`, or "".
         role_index: the number in that name (lcore id, worker index), None where there is none.
         allowed: the CPUs it may run on. last_cpu: where it ran last.
-        run_ns, wait_ns: cumulative time on a CPU and waiting for one (schedstat); None where the
-            kernel does not keep them.
+        run_ns: cumulative time on a CPU; to a clock tick where the kernel keeps no schedstat.
+        wait_ns: cumulative time waiting for one; None where the kernel keeps no schedstat.
         voluntary, involuntary: cumulative context switches.
         container: True when its mount namespace is not ours; None where that can't be read.
         read_at_ns: CLOCK_MONOTONIC when run_ns and wait_ns were read: the clock of their rates.
@@ -133,7 +144,7 @@ class ThreadRow:
     role_index: int | None
     allowed: tuple[Cpu, ...]
     last_cpu: Cpu
-    run_ns: int | None
+    run_ns: int
     wait_ns: int | None
     voluntary: int
     involuntary: int
@@ -245,9 +256,11 @@ class SelfUse:
         cpu_ns: cumulative CPU time of this process, all threads.
         affinity: the CPUs it may run on.
         counter_reads: cumulative reads of counter groups.
+        warning: what running there may disturb, a sentence; "" when nothing.
     """
 
     cpu_ns: int
     affinity: tuple[Cpu, ...]
     counter_reads: int
+    warning: str = ""
     gaps: ClassVar[str] = ""

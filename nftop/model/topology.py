@@ -61,6 +61,11 @@ class Topology:
         return {info.cpu: row for row, info in enumerate(self.cpus)}
 
     @property
+    def gaps(self) -> str:
+        """What could not be read, in words; "" when all was."""
+        return "; ".join(self.notes)
+
+    @property
     def packages(self) -> tuple[Package, ...]:
         return tuple(sorted({c.package for c in self.cpus if c.package is not None}))
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol
 
+from nftop.derive.select import only_cpus
 from nftop.derive.step import State, polling_cpus, step
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.topology import Topology
 from nftop.session.sampler import Sampler
 from nftop.sources.base import Source
 
@@ -16,6 +19,26 @@ MIN_INTERVAL_S = 0.1
 # How long a tick waits for the slow sources: long enough for a telemetry answer, short enough
 # that the frame is still of its tick.
 _GRACE_RATIO, _GRACE_AT_MOST_S = 0.25, 0.25
+
+
+class Clock(Protocol):
+    """Time as the session sees it; tests bring their own."""
+
+    def monotonic_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+
+    def wait(self, stopped: threading.Event, seconds: float) -> None:
+        """Wait that long, or until `stopped`."""
+
+
+class SystemClock:
+    """The real one."""
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def wait(self, stopped: threading.Event, seconds: float) -> None:
+        stopped.wait(seconds)
 
 
 class Live:
@@ -31,7 +54,10 @@ class Live:
         sources: Sequence[Source],
         start: State,
         interval_s: float,
-        on_pollers: Callable[[frozenset[Cpu]], None],
+        *,
+        on_pollers: Callable[[frozenset[Cpu], Topology], None],
+        cpus: Collection[Cpu] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Set up; nothing is read before `frames`.
 
@@ -39,12 +65,16 @@ class Live:
             sources: what to read; they are closed when the frames end.
             start: the fold's first state, which names host and topology.
             interval_s: seconds between ticks, at least MIN_INTERVAL_S.
-            on_pollers: told whenever the set of polling CPUs has changed.
+            on_pollers: told the polling CPUs at the first tick and whenever they change.
+            cpus: show these rows only; all CPUs if not given.
+            clock: the system's if not given.
         """
         self._sources = sources
         self._start = start
         self._interval_s = max(interval_s, MIN_INTERVAL_S)
         self._on_pollers = on_pollers
+        self._cpus = None if cpus is None else frozenset(cpus)
+        self._clock = clock or SystemClock()
         self._stopped = threading.Event()
 
     @property
@@ -62,23 +92,23 @@ class Live:
         """A frame per tick until `stop`. The first has no rates yet: WARMING."""
         sampler = Sampler(self._sources)
         state = self._start
-        pollers: frozenset[Cpu] = frozenset()
-        deadline_ns = time.monotonic_ns()
+        pollers: frozenset[Cpu] | None = None
+        deadline_ns = self._clock.monotonic_ns()
         try:
             while not self._stopped.is_set():
-                grace_s = min(self._interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
-                state, frame = step(state, sampler.sample(grace_s))
+                interval_s = self._interval_s
+                grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
+                state, frame = step(state, sampler.sample(interval_s, grace_s))
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)
-                    self._on_pollers(pollers)
-                yield frame
+                    self._on_pollers(pollers, frame.topology)
+                yield frame if self._cpus is None else only_cpus(frame, self._cpus)
                 deadline_ns = self._next_deadline_ns(deadline_ns)
-                self._stopped.wait((deadline_ns - time.monotonic_ns()) / 1e9)
+                self._clock.wait(self._stopped, (deadline_ns - self._clock.monotonic_ns()) / 1e9)
         finally:
             sampler.close()
 
     def _next_deadline_ns(self, deadline_ns: int) -> int:
         step_ns = int(self._interval_s * 1e9)
-        late_ns = time.monotonic_ns() - deadline_ns
-        missed = max(late_ns // step_ns, 0)
+        missed = max((self._clock.monotonic_ns() - deadline_ns) // step_ns, 0)
         return deadline_ns + (missed + 1) * step_ns

@@ -93,8 +93,11 @@ class Sampler:
         self._inline = [source for source in sources if source.inline]
         self._workers = [Worker(source) for source in sources if not source.inline]
 
-    def sample(self, grace_s: float) -> Sample:
-        """One sample; returns at most `grace_s` after the fast sources were read."""
+    def sample(self, interval_s: float, grace_s: float) -> Sample:
+        """One sample; returns at most `grace_s` after the fast sources were read.
+
+        `interval_s` is the pace, which the sample carries.
+        """
         monotonic_ns, wall_ns = time.monotonic_ns(), time.time_ns()
         for worker in self._workers:
             worker.kick()
@@ -103,7 +106,7 @@ class Sampler:
         for worker in self._workers:
             worker.wait((until_ns - time.monotonic_ns()) / 1e9)
             readings[worker.name] = worker.latest
-        return Sample(wall_ns, monotonic_ns, readings)
+        return Sample(wall_ns, monotonic_ns, int(interval_s * 1e9), readings)
 
     def close(self) -> None:
         """Close every source."""

@@ -27,6 +27,7 @@ class OwnSource:
     def __init__(self, counter_reads: Callable[[], int]) -> None:
         """`counter_reads` tells how many reads of counter groups there have been."""
         self._counter_reads = counter_reads
+        self._warning = ""
 
     @property
     def name(self) -> str:
@@ -38,7 +39,11 @@ class OwnSource:
 
     def read(self) -> SelfUse:
         """Its CPU time, affinity and counter reads until now."""
-        return SelfUse(time.process_time_ns(), _affinity(0), self._counter_reads())
+        return SelfUse(time.process_time_ns(), _affinity(0), self._counter_reads(), self._warning)
+
+    def keep_off(self, cpus: Collection[int], topology: Topology) -> None:
+        """`keep_off`, and say in every reading from now on what is wrong with the place."""
+        self._warning = keep_off(cpus, topology).warning
 
     def check(self) -> tuple[Check, ...]:
         """Where nftop runs."""

@@ -12,13 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nftop.model.roles import POLLING_RATIO
 from nftop.sources.thread_roles import NO_ROLE, Role, has_dpdk_main, role_of
 from nftop.sources.threads import Stat, ThreadFiles
 
 GONE = (FileNotFoundError, ProcessLookupError)
-# A thread bound to one CPU polls when it runs or is kept from running this much; two pollers on
-# one CPU run half of the time each, but wait the other half.
-PINNED_POLLER_RATIO = 0.5
 # A thread that may move is watched when it hardly ever sleeps, so that an NF somebody forgot to
 # pin is seen too.
 UNPINNED_POLLER_RATIO = 0.9
@@ -80,7 +78,7 @@ class _Seen:
             return False
         if self.run_ratio > UNPINNED_POLLER_RATIO:
             return True
-        if self.run_ratio + self.wait_ratio <= PINNED_POLLER_RATIO:
+        if self.run_ratio + self.wait_ratio <= POLLING_RATIO:
             return False
         return len(self.files.status().allowed) == 1
 
@@ -95,6 +93,9 @@ class _Pass:
     hidden: int = 0
 
 
+NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
 class Scanner:
     """Passes over /proc, each comparing with the one before."""
 
@@ -102,7 +103,6 @@ class Scanner:
         """`proc` is where procfs is mounted, `clock` gives CLOCK_MONOTONIC nanoseconds."""
         self._proc = proc
         self._clock = clock
-        self._ns_per_tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._kernel: set[int] = set()
         self._usage: Mapping[tuple[int, int], _Usage] = {}
         self._pass = _Pass()
@@ -161,7 +161,7 @@ class Scanner:
         now = _Usage(
             self._clock(),
             # Clock ticks are coarse, but over a pass they tell a poller from a sleeper.
-            stat.cpu_ticks * self._ns_per_tick if sched is None else sched.run_ns,
+            stat.cpu_ticks * NS_PER_TICK if sched is None else sched.run_ns,
             0 if sched is None else sched.wait_ns,
         )
         identity = tid, stat.start_ticks

@@ -12,7 +12,7 @@ from pathlib import Path
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadRow, ThreadTable
 from nftop.sources.base import Check
-from nftop.sources.process_scan import GONE, Candidate, Found, Scanner
+from nftop.sources.process_scan import GONE, NS_PER_TICK, Candidate, Found, Scanner
 from nftop.sources.thread_roles import settle_index
 from nftop.sources.threads import ThreadFiles
 
@@ -156,12 +156,13 @@ def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
     if status.dead:
         return None
     sched = files.schedstat()
-    if files.kept and len(status.allowed) == 1:
-        last_cpu = status.allowed[0]
+    if sched is not None and files.kept and len(status.allowed) == 1:
+        run_ns, last_cpu = sched.run_ns, status.allowed[0]
     else:
         stat = files.stat()
         if stat.start_ticks != thread.start_ticks:
             return None
+        run_ns = stat.cpu_ticks * NS_PER_TICK if sched is None else sched.run_ns
         last_cpu = stat.last_cpu
     role = settle_index(thread.role, thread.comm, status.allowed)
     return ThreadRow(
@@ -174,7 +175,7 @@ def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
         role_index=role.index,
         allowed=status.allowed,
         last_cpu=last_cpu,
-        run_ns=None if sched is None else sched.run_ns,
+        run_ns=run_ns,
         wait_ns=None if sched is None else sched.wait_ns,
         voluntary=status.voluntary,
         involuntary=status.involuntary,

@@ -15,6 +15,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nftop.model.roles import NF_KINDS
+
 _COMM_BYTES = 15
 
 
@@ -41,7 +43,7 @@ _EAL_SERVICE = re.compile(
     r"eal-intr-thread|dpdk-intr|rte_mp_handle|dpdk-mp-msg|(?:telemetry|dpdk-telemet)(?:-v?[12]?)?"
 )
 # In these the framework owns the main thread, and EAL's main lcore forwards nothing.
-_OTHER_FRAMEWORKS = frozenset({"ovs_pmd", "vpp_main", "vpp_worker", "grout_worker"})
+_OTHER_FRAMEWORKS = frozenset(role for role, kind in NF_KINDS.items() if kind != "dpdk")
 
 
 def role_of(comm: str) -> Role:

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from nftop.derive.select import only_cpus
 from nftop.derive.step import State, polling_cpus
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.queue_map import parse_queue_map
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import DpdkApp, Sample, SelfUse, ThreadRow
+from nftop.model.sample import DpdkApp, Sample, SelfUse, SourceReading, ThreadRow
+from nftop.model.topology import Topology
 from tests.samples import (
     HOST,
     S,
@@ -77,7 +79,8 @@ def test_testpmd_without_a_pmu() -> None:
     first, second = fold(START, tick(1, forwarding(1)), tick(2, forwarding(2)))
     assert reason(cpu(first, "rx_packets_per_s")) in (Reason.WARMING, Reason.UNDEFINED)
     assert second.cpus.thread == (None, "rte-worker-1", None, None)
-    assert second.cpus.nf[1] == "dpdk-testpmd nfa"
+    assert second.cpus.nf[1] == "dpdk-testpmd nfa" and second.cpus.nf_pid[1] == 100
+    assert second.cpus.direction[1] == "rx" and second.nfs[0].cpp_clock == "tsc"
     assert cpu(second, "rx_packets_per_s") == pytest.approx(MPPS_10)
     assert cpu(second, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
     assert second.cpus.cpp_clock[1] == "tsc"
@@ -99,7 +102,7 @@ def test_testpmd_without_a_pmu() -> None:
 
 
 def test_every_metric_of_the_catalogue_is_in_every_frame() -> None:
-    empty = Sample(S, S, {})
+    empty = Sample(S, S, S, {})
     for frame in fold(START, empty, tick(1), tick(2, forwarding(2)), empty):
         assert frame.cpus.columns.keys() == {metric.id for metric in CPU_METRICS}
         assert all(len(column) == 4 for column in frame.cpus.columns.values())
@@ -162,10 +165,7 @@ def test_busy_cycles_of_the_nf_give_busy_cpp() -> None:
 def test_without_perf_the_nfs_own_cycles_serve_and_are_labelled() -> None:
     def at(second: int) -> Sample:
         told = (lcore(1, 1, total=TSC_HZ * second, busy=0),)
-        whole = tick(second, forwarding(second, lcores=told, lcores_told=True))
-        denied = Missing(Reason.PERMISSION, "perf_event_paranoid is 2")
-        perf = replace(whole.readings["perf"], value=denied)
-        return replace(whole, readings={**whole.readings, "perf": perf})
+        return without_perf(tick(second, forwarding(second, lcores=told, lcores_told=True)))
 
     frame = fold(START, at(1), at(2))[-1]
     assert cpu(frame, "cpp") == pytest.approx(260.0)
@@ -243,7 +243,7 @@ def test_a_poller_without_statistics_says_so() -> None:
     assert reason(cpu(frame, "rx_packets_per_s")) is Reason.SOURCE
 
     def hidden(second: int) -> Sample:
-        whole = tick(second)
+        whole = tick(second, workers=(thread(run_ns=second * S, container=True),))
         told = table(hidden=("can't open /run/dpdk/nfa: run as root",))
         readings = {**whole.readings, "dpdk": replace(whole.readings["dpdk"], value=told)}
         return replace(whole, readings=readings)
@@ -322,10 +322,56 @@ def test_the_applications_own_config_comes_first() -> None:
     assert cpu(frame, "rx_packets_per_s", 2) == 4_000_000
 
 
-def test_a_config_that_names_a_lcore_nobody_has() -> None:
+def test_a_config_that_names_a_lcore_nobody_has_gives_no_sum() -> None:
     frame = two_worker_frame(app_params=("--config=(0,0,1),(0,1,9)",))
     assert cpu(frame, "rx_packets_per_s", 1) == 6_000_000
     assert "lcores 9 were not found" in frame.nfs[0].attribution
+    unknown = nf(frame, "cpp")
+    assert isinstance(unknown, Missing) and "not found" in unknown.sentence
+
+
+def test_a_pipeline_counts_the_cores_that_poll_no_queue() -> None:
+    frame = two_worker_frame(app_params=("--config=(0,0,1),(0,1,1)",))
+    assert cpu(frame, "rx_packets_per_s", 1) == MPPS_10
+    worker = cpu(frame, "rx_packets_per_s", 2)
+    assert isinstance(worker, Missing) and "no queue" in worker.sentence
+    assert frame.nfs[0].cpus == (1, 2)
+    assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / MPPS_10)
+
+
+def test_a_floating_worker_leaves_no_sum() -> None:
+    def at(second: int) -> Sample:
+        first, *rest = spinning(second)[1:]
+        return tick(
+            second,
+            two_queues(second),
+            workers=(first, *(replace(each, allowed=(Cpu(2), Cpu(3))) for each in rest)),
+        )
+
+    frame = fold(START, at(1), at(2))[-1]
+    unknown = nf(frame, "cpp")
+    assert isinstance(unknown, Missing) and "may move" in unknown.sentence
+
+
+def test_a_worker_whose_name_was_cut_is_still_a_poller() -> None:
+    """`lcore-worker-10` on CPU 104: its lcore is not known, but it is not nobody."""
+
+    def at(second: int) -> Sample:
+        cut = thread(
+            tid=105, comm="lcore-worker-10", role_index=None, allowed=(Cpu(3),), run_ns=second * S
+        )
+        params = ("app", "-l", "0,1,104")
+        return tick(
+            second,
+            two_queues(second, eal_params=params),
+            workers=(main_thread(), thread(run_ns=second * S), cut),
+        )
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].cpus == (1, 3)
+    assert "2 lcores poll" in frame.nfs[0].attribution
+    assert reason(cpu(frame, "rx_packets_per_s", 1)) is Reason.SOURCE
+    assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / MPPS_10)
 
 
 def test_a_driver_without_queue_counters() -> None:
@@ -369,46 +415,215 @@ def test_a_lcore_that_may_float_is_on_no_cpu() -> None:
     assert nf(frame, "rx_packets_per_s") == pytest.approx(MPPS_10)
 
 
-def test_two_pollers_on_one_core() -> None:
+def test_a_stranger_on_the_polling_core_takes_cycles_that_are_nobodys() -> None:
     def at(second: int) -> Sample:
         half = second * S // 2
-        return tick(
-            second,
-            forwarding(second),
-            workers=(
-                thread(run_ns=half, wait_ns=half),
-                thread(pid=7, tid=7, comm="spin", program="spin", role="", run_ns=half,
-                       wait_ns=half, role_index=None),
-            ),
+        stranger = thread(
+            pid=7, tid=7, comm="spin", program="spin", role="", role_index=None,
+            run_ns=0, wait_ns=second * S,
         )  # fmt: skip
+        worker = thread(run_ns=half, wait_ns=half)
+        return tick(second, forwarding(second), workers=(worker, stranger))
 
     frame = fold(START, at(1), at(2))[-1]
     assert frame.cpus.thread[1] == "rte-worker-1 +1"
+    # The NF's own thread, not the stranger's.
     assert cpu(frame, "run_ratio") == pytest.approx(0.5)
     assert cpu(frame, "wait_ratio") == pytest.approx(0.5)
+    assert cpu(frame, "rx_packets_per_s") == pytest.approx(MPPS_10)
+    for shared in (cpu(frame, "cpp"), nf(frame, "cpp")):
+        assert isinstance(shared, Missing) and "spin (pid 7)" in shared.sentence
 
 
-def test_a_cpu_list_that_hides_a_core_hides_the_sum() -> None:
-    shown = replace(START, topology=replace(START.topology, cpus=START.topology.cpus[:2]))
-    frame = fold(
-        shown,
+def test_two_nfs_on_one_core() -> None:
+    def at(second: int) -> Sample:
+        half = second * S // 2
+        other = thread(pid=200, tid=201, run_ns=half, wait_ns=half)
+        return tick(
+            second,
+            forwarding(second),
+            forwarding(second, pid=200, start_ticks=9000, prefix="nfb"),
+            workers=(thread(run_ns=half, wait_ns=half), other),
+        )
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert cpu(frame, "rx_packets_per_s") == pytest.approx(2 * MPPS_10)
+    assert cpu(frame, "cpp") == pytest.approx(130.0)
+    for row in frame.nfs:
+        shared = row.readings["cpp"]
+        assert isinstance(shared, Missing) and "shares a CPU" in shared.sentence
+
+
+def test_two_nfs_on_one_core_that_count_their_own_cycles() -> None:
+    def at(second: int) -> Sample:
+        told = (lcore(1, 1, total=TSC_HZ * second, busy=TSC_HZ * second // 2),)
+        whole = tick(
+            second,
+            forwarding(second, lcores=told),
+            forwarding(second, pid=200, start_ticks=9000, prefix="nfb", lcores=told),
+            workers=(thread(run_ns=0), thread(pid=200, tid=201)),
+        )
+        return without_perf(whole)
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.cpp_clock[1] == "nf"
+    assert cpu(frame, "cpp") == pytest.approx(130.0)
+
+
+def test_two_lcores_of_one_nf_on_one_cpu_share_its_cycles() -> None:
+    def at(second: int) -> Sample:
+        half = second * S // 2
+        second_worker = thread(tid=102, role_index=2, run_ns=half, wait_ns=half)
+        return tick(
+            second, two_queues(second), workers=(thread(run_ns=half, wait_ns=half), second_worker)
+        )
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].cpus == (1,)
+    assert nf(frame, "cpp") == pytest.approx(260.0)
+
+
+def test_cores_that_count_by_different_clocks_do_not_add_up() -> None:
+    def at(second: int) -> Sample:
+        whole = tick(second, two_queues(second), workers=spinning(second))
+        table = counters(
+            dict.fromkeys(range(4), (3 * S * second, S, S, TSC_HZ * second, 0)),
+            enabled_ns=second * S,
+        )
+        table.reasons[2, 0] = Reason.TAKEN
+        readings = {**whole.readings, "perf": replace(whole.readings["perf"], value=table)}
+        return replace(whole, readings=readings)
+
+    frame = fold(START, at(1), at(2))[-1]
+    mixed = nf(frame, "cpp")
+    assert isinstance(mixed, Missing) and "different clocks" in mixed.sentence
+    assert frame.nfs[0].cpp_clock is None
+    assert "no cycles on CPU 2" in frame.sources["perf"].detail
+
+
+def test_showing_some_cpus_changes_nothing_else() -> None:
+    whole = fold(
+        START,
         tick(1, two_queues(1), workers=spinning(1)),
         tick(2, two_queues(2), workers=spinning(2)),
     )[-1]
-    hidden = nf(frame, "cpp")
-    assert isinstance(hidden, Missing) and "--cpu-list" in hidden.sentence
+    shown = only_cpus(whole, {1, 3})
+    assert [info.cpu for info in shown.cpus.topology.cpus] == [1, 3]
+    assert shown.cpus.thread == ("rte-worker-1", None)
+    for metric, column in shown.cpus.columns.items():
+        assert [column[0], column[1]] == [cpu(whole, metric, 1), cpu(whole, metric, 3)]
+    assert shown.nfs == whole.nfs and shown.topology == whole.topology
 
 
-def test_nftop_on_a_polling_core_warns() -> None:
+def test_a_warning_of_where_nftop_runs_is_passed_on() -> None:
     def at(second: int) -> Sample:
         whole = tick(second, forwarding(second))
-        own = replace(whole.readings["self"], value=SelfUse(0, (Cpu(1),), 0))
-        return replace(whole, readings={**whole.readings, "self": own})
+        own = SelfUse(0, (Cpu(1),), 0, "nftop runs on CPU 1, all polled")
+        readings = {**whole.readings, "self": replace(whole.readings["self"], value=own)}
+        return replace(whole, readings=readings)
 
     assert "CPU 1" in fold(START, at(1), at(2))[-1].own.warning
-    smt = replace(START, topology=topology(4, smt=True))
-    beside = fold(smt, tick(1, forwarding(1)), tick(2, forwarding(2)))[-1]
-    assert beside.own.warning == ""
+
+
+def test_a_new_topology_is_taken_over_and_rows_start_again() -> None:
+    small = topology(2, smt=False)
+    frames = fold(
+        replace(START, topology=small),
+        tick(1, forwarding(1)),
+        tick(2, forwarding(2)),
+        with_topology(tick(3, forwarding(3)), topology(4, smt=False)),
+        with_topology(tick(4, forwarding(4)), topology(4, smt=False)),
+    )
+    assert [len(frame.cpus) for frame in frames] == [2, 2, 4, 4]
+    assert reason(cpu(frames[2], "tsc_hz", 3)) is Reason.WARMING
+    assert cpu(frames[3], "tsc_hz", 3) == pytest.approx(TSC_HZ)
+    assert cpu(frames[3], "cpp") == pytest.approx(260.0)
+
+
+def with_topology(whole: Sample, value: Topology) -> Sample:
+    reading = replace(whole.readings["kernel"], value=value)
+    return replace(whole, readings={**whole.readings, "topology": reading})
+
+
+def without_perf(whole: Sample) -> Sample:
+    denied = Missing(Reason.PERMISSION, "perf_event_paranoid is 2")
+    perf = replace(whole.readings["perf"], value=denied)
+    return replace(whole, readings={**whole.readings, "perf": perf})
+
+
+def test_saturation_is_known_only_where_the_nf_tells() -> None:
+    def at(second: int, busy: float) -> Sample:
+        cycles = TSC_HZ * second
+        told = (lcore(1, 1, total=cycles, busy=int(cycles * busy)),)
+        return tick(second, forwarding(second, lcores=told))
+
+    for busy, verdict in ((0.99, True), (0.5, False)):
+        frame = fold(START, at(1, busy), at(2, busy))[-1]
+        assert frame.cpus.saturated == (None, verdict, None, None)
+        assert frame.nfs[0].saturated is verdict
+    silent = fold(START, tick(1, forwarding(1)), tick(2, forwarding(2)))[-1]
+    assert silent.cpus.saturated[1] is None and silent.nfs[0].saturated is None
+
+
+def test_a_driver_that_does_not_count_receives_something_all_the_same() -> None:
+    def at(second: int) -> Sample:
+        return tick(second, app(second * S, port(rx=None, tx=MPPS_10 * second)))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].direction == "rx"
+    assert reason(cpu(frame, "cpp")) is Reason.SOURCE
+
+
+def test_a_stray_packet_makes_no_forwarder_of_a_generator() -> None:
+    def at(second: int) -> Sample:
+        return tick(second, app(second * S, port(rx=3, tx=MPPS_10 * second)))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.direction[1] == "tx"
+    assert cpu(frame, "cpp") == pytest.approx(260.0)
+
+
+def test_a_port_number_given_to_another_device_is_another_port() -> None:
+    def at(second: int, name: str, rx: int) -> Sample:
+        return tick(second, app(second * S, replace(port(rx=rx), name=name)))
+
+    frame = fold(START, at(1, "0000:01:00.0", 100), at(2, "0000:02:00.0", 4_000_000))[-1]
+    assert reason(nf(frame, "rx_packets_per_s")) is Reason.WARMING
+
+
+def test_a_poller_of_another_kind_is_not_blamed_on_dpdk() -> None:
+    def at(second: int) -> Sample:
+        worker = thread(comm="vpp_wk_0", program="vpp_main", role="vpp_worker", run_ns=second * S)
+        whole = tick(second, workers=(worker,))
+        broken = replace(whole.readings["dpdk"], value=Missing(Reason.ERROR, "dpdk: boom"))
+        return replace(whole, readings={**whole.readings, "dpdk": broken})
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.nf[1] == "vpp_main"
+    unknown = cpu(frame, "rx_packets_per_s")
+    assert isinstance(unknown, Missing) and "vpp" in unknown.sentence
+    assert "boom" not in unknown.sentence
+
+
+def test_a_long_pause_makes_an_old_reading_no_fresher() -> None:
+    late = tick(602, forwarding(2))
+    readings = {**late.readings, "dpdk": replace(late.readings["dpdk"], read_at_ns=2 * S)}
+    frames = fold(
+        START,
+        tick(1, forwarding(1)),
+        tick(2, forwarding(2)),
+        replace(late, readings=readings),
+    )
+    assert frames[-1].sources["dpdk"].reason is Reason.STALE
+    assert frames[-1].nfs == ()
+
+
+def test_a_source_that_never_answers_is_not_warming_for_ever() -> None:
+    whole = tick(600, forwarding(1))
+    warming: SourceReading[Any] = SourceReading(Missing(Reason.WARMING), S, 0)
+    readings = {**whole.readings, "dpdk": warming}
+    frame = fold(START, replace(whole, readings=readings))[-1]
+    assert frame.sources["dpdk"].reason is Reason.STALE
 
 
 def test_an_application_whose_driver_counts_nothing() -> None:

@@ -48,7 +48,8 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
 
 
 def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
-    named = {"thread", "nf", "cpp_clock", "attribution", "problem", "interval_s"}
+    named = {"thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "attribution"}
+    named |= {"problem", "interval_s"}
     for frame in frames:
         whole = json.loads(frame_json(frame))
         for row in (*whole["cpus"], *whole["nfs"], *whole["packages"]):

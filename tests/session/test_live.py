@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from nftop.derive.step import State
 from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadTable
 from nftop.session.live import MIN_INTERVAL_S, Live
@@ -17,35 +18,69 @@ from tests.session.test_sampler import FakeSource
 START = State(HOST, topology(4, smt=False))
 
 
+class FakeClock:
+    """Time that passes only in waits, and by `work_s` at every look between them."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10 * S
+        self.waits: list[float] = []
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def wait(self, stopped: threading.Event, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now_ns += max(int(seconds * S), 0)
+
+
+def live(*sources: FakeSource, interval_s: float = 0.1, **options: Any) -> Live:
+    options = {"on_pollers": lambda cpus, topology: None, **options}
+    return Live(sources, START, interval_s, **options)
+
+
 def take(frames: Iterator[Frame], count: int) -> list[Frame]:
     return [next(frames) for _ in range(count)]
 
 
-def test_deadlines_are_absolute() -> None:
-    live = Live([], START, 0.1, on_pollers=lambda cpus: None)
-    frames = live.frames()
-    first, *rest = take(frames, 6)
-    live.stop()
-    # However long each tick took, the sixth is five intervals after the first.
-    assert rest[-1].monotonic_ns - first.monotonic_ns >= 0.5 * S - 5_000_000
+def test_deadlines_are_absolute_however_long_a_tick_takes() -> None:
+    clock = FakeClock()
+    frames = live(interval_s=1.0, clock=clock).frames()
+    starts = []
+    for work_ms in (300, 999, 1, 500, 0, 0):
+        next(frames)
+        starts.append(clock.now_ns - 10 * S)
+        clock.now_ns += work_ms * 1_000_000
+    assert starts == [0, S, 2 * S, 3 * S, 4 * S, 5 * S]
+    assert clock.waits == pytest.approx([0.7, 0.001, 0.999, 0.5, 1.0])
 
 
-def test_missed_ticks_are_not_made_up_for() -> None:
-    live = Live([], START, 0.1, on_pollers=lambda cpus: None)
-    frames = live.frames()
-    take(frames, 1)
-    time.sleep(0.35)  # a consumer that was stopped for three ticks
-    late, following = take(frames, 2)
-    live.stop()
-    assert following.monotonic_ns > late.monotonic_ns
-    assert list(frames) == []
+def test_ticks_that_were_missed_are_not_made_up_for() -> None:
+    clock = FakeClock()
+    frames = live(interval_s=1.0, clock=clock).frames()
+    starts = []
+    for work_ms in (100, 3400, 0, 0):
+        next(frames)
+        starts.append(clock.now_ns - 10 * S)
+        clock.now_ns += work_ms * 1_000_000
+    # It was busy from 1.0 to 4.4: the next tick is at 5, not at once and not three at a time.
+    assert starts == [0, S, 5 * S, 6 * S]
+
+
+def test_a_new_pace_holds_from_the_next_tick() -> None:
+    clock = FakeClock()
+    feed = live(interval_s=1.0, clock=clock)
+    frames = feed.frames()
+    take(frames, 2)
+    feed.set_interval(0.5)
+    take(frames, 2)
+    assert clock.waits == pytest.approx([1.0, 0.5, 0.5])
 
 
 def test_stop_ends_a_wait_from_another_thread() -> None:
-    live = Live([], START, 3600.0, on_pollers=lambda cpus: None)
-    frames = live.frames()
+    feed = live(interval_s=3600.0)
+    frames = feed.frames()
     next(frames)
-    timer = threading.Timer(0.05, live.stop)
+    timer = threading.Timer(0.05, feed.stop)
     timer.start()
     assert list(frames) == []
     timer.join()
@@ -54,34 +89,57 @@ def test_stop_ends_a_wait_from_another_thread() -> None:
 def test_sources_are_closed_when_the_frames_end_or_are_left() -> None:
     for left in (True, False):
         source = FakeSource("kernel", lambda: Missing(Reason.SOURCE), inline=True)
-        live = Live([source], START, 0.1, on_pollers=lambda cpus: None)
-        frames = live.frames()
+        feed = live(source)
+        frames = feed.frames()
         next(frames)
         if left:
             del frames
         else:
-            live.stop()
+            feed.stop()
             assert list(frames) == []
         assert source.closed.is_set()
 
 
-def test_pollers_are_announced_when_they_change() -> None:
+def test_pollers_are_announced_at_first_and_when_they_change() -> None:
     told: list[frozenset[int]] = []
-    runs = iter([0, 1, 2, 3, 3, 3, 3])
+    clock = FakeClock()
+    runs = iter([0, 1, 2, 3, 3, 3, 3, 3])
 
     def spin_then_sleep() -> ThreadTable:
         # It runs all the time between its readings, then not at all.
-        return threads(thread(run_ns=next(runs) * S, read_at_ns=time.monotonic_ns()))
+        return threads(thread(run_ns=next(runs) * S, read_at_ns=clock.now_ns))
 
     source = FakeSource("processes", spin_then_sleep, inline=True)
-    live = Live([source], START, 0.1, on_pollers=told.append)
-    take(live.frames(), 6)
-    live.stop()
-    assert told == [frozenset({1}), frozenset()]
+    feed = live(
+        source, interval_s=1.0, clock=clock, on_pollers=lambda cpus, topology: told.append(cpus)
+    )
+    take(feed.frames(), 7)
+    assert told == [frozenset(), frozenset({1}), frozenset()]
+
+
+def test_some_cpus_are_shown_but_all_pollers_are_announced() -> None:
+    told: list[frozenset[int]] = []
+    clock = FakeClock()
+    source = FakeSource(
+        "processes",
+        lambda: threads(thread(run_ns=clock.now_ns, read_at_ns=clock.now_ns)),
+        inline=True,
+    )
+    feed = live(
+        source,
+        interval_s=1.0,
+        clock=clock,
+        cpus=[Cpu(0)],
+        on_pollers=lambda cpus, topology: told.append(cpus),
+    )
+    last = take(feed.frames(), 3)[-1]
+    assert [info.cpu for info in last.cpus.topology.cpus] == [0]
+    assert len(last.topology.cpus) == 4
+    assert told[-1] == {1}
 
 
 @pytest.mark.parametrize("wanted", [0.0, -1.0, 0.01])
 def test_the_pace_has_a_floor(wanted: float) -> None:
-    live = Live([], START, 1.0, on_pollers=lambda cpus: None)
-    live.set_interval(wanted)
-    assert live.interval_s == MIN_INTERVAL_S
+    feed = live(interval_s=1.0)
+    feed.set_interval(wanted)
+    assert feed.interval_s == MIN_INTERVAL_S

@@ -40,7 +40,7 @@ def test_a_source_that_raises_is_an_error_with_its_words(inline: bool) -> None:
 
     sampler = Sampler([FakeSource("bad", fail, inline=inline), FakeSource("ok", int, inline=True)])
     try:
-        readings = sampler.sample(grace_s=5.0).readings
+        readings = sampler.sample(1.0, grace_s=5.0).readings
     finally:
         sampler.close()
     bad = readings["bad"].value
@@ -56,7 +56,7 @@ def test_a_slow_source_that_answers_in_time_is_in_the_same_sample() -> None:
 
     sampler = Sampler([FakeSource("slow", slow, inline=False)])
     try:
-        reading = sampler.sample(grace_s=5.0).readings["slow"]
+        reading = sampler.sample(1.0, grace_s=5.0).readings["slow"]
     finally:
         sampler.close()
     assert reading.value == 7
@@ -76,15 +76,15 @@ def test_a_source_that_hangs_keeps_its_last_reading_and_its_age() -> None:
     fine = FakeSource("fine", lambda: 1, inline=False)
     sampler = Sampler([slow, fine])
     try:
-        first = sampler.sample(grace_s=5.0).readings
-        second = sampler.sample(grace_s=0.01).readings
-        third = sampler.sample(grace_s=0.01).readings
+        first = sampler.sample(1.0, grace_s=5.0).readings
+        second = sampler.sample(1.0, grace_s=0.01).readings
+        third = sampler.sample(1.0, grace_s=0.01).readings
         assert [each["slow"].value for each in (first, second, third)] == [1, 1, 1]
         assert first["slow"].read_at_ns == third["slow"].read_at_ns
         assert third["fine"].read_at_ns > second["fine"].read_at_ns > first["fine"].read_at_ns
         assert len(calls) == 2  # one request under way, however often it is asked
         release.set()
-        fourth = sampler.sample(grace_s=5.0).readings
+        fourth = sampler.sample(1.0, grace_s=5.0).readings
         assert fourth["slow"].value == 3  # asked at this tick, not left over from another
     finally:
         release.set()
@@ -96,7 +96,7 @@ def test_a_source_that_never_answered_is_warming() -> None:
     release = threading.Event()
     sampler = Sampler([FakeSource("stuck", release.wait, inline=False)])
     try:
-        stuck = sampler.sample(grace_s=0.01).readings["stuck"]
+        stuck = sampler.sample(1.0, grace_s=0.01).readings["stuck"]
     finally:
         release.set()
         sampler.close()

@@ -366,7 +366,7 @@ def test_quiet_cpus_are_rows_that_nothing_is_opened_on(tmp_path: Path) -> None:
     table = Bench(fake, quiet={0, 2}).tick()
     assert table.cpus.tolist() == [0, 1, 2, 3]
     assert reasons(table, "tsc") == [Reason.SOURCE, Reason.PRESENT] * 2
-    assert said(table, "tsc") == "left out by --quiet-cpus"
+    assert said(table, "tsc") == "left out by --quiet-cpus or --cpu-list"
     assert reasons(table, "cycles") == [Reason.SOURCE, Reason.HARDWARE] * 2
     assert len(table.details["cycles"]) == 2
     assert touched == set(fake.reads) == {1, 3}
@@ -430,7 +430,7 @@ def test_doctor_hears_what_counts_what_does_not_and_where(
     assert set(checks) == {"perf", "perf CPU 0", "perf ref_cycles", "perf instructions"}
     assert checks["perf"].reason is Reason.PRESENT
     assert "cycles, instructions, tsc, context_switches on CPU 1-3" in checks["perf"].text
-    assert checks["perf CPU 0"].text == "left out by --quiet-cpus"
+    assert checks["perf CPU 0"].text == "left out by --quiet-cpus or --cpu-list"
     assert checks["perf ref_cycles"].reason is Reason.HARDWARE
     assert checks["perf ref_cycles"].fix
     assert checks["perf instructions"].reason is Reason.TAKEN

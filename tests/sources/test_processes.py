@@ -163,7 +163,7 @@ def test_pollers_show_by_what_they_use(host: FakeHost) -> None:
     assert host.comms(after_s=5.0) == ["alone", "squeezed", "unpinned"]
 
 
-def test_without_schedstat_there_is_no_number_and_ticks_tell_pollers(host: FakeHost) -> None:
+def test_without_schedstat_clock_ticks_serve_and_waits_are_unknown(host: FakeHost) -> None:
     def spin(seconds: int) -> None:
         for tid, name in ((300, "vpp_wk_0"), (301, "poller")):
             folder = host.thread(300, tid, name, allowed="2")
@@ -178,8 +178,8 @@ def test_without_schedstat_there_is_no_number_and_ticks_tell_pollers(host: FakeH
     spin(11)
     rows = host.read(after_s=1.0).threads
     assert [(row.comm, row.run_ns, row.wait_ns) for row in rows] == [
-        ("vpp_wk_0", None, None),
-        ("poller", None, None),
+        ("vpp_wk_0", 11 * S, None),
+        ("poller", 11 * S, None),
     ]
 
 

@@ -166,7 +166,8 @@ class Link:
             return LinkError(
                 Missing(
                     Reason.TAKEN,
-                    "ten other telemetry clients hold its connections: close one of them",
+                    "it closed the connection before its greeting: ten other telemetry clients may hold all "
+                    "its places; close one of them",
                 )
             )
         return LinkError(Missing(Reason.ERROR, "closed the telemetry connection"))

@@ -28,7 +28,7 @@ class Problem:
         return Missing(self.reason, self.sentence)
 
 
-QUIET = Problem(Reason.SOURCE, "left out by --quiet-cpus")
+QUIET = Problem(Reason.SOURCE, "left out by --quiet-cpus or --cpu-list")
 NO_CPU = Problem(Reason.SOURCE, "none of the CPUs asked for is online")
 CAME_BACK = Problem(Reason.RESET, "the CPU went offline and came back: counting starts again")
 DOES_NOT_FIT = Problem(

@@ -10,10 +10,10 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.base import Check
+from nftop.sources.online import OnlineCpus
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
 from nftop.sources.perf.checks import table_checks
 from nftop.sources.perf.cores import CoreGroups
-from nftop.sources.perf.online import OnlineCpus
 from nftop.sources.perf.problems import NO_CPU, Problem
 from nftop.sources.perf.survey import Survey, survey
 from nftop.sources.perf.tables import TableLayout

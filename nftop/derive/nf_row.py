@@ -1,0 +1,83 @@
+"""A network function's line: its packets, and what its cores spent on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nftop.derive.cpus import Cycles, Occupant, saturated
+from nftop.derive.nf import NfRates, product, quotient, total
+from nftop.model.column import Column
+from nftop.model.frame import Clock, NfRow
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.topology import Topology
+
+_NOBODY = Missing(Reason.SOURCE, "none of its threads is known to poll")
+_MIXED = Missing(
+    Reason.SOURCE, "its cores count by different clocks, and their cycles do not add up"
+)
+
+
+def nf_row(
+    nf: NfRates,
+    topology: Topology,
+    cycles: Cycles,
+    instructions: Column,
+    pollers: Mapping[int, Occupant],
+) -> NfRow:
+    """Packets as the NF counts them; CPP, busy CPP and IPP over all cores that poll for it.
+
+    A core that can't be counted, or whose cycles are not the NF's alone, leaves no sum: a part is
+    not passed off as the whole. Two lcores on one CPU share its cycles, which count once.
+    """
+    rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
+    clocks = {cycles.clock[row] for row in rows}
+    why_not = _why_not(nf, rows, pollers)
+    all_cycles = why_not or total((cycles.per_s[row] for row in rows), _NOBODY)
+    busy_cycles = why_not or _busy_cycles(nf, topology, cycles, rows)
+    all_instructions = why_not or total((instructions[row] for row in rows), _NOBODY)
+    if len(clocks) > 1 and not isinstance(all_cycles, Missing):
+        all_cycles = busy_cycles = _MIXED
+    cpp = quotient(all_cycles, nf.packets_per_s)
+    clock: Clock | None = next(iter(clocks)) if len(clocks) == 1 else None
+    verdicts = {saturated(core.busy_ratio) for core in nf.cores}
+    return NfRow(
+        key=nf.key,
+        name=nf.name,
+        kind=nf.kind,
+        pid=nf.pid,
+        cpus=tuple(sorted({core.cpu for core in nf.cores})),
+        direction=nf.direction,
+        cpp_clock=None if isinstance(cpp, Missing) else clock,
+        saturated=None if why_not or None in verdicts or not verdicts else verdicts == {True},
+        interval_s=nf.interval_s,
+        attribution=nf.attribution,
+        problem=nf.problem,
+        readings={
+            "rx_packets_per_s": nf.rx_packets_per_s,
+            "tx_packets_per_s": nf.tx_packets_per_s,
+            "drop_packets_per_s": nf.drop_packets_per_s,
+            "cpp": cpp,
+            "busy_cpp": quotient(busy_cycles, nf.packets_per_s),
+            "ipp": quotient(all_instructions, nf.packets_per_s),
+        },
+    )
+
+
+def _why_not(nf: NfRates, rows: list[int], pollers: Mapping[int, Occupant]) -> Missing | None:
+    if nf.uncounted is not None:
+        return nf.uncounted
+    shared = (pollers[row].shared_with(nf) for row in rows if row in pollers)
+    return next((why for why in shared if why is not None), None)
+
+
+def _busy_cycles(nf: NfRates, topology: Topology, cycles: Cycles, rows: list[int]) -> Reading:
+    if len(rows) < len(nf.cores):
+        return Missing(Reason.SOURCE, "two of its lcores share a CPU: their busy times overlap")
+    return total(
+        (
+            product(core.busy_ratio, cycles.per_s[topology.row_of[core.cpu]])
+            for core in nf.cores
+            if core.cpu in topology.row_of
+        ),
+        _NOBODY,
+    )

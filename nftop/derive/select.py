@@ -1,0 +1,36 @@
+"""Some CPUs of a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from nftop.model.column import take
+from nftop.model.frame import Frame
+
+T = TypeVar("T")
+
+
+def only_cpus(frame: Frame, cpus: Collection[int]) -> Frame:
+    """The frame with the rows of these CPUs only; all that was computed over all CPUs stays."""
+    table = frame.cpus
+    rows = [row for row, info in enumerate(table.topology.cpus) if info.cpu in cpus]
+
+    def these(column: Sequence[T]) -> tuple[T, ...]:
+        return tuple(column[row] for row in rows)
+
+    shown = replace(
+        table,
+        topology=replace(table.topology, cpus=these(table.topology.cpus)),
+        online=these(table.online),
+        thread=these(table.thread),
+        nf=these(table.nf),
+        nf_pid=these(table.nf_pid),
+        direction=these(table.direction),
+        cpp_clock=these(table.cpp_clock),
+        saturated=these(table.saturated),
+        attribution=these(table.attribution),
+        columns={metric: take(column, rows) for metric, column in table.columns.items()},
+    )
+    return replace(frame, cpus=shown)
