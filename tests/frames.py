@@ -98,13 +98,17 @@ def frame(n_cpus: int = 8, tick: int = 0, *, packages: int = 1, simulated: bool 
         monotonic_ns=START_NS + tick * SECOND_NS,
         interval_s=1.0 if tick else None,
         host=Host("edge-07", "Intel(R) Xeon(R) Gold 6338N CPU @ 2.20GHz", "ICX", simulated),
+        topology=topology(n_cpus, packages),
         sources={name: _ok() for name in ("perf", "dpdk", "kernel", "processes", "cpufreq")},
         cpus=CpuTable(
             topology=topology(n_cpus, packages),
             online=(True,) * n_cpus,
             thread=tuple(thread.get(cpu) for cpu in range(n_cpus)),
             nf=tuple(nf.get(cpu) for cpu in range(n_cpus)),
+            nf_pid=tuple({"fwd": 4242, "vpp": 5151}.get(nf.get(cpu, "")) for cpu in range(n_cpus)),
+            direction=tuple("rx" if cpu in nf else None for cpu in range(n_cpus)),
             cpp_clock=tuple("core" if cpu in nf else None for cpu in range(n_cpus)),
+            saturated=tuple({1: True, 2: False, 3: True}.get(cpu) for cpu in range(n_cpus)),
             attribution=tuple(
                 f"rx queue {cpu - 1} of port 0, told by the NF" if cpu in nf else ""
                 for cpu in range(n_cpus)
@@ -112,7 +116,7 @@ def frame(n_cpus: int = 8, tick: int = 0, *, packages: int = 1, simulated: bool 
             columns=columns,
         ),
         nfs=(
-            _nf("fwd", 4242, (1, 2), 14.892e6, 14.89e6, 0.0),
+            replace(_nf("fwd", 4242, (1, 2), 14.892e6, 14.89e6, 0.0), saturated=False),
             _nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12),
         ),
         own=SelfCost(0.006, (Cpu(0),), float(n_cpus), ""),
@@ -129,7 +133,10 @@ def bare(n_cpus: int = 2) -> Frame:
         base.cpus,
         thread=(None,) * n_cpus,
         nf=(None,) * n_cpus,
+        nf_pid=(None,) * n_cpus,
+        direction=(None,) * n_cpus,
         cpp_clock=(None,) * n_cpus,
+        saturated=(None,) * n_cpus,
         attribution=("",) * n_cpus,
         columns=gone,
     )
@@ -159,8 +166,16 @@ def all_missing(n_cpus: int = 12) -> Frame:
             name: SourceState(REASONS[place], f"{name} gives nothing", None, None)
             for place, name in enumerate(base.sources)
         },
-        cpus=replace(base.cpus, columns=columns, cpp_clock=(None,) * n_cpus),
-        nfs=tuple(replace(nf, problem=problem, readings=readings) for nf in base.nfs),
+        cpus=replace(
+            base.cpus,
+            columns=columns,
+            cpp_clock=(None,) * n_cpus,
+            saturated=(None,) * n_cpus,
+        ),
+        nfs=tuple(
+            replace(nf, problem=problem, readings=readings, cpp_clock=None, saturated=None)
+            for nf in base.nfs
+        ),
         own=SelfCost(why(4), (), why(4), "nftop runs on cpu 1, where fwd polls"),
     )
 
@@ -219,6 +234,9 @@ def _nf(name: str, pid: int, cpus: tuple[int, ...], rx: float, tx: float, drop: 
         kind="dpdk",
         pid=pid,
         cpus=tuple(Cpu(cpu) for cpu in cpus),
+        direction="rx",
+        cpp_clock="core",
+        saturated=True,
         interval_s=1.0,
         attribution="told by the NF",
         problem=None,

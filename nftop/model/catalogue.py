@@ -1,7 +1,8 @@
-"""Every metric nftop knows: the one place that says what a number means.
+"""Every metric nftop knows: the one place that says what a number means and how far to trust it.
 
-Screens, exports, `nftop explain` and the README's table read these rows. A new metric is one row
-here and the function in `derive` that computes it.
+Screens, exports and `nftop explain` read these rows; nothing else keeps a table by metric. A new
+metric is one row here and the function in `derive` that computes it. How a unit is printed is
+`render.format`'s.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ class Metric:
         origin: where the definition comes from.
         good: which direction is better, None where neither is.
         priority: columns with a lower number stay longer on a narrow screen; None: never a column.
+        counted: it rests on the counter group, so it is an estimate while `coverage` is below 1.
+        per_clock: it counts cycles, so it is an estimate where their clock is not the core's.
+        bounded: it includes empty polls, so it is an upper bound of what a packet costs unless the
+            core is saturated.
+        bad_above: above this something is wrong; None where no value says that by itself.
     """
 
     id: str
@@ -48,6 +54,10 @@ class Metric:
     origin: str
     good: Literal["high", "low"] | None = None
     priority: int | None = None
+    counted: bool = False
+    per_clock: bool = False
+    bounded: bool = False
+    bad_above: float | None = None
 
 
 PAPER = 'FD.io, "Benchmarking Software Data Planes"'
@@ -55,6 +65,9 @@ _EQ5 = f"{PAPER}, equation 5"
 _EQ6 = f"{PAPER}, equation 6"
 _PERF = "perf_event_open(2), generic hardware events"
 _RX = "DPDK ethdev xstats rx_qN_packets, else rx_good_packets"
+_NF_PACKETS = "rx_packets_per_s (tx_packets_per_s where it only generates)"
+_BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."
+_BOUND_NF = "'<' before it: not all its cores are known to be saturated, so it is an upper bound."
 
 CPU_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -91,18 +104,21 @@ CPU_METRICS: tuple[Metric, ...] = (
         origin=f"{_PERF}; {_EQ6}",
         good="high",
         priority=4,
+        counted=True,
     ),
     Metric(
         id="cpp",
         label="CPP",
         unit=Unit.CYCLES,
         scope="cpu",
-        meaning="Cycles per packet, empty polls included. It is the cost of a packet only when "
-        "the core is saturated; otherwise an upper bound, shown with '<'.",
+        meaning=f"Cycles per packet, empty polls included. {_BOUND}",
         formula="cycles per second / rx_packets_per_s",
         origin=_EQ5,
         good="low",
         priority=2,
+        counted=True,
+        per_clock=True,
+        bounded=True,
     ),
     Metric(
         id="busy_cpp",
@@ -114,17 +130,21 @@ CPU_METRICS: tuple[Metric, ...] = (
         origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
         good="low",
         priority=6,
+        counted=True,
+        per_clock=True,
     ),
     Metric(
         id="ipp",
         label="IPP",
         unit=Unit.INSTRUCTIONS,
         scope="cpu",
-        meaning="Instructions per packet, empty polls included.",
+        meaning=f"Instructions per packet, empty polls included. {_BOUND}",
         formula="instructions per second / rx_packets_per_s",
         origin=_EQ6,
         good="low",
         priority=7,
+        counted=True,
+        bounded=True,
     ),
     Metric(
         id="llc_misses_per_packet",
@@ -135,6 +155,7 @@ CPU_METRICS: tuple[Metric, ...] = (
         formula="LLC misses per second / rx_packets_per_s",
         origin="LONGEST_LAT_CACHE.MISS",
         good="low",
+        counted=True,
     ),
     Metric(
         id="run_ratio",
@@ -158,6 +179,7 @@ CPU_METRICS: tuple[Metric, ...] = (
         origin="/proc/PID/task/TID/schedstat, second field",
         good="low",
         priority=5,
+        bad_above=0.05,
     ),
     Metric(
         id="cpu_time_ratio",
@@ -197,10 +219,11 @@ CPU_METRICS: tuple[Metric, ...] = (
         unit=Unit.PER_S,
         scope="cpu",
         meaning="Context switches on this CPU. On an isolated polling core it should be near 0.",
-        formula="delta(context switches) / delta(time enabled)",
+        formula="delta(context switches) / delta(time running)",
         origin="perf PERF_COUNT_SW_CONTEXT_SWITCHES",
         good="low",
         priority=11,
+        counted=True,
     ),
     Metric(
         id="frequency_hz",
@@ -211,6 +234,7 @@ CPU_METRICS: tuple[Metric, ...] = (
         formula="cycles / ref_cycles x tsc per second",
         origin=f"{_PERF}; msr/tsc/",
         priority=10,
+        counted=True,
     ),
     Metric(
         id="tsc_hz",
@@ -218,8 +242,9 @@ CPU_METRICS: tuple[Metric, ...] = (
         unit=Unit.HZ,
         scope="cpu",
         meaning="Rate of the time stamp counter: the clock of CPP where core cycles can't be had.",
-        formula="delta(tsc) / delta(time enabled)",
+        formula="delta(tsc) / delta(time running)",
         origin="perf msr/tsc/",
+        counted=True,
     ),
     Metric(
         id="coverage",
@@ -268,39 +293,49 @@ NF_METRICS: tuple[Metric, ...] = (
         origin="DPDK ethdev xstats rx_missed_errors (imissed)",
         good="low",
         priority=3,
+        bad_above=0.0,
     ),
     Metric(
         id="cpp",
         label="CPP",
         unit=Unit.CYCLES,
         scope="nf",
-        meaning="Cycles of all its polling cores per packet received, empty polls included.",
-        formula="sum(cycles per second of its cores) / rx_packets_per_s",
+        meaning="Cycles of all its polling cores per packet received (sent, where it only "
+        f"generates), empty polls included. {_BOUND_NF}",
+        formula=f"sum(cycles per second of its cores) / {_NF_PACKETS}",
         origin=_EQ5,
         good="low",
         priority=4,
+        counted=True,
+        per_clock=True,
+        bounded=True,
     ),
     Metric(
         id="busy_cpp",
         label="bCPP",
         unit=Unit.CYCLES,
         scope="nf",
-        meaning="Cycles of work of all its polling cores per packet received.",
-        formula="sum(cycles per second x busy_ratio of its cores) / rx_packets_per_s",
+        meaning="Cycles of work of all its polling cores per packet: CPP without the empty polls.",
+        formula=f"sum(cycles per second x busy_ratio of its cores) / {_NF_PACKETS}",
         origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
         good="low",
         priority=5,
+        counted=True,
+        per_clock=True,
     ),
     Metric(
         id="ipp",
         label="IPP",
         unit=Unit.INSTRUCTIONS,
         scope="nf",
-        meaning="Instructions of all its polling cores per packet received.",
-        formula="sum(instructions per second of its cores) / rx_packets_per_s",
+        meaning="Instructions of all its polling cores per packet, empty polls included. "
+        f"{_BOUND_NF}",
+        formula=f"sum(instructions per second of its cores) / {_NF_PACKETS}",
         origin=_EQ6,
         good="low",
         priority=6,
+        counted=True,
+        bounded=True,
     ),
 )
 

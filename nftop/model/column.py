@@ -124,5 +124,6 @@ def ratio(numerator: Column, denominator: Column, zero: Missing | None = None) -
     zero = zero or Missing(Reason.IDLE)
     both = numerator.present & denominator.present
     divisor = np.where(both & (denominator.values > 0), denominator.values, np.nan)
-    quotient = column(numerator.values / divisor, why=zero)
+    with np.errstate(over="ignore"):  # what overflows is not finite, and so becomes `zero`
+        quotient = column(numerator.values / divisor, why=zero)
     return where(both, quotient, where(numerator.present, denominator, numerator))

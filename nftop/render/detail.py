@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +21,14 @@ from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
 _LEAST_GRAPH, _MOST_GRAPH = 3, 8  # lines, with the one that says the time
 
+# What else there is would only be a list of what nobody looks for here.
+_SHOWN = tuple(metric for metric in CPU_METRICS if metric.priority is not None)
 _CLOCKS = {
     "core": "core cycles",
     "tsc": "time stamp counter, not core cycles",
     "nf": "the NF's own clock, not core cycles",
 }
+_SENT = "it only generates: its packets are those sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,15 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
     return [*head, *_cut(said, room - len(graph), width), *graph][: max(0, height)]
 
 
-def absences(cpus: CpuTable, row: int) -> list[tuple[Missing, list[str]]]:
-    """Every reason a value of this row is absent, and the columns it is the reason of."""
+def absences(
+    cpus: CpuTable, row: int, metrics: Iterable[Metric] = _SHOWN
+) -> list[tuple[Missing, list[str]]]:
+    """Every reason a value of this row is absent, and what it is the reason of.
+
+    That is, unless told otherwise, of the metrics that can be a column.
+    """
     found: dict[Missing, list[str]] = {}
-    for metric in CPU_METRICS:
+    for metric in metrics:
         reading = cpus.columns[metric.id][row]
         if isinstance(reading, Missing):
             why = Missing(reading.reason, reading.sentence)
@@ -75,11 +84,13 @@ def absences(cpus: CpuTable, row: int) -> list[tuple[Missing, list[str]]]:
     return list(found.items())
 
 
-def absence_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
+def absence_lines(
+    cpus: CpuTable, row: int, width: int, metrics: Iterable[Metric] = _SHOWN
+) -> list[Line]:
     """`absences` as sentences behind their marks."""
     return [
         each
-        for why, labels in absences(cpus, row)
+        for why, labels in absences(cpus, row, metrics)
         for each in paragraph(
             f"{', '.join(labels)}: {why.sentence}",
             width,
@@ -92,7 +103,11 @@ def absence_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
 def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
     """How packets were put on this CPU and which clock its cycles are of; none without either."""
     clock = _CLOCKS.get(cpus.cpp_clock[row] or "")
-    said = [cpus.attribution[row], f"CPP in {clock}" if clock else ""]
+    said = [
+        cpus.attribution[row],
+        _SENT if cpus.direction[row] == "tx" else "",
+        f"CPP in {clock}" if clock else "",
+    ]
     text = "; ".join(each for each in said if each)
     return paragraph(text, width) if text else []
 

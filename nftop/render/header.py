@@ -17,6 +17,8 @@ from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
 
 WIDE = 80  # cells from which the CPU model has its place
 _GAP = "   "
+# Sources that hardly ever fail are named only when they do.
+_TAKEN_FOR_GRANTED = ("self", "topology")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,11 @@ def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
     """Identity, mode, sources and own cost, on as few lines as they fit; then what is wrong."""
     groups = [
         _identity(frame, status, width),
-        [_source(name, state) for name, state in frame.sources.items()],
+        [
+            _source(name, state)
+            for name, state in frame.sources.items()
+            if name not in _TAKEN_FOR_GRANTED or state.reason is not Reason.PRESENT or state.detail
+        ],
         [line(Span(own_cost(frame.own), Tone.DIM))],
     ]
     blocks = [line(*_spaced(items)) for items in groups if items]
@@ -85,7 +91,7 @@ def _identity(frame: Frame, status: Status, width: int) -> list[Line]:
     return [
         *_badge(host),
         line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),
-        line(Span(f" {model}{size_of(frame.cpus.topology)} ", Tone.DIM)),
+        line(Span(f" {model}{size_of(frame.topology)} ", Tone.DIM)),
         line(Span(f"{status.mode}{pace}", mode)),
         line(" ", Span("READ-ONLY", Tone.DIM)),
     ]

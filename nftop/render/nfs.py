@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from nftop.model.catalogue import NF_METRICS, Metric, Unit
-from nftop.model.frame import Frame, NfRow
+from nftop.model.catalogue import NF_METRICS, Metric
+from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph
-from nftop.render.table import bounds, estimates
+from nftop.render.table import is_bound, value_tone
 from nftop.render.text import fit
 
 _NAME, _CPUS = 18, 10
@@ -60,27 +60,26 @@ def _headers(metrics: list[Metric], width: int) -> Line:
 def _row(frame: Frame, nf: NfRow, metrics: list[Metric], width: int) -> Line:
     name = fit(f"{nf.name} {nf.pid}" if nf.pid else nf.name, _names_width(metrics, width))
     cpus = fit(format_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, _CPUS)
-    cells = [_cell(frame, nf, metric) for metric in metrics]
+    cells = [_cell(frame.cpus, nf, metric) for metric in metrics]
     return crop(line(name, " ", cpus, *cells), width)
 
 
-def _cell(frame: Frame, nf: NfRow, metric: Metric) -> Span:
-    reading = nf.readings[metric.id]
-    cpus = frame.cpus
-    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
-    bound = metric.id == "cpp" and any(bounds(cpus, rows))
-    estimate = not isinstance(reading, Missing) and any(estimates(cpus, rows, metric.id))
-    text = fmt.cell(reading, metric.unit, 8, bound=bound)
-    return Span(f"{text:>8}{fmt.ESTIMATE if estimate else ' '}", _tone(metric, nf, bound=bound))
-
-
-def _tone(metric: Metric, nf: NfRow, *, bound: bool) -> Tone:
+def _cell(cpus: CpuTable, nf: NfRow, metric: Metric) -> Span:
     reading = nf.readings[metric.id]
     if isinstance(reading, Missing):
-        return Tone.MISSING
-    if metric.id == "drop_packets_per_s" and metric.unit is Unit.PER_S and reading > 0:
-        return Tone.BAD
-    return Tone.DIM if bound else Tone.PLAIN
+        return Span(f"{fmt.mark(reading.reason, 8):>8} ", Tone.MISSING)
+    text = fmt.cell(reading, metric.unit, 8, bound=is_bound(metric, saturated=nf.saturated))
+    after = fmt.ESTIMATE if _estimate(cpus, nf, metric) else " "
+    tone = value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated)
+    return Span(f"{text:>8}{after}", tone)
+
+
+def _estimate(cpus: CpuTable, nf: NfRow, metric: Metric) -> bool:
+    """As `table.estimates`, but a sum is one already where one of its cores is."""
+    if metric.per_clock and nf.cpp_clock not in (None, "core"):
+        return True
+    coverage, row_of = cpus.columns["coverage"].values, cpus.topology.row_of
+    return metric.counted and any(coverage[row_of[cpu]] < 1.0 for cpu in nf.cpus if cpu in row_of)
 
 
 def _problem(nf: NfRow, width: int) -> list[Line]:

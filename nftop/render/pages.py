@@ -10,10 +10,10 @@ from nftop.model.reading import Missing, Reason
 from nftop.render import format as fmt
 from nftop.render.detail import absence_lines, attribution_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.table import SATURATED, bounds, estimates
+from nftop.render.table import estimates, is_bound
 
 _MARKS = (
-    ("<", "upper bound: CPP of a core less than 95 % busy, which also counts empty polls"),
+    ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
     ("<.1", "more than 0, less than can be printed"),
     ("~", "estimate: the counters shared the hardware, or these are not core cycles"),
     ("perf~", "the source gives only a part"),
@@ -49,13 +49,13 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
         *([("better", metric.good)] if metric.good else []),
         (f"cpu {cpu}", _value(frame, row, metric)),
     ]
-    absent = absence_lines(cpus, row, width)
+    absent = absence_lines(cpus, row, width, CPU_METRICS)
     return [
         *_section(f"{metric.label} ({metric.id})", facts, width),
         *_titled("How its packets were counted", attribution_lines(cpus, row, width), width),
         *_titled(f"Absent on cpu {cpu}", absent, width),
         *_section("Sources", _sources(frame), width),
-        *_titled("Topology", [each for note in cpus.topology.notes
+        *_titled("Topology", [each for note in frame.topology.notes
                               for each in paragraph(note, width)], width),
     ]  # fmt: skip
 
@@ -65,9 +65,11 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.sentence}"
     said = [fmt.worded(reading, metric.unit)]
-    if metric.id == "cpp" and any(bounds(frame.cpus, [row])):
-        said.append(f"an upper bound: the core is less than {SATURATED:.0%} busy")
-    if any(estimates(frame.cpus, [row], metric.id)):
+    saturated = frame.cpus.saturated[row]
+    if is_bound(metric, saturated=saturated):
+        known = "known to be " if saturated is None else ""
+        said.append(f"an upper bound: the core is not {known}saturated")
+    if any(estimates(frame.cpus, [row], metric)):
         said.append("an estimate: counters shared the hardware, or another clock than the core's")
     return "; ".join(said)
 

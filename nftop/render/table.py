@@ -17,24 +17,6 @@ from nftop.render.line import Line, Span, Tone, line
 from nftop.render.rows import Rows, View, arrange
 from nftop.render.text import fit
 
-SATURATED = 0.95  # busy ratio from which CPP is the cost of a packet and no bound
-HARMFUL_WAIT = 0.05
-
-# What a counter group measured, and so an estimate while the group shares the hardware.
-_COUNTED = frozenset(
-    {
-        "ipc",
-        "cpp",
-        "busy_cpp",
-        "ipp",
-        "llc_misses_per_packet",
-        "context_switches_per_s",
-        "frequency_hz",
-        "tsc_hz",
-    }
-)
-_PER_CLOCK = frozenset({"cpp", "busy_cpp"})
-
 
 def table_lines(cpus: CpuTable, view: View, width: int) -> list[Line]:
     """The whole table: headers and every row."""
@@ -83,23 +65,26 @@ def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
     return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.DIM))
 
 
-def bounds(cpus: CpuTable, rows: Sequence[int]) -> list[bool]:
-    """Where CPP is an upper bound of a packet's cost: the core is known not to be full."""
-    busy = cpus.columns["busy_ratio"].values[np.array(rows, np.intp)]
-    # A missing value is NaN, which is not below anything.
-    return [bool(each) for each in busy < SATURATED]
+def is_bound(metric: Metric, *, saturated: bool | None) -> bool:
+    """Whether a value is an upper bound of a packet's cost: the core may have been polling idly."""
+    return metric.bounded and saturated is not True
 
 
-def estimates(cpus: CpuTable, rows: Sequence[int], key: str) -> list[bool]:
+def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | None) -> Tone:
+    """`base`, unless the value says that something is wrong, or is mostly that of empty polls."""
+    if metric.bad_above is not None and value > metric.bad_above:
+        return Tone.BAD
+    return Tone.DIM if metric.bounded and saturated is False else base
+
+
+def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
     """Where a present value rests on multiplexed counters, or on another clock than the core's."""
-    if key not in _COUNTED:
-        return [False] * len(rows)
     at = np.array(rows, np.intp)
-    partial = cpus.columns["coverage"].values[at] < 1.0
-    if key in _PER_CLOCK:
-        partial = partial | [cpus.cpp_clock[row] not in (None, "core") for row in rows]
-    there = cpus.columns[key].reasons[at] == Reason.PRESENT
-    return [bool(each) for each in partial & there]
+    # A missing coverage is NaN, which is not below anything.
+    partial = (cpus.columns["coverage"].values[at] < 1.0) & metric.counted
+    other = [metric.per_clock and cpus.cpp_clock[row] not in (None, "core") for row in rows]
+    there = cpus.columns[metric.id].present[at]
+    return [bool(each) for each in (partial | np.array(other, np.bool_)) & there]
 
 
 def _column_spans(
@@ -130,12 +115,11 @@ def _metric_spans(
     cpus: CpuTable, shown: Sequence[int], width: int, metric: Metric, bases: Sequence[Tone]
 ) -> list[Span]:
     column, rows = cpus.columns[metric.id], np.array(shown, np.intp)
-    bound = bounds(cpus, shown) if metric.id == "cpp" else [False] * len(shown)
     cells = zip(
         column.values[rows].tolist(),
         column.reasons[rows].tolist(),
-        bound,
-        estimates(cpus, shown, metric.id),
+        [cpus.saturated[row] for row in shown],
+        estimates(cpus, shown, metric),
         bases,
         strict=True,
     )
@@ -145,7 +129,7 @@ def _metric_spans(
 class _Cell(NamedTuple):
     value: float
     reason: int
-    bound: bool
+    saturated: bool | None
     estimate: bool
     base: Tone
 
@@ -153,9 +137,8 @@ class _Cell(NamedTuple):
 def _span(metric: Metric, width: int, cell: _Cell) -> Span:
     if cell.reason:
         return Span(f"{fmt.mark(Reason(cell.reason), width - 1):>{width - 1}} ", Tone.MISSING)
-    text = fmt.cell(cell.value, metric.unit, width - 1, bound=cell.bound)
+    bound = is_bound(metric, saturated=cell.saturated)
+    text = fmt.cell(cell.value, metric.unit, width - 1, bound=bound)
     # `~` stands in the cell between columns, so that digits stay under digits.
     text = f"{text:>{width - 1}}{fmt.ESTIMATE if cell.estimate else ' '}"
-    if metric.id == "wait_ratio" and cell.value > HARMFUL_WAIT:
-        return Span(text, Tone.BAD)
-    return Span(text, Tone.DIM if cell.bound else cell.base)
+    return Span(text, value_tone(metric, cell.value, cell.base, saturated=cell.saturated))

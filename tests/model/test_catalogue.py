@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from nftop.model.catalogue import METRICS, cpu_metric, nf_metric
+import re
+from pathlib import Path
+
+from nftop.model.catalogue import CPU_METRICS, METRICS, cpu_metric, nf_metric
 
 
 def test_ids_and_labels_are_unique_within_a_scope() -> None:
@@ -21,3 +24,18 @@ def test_every_metric_says_what_it_means_and_where_it_comes_from() -> None:
 def test_look_up_is_by_scope() -> None:
     assert cpu_metric("cpp").scope == "cpu"
     assert nf_metric("cpp").scope == "nf"
+
+
+def test_what_is_a_bound_or_of_a_clock_is_counted_and_says_so() -> None:
+    for metric in METRICS:
+        assert metric.counted or not (metric.bounded or metric.per_clock)
+        assert ("upper bound" in metric.meaning) is metric.bounded
+
+
+def test_the_readme_lists_the_columns_there_are() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    table = readme.split("| column | says |\n|---|---|\n")[1].split("\n\n")[0]
+    named = re.findall(r"[^\s,]+", " ".join(row.split("|")[1] for row in table.splitlines()))
+    columns = {metric.label for metric in CPU_METRICS if metric.priority is not None}
+    assert len(named) == len(set(named))
+    assert set(named) == columns

@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.frame import Frame
+from nftop.model.frame import Clock, Frame
+from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.render.detail import Trend, absences, detail_lines, trend_metric
 from nftop.render.header import Status, header_lines, short_model
@@ -115,12 +116,52 @@ def test_network_functions_that_do_not_fit_are_counted() -> None:
     assert len(nf_lines(many, 80)) == 11
 
 
-def test_drops_are_bad_and_a_half_idle_core_makes_cpp_a_bound() -> None:
+def test_cost_of_an_nf_whose_cores_are_not_known_to_be_saturated_is_a_bound() -> None:
+    base = frame(8)
+    fwd = base.nfs[0]
+
+    def drawn(saturated: bool | None) -> Line:
+        return nf_lines(replace(base, nfs=(replace(fwd, saturated=saturated),)), 120)[1]
+
+    for unsure in (False, None):
+        assert drawn(unsure).text.split()[-3:] == ["<376", "282", "<604"]
+    assert drawn(True).text.split()[-3:] == ["376", "282", "604"]
+    assert [span.text.strip() for span in drawn(False).spans if span.tone is Tone.DIM] == [
+        "<376",
+        "<604",
+    ]
+
+
+def test_an_nf_whose_cycles_are_not_the_cores_has_an_estimate() -> None:
+    base = frame(8)
+    fwd = replace(base.nfs[0], saturated=True)
+    clocks: list[tuple[Clock | None, list[str]]] = [
+        ("core", ["376", "282", "604"]),
+        ("tsc", ["376~", "282~", "604"]),
+        ("nf", ["376~", "282~", "604"]),
+    ]
+    for clock, cells in clocks:
+        lines = nf_lines(replace(base, nfs=(replace(fwd, cpp_clock=clock),)), 120)
+        assert lines[1].text.split()[-3:] == cells
+
+
+def test_an_nf_one_of_whose_cores_shared_its_counters_has_an_estimate() -> None:
+    unattributed = with_cells(frame(8), "cpp", {3: Missing(Reason.SOURCE)})
+    assert nf_lines(unattributed, 120)[2].text.split()[-3:] == ["376~", "282~", "604~"]
+    unshown = replace(frame(8), nfs=(replace(frame(8).nfs[1], cpus=(Cpu(99),)),))
+    assert nf_lines(unshown, 120)[1].text.split()[-3:] == ["376", "282", "604"]
+
+
+def test_drops_are_bad() -> None:
     lines = nf_lines(frame(8), 120)
-    assert "<376" in lines[1].text
-    assert "<" not in lines[2].text
     assert [span.text.strip() for span in lines[2].spans if span.tone is Tone.BAD] == ["12.0"]
     assert not [span for span in lines[1].spans if span.tone is Tone.BAD]
+
+
+def test_the_size_of_the_host_is_that_of_all_its_cpus() -> None:
+    base = frame(8)
+    shown = replace(base, cpus=frame(2).cpus)
+    assert "1P 4C/8T" in _text(header_lines(shown, Status(), 200))
 
 
 def _detail(base: Frame, row: int, height: int, values: list[float], width: int = 80) -> str:
@@ -137,7 +178,22 @@ def test_the_panel_says_every_absence_of_its_row() -> None:
     text = " ".join(_detail(base, 3, 40, []).split())
     for why, labels in absences(base.cpus, 3):
         assert f"{', '.join(labels)}: {why.sentence}" in text
-    assert sum(len(labels) for _, labels in absences(base.cpus, 3)) == len(CPU_METRICS)
+    said = {label for _, labels in absences(base.cpus, 3) for label in labels}
+    assert said == {metric.label for metric in CPU_METRICS if metric.priority is not None}
+
+
+def test_what_is_no_column_is_absent_only_where_all_is_explained() -> None:
+    base = frame(8)
+    assert "MISS/pkt" not in _detail(base, 1, 40, [])
+    assert "MISS/pkt" not in frame_text(base, 120, False)
+    assert "MISS/pkt: no counter was spare" in _text(explain_lines(base, 1, cpu_metric("cpp"), 100))
+
+
+def test_the_panel_says_that_a_generator_counts_what_it_sends() -> None:
+    base = frame(8)
+    sends = replace(base, cpus=replace(base.cpus, direction=("tx",) * 8))
+    assert "its packets are those sent" in " ".join(_detail(sends, 1, 40, []).split())
+    assert "those sent" not in " ".join(_detail(base, 1, 40, []).split())
 
 
 def test_a_panel_too_small_says_how_much_it_leaves_out() -> None:
@@ -175,6 +231,13 @@ def test_explanations(width: int) -> None:
 
 def test_an_explanation_gives_definition_value_and_caveats(snapshot: SnapshotAssertion) -> None:
     assert _text(explain_lines(frame(8), 2, cpu_metric("cpp"), 100)) == snapshot
+    assert "233000 cycles; an upper bound: the core is not saturated" in _text(
+        explain_lines(frame(8), 2, cpu_metric("cpp"), 100)
+    )
+    unsure = replace(frame(8), cpus=replace(frame(8).cpus, saturated=(None,) * 8))
+    assert "410000 instructions; an upper bound: the core is not known to be saturated" in _text(
+        explain_lines(unsure, 2, cpu_metric("ipp"), 100)
+    )
     assert "cpu 3    [s] no counter was spare" in _text(
         explain_lines(frame(8), 3, cpu_metric("llc_misses_per_packet"), 100)
     )

@@ -109,12 +109,20 @@ def test_the_fold_counts_and_averages_what_is_known() -> None:
     assert table_lines(none.cpus, View(), 80)[-1].text.strip() == "+ 2 other CPUs, [o] busy"
 
 
-def test_cpp_of_a_core_that_is_not_full_is_a_bound() -> None:
-    cpus = frame(8).cpus
-    assert _cell(cpus, 1, "cpp") == ("   188 ", Tone.PLAIN), "98.8 % busy"
-    assert _cell(cpus, 2, "cpp") == (" <233k ", Tone.DIM), "50 % busy"
-    unknown = with_cells(frame(8), "busy_ratio", {2: GONE}).cpus
-    assert _cell(unknown, 2, "cpp")[0] == "233000 ", "nobody knows how busy it is"
+@pytest.mark.parametrize("busy", [0.99, 0.5, GONE])
+def test_cost_is_a_bound_unless_the_core_is_known_to_be_saturated(busy: Reading) -> None:
+    cpus = with_cells(frame(8), "busy_ratio", {1: busy}).cpus
+
+    def drawn(key: str, saturated: bool | None) -> tuple[str, Tone]:
+        return _cell(replace(cpus, saturated=(saturated,) * 8), 1, key)
+
+    assert drawn("cpp", True) == ("   188 ", Tone.PLAIN)
+    assert drawn("cpp", False) == ("  <188 ", Tone.DIM), "it has polled idly"
+    assert drawn("cpp", None) == ("  <188 ", Tone.PLAIN), "nobody knows"
+    assert drawn("ipp", True)[0] == "   302 "
+    assert drawn("ipp", None)[0] == "  <302 "
+    assert drawn("busy_cpp", False)[0] == "   186 ", "empty polls are not in it"
+    assert drawn("ipc", False)[0] == " 1.05 "
 
 
 def test_estimates_are_marked_in_the_cell_after_the_digits() -> None:

@@ -166,8 +166,8 @@ class Link:
             return LinkError(
                 Missing(
                     Reason.TAKEN,
-                    "it closed the connection before its greeting: ten other telemetry clients may hold all "
-                    "its places; close one of them",
+                    "closed the connection before its greeting: ten other telemetry clients may "
+                    "hold all its places, so close one of them",
                 )
             )
         return LinkError(Missing(Reason.ERROR, "closed the telemetry connection"))

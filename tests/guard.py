@@ -1,0 +1,237 @@
+"""Who may touch the host: the tables, and the reader of syntax trees that holds code to them.
+
+It sees what import contracts cannot: a file opened for writing, a process spawned, an affinity
+set. It knows modules by what may be used of them, not by what may not: whatever is in neither
+table is refused, so a new way to write is an entry here, with its reason, before it is code.
+
+It stops mistakes and short cuts, not somebody who hides what he does. `test_architecture` tests it
+on mutants.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+# Modules that change nothing outside the process whatever of them is used, METHODS aside.
+HARMLESS = frozenset(
+    "__future__ argparse collections contextlib csv dataclasses datetime enum errno "
+    "functools itertools json locale math re select shlex stat struct textwrap threading tomllib "
+    "types typing unicodedata msgspec numpy rich.cells rich.segment rich.style textual "
+    "nftop".split()
+)
+# What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
+MAY: Mapping[str, str] = {
+    "": "time.monotonic time.monotonic_ns time.time_ns time.process_time_ns time.sleep",
+    # Looking at the host.
+    "sources": "os.open os.close os.read os.pread os.scandir os.DirEntry os.stat os.readlink "
+    "os.fspath os.fsdecode os.path.split os.strerror os.sysconf os.environ os.getpid os.geteuid "
+    "os.sched_getaffinity os.O_RDONLY os.O_CLOEXEC os.O_PATH os.O_DIRECTORY os.O_NONBLOCK "
+    "os.O_NOFOLLOW pathlib.Path resource.getrlimit resource.RLIMIT_NOFILE",
+    # Our own affinity.
+    "sources/own.py": "os.sched_setaffinity",
+    # perf_event_open(2) has no wrapper, counters are switched on by ioctl, and each needs a
+    # descriptor: the limit raised is our own.
+    "sources/perf/abi.py": "ctypes.* fcntl.ioctl os.readv resource.setrlimit platform.machine",
+    # Unix sockets of NFs, which are asked only what `dialogue` has in its allow-list.
+    "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
+    "sources/dpdk/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
+    # The package's own data files.
+    "uarch": "importlib.resources.files",
+    # A field of our own record, by name.
+    "derive/cpus.py": "getattr",
+    # Text in memory.
+    "export/csv.py": "io.StringIO",
+    # The end of the session, and how Python was started.
+    "ui/app.py": "asyncio.get_running_loop signal.SIG*",
+    "ui/options.py": "sys.flags",
+    # Standard output, and how nftop ends.
+    "cli.py": "os.open os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout",
+    "commands.py": "io.TextIOWrapper os.environ pathlib.Path signal.signal signal.SIG* sys.stdin "
+    "sys.stdout sys.stderr sys.__stdout__ sys.__stderr__",
+    "__main__.py": "os.environ sys.argv sys.exit",
+}
+# Layers that read nothing either.
+PURE = ("model", "derive", "render", "ui")
+# Methods that write or start something, of whatever object: pathlib, numpy, psutil, sockets,
+# event loops, Textual. `open` and `replace` have rules of their own; `write`, `send` and the like
+# need an object that only the tables above can give.
+METHODS = frozenset(
+    "write_text write_bytes touch mkdir unlink rmdir rename symlink_to hardlink_to link_to chmod "
+    "lchmod tofile dump save savez savez_compressed savetxt memmap load_library kill terminate "
+    "send_signal suspend resume nice ionice cpu_affinity rlimit bind subprocess_exec "
+    "subprocess_shell save_screenshot deliver_text deliver_binary deliver_screenshot "
+    "open_url".split()
+)
+READS = frozenset("read_text read_bytes iterdir glob rglob connect".split())
+# Names that get at anything. `getattr` of a name that can be read here is the attribute itself.
+BUILTINS = frozenset(
+    "eval exec compile globals locals vars getattr breakpoint input __import__ __builtins__ "
+    "__loader__ __spec__".split()
+)
+INSIDES = frozenset("__dict__ __globals__ __builtins__ __getattribute__ __subclasses__".split())
+# Modules not to be reached through another module that happens to import them.
+HIDDEN = frozenset(
+    "os posix sys builtins io pathlib shutil tempfile subprocess multiprocessing pty socket signal "
+    "ctypes fcntl resource importlib asyncio".split()
+)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A name that is read, with all its attributes: `os.path.join`, `Path(x).open`.
+
+    `name` is what it begins with, "" for an expression; `full` is what an imported name stands
+    for, with the attributes, "" for any other; `call` is the call whose function this is.
+    """
+
+    line: int
+    name: str
+    full: str
+    attributes: tuple[str, ...]
+    call: ast.Call | None
+
+    @property
+    def words(self) -> set[str]:
+        """The names in it that METHODS may mean; our own functions are called what they like."""
+        foreign = self.full and not self.full.startswith("nftop.")
+        return set(self.full.split(".")[1:] if foreign else self.attributes)
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
+    """Names that imports bind, what each stands for in full, and what is imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                stands_for = alias.name if alias.asname else alias.name.split(".")[0]
+                yield alias.asname or stands_for, stands_for, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                full = f"{node.module or ''}.{alias.name}"
+                yield alias.asname or alias.name, full, full
+
+
+def uses(tree: ast.AST) -> Iterator[Use]:
+    """Every name that is read and every chain of attributes, once."""
+    bound = {name: full for name, full, _ in imports(tree)}
+    nodes = list(ast.walk(tree))
+    calls = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
+    inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        if id(node) in inner or not isinstance(node, ast.Attribute | ast.Name):
+            continue
+        if isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+            use = _use(node, bound, calls.get(id(node)))
+            yield _fetched(use) or use
+
+
+def _use(node: ast.expr, bound: Mapping[str, str], call: ast.Call | None) -> Use:
+    line = node.lineno
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.insert(0, node.attr)
+        node = node.value
+    name = node.id if isinstance(node, ast.Name) else ""
+    full = ".".join([bound[name], *attributes]) if name in bound else ""
+    return Use(line, name, full, tuple(attributes), call)
+
+
+def _fetched(use: Use) -> Use | None:
+    """`getattr(x, "unlink")` as the `x.unlink` it is."""
+    arguments = use.call.args if use.call and use.name == "getattr" else []
+    if len(arguments) < 2 or not isinstance(arguments[1], ast.Constant):
+        return None
+    return Use(use.line, "", "", (str(arguments[1].value),), None)
+
+
+def prefixes(full: str) -> list[str]:
+    """`a.b.c`: a, a.b, a.b.c."""
+    return list(itertools.accumulate(full.split("."), "{}.{}".format))
+
+
+def opens_to_read(use: Use) -> bool:
+    """Whether this `open` is called where one sees that it changes nothing."""
+    call = use.call
+    if call is None or use.attributes[-1:] not in ((), ("open",)):
+        return False
+    if use.full == "os.open":
+        path, flags, *more = [*map(ast.unparse, call.args), "", ""]
+        shown = re.fullmatch(r"os\.O_\w+( \| os\.O_\w+)*", flags)
+        to_nowhere = path == "os.devnull" or "O_WRONLY" not in flags
+        return bool(shown and to_nowhere and not any(more) and not call.keywords)
+    file_first = use.name == "open" or use.full.startswith(("pathlib.", "io."))
+    modes = call.args[file_first:][:1]
+    modes += [each.value for each in call.keywords if each.arg == "mode"]
+    unseen = any(each.arg in (None, "opener") for each in call.keywords) or any(
+        isinstance(each, ast.Starred) for each in call.args
+    )
+    return not unseen and all(
+        isinstance(mode, ast.Constant) and set(str(mode.value)) <= set("rbt") for mode in modes
+    )
+
+
+def replaces_no_file(use: Use) -> bool:
+    """Whether this `.replace` is that of a text, a date or a record: Path's takes one argument."""
+    call = use.call
+    if call is None or use.attributes[-1] != "replace" or use.full.startswith("pathlib."):
+        return False
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return False
+    named = {each.arg for each in call.keywords} - {"target", None}
+    return len(call.args) > 1 or bool(named)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What one module may do, from the tables."""
+
+    pure: bool
+    patterns: tuple[str, ...]
+
+    def may(self, full: str) -> bool:
+        """Whether it may use this dotted name or method."""
+        return any(
+            fnmatchcase(each, pattern) for each in prefixes(full) for pattern in self.patterns
+        )
+
+    def offences(self, source: str) -> list[str]:
+        """What it does all the same, as `line: what`."""
+        tree = ast.parse(source)
+        found = [f"import {full}" for _, _, full in imports(tree) if not self._may_import(full)]
+        return found + [f"{use.line}: {what}" for use in uses(tree) for what in self._refused(use)]
+
+    def _may_import(self, full: str) -> bool:
+        if full.endswith(".*"):
+            return False
+        if HARMLESS.intersection(prefixes(full)):
+            return not hidden(full)
+        return self.may(full) or any(each.startswith(f"{full}.") for each in self.patterns)
+
+    def _refused(self, use: Use) -> Iterator[str]:
+        foreign = use.full and not HARMLESS.intersection(prefixes(use.full))
+        if (foreign and not self.may(use.full)) or (not foreign and hidden(use.full)):
+            yield use.full
+        refused = METHODS | INSIDES | (READS if self.pure else set())
+        words = (use.words & refused) | ({use.name} & BUILTINS if not use.full else set())
+        yield from (word for word in sorted(words) if not self.may(word))
+        opened = "open" in use.words or (use.name == "open" and not use.full)
+        if opened and (self.pure or not opens_to_read(use)):
+            yield "open"
+        if "replace" in use.attributes and not replaces_no_file(use):
+            yield "replace"
+
+
+def hidden(full: str) -> bool:
+    """Whether a dotted name goes through a harmless module to one that is not."""
+    return any(part.strip("_") in HIDDEN for part in full.split(".")[1:])
+
+
+def guard(module: str) -> Guard:
+    """The guard of the module at this path below the package."""
+    layers = [where for where in MAY if where in ("", module) or module.startswith(f"{where}/")]
+    patterns = [pattern for where in layers for pattern in MAY[where].split()]
+    return Guard(module.split("/")[0] in PURE, tuple(patterns))
