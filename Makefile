@@ -16,6 +16,8 @@ BIN := $(VENV)/bin
 # Real parts the tests run against; without them those tests are skipped, with the reason.
 TEST_PACKAGES := dpdk-dev strace
 READY := $(VENV)/.ready
+# What tells a folder that `make install` made from any other.
+MARK := .nftop-installed
 
 .PHONY: run test check bench screenshots install uninstall newer-dpdk test-packages clean
 .DEFAULT_GOAL := run
@@ -44,17 +46,22 @@ screenshots: $(READY) test-packages
 newer-dpdk: $(READY)
 	@NFTOP_NEWER=$(NEWER) $(BIN)/pytest -q -m newer -s tests/real
 
+# For every user: the system's Python, not one that lives in somebody's home.
+install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))
 install:
 	@test -n "$(PYTHON)" || { echo "nftop needs Python 3.11 or newer (Debian/Ubuntu: apt-get install python3 python3-venv)"; exit 1; }
 	@test -w "$(dir $(PREFIX))" -o -w "$(PREFIX)" || { echo "sudo make install: $(PREFIX) is not yours to write"; exit 1; }
+	@test ! -e "$(PREFIX)" -o -e "$(PREFIX)/$(MARK)" || { echo "$(PREFIX) exists and is not nftop's: choose another PREFIX"; exit 1; }
 	@$(call venv,$(PREFIX))
+	@touch $(PREFIX)/$(MARK)
 	$(PREFIX)/bin/pip install --quiet --upgrade .
 	@mkdir -p $(BINDIR)
 	ln -sfn $(PREFIX)/bin/nftop $(BINDIR)/nftop
 
 uninstall:
+	@test -e "$(PREFIX)/$(MARK)" || { echo "$(PREFIX) is not nftop's, so it stays"; exit 1; }
 	rm -rf $(PREFIX)
-	rm -f $(BINDIR)/nftop
+	@test "$$(readlink $(BINDIR)/nftop)" != $(PREFIX)/bin/nftop || rm -f $(BINDIR)/nftop
 
 # A virtual environment, with the one system package it may need named or installed.
 define venv

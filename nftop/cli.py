@@ -39,14 +39,30 @@ def run(arguments: Sequence[str]) -> int:
         parser.error(f"--queue-map: {error}")
     from nftop import commands  # noqa: PLC0415 - numpy and the sources come with it
 
+    if sys.stdout is None:  # started with it closed
+        return _no_output("standard output is closed")
     try:
         code = commands.COMMANDS[options.command](options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has what it wanted. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has what it wanted.
+        _discard_output()
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        _discard_output()
+        return _no_output(error.strerror or str(error))
     return code
+
+
+def _no_output(why: str) -> int:
+    if sys.stderr is not None:
+        sys.stderr.write(f"nftop: can't write: {why}\n")
+    return 1
+
+
+def _discard_output() -> None:
+    """Python would complain once more when it flushes standard output at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -45,8 +46,9 @@ class OpenHost:
         interval_s: float,
         cpus: tuple[Cpu, ...] | None = None,
         queue_map: QueueMap | None = None,
+        first_interval_s: float | None = None,
     ) -> Live:
-        """Its frames, live, of all CPUs or of `cpus`; nftop moves off the cores that poll."""
+        """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them."""
         self.own.keep_off((), self.topology)
         return Live(
             self.sources,
@@ -54,6 +56,7 @@ class OpenHost:
             interval_s,
             on_pollers=self.own.keep_off,
             cpus=cpus,
+            first_interval_s=first_interval_s,
         )
 
 
@@ -90,15 +93,18 @@ def live(options: argparse.Namespace) -> int:
         here = open_host(options.cpu_list, options.quiet_cpus)
     except ValueError as error:
         return _fail(str(error), USAGE)
-    feed = here.feed(
-        interval_s=options.interval_s, cpus=options.cpu_list, queue_map=options.queue_map
-    )
-    if options.batch or options.form != "text" or options.count is not None:
-        return _batch(feed, options)
-    if not _has_screen():
+    batch = options.batch or options.form != "text" or options.count is not None
+    if not batch and not _has_screen():
         print("nftop: no terminal here, so frames as text (--batch)", file=sys.stderr)
-        return _batch(feed, options)
-    return _screen(feed, options)
+        batch = True
+    feed = here.feed(
+        interval_s=options.interval_s,
+        cpus=options.cpu_list,
+        queue_map=options.queue_map,
+        # Somebody who looks at the screen should not wait a long interval for the first numbers.
+        first_interval_s=None if batch else min(options.interval_s, 1.0),
+    )
+    return _batch(feed, options) if batch else _screen(feed, options)
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -114,23 +120,30 @@ def doctor(options: argparse.Namespace) -> int:
     finally:
         for source in here.sources:
             source.close()
-    print(report_json(checks) if options.json else report_text(checks))
+    as_json = options.json or options.form == "json"
+    print(report_json(checks) if as_json else report_text(checks))
     return OK
 
 
 def explain(options: argparse.Namespace) -> int:
     """What one metric means, or all of them."""
-    from nftop.render.explain import explain_metric, known_metrics  # noqa: PLC0415 - only here
+    from nftop.render.explain import (  # noqa: PLC0415 - only here
+        explain_metric,
+        known_metrics,
+        metrics_called,
+    )
 
     if options.all:
         print("\n\n".join(explain_metric(name) for name in known_metrics()))
         return OK
-    if options.metric not in known_metrics():
-        if options.metric is not None:
-            print(f"nftop: no metric is called {options.metric!r}", file=sys.stderr)
+    if options.metric is None:
+        print("\n".join(known_metrics()))
+        return OK
+    names = metrics_called(options.metric)
+    if not names:
         print("known: " + " ".join(known_metrics()), file=sys.stderr)
-        return USAGE
-    print(explain_metric(options.metric))
+        return _fail(f"no metric is called {options.metric!r}", USAGE)
+    print("\n\n".join(explain_metric(name) for name in names))
     return OK
 
 
@@ -146,11 +159,10 @@ def _batch(feed: Live, options: argparse.Namespace) -> int:
         sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: JSON is UTF-8
     with _ended_by_signal(feed) as ended:
         try:
-            run_batch(feed, sys.stdout, form=options.form, count=options.count)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            return _fail(f"can't write: {error.strerror}", FAILURE)
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            run_batch(feed, sys.stdout, form=options.form, count=options.count, width=width)
+        except OSError:
+            raise  # of standard output; `cli` says it
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return _fail(f"nftop's own fault: {type(error).__name__}: {error}", FAILURE)
     return 128 + ended[0] if ended else OK

@@ -8,12 +8,12 @@ is said.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nftop.derive.eal import config_queues, enabled_lcores
 from nftop.derive.threads import ThreadRate
-from nftop.model.ids import Cpu, Lcore
+from nftop.model.ids import Cpu, Lcore, format_cpu_list
 from nftop.model.queue_map import Prefix, Queue, QueueMap
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
@@ -27,16 +27,28 @@ class LcoreThread:
 
     Attributes:
         lcore: None where nothing tells which lcore it is.
-        cpu: None when it may run on more than one.
+        cpu: where it is bound to or, where it may move, ran last; None where nothing tells.
+        allowed: the CPUs it may run on.
         polls: None while that is not known yet.
         rate: its run and wait shares; None where its thread was not found.
     """
 
     lcore: Lcore | None
     cpu: Cpu | None
+    allowed: tuple[Cpu, ...]
     name: str
     polls: bool | None
     rate: ThreadRate | None
+
+    @property
+    def loose(self) -> Missing | None:
+        """Why its cycles are not those of one CPU; None when they are."""
+        if len(self.allowed) == 1:
+            return None
+        where = f"may run on CPU {format_cpu_list(self.allowed)}" if self.allowed else "may move"
+        return Missing(
+            Reason.SOURCE, f"{self.name} polls but {where}, so its cycles can't be told: pin it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +87,19 @@ def attribute(
     lcores = lcore_threads(app, threads, counting)
     declared = config_queues(app.app_params)
     if declared:
-        return _by_queue("its own --config", declared, lcores)
+        return _by_queue(app, "its own --config", declared, lcores)
     if any(lcore.polls is None for lcore in lcores):
         return Attribution(_UNKNOWN.sentence, (), uncounted=_UNKNOWN)
     pollers = tuple(lcore for lcore in lcores if lcore.polls)
     uncounted = _uncounted(pollers)
     if not pollers:
-        return Attribution("no lcore polls", ())
+        return Attribution("no lcore of it polls: is it started?", ())
     if len(pollers) == 1:
         how = "its only polling lcore has every queue"
         return Attribution(how, pollers, all_on=pollers[0], uncounted=uncounted)
     mapped = queue_map.get(Prefix(app.prefix))
     if mapped:
-        return _by_queue("--queue-map", mapped, lcores)
+        return _by_queue(app, "--queue-map", mapped, lcores)
     # The prefix is a directory's name, which a container may choose: it must not be able to end
     # the quotes of a command that somebody will paste.
     option = shlex.quote(f"{app.prefix}:(port,queue,lcore),...")
@@ -96,6 +108,23 @@ def attribute(
         f"application's total is known; --queue-map {option} says it"
     )
     return Attribution(how, pollers, uncounted=uncounted)
+
+
+def refreshed(held: Attribution, threads: Sequence[ThreadRate]) -> Attribution:
+    """An attribution of before with the threads' shares of now; those that are gone have none."""
+    now = {(rate.thread.tid, rate.thread.start_ticks): rate for rate in threads}
+
+    def fresh(poller: LcoreThread) -> LcoreThread:
+        if poller.rate is None:
+            return poller
+        thread = poller.rate.thread
+        return replace(poller, rate=now.get((thread.tid, thread.start_ticks)))
+
+    return replace(
+        held,
+        pollers=tuple(fresh(poller) for poller in held.pollers),
+        all_on=None if held.all_on is None else fresh(held.all_on),
+    )
 
 
 def lcore_threads(
@@ -139,7 +168,8 @@ def _thread(
     pinned = rate.thread.allowed if rate is not None else cpus
     return LcoreThread(
         lcore=lcore,
-        cpu=pinned[0] if len(pinned) == 1 else None,
+        cpu=pinned[0] if len(pinned) == 1 else rate.thread.last_cpu if rate is not None else None,
+        allowed=pinned,
         name=rate.thread.comm if rate is not None else f"lcore {lcore}",
         polls=True if counting else rate.polls if rate is not None else False,
         rate=rate,
@@ -147,26 +177,42 @@ def _thread(
 
 
 def _by_queue(
-    how: str, lcore_of: Mapping[Queue, Lcore], lcores: Sequence[LcoreThread]
+    app: DpdkApp, origin: str, lcore_of: Mapping[Queue, Lcore], lcores: Sequence[LcoreThread]
 ) -> Attribution:
     declared = set(lcore_of.values())
-    # A lcore without a queue may poll too, as the later stages of a pipeline do.
+    # A lcore without a queue may poll too, as the later stages of a pipeline do; one that has a
+    # queue and sleeps between packets does not.
     pollers = tuple(each for each in lcores if each.lcore in declared or each.polls)
-    absent = sorted(declared - {each.lcore for each in pollers})
     uncounted = _uncounted(pollers)
+    remarks = [origin, *_unassigned(app, lcore_of)]
+    remarks += [
+        f"lcore {each.lcore} does not poll"
+        for each in pollers
+        if each.lcore in declared and each.polls is False
+    ]
+    absent = sorted(declared - {each.lcore for each in pollers})
     if absent:
-        how += f"; its lcores {', '.join(map(str, absent))} were not found"
+        remarks.append(f"its lcores {', '.join(map(str, absent))} were not found")
         uncounted = Missing(Reason.SOURCE, "some of its lcores were not found")
     queues: dict[Lcore, list[Queue]] = {}
     for queue, lcore in sorted(lcore_of.items()):
         queues.setdefault(lcore, []).append(queue)
     by_lcore = {lcore: tuple(each) for lcore, each in queues.items()}
-    return Attribution(how, pollers, by_lcore, uncounted=uncounted)
+    return Attribution("; ".join(remarks), pollers, by_lcore, uncounted=uncounted)
 
 
 def _uncounted(pollers: Sequence[LcoreThread]) -> Missing | None:
-    if any(each.cpu is None for each in pollers):
-        return Missing(
-            Reason.SOURCE, "a polling lcore may move between CPUs, so its cycles can't be counted"
-        )
-    return None
+    return next((each.loose for each in pollers if each.loose is not None), None)
+
+
+def _unassigned(app: DpdkApp, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
+    """What of a map does not fit the application's queues, in words."""
+    queues = {(port.port, queue) for port in app.ports for queue in range(port.rx_queues or 0)}
+    if not queues or any(port.rx_queues is None for port in app.ports):
+        return
+    for verdict, odd in (
+        ("is on no lcore, so its packets are on no core", queues - lcore_of.keys()),
+        ("does not exist", lcore_of.keys() - queues),
+    ):
+        for port, queue in sorted(odd):
+            yield f"queue {queue} of port {port} {verdict}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from nftop.derive.counters import CounterRates, frequency_hz
-from nftop.derive.nf import NfCore, NfRates, total
+from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, total
 from nftop.derive.threads import ThreadRate
-from nftop.model.column import Bools, Column, column, first_of, from_readings, missing, ratio, where
+from nftop.model.column import Column, column, first_of, from_readings, ratio, where
 from nftop.model.frame import Clock, CpuTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.roles import NF_KINDS
@@ -23,6 +23,7 @@ _SHARED_BUSY = Missing(
 _UNKNOWN_BUSY = Missing(
     Reason.SOURCE, "only the program itself knows; the kernel sees a poller as always busy"
 )
+_NOT_YET = Missing(Reason.WARMING, "not known yet whether anything polls on this CPU")
 # From this busy ratio on a core counts as saturated: a poll now and then finds nothing even at
 # the highest load.
 SATURATED_RATIO = 0.95
@@ -53,10 +54,16 @@ class Occupant:
         return known[0] if known else None
 
     @property
-    def stranger(self) -> Missing | None:
+    def forwards(self) -> bool:
+        """Whether a network function polls here, and not just any program."""
+        return self.nf is not None
+
+    @property
+    def loose(self) -> Missing | None:
         """Why the CPU's cycles are not its NFs' alone; None when they are."""
-        if not self.cores or not self.strangers:
-            return None
+        loose = next((core.loose for _, core in self.cores if core.loose is not None), None)
+        if loose is not None or not self.cores or not self.strangers:
+            return loose
         other = self.strangers[0].thread
         return Missing(
             Reason.SOURCE,
@@ -69,7 +76,7 @@ class Occupant:
             if other.key != nf.key:
                 why = f"shares a CPU with {other.name} (pid {other.pid}), so its cycles are not its"
                 return Missing(Reason.SOURCE, f"{why} alone")
-        return self.stranger
+        return self.loose
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,11 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     """Core cycles where they are counted, else the TSC's, else what the NF counted itself."""
     core, tsc = rates.rate("cycles"), rates.rate("tsc")
     rows = len(core)
+    # The TSC runs at one rate on all CPUs of a host, so one that is not read takes it from the
+    # others (Intel SDM volume 3, "Invariant TSC").
+    if tsc.present.any():
+        elsewhere = column(np.full(rows, np.median(tsc.values[tsc.present])))
+        tsc = where(rates.coverage.present, tsc, first_of(tsc, elsewhere))
     own = from_readings(
         {row: _nf_cycles(who) for row, who in pollers.items() if who.cores},
         rows,
@@ -123,6 +135,7 @@ def cpu_table(
     rates: CounterRates,
     times: Mapping[str, Column],
     pollers: Mapping[int, Occupant],
+    undecided: Collection[int],
     unattached: Callable[[ThreadRate], Missing],
 ) -> CpuTable:
     """One row per CPU.
@@ -133,29 +146,34 @@ def cpu_table(
         rates: of the counter groups.
         times: the columns of `cputime.METRICS`.
         pollers: who polls where.
+        undecided: rows where a thread may poll, which the next reading will tell.
         unattached: why the packets of a poller are unknown to which no NF source is attached.
     """
     rows = len(topology.cpus)
     polled = np.zeros(rows, dtype=np.bool_)
     polled[list(pollers)] = True
     cycles = count_cycles(rates, pollers)
-    packets = from_readings(_packets(pollers, unattached), rows, NO_NF)
+    nobody: dict[int, Reading] = dict.fromkeys(undecided, _NOT_YET)
+    no_nf = from_readings(nobody, rows, NO_NF)
+    packets = from_readings(nobody | _packets(pollers, unattached), rows, NO_NF)
+    forwards = np.zeros(rows, dtype=np.bool_)
+    forwards[[row for row, who in pollers.items() if who.forwards]] = True
     busy = from_readings({row: _busy(who) for row, who in pollers.items()}, rows, NO_NF)
     # What of a shared CPU's counts belongs to its packets can't be told.
     own_packets = from_readings(
-        {row: who.stranger or packets[row] for row, who in pollers.items()}, rows, NO_NF
+        nobody | {row: who.loose or packets[row] for row, who in pollers.items()}, rows, NO_NF
     )
-    cpp = _of_nf(polled, ratio(cycles.per_s, own_packets))
+    cpp = where(polled, ratio(cycles.per_s, own_packets), no_nf)
     columns = {
-        "busy_ratio": where(polled, busy, times["cpu_time_ratio"]),
+        "busy_ratio": where(forwards, busy, times["cpu_time_ratio"]),
         "rx_packets_per_s": packets,
         "ipc": ratio(rates.rate("instructions"), rates.rate("cycles")),
         "cpp": cpp,
-        "busy_cpp": _of_nf(polled, _times(cpp, busy)),
-        "ipp": _of_nf(polled, ratio(rates.rate("instructions"), own_packets)),
-        "llc_misses_per_packet": _of_nf(polled, ratio(rates.rate("llc_misses"), own_packets)),
-        "run_ratio": from_readings(_shares(pollers, "run_ratio", min), rows, NO_NF),
-        "wait_ratio": from_readings(_shares(pollers, "wait_ratio", max), rows, NO_NF),
+        "busy_cpp": where(polled, _times(cpp, busy), no_nf),
+        "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
+        "llc_misses_per_packet": where(polled, ratio(rates.rate("llc_misses"), own_packets), no_nf),
+        "run_ratio": from_readings(nobody | _shares(pollers, "run_ratio", min), rows, NO_NF),
+        "wait_ratio": from_readings(nobody | _shares(pollers, "wait_ratio", max), rows, NO_NF),
         "context_switches_per_s": rates.rate("context_switches"),
         "frequency_hz": frequency_hz(rates),
         "tsc_hz": rates.rate("tsc"),
@@ -176,15 +194,24 @@ def cpu_table(
             clock if has_cpp else None
             for clock, has_cpp in zip(cycles.clock, cpp.present, strict=True)
         ),
-        saturated=tuple(saturated(_busy(each)) if each else None for each in who),
+        saturated=tuple(_saturated(each) if each else None for each in who),
         attribution=tuple(_attribution(each) for each in who),
         columns=columns,
     )
 
 
-def saturated(busy_ratio: Reading) -> bool | None:
-    """Whether a core with this busy ratio had no cycle to spare; None where it is unknown."""
-    return None if isinstance(busy_ratio, Missing) else busy_ratio >= SATURATED_RATIO
+def saturated(busy_ratio: Reading, run_ratio: Reading) -> bool | None:
+    """Whether a core worked all the time and for its own thread; None where that is unknown."""
+    if isinstance(busy_ratio, Missing) or isinstance(run_ratio, Missing):
+        return None
+    return busy_ratio >= SATURATED_RATIO and run_ratio >= WHOLE_RATIO
+
+
+def _saturated(who: Occupant) -> bool | None:
+    if len(who.cores) != 1 or who.loose is not None:
+        return None
+    core = who.cores[0][1]
+    return saturated(core.busy_ratio, core.run_ratio)
 
 
 def _nf_cycles(who: Occupant) -> Reading:
@@ -225,11 +252,22 @@ def _shares(
 
 
 def _attribution(who: Occupant | None) -> str:
-    return "" if who is None else "; ".join(f"{nf.name}: {nf.attribution}" for nf, _ in who.cores)
+    if who is None:
+        return ""
+    said = dict.fromkeys(f"{nf.name}: {nf.attribution}" for nf, _ in who.cores)
+    # Who else is there is the first question where a poller waits.
+    names = [f"{core.thread} of {nf.name}" for nf, core in who.cores]
+    names += [f"{rate.thread.comm} (pid {rate.thread.pid})" for rate in who.strangers]
+    together = f"{len(names)} poll here: {', '.join(names)}" if len(names) > 1 else ""
+    return "; ".join(filter(None, (*said, together)))
 
 
-def _of_nf(polled: Bools, values: Column) -> Column:
-    return where(polled, values, missing(len(values), NO_NF))
+def undecided_rows(topology: Topology, threads: Sequence[ThreadRate]) -> frozenset[int]:
+    """Rows to which a thread is bound of which it is not known yet whether it polls."""
+    bound = (rate.cpu for rate in threads if rate.polls is None)
+    return frozenset(
+        topology.row_of[cpu] for cpu in bound if cpu is not None and cpu in topology.row_of
+    )
 
 
 def _times(one: Column, other: Column) -> Column:

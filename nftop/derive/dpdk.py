@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nftop.derive.attribution import Attribution, LcoreThread, attribute
-from nftop.derive.nf import NfCore, NfRates, quotient, total
+from nftop.derive.attribution import Attribution, LcoreThread, attribute, refreshed
+from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, quotient, total
 from nftop.derive.threads import ThreadRate
 from nftop.model.ids import Lcore
 from nftop.model.queue_map import Queue, QueueMap
@@ -47,9 +47,13 @@ class AppState:
 
 @dataclass(frozen=True, slots=True)
 class DpdkState:
-    """By application: pid and start time, so that a restart is another application."""
+    """By application: pid and start time, so that a restart is another application.
+
+    `attributions` are the last ones of when it answered: while it hangs its cores stay its own.
+    """
 
     apps: Mapping[str, AppState] = field(default_factory=dict)
+    attributions: Mapping[str, Attribution] = field(default_factory=dict)
 
 
 def step_dpdk(
@@ -61,14 +65,23 @@ def step_dpdk(
     """Fold one reading in; applications that are gone leave no trace."""
     if reading is None or isinstance(reading.value, Missing):
         return DpdkState(), ()
-    before = {} if state is None else state.apps
-    apps, rates = {}, []
+    state = state or DpdkState()
+    apps: dict[str, AppState] = {}
+    attributions: dict[str, Attribution] = {}
+    rates = []
     for app in reading.value.apps:
         key = f"{app.pid}:{app.start_ticks}" if app.pid else app.socket
         if app.problem is None:
-            apps[key] = _step_app(before.get(key), app)
-        rates.append(_nf_rates(key, app, apps.get(key), threads, queue_map))
-    return DpdkState(apps), tuple(rates)
+            apps[key] = _step_app(state.apps.get(key), app)
+        known = _AppRates(app, apps.get(key))
+        held = state.attributions.get(key) if app.problem is not None else None
+        attributions[key] = (
+            attribute(app, threads, known.counting, queue_map)
+            if held is None
+            else refreshed(held, threads)
+        )
+        rates.append(_nf_rates(key, known, attributions[key]))
+    return DpdkState(apps, attributions), tuple(rates)
 
 
 def _step_app(before: AppState | None, app: DpdkApp) -> AppState:
@@ -122,20 +135,8 @@ def _only_generates(app: DpdkApp) -> bool:
     return sum(filter(None, sent)) > _GENERATOR_RATIO * sum(filter(None, received))
 
 
-def _nf_rates(
-    key: str,
-    app: DpdkApp,
-    state: AppState | None,
-    threads: Sequence[ThreadRate],
-    queue_map: QueueMap,
-) -> NfRates:
-    rates = _AppRates(app, state)
-    counting = [
-        lcore.lcore
-        for lcore in app.lcores
-        if isinstance(cycles := rates.lcore("total", lcore.lcore), float) and cycles > 0
-    ]
-    attribution = attribute(app, threads, counting, queue_map)
+def _nf_rates(key: str, rates: _AppRates, attribution: Attribution) -> NfRates:
+    app, state = rates.app, rates.state
     received, sent = rates.ports("rx"), rates.ports("tx")
     generates = _only_generates(app)
     packets = sent if generates else received
@@ -144,7 +145,8 @@ def _nf_rates(
         how += "; packets are counted as they are sent: it only generates"
     return NfRates(
         key=key,
-        name=app.name if app.prefix in ("", "rte") else f"{app.name} {app.prefix}",
+        name=app.name if app.prefix in ("", "rte") else f"{app.prefix}/{app.name}",
+        prefix=app.prefix,
         kind="dpdk",
         pid=app.pid,
         interval_s=None if state is None else state.interval_s,
@@ -166,6 +168,14 @@ class _AppRates:
 
     app: DpdkApp
     state: AppState | None
+
+    @property
+    def counting(self) -> tuple[Lcore, ...]:
+        """The lcores whose own cycle counter advances."""
+        cycles = {lcore.lcore: self.lcore("total", lcore.lcore) for lcore in self.app.lcores}
+        return tuple(
+            lcore for lcore, rate in cycles.items() if not isinstance(rate, Missing) and rate > 0
+        )
 
     def ports(self, what: str) -> Reading:
         """One counter's rate over all ports."""
@@ -225,8 +235,32 @@ def _cores(
         wait: Reading = _HIDDEN
         if poller.rate is not None:
             run, wait = poller.rate.run_ratio, poller.rate.wait_ratio
-        cores.append(NfCore(poller.cpu, poller.name, taken, run, wait, busy, cycles))
+        cores.append(
+            NfCore(
+                cpu=poller.cpu,
+                thread=poller.name,
+                packets_per_s=taken,
+                run_ratio=run,
+                wait_ratio=wait,
+                busy_ratio=_of_its_own_time(busy, run),
+                nf_cycles_per_s=cycles,
+                loose=poller.loose,
+            )
+        )
     return tuple(cores)
+
+
+def _of_its_own_time(busy: Reading, run: Reading) -> Reading:
+    """The NF's busy ratio, where its thread ran all the time.
+
+    It counts by the TSC, which goes on while the thread is off its CPU: such cycles look like work.
+    """
+    if isinstance(busy, Missing) or isinstance(run, Missing) or run >= WHOLE_RATIO:
+        return busy
+    return Missing(
+        Reason.SOURCE,
+        f"its thread ran only {run:.0%} of the time, and the NF counts the rest as work too",
+    )
 
 
 def _packets_of(

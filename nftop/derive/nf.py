@@ -18,6 +18,7 @@ class NfCore:
         thread: its thread's name (untrusted text).
         packets_per_s: what this core took in; sent, where the NF only generates.
         run_ratio, wait_ratio: its thread's.
+        loose: why its cycles are not those of `cpu` (it may move); None when they are.
         busy_ratio: the NF's own word on how much of its time was work.
         nf_cycles_per_s: TSC cycles the NF itself counted on this core.
     """
@@ -29,11 +30,14 @@ class NfCore:
     wait_ratio: Reading
     busy_ratio: Reading
     nf_cycles_per_s: Reading
+    loose: Missing | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NfRates:
     """One NF's rates over `interval_s` of its own clock. Fields as in `model.frame.NfRow`.
+
+    `prefix` is what the operator's queue map calls it: its EAL prefix; "" where it has none.
 
     `packets_per_s` is what its CPP divides by: packets received, or sent where it only generates;
     `direction` says which. `uncounted` is why `cores` are not all that poll for it, None when they
@@ -42,6 +46,7 @@ class NfRates:
 
     key: str
     name: str
+    prefix: str
     kind: str
     pid: int
     interval_s: float | None
@@ -54,6 +59,10 @@ class NfRates:
     direction: Direction
     cores: tuple[NfCore, ...]
     uncounted: Missing | None
+
+
+# Below this share a thread did not have its CPU to itself, or not all the time.
+WHOLE_RATIO = 0.95
 
 
 def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Reading:

@@ -11,7 +11,7 @@ from nftop.model.frame import Clock, NfRow
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
 
-_NOBODY = Missing(Reason.SOURCE, "none of its threads is known to poll")
+_NOBODY = Missing(Reason.IDLE, "no lcore of it polls: is it started?")
 _MIXED = Missing(
     Reason.SOURCE, "its cores count by different clocks, and their cycles do not add up"
 )
@@ -39,7 +39,7 @@ def nf_row(
         all_cycles = busy_cycles = _MIXED
     cpp = quotient(all_cycles, nf.packets_per_s)
     clock: Clock | None = next(iter(clocks)) if len(clocks) == 1 else None
-    verdicts = {saturated(core.busy_ratio) for core in nf.cores}
+    verdicts = {saturated(core.busy_ratio, core.run_ratio) for core in nf.cores}
     return NfRow(
         key=nf.key,
         name=nf.name,

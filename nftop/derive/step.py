@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nftop.derive.counters import CounterState, step_counters
-from nftop.derive.cpus import count_cycles, cpu_table, occupants
+from nftop.derive.cpus import count_cycles, cpu_table, occupants, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.dpdk import step_dpdk
 from nftop.derive.nf import NfRates
@@ -74,13 +74,14 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         interval_s=_interval_s(state.before, sample),
         host=state.host,
         topology=topology,
-        sources=_source_states(readings, sample),
+        sources=_source_states(readings, sample, _unmatched(state.queue_map, nfs)),
         cpus=cpu_table(
             topology,
             online=online_rows(readings.get("kernel"), topology),
             rates=rates,
             times=times,
             pollers=pollers,
+            undecided=undecided_rows(topology, thread_rates),
             unattached=lambda rate: _unattached(rate, readings),
         ),
         nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
@@ -99,12 +100,13 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
 
 
 def polling_cpus(frame: Frame) -> frozenset[Cpu]:
-    """The CPUs on which something polls in this frame."""
+    """The CPUs on which a network function polls in this frame.
+
+    Not those where any other program spins: to keep off them too could leave only an NF's.
+    """
     table = frame.cpus
     return frozenset(
-        info.cpu
-        for info, thread in zip(table.topology.cpus, table.thread, strict=True)
-        if thread is not None
+        info.cpu for info, nf in zip(table.topology.cpus, table.nf, strict=True) if nf is not None
     )
 
 
@@ -142,8 +144,17 @@ def _fresh(reading: SourceReading[Any], sample: Sample) -> SourceReading[Any]:
     return replace(reading, value=Missing(Reason.STALE, f"has not answered for {age_s:.0f} s"))
 
 
+def _unmatched(queue_map: QueueMap, nfs: Sequence[NfRates]) -> Mapping[str, str]:
+    """What to say of the source `dpdk` where the operator's map names nobody."""
+    known = {nf.prefix for nf in nfs}
+    odd = [prefix for prefix in queue_map if prefix not in known]
+    if not odd:
+        return {}
+    return {"dpdk": f"--queue-map names {', '.join(odd)}, and no application has that prefix"}
+
+
 def _source_states(
-    readings: Mapping[str, SourceReading[Any]], sample: Sample
+    readings: Mapping[str, SourceReading[Any]], sample: Sample, remarks: Mapping[str, str]
 ) -> Mapping[str, SourceState]:
     states = {}
     for name, reading in readings.items():
@@ -151,7 +162,8 @@ def _source_states(
         if isinstance(reading.value, Missing):
             reason, detail = reading.value.reason, reading.value.sentence
         else:
-            reason, detail = Reason.PRESENT, reading.value.gaps
+            reason = Reason.PRESENT
+            detail = "; ".join(filter(None, (reading.value.gaps, remarks.get(name, ""))))
         states[name] = SourceState(reason, detail, age_s, reading.took_ns / 1e9)
     return states
 
@@ -161,7 +173,7 @@ def _unattached(rate: ThreadRate, readings: Mapping[str, SourceReading[Any]]) ->
     kind = NF_KINDS.get(rate.thread.role)
     reading = readings.get(kind) if kind is not None else None
     if kind is None:
-        return Missing(Reason.SOURCE, "not a network function that nftop knows")
+        return Missing(Reason.UNDEFINED, "what polls here is no network function that nftop knows")
     if reading is None:
         return Missing(Reason.SOURCE, f"nftop does not read {kind} statistics here")
     if isinstance(reading.value, Missing):

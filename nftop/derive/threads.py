@@ -45,6 +45,7 @@ class _Track:
         row: its last reading.
         since: the reading from which the next shares are counted: the last one that saw progress.
         rate: what was said of it last.
+        awake: it was running or ready to run at `row`.
         running: it was on its CPU at `row`.
         polled_at_ns: when its shares last were a poller's; None if never.
     """
@@ -52,6 +53,7 @@ class _Track:
     row: ThreadRow
     since: ThreadRow
     rate: ThreadRate
+    awake: bool = False
     running: bool = False
     polled_at_ns: int | None = None
 
@@ -93,34 +95,46 @@ def _follow(track: _Track | None, row: ThreadRow, *, late: bool) -> _Track:
     elapsed_ns = row.read_at_ns - track.since.read_at_ns
     if elapsed_ns <= 0:
         return track
-    if not late:
-        return _rate(track, row, elapsed_ns)
-    before = track.row
-    switched = (row.voluntary, row.involuntary) != (before.voluntary, before.involuntary)
+    slept = row.voluntary != track.row.voluntary
+    moved = slept or row.involuntary != track.row.involuntary
     progressed = _spent_ns(row) > _spent_ns(track.since)
-    if track.running and not switched:
+    awake = not slept and (track.awake or row.run_ns > track.row.run_ns)
+    if late and track.running and not moved:
         # On its CPU then, and not switched out since: it ran all the time, whatever a counter
         # that is not up to date says.
-        wait: Reading = 0.0 if row.wait_ns is not None else _NO_WAIT
-        rate = ThreadRate(row, 1.0, wait, polls=True)
-        return _Track(row, row, rate, running=True, polled_at_ns=row.read_at_ns)
-    if not progressed and elapsed_ns <= HOLD_NS:
+        return _said(track, row, 1.0, 0.0, awake=True, running=True)
+    if late and not progressed and elapsed_ns <= HOLD_NS:
         held = replace(track.rate, thread=row)
-        return replace(track, row=row, rate=held, running=False)
-    return replace(_rate(track, row, elapsed_ns), running=progressed and not switched)
-
-
-def _rate(track: _Track, row: ThreadRow, elapsed_ns: int) -> _Track:
+        return replace(track, row=row, rate=held, awake=awake, running=False)
     # The clock is read a little before the counters, so a spinning thread can come out a little
     # over its interval; more than all of the time is still all of it.
     run = min((row.run_ns - track.since.run_ns) / elapsed_ns, 1.0)
-    wait: Reading = _NO_WAIT
-    waited = 0.0
-    if row.wait_ns is not None and track.since.wait_ns is not None:
-        wait = waited = min(max((row.wait_ns - track.since.wait_ns) / elapsed_ns, 0.0), 1.0)
-    polled_at_ns = row.read_at_ns if run + waited > POLLING_RATIO else track.polled_at_ns
+    waited = _waited(track, row, run, elapsed_ns, awake=track.awake and not slept)
+    return _said(track, row, run, waited, awake=awake, running=progressed and not moved)
+
+
+def _waited(
+    track: _Track, row: ThreadRow, run: float, elapsed_ns: int, *, awake: bool
+) -> float | None:
+    """The share of time it waited; None where the kernel does not keep it.
+
+    A thread that stayed awake waited whenever it did not run. The kernel books a wait only when it
+    ends, so its own count misses one under way and then has too much at once.
+    """
+    if row.wait_ns is None or track.since.wait_ns is None:
+        return None
+    if awake:
+        return 1.0 - run
+    return min(max((row.wait_ns - track.since.wait_ns) / elapsed_ns, 0.0), 1.0 - run)
+
+
+def _said(
+    track: _Track, row: ThreadRow, run: float, waited: float | None, *, awake: bool, running: bool
+) -> _Track:
+    polled_at_ns = row.read_at_ns if run + (waited or 0.0) > POLLING_RATIO else track.polled_at_ns
     polls = polled_at_ns is not None and row.read_at_ns - polled_at_ns <= HOLD_NS
-    return _Track(row, row, ThreadRate(row, run, wait, polls), polled_at_ns=polled_at_ns)
+    wait: Reading = _NO_WAIT if waited is None else waited
+    return _Track(row, row, ThreadRate(row, run, wait, polls), awake, running, polled_at_ns)
 
 
 def _spent_ns(row: ThreadRow) -> int:

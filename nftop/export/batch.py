@@ -12,23 +12,28 @@ from nftop.model.frame import Frame
 from nftop.render.plain import frame_text
 from nftop.session.feed import Feed
 
-# Wide enough for every column of the catalogue: batch output is read by grep, not by a screen.
+# Wide enough for every column of the catalogue: what is not a terminal is read by grep.
 TEXT_WIDTH = 240
 
-# A format: what stands before the first frame, and one frame, each with its line ends.
-Format = tuple[Callable[[], str], Callable[[Frame], str]]
+# A format: what stands before the first frame, and one frame of at most so many columns where the
+# format has any, each with its line ends.
+Format = tuple[Callable[[], str], Callable[[Frame, int], str]]
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "text": (lambda: "", lambda frame: frame_text(frame, TEXT_WIDTH, ascii_only=True) + "\n"),
-        "json": (lambda: "", lambda frame: frame_json(frame).decode() + "\n"),
-        "csv": (header_csv, frame_csv),
+        "text": (lambda: "", lambda frame, width: frame_text(frame, width, ascii_only=True) + "\n"),
+        "json": (lambda: "", lambda frame, _: frame_json(frame).decode() + "\n"),
+        "csv": (header_csv, lambda frame, _: frame_csv(frame)),
     }
 )
 
 
-def run_batch(feed: Feed, out: TextIO, *, form: str, count: int | None) -> None:
+def run_batch(
+    feed: Feed, out: TextIO, *, form: str, count: int | None, width: int | None = None
+) -> None:
     """Write `count` frames, or frames until the feed is stopped, flushing each.
+
+    Text is `width` columns wide, TEXT_WIDTH if not given.
 
     The feed's first frame only primes the rates and is not written, so every frame that is has
     numbers wherever there are any.
@@ -42,7 +47,7 @@ def run_batch(feed: Feed, out: TextIO, *, form: str, count: int | None) -> None:
     frames = feed.frames()
     next(frames, None)
     for frame in _first(frames, count):
-        out.write(write(frame))
+        out.write(write(frame, width or TEXT_WIDTH))
         out.flush()
     feed.stop()
 

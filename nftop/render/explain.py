@@ -15,6 +15,16 @@ def known_metrics() -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric.id for metric in METRICS))
 
 
+def metrics_called(name: str) -> tuple[str, ...]:
+    """The ids of a metric as the screen or JSON calls it, in any case; none if nothing is."""
+    wanted = name.casefold()
+    return tuple(
+        dict.fromkeys(
+            metric.id for metric in METRICS if wanted in (metric.id, metric.label.casefold())
+        )
+    )
+
+
 def explain_metric(name: str) -> str:
     """All that the catalogue says about one id, in every scope that has it.
 

@@ -37,7 +37,7 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
 def _nobody(frame: Frame, width: int) -> list[Line]:
     state = frame.sources.get("dpdk")
     why = f": {state.detail or state.reason.sentence}" if state and state.reason else ""
-    return paragraph(f"no network function found{why}", width, tone=Tone.DIM)
+    return paragraph(f"no statistics of a network function found{why}", width, tone=Tone.DIM)
 
 
 def _metrics_for(width: int) -> list[Metric]:
@@ -84,6 +84,7 @@ def _estimate(cpus: CpuTable, nf: NfRow, metric: Metric) -> bool:
 
 def _problem(nf: NfRow, width: int) -> list[Line]:
     if nf.problem is None:
-        return []
+        # Nothing of it is in the table below, so why is said here.
+        return [] if nf.cpus else paragraph(f"  {nf.attribution}", width, tone=Tone.DIM)
     lead = line("  ", Span(f"{nf.problem.reason.mark} ", Tone.BAD))
     return paragraph(nf.problem.sentence, width, lead=lead)

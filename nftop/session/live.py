@@ -57,6 +57,7 @@ class Live:
         *,
         on_pollers: Callable[[frozenset[Cpu], Topology], None],
         cpus: Collection[Cpu] | None = None,
+        first_interval_s: float | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Set up; nothing is read before `frames`.
@@ -67,6 +68,7 @@ class Live:
             interval_s: seconds between ticks, at least MIN_INTERVAL_S.
             on_pollers: told the polling CPUs at the first tick and whenever they change.
             cpus: show these rows only; all CPUs if not given.
+            first_interval_s: the pause after the first frame, which has no rates, if another one.
             clock: the system's if not given.
         """
         self._sources = sources
@@ -74,6 +76,7 @@ class Live:
         self._interval_s = max(interval_s, MIN_INTERVAL_S)
         self._on_pollers = on_pollers
         self._cpus = None if cpus is None else frozenset(cpus)
+        self._first_interval_s = first_interval_s
         self._clock = clock or SystemClock()
         self._stopped = threading.Event()
 
@@ -94,6 +97,7 @@ class Live:
         state = self._start
         pollers: frozenset[Cpu] | None = None
         deadline_ns = self._clock.monotonic_ns()
+        first = self._first_interval_s
         try:
             while not self._stopped.is_set():
                 interval_s = self._interval_s
@@ -103,12 +107,13 @@ class Live:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)
                 yield frame if self._cpus is None else only_cpus(frame, self._cpus)
-                deadline_ns = self._next_deadline_ns(deadline_ns)
+                deadline_ns = self._next_deadline_ns(deadline_ns, first or self._interval_s)
+                first = None
                 self._clock.wait(self._stopped, (deadline_ns - self._clock.monotonic_ns()) / 1e9)
         finally:
             sampler.close()
 
-    def _next_deadline_ns(self, deadline_ns: int) -> int:
-        step_ns = int(self._interval_s * 1e9)
+    def _next_deadline_ns(self, deadline_ns: int, interval_s: float) -> int:
+        step_ns = int(interval_s * 1e9)
         missed = max((self._clock.monotonic_ns() - deadline_ns) // step_ns, 0)
         return deadline_ns + (missed + 1) * step_ns

@@ -57,7 +57,7 @@ CORES: tuple[Key, ...] = (
     Key("less_than_sign", "sort(-1)", "<", "sort by the column before"),
     Key("I", "invert", "I", "sort the other way", ("I", "Invert")),
     Key("i", "fold", "i", "show or fold the CPUs nothing polls on", ("i", "Others")),
-    Key("x", "explain", "x", "explain the column sorted by, for this CPU", ("x", "Explain")),
+    Key("x", "explain", "x", "explain the metric of the graph, for this CPU", ("x", "Explain")),
     Key("space", "pause", "Space", "freeze the screen; nftop goes on measuring", ("Spc", "Pause")),
     Key("d", "ask_delay", "d", "seconds between ticks", ("d", "Delay"), asks=True),
     Key("question_mark,h,f1", "help", "? h F1", "this page", ("?", "Help")),

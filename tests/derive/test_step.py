@@ -79,7 +79,7 @@ def test_testpmd_without_a_pmu() -> None:
     first, second = fold(START, tick(1, forwarding(1)), tick(2, forwarding(2)))
     assert reason(cpu(first, "rx_packets_per_s")) in (Reason.WARMING, Reason.UNDEFINED)
     assert second.cpus.thread == (None, "rte-worker-1", None, None)
-    assert second.cpus.nf[1] == "dpdk-testpmd nfa" and second.cpus.nf_pid[1] == 100
+    assert second.cpus.nf[1] == "nfa/dpdk-testpmd" and second.cpus.nf_pid[1] == 100
     assert second.cpus.direction[1] == "rx" and second.nfs[0].cpp_clock == "tsc"
     assert cpu(second, "rx_packets_per_s") == pytest.approx(MPPS_10)
     assert cpu(second, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
@@ -350,7 +350,7 @@ def test_a_floating_worker_leaves_no_sum() -> None:
 
     frame = fold(START, at(1), at(2))[-1]
     unknown = nf(frame, "cpp")
-    assert isinstance(unknown, Missing) and "may move" in unknown.sentence
+    assert isinstance(unknown, Missing) and "may run on CPU 2-3" in unknown.sentence
 
 
 def test_a_worker_whose_name_was_cut_is_still_a_poller() -> None:
@@ -403,16 +403,104 @@ def test_the_main_lcore_polls_too_in_l3fwd() -> None:
     assert frame.cpus.thread[1] == "dpdk-testpmd"
 
 
-def test_a_lcore_that_may_float_is_on_no_cpu() -> None:
+def test_a_lcore_that_may_move_is_where_it_ran_last_but_costs_no_cpu() -> None:
     def at(second: int) -> Sample:
-        floating = replace(thread(run_ns=second * S), allowed=(Cpu(1), Cpu(2)))
-        return tick(second, forwarding(second), workers=(floating,))
+        loose = replace(thread(run_ns=second * S), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
+        return tick(second, forwarding(second), workers=(loose,))
 
     frame = fold(START, at(1), at(2))[-1]
-    assert frame.cpus.thread == (None,) * 4
-    assert frame.nfs[0].cpus == ()
-    assert reason(nf(frame, "cpp")) is Reason.SOURCE
-    assert nf(frame, "rx_packets_per_s") == pytest.approx(MPPS_10)
+    assert frame.cpus.thread == (None, None, "rte-worker-1", None)
+    assert frame.nfs[0].cpus == (2,)
+    assert cpu(frame, "rx_packets_per_s", 2) == pytest.approx(MPPS_10)
+    for unknown in (cpu(frame, "cpp", 2), nf(frame, "cpp")):
+        assert isinstance(unknown, Missing) and "pin it" in unknown.sentence
+
+
+def test_a_program_that_spins_is_no_network_function() -> None:
+    def at(second: int) -> Sample:
+        spin = thread(
+            pid=7, tid=7, comm="spin", program="spin", role="", role_index=None, run_ns=second * S
+        )
+        whole = tick(second, workers=(spin,))
+        busy = cpu_times({n: {"user": 100 * second if n == 1 else 0, "idle": 1} for n in range(4)})
+        kernel = replace(whole.readings["kernel"], value=busy)
+        return replace(whole, readings={**whole.readings, "kernel": kernel})
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.thread[1] == "spin" and frame.cpus.nf[1] is None
+    assert cpu(frame, "busy_ratio") == 1.0
+    assert reason(cpu(frame, "rx_packets_per_s")) is Reason.UNDEFINED
+    assert polling_cpus(frame) == frozenset()
+
+
+def test_at_the_first_tick_nobody_is_said_not_to_poll() -> None:
+    first = fold(START, tick(1, forwarding(1)))[-1]
+    assert reason(cpu(first, "rx_packets_per_s", 1)) is Reason.WARMING
+    assert reason(cpu(first, "cpp", 1)) is Reason.WARMING
+    assert reason(cpu(first, "rx_packets_per_s", 3)) is Reason.UNDEFINED
+
+
+def test_busy_cycles_of_a_thread_that_did_not_run_are_not_work() -> None:
+    """The NF counts by the TSC, which goes on while its thread is off its CPU."""
+
+    def at(second: int) -> Sample:
+        told = (lcore(1, 1, total=TSC_HZ * second, busy=int(TSC_HZ * second * 0.97)),)
+        half = second * S // 2
+        return tick(
+            second,
+            forwarding(second, lcores=told),
+            workers=(main_thread(), thread(run_ns=half, wait_ns=half)),
+        )
+
+    frame = fold(START, at(1), at(2))[-1]
+    for unknown in (cpu(frame, "busy_ratio"), cpu(frame, "busy_cpp"), nf(frame, "busy_cpp")):
+        assert isinstance(unknown, Missing) and "50%" in unknown.sentence
+    assert frame.cpus.saturated[1] is None and frame.nfs[0].saturated is None
+    assert cpu(frame, "cpp") == pytest.approx(260.0)  # shown as an upper bound
+
+
+def test_a_hung_application_keeps_its_core_and_its_threads_present_shares() -> None:
+    hung = Missing(Reason.STALE, "has not answered for 3 s")
+
+    def stopped(second: int) -> Sample:
+        asleep = thread(run_ns=2 * S, voluntary=1)
+        return tick(second, forwarding(2, problem=hung), workers=(main_thread(), asleep))
+
+    frames = fold(
+        START, tick(1, forwarding(1)), tick(2, forwarding(2)), *(stopped(n) for n in range(3, 9))
+    )
+    last = frames[-1]
+    assert last.cpus.thread[1] == "rte-worker-1" and last.cpus.nf[1] == "nfa/dpdk-testpmd"
+    assert cpu(last, "rx_packets_per_s") == hung
+    assert cpu(last, "run_ratio") == 0.0
+
+
+def test_a_queue_map_that_does_not_fit_says_so() -> None:
+    frame = two_worker_frame(parse_queue_map(["nfa:(0,0,1),(0,7,2)"]))
+    how = frame.nfs[0].attribution
+    assert "queue 1 of port 0 is on no lcore" in how
+    assert "queue 7 of port 0 does not exist" in how
+    nobody = two_worker_frame(parse_queue_map(["nosuch:(0,0,1)"]))
+    assert "names nosuch" in nobody.sources["dpdk"].detail
+    idle = two_worker_frame(parse_queue_map(["nfa:(0,0,0),(0,1,1)"]))
+    assert "lcore 0 does not poll" in idle.nfs[0].attribution
+
+
+def test_a_cpu_that_is_not_read_takes_the_tsc_of_the_others() -> None:
+    def at(second: int) -> Sample:
+        whole = tick(second, forwarding(second))
+        quiet = tsc_only(dict.fromkeys(range(4), TSC_HZ * second), enabled_ns=second * S)
+        quiet.reasons[1, :] = Reason.SOURCE
+        quiet.values[1, :] = quiet.enabled_ns[1] = quiet.running_ns[1] = 0
+        return replace(
+            whole,
+            readings={**whole.readings, "perf": replace(whole.readings["perf"], value=quiet)},
+        )
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert reason(cpu(frame, "tsc_hz")) is Reason.SOURCE
+    assert cpu(frame, "cpp") == pytest.approx(260.0)
+    assert frame.cpus.cpp_clock[1] == "tsc"
 
 
 def test_a_stranger_on_the_polling_core_takes_cycles_that_are_nobodys() -> None:

@@ -22,15 +22,17 @@ def follow(rows: list[ThreadRow], nohz_full: tuple[int, ...] = ()) -> list[Threa
     return rates
 
 
-def at(seconds: float, run_s: float, wait_s: float = 0.0, switches: int = 0) -> ThreadRow:
+def at(
+    seconds: float, run_s: float, wait_s: float = 0.0, switches: int = 0, sleeps: int = 0
+) -> ThreadRow:
     return thread(
         read_at_ns=int(seconds * S), run_ns=int(run_s * S), wait_ns=int(wait_s * S),
-        involuntary=switches,
+        involuntary=switches, voluntary=sleeps,
     )  # fmt: skip
 
 
 def test_shares_of_the_time_between_two_reads_of_the_thread_itself() -> None:
-    first, second = follow([at(1, 10, 5), at(3, 11, 5.5)])
+    first, second = follow([at(1, 10, 5), at(3, 11, 5.5, sleeps=1)])
     assert isinstance(first.run_ratio, Missing) and first.polls is None
     assert second.run_ratio == pytest.approx(0.5)
     assert second.wait_ratio == pytest.approx(0.25)
@@ -38,10 +40,21 @@ def test_shares_of_the_time_between_two_reads_of_the_thread_itself() -> None:
 
 
 def test_a_thread_that_stops_polling_is_let_go_after_a_while() -> None:
-    rates = follow([at(0, 0), at(1, 1), at(2, 1), at(3, 1), at(4, 1)])
+    rates = follow([at(0, 0), at(1, 1), *(at(n, 1, sleeps=1) for n in (2, 3, 4))])
     assert [rate.polls for rate in rates] == [None, True, True, True, False]
     assert [rate.run_ratio for rate in rates[1:]] == [1.0, 0.0, 0.0, 0.0]
     assert HOLD_NS == 2 * S
+
+
+def test_a_poller_that_gets_no_cpu_at_all_waits_and_stays_a_poller() -> None:
+    """The kernel books a wait when it ends: at first none, then more than the interval."""
+    starved = [at(n, 2, wait_s=0.0, switches=1) for n in (3, 4, 5, 6, 7)]
+    let_in = at(8, 2.1, wait_s=5.9, switches=2)
+    rates = follow([at(0, 0), at(1, 1), at(2, 2), *starved, let_in])
+    for rate in rates[3:-1]:
+        assert (rate.run_ratio, rate.wait_ratio, rate.polls) == (0.0, 1.0, True)
+    assert rates[-1].run_ratio == pytest.approx(0.1)
+    assert rates[-1].wait_ratio == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("interval_s", [0.1, 0.5, 0.7, 1.0])
@@ -87,11 +100,14 @@ def test_without_schedstat_clock_ticks_tell_a_poller() -> None:
 def test_no_history_gives_a_share_outside_0_to_1(
     steps: list[tuple[int, int, int]], late: bool
 ) -> None:
-    now = run = wait = 10**10
+    now = run_ns = wait_ns = 10**10
     rows = []
     for passed, ran, waited in steps:
-        now, run, wait = now + passed, max(run + ran, 0), wait + waited
-        rows.append(thread(read_at_ns=now, run_ns=run, wait_ns=wait))
+        now, run_ns, wait_ns = now + passed, max(run_ns + ran, 0), wait_ns + waited
+        rows.append(thread(read_at_ns=now, run_ns=run_ns, wait_ns=wait_ns, voluntary=waited % 2))
     for rate in follow(rows, nohz_full=(1,) if late else ()):
-        for share in (rate.run_ratio, rate.wait_ratio):
-            assert isinstance(share, Missing) or 0.0 <= share <= 1.0
+        run, wait = rate.run_ratio, rate.wait_ratio
+        assert isinstance(run, Missing) or 0.0 <= run <= 1.0
+        assert isinstance(wait, Missing) or 0.0 <= wait <= 1.0
+        if isinstance(run, float) and isinstance(wait, float):
+            assert run + wait <= 1.0 + 1e-9

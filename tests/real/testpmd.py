@@ -16,6 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import pytest
+
+from nftop.model.ids import Cpu
+from tests.real.machine import bound_to
+
 START_S = 30.0
 _DEVICES = ("--vdev=net_null0,size=64", "--vdev=net_null1,no-rx=1")
 _PROMPT = "testpmd> "
@@ -113,9 +118,13 @@ def running_testpmd(
     `lcores` is EAL's -l, or --lcores where it names CPUs (`0@0,1@1`). `binary` may be a command
     with arguments that execs testpmd (`["chroot", ...]`). What it leaves behind is removed.
 
+    The test is skipped where somebody else is bound to CPU 1: neither would get its packets.
+
     Raises:
         RuntimeError: it did not come up; the text holds what it printed.
     """
+    if someone := bound_to(Cpu(1)):
+        pytest.skip(f"testpmd needs CPU 1 to itself, and {someone} is bound to it")
     command = [binary] if isinstance(binary, str) else list(binary)
     command += ["--lcores" if "@" in lcores else "-l", lcores, "--no-huge", "-m", "512"]
     command += ["--no-pci", "--file-prefix", prefix, *_DEVICES, *extra_eal, "--"]

@@ -66,6 +66,13 @@ def test_ticks_that_were_missed_are_not_made_up_for() -> None:
     assert starts == [0, S, 5 * S, 6 * S]
 
 
+def test_the_first_numbers_of_a_slow_pace_come_early() -> None:
+    clock = FakeClock()
+    frames = live(interval_s=60.0, first_interval_s=1.0, clock=clock).frames()
+    take(frames, 4)
+    assert clock.waits == pytest.approx([1.0, 60.0, 60.0])
+
+
 def test_a_new_pace_holds_from_the_next_tick() -> None:
     clock = FakeClock()
     feed = live(interval_s=1.0, clock=clock)
@@ -107,7 +114,14 @@ def test_pollers_are_announced_at_first_and_when_they_change() -> None:
 
     def spin_then_sleep() -> ThreadTable:
         # It runs all the time between its readings, then not at all.
-        return threads(thread(run_ns=next(runs) * S, read_at_ns=clock.now_ns))
+        run_s = next(runs)
+        return threads(
+            thread(
+                run_ns=run_s * S,
+                read_at_ns=clock.now_ns,
+                voluntary=clock.now_ns if run_s == 3 else 0,
+            )
+        )
 
     source = FakeSource("processes", spin_then_sleep, inline=True)
     feed = live(

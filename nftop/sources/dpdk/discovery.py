@@ -123,7 +123,8 @@ class Finder:
         first_pid: dict[str, str] = {}
         unseen = 0
         for entry in _scan(self._proc, []):
-            if not entry.name.isdigit():
+            # Not init: some sandboxes close it to everyone, and it is no network function.
+            if not entry.name.isdigit() or entry.name == "1":
                 continue
             try:
                 namespace = str((self._proc / entry.name / "ns" / "mnt").readlink())

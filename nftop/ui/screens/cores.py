@@ -33,7 +33,7 @@ from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.header import Header
 from nftop.ui.widgets.prompt import Prompt
 
-LEAST_DELAY_S, MOST_DELAY_S = 0.1, 60.0
+LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
 
 
 class CoresScreen(Screen[None]):
