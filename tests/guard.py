@@ -50,8 +50,9 @@ MAY: Mapping[str, str] = {
     "ui/app.py": "asyncio.get_running_loop signal.SIG*",
     "ui/options.py": "sys.flags",
     # Standard output, and how nftop ends.
-    "cli.py": "os.open os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout",
-    "commands.py": "io.TextIOWrapper os.environ pathlib.Path signal.signal signal.SIG* sys.stdin "
+    "cli.py": "os.open os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout sys.stderr",
+    "commands.py": "io.TextIOWrapper os.environ pathlib.Path shutil.get_terminal_size "
+    "signal.signal signal.SIG* sys.stdin "
     "sys.stdout sys.stderr sys.__stdout__ sys.__stderr__",
     "__main__.py": "os.environ sys.argv sys.exit",
 }

@@ -42,7 +42,7 @@ def nftop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         (["--json", "--csv"], "not allowed with"),
         (["--batch", "frobnicate"], "invalid choice"),
         (["explain", "nonsense"], "no metric is called"),
-        (["explain"], "known: "),
+        (["explain", "nonsense"], "known: "),
     ],
 )
 def test_usage_errors_are_two_and_a_sentence(arguments: list[str], sentence: str) -> None:
@@ -66,6 +66,13 @@ def test_json_frames() -> None:
     assert first["sources"]["kernel"]["state"] == "ok"
     online = [row for row in second["cpus"] if row["online"]]
     assert all(isinstance(row["cpu_time_ratio"], float) for row in online)
+
+
+def test_a_cpu_list_chooses_rows_and_nothing_else() -> None:
+    done = nftop("--batch", "-n", "1", "-d", "0.2", "--json", "--cpu-list", "0")
+    frame = json.loads(done.stdout)
+    assert [row["cpu"] for row in frame["cpus"]] == [0]
+    assert frame["host"]["cpus"] == os.cpu_count()
 
 
 def test_text_where_there_is_no_terminal() -> None:
@@ -129,6 +136,22 @@ def test_a_full_disk_is_a_sentence() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [["doctor"], ["explain", "--all"]])
+def test_output_that_cannot_be_written_is_a_sentence(arguments: list[str]) -> None:
+    command = " ".join([*NFTOP, *arguments])
+    for redirected, sentence in ((">/dev/full", "No space left"), (">&-", "closed")):
+        done = subprocess.run(
+            ["sh", "-c", f"{command} {redirected}"],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert sentence in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_doctor_text_and_json_agree() -> None:
     done = nftop("doctor", "--json")
     assert done.returncode == 0, done.stderr
@@ -145,6 +168,8 @@ def test_explain() -> None:
     assert done.returncode == 0
     assert "per CPU" in done.stdout and "per network function" in done.stdout
     assert "equation 5" in done.stdout
+    assert nftop("explain", "CPP").stdout == done.stdout
+    assert "busy_ratio" in nftop("explain").stdout.splitlines()
     everything = nftop("explain", "--all")
     assert done.stdout.strip() in everything.stdout
     assert "busy_ratio" in everything.stdout

@@ -10,9 +10,9 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.roles import POLLING_RATIO
 from nftop.model.sample import SourceReading, ThreadRow, ThreadTable
 
-# A poller that pauses for less than this is still one: nftop should not come and go on its core.
 # On a nohz_full CPU the kernel brings a running thread's time up to date once a second
-# (sched_tick_remote), so a shorter look can see no progress, or two seconds' worth.
+# (sched_tick_remote), so a shorter look can see no progress, or two seconds' worth. For so long
+# what was said of it last still holds.
 HOLD_NS = 2_000_000_000
 
 _WARMING = Missing(Reason.WARMING)
@@ -47,7 +47,6 @@ class _Track:
         rate: what was said of it last.
         awake: it was running or ready to run at `row`.
         running: it was on its CPU at `row`.
-        polled_at_ns: when its shares last were a poller's; None if never.
     """
 
     row: ThreadRow
@@ -55,7 +54,6 @@ class _Track:
     rate: ThreadRate
     awake: bool = False
     running: bool = False
-    polled_at_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +129,11 @@ def _waited(
 def _said(
     track: _Track, row: ThreadRow, run: float, waited: float | None, *, awake: bool, running: bool
 ) -> _Track:
-    polled_at_ns = row.read_at_ns if run + (waited or 0.0) > POLLING_RATIO else track.polled_at_ns
-    polls = polled_at_ns is not None and row.read_at_ns - polled_at_ns <= HOLD_NS
+    # Half as much is enough to stay one, so that a load near the threshold does not flicker.
+    threshold = POLLING_RATIO / 2 if track.rate.polls else POLLING_RATIO
+    polls = run + (waited or 0.0) > threshold
     wait: Reading = _NO_WAIT if waited is None else waited
-    return _Track(row, row, ThreadRate(row, run, wait, polls), awake, running, polled_at_ns)
+    return _Track(row, row, ThreadRate(row, run, wait, polls), awake, running)
 
 
 def _spent_ns(row: ThreadRow) -> int:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.threads import HOLD_NS, ThreadRate, ThreadState, step_threads
+from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading, ThreadRow
@@ -39,11 +39,16 @@ def test_shares_of_the_time_between_two_reads_of_the_thread_itself() -> None:
     assert second.polls is True
 
 
-def test_a_thread_that_stops_polling_is_let_go_after_a_while() -> None:
-    rates = follow([at(0, 0), at(1, 1), *(at(n, 1, sleeps=1) for n in (2, 3, 4))])
-    assert [rate.polls for rate in rates] == [None, True, True, True, False]
-    assert [rate.run_ratio for rate in rates[1:]] == [1.0, 0.0, 0.0, 0.0]
-    assert HOLD_NS == 2 * S
+def test_a_thread_that_goes_to_sleep_polls_no_more() -> None:
+    rates = follow([at(0, 0), at(1, 1), at(2, 1, sleeps=1), at(3, 1, sleeps=1)])
+    assert [rate.polls for rate in rates] == [None, True, False, False]
+    assert [rate.run_ratio for rate in rates[1:]] == [1.0, 0.0, 0.0]
+
+
+def test_a_load_near_the_threshold_does_not_flicker() -> None:
+    run_s = [0.0, 0.45, 1.0, 1.4, 1.9, 2.3, 2.4]
+    rates = follow([at(n, run, sleeps=n) for n, run in enumerate(run_s)])
+    assert [rate.polls for rate in rates[1:]] == [False, True, True, True, True, False]
 
 
 def test_a_poller_that_gets_no_cpu_at_all_waits_and_stays_a_poller() -> None:
