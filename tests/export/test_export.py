@@ -14,7 +14,7 @@ from nftop.export.csv import HEADER, frame_csv, header_csv
 from nftop.export.jsonl import frame_json, rfc3339
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import Frame
-from tests.derive.test_step import START, forwarding, tick
+from tests.derive.scene import START, forwarding, tick
 from tests.samples import fold
 
 CONTRACT_CPU = {

@@ -1,0 +1,219 @@
+"""Whose packets they are: which core polls which queue, and what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nftop.derive.step import polling_cpus
+from nftop.model.ids import Cpu
+from nftop.model.queue_map import parse_queue_map
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import DpdkApp, Sample
+from tests.derive.scene import (
+    MPPS_10,
+    START,
+    TSC_HZ,
+    cpu,
+    forwarding,
+    nf,
+    reason,
+    spinning,
+    tick,
+    two_queues,
+    two_worker_frame,
+)
+from tests.samples import (
+    S,
+    app,
+    cpu_times,
+    fold,
+    main_thread,
+    port,
+    thread,
+)
+
+
+def test_a_generator_counts_what_it_sends() -> None:
+    def generator(second: int) -> DpdkApp:
+        return app(second * S, port(rx=0, tx=MPPS_10 * second))
+
+    frame = fold(START, tick(1, generator(1)), tick(2, generator(2)))[-1]
+    assert cpu(frame, "rx_packets_per_s") == MPPS_10
+    assert "sent" in frame.cpus.attribution[1]
+    assert nf(frame, "rx_packets_per_s") == 0.0
+    assert nf(frame, "cpp") == pytest.approx(260.0)
+
+
+def test_two_pollers_and_no_word_on_queues_give_the_total_only() -> None:
+    frame = two_worker_frame()
+    for row in (1, 2):
+        unknown = cpu(frame, "rx_packets_per_s", row)
+        assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
+    assert "--queue-map 'nfa:" in frame.nfs[0].attribution
+    assert frame.nfs[0].cpus == (1, 2)
+    assert nf(frame, "rx_packets_per_s") == MPPS_10
+    assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / MPPS_10)
+
+
+def test_the_operators_map() -> None:
+    frame = two_worker_frame(parse_queue_map(["nfa:(0,0,2),(0,1,1)"]))
+    assert cpu(frame, "rx_packets_per_s", 1) == 4_000_000
+    assert cpu(frame, "rx_packets_per_s", 2) == 6_000_000
+    assert frame.nfs[0].attribution == "--queue-map"
+
+
+def test_the_applications_own_config_comes_first() -> None:
+    config = ("--config=(0,0,1),(0,1,2)",)
+    frame = two_worker_frame(parse_queue_map(["nfa:(0,0,2),(0,1,1)"]), app_params=config)
+    assert cpu(frame, "rx_packets_per_s", 1) == 6_000_000
+    assert cpu(frame, "rx_packets_per_s", 2) == 4_000_000
+
+
+def test_a_config_that_names_a_lcore_nobody_has_gives_no_sum() -> None:
+    frame = two_worker_frame(app_params=("--config=(0,0,1),(0,1,9)",))
+    assert cpu(frame, "rx_packets_per_s", 1) == 6_000_000
+    assert "lcores 9 were not found" in frame.nfs[0].attribution
+    unknown = nf(frame, "cpp")
+    assert isinstance(unknown, Missing) and "not found" in unknown.sentence
+
+
+def test_a_pipeline_counts_the_cores_that_poll_no_queue() -> None:
+    frame = two_worker_frame(app_params=("--config=(0,0,1),(0,1,1)",))
+    assert cpu(frame, "rx_packets_per_s", 1) == MPPS_10
+    worker = cpu(frame, "rx_packets_per_s", 2)
+    assert isinstance(worker, Missing) and "no queue" in worker.sentence
+    assert frame.nfs[0].cpus == (1, 2)
+    assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / MPPS_10)
+
+
+def test_a_floating_worker_leaves_no_sum() -> None:
+    def at(second: int) -> Sample:
+        first, *rest = spinning(second)[1:]
+        return tick(
+            second,
+            two_queues(second),
+            workers=(first, *(replace(each, allowed=(Cpu(2), Cpu(3))) for each in rest)),
+        )
+
+    frame = fold(START, at(1), at(2))[-1]
+    unknown = nf(frame, "cpp")
+    assert isinstance(unknown, Missing) and "may run on CPU 2-3" in unknown.sentence
+
+
+def test_a_worker_whose_name_was_cut_is_still_a_poller() -> None:
+    """`lcore-worker-10` on CPU 104: its lcore is not known, but it is not nobody."""
+
+    def at(second: int) -> Sample:
+        cut = thread(
+            tid=105, comm="lcore-worker-10", role_index=None, allowed=(Cpu(3),), run_ns=second * S
+        )
+        params = ("app", "-l", "0,1,104")
+        return tick(
+            second,
+            two_queues(second, eal_params=params),
+            workers=(main_thread(), thread(run_ns=second * S), cut),
+        )
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].cpus == (1, 3)
+    assert "2 lcores poll" in frame.nfs[0].attribution
+    assert reason(cpu(frame, "rx_packets_per_s", 1)) is Reason.SOURCE
+    assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / MPPS_10)
+
+
+def test_a_driver_without_queue_counters() -> None:
+    config = ("--config=(0,0,1),(0,1,2)",)
+    frame = two_worker_frame(app_params=config)
+    without = [
+        tick(s, replace(two_queues(s, app_params=config), ports=(port(rx=s, rx_queues=2,
+             rx_queue_packets=()),)), workers=spinning(s))
+        for s in (1, 2)
+    ]  # fmt: skip
+    frame = fold(START, *without)[-1]
+    unknown = cpu(frame, "rx_packets_per_s", 1)
+    assert isinstance(unknown, Missing) and "no counter for each queue" in unknown.sentence
+
+
+def test_the_main_lcore_polls_too_in_l3fwd() -> None:
+    def at(second: int) -> Sample:
+        alone = app(
+            second * S,
+            port(rx=MPPS_10 * second),
+            eal_params=("l3fwd", "-l", "1"),
+            app_params=("--config=(0,0,1)",),
+        )
+        main = replace(main_thread(run_ns=second * S), allowed=(Cpu(1),))
+        return tick(second, alone, workers=(main,))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert cpu(frame, "rx_packets_per_s") == MPPS_10
+    assert frame.cpus.thread[1] == "dpdk-testpmd"
+
+
+def test_a_lcore_that_may_move_is_where_it_ran_last_but_costs_no_cpu() -> None:
+    def at(second: int) -> Sample:
+        loose = replace(thread(run_ns=second * S), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
+        return tick(second, forwarding(second), workers=(loose,))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.thread == (None, None, "rte-worker-1", None)
+    assert frame.nfs[0].cpus == (2,)
+    assert cpu(frame, "rx_packets_per_s", 2) == pytest.approx(MPPS_10)
+    for unknown in (cpu(frame, "cpp", 2), nf(frame, "cpp")):
+        assert isinstance(unknown, Missing) and "pin it" in unknown.sentence
+
+
+def test_a_program_that_spins_is_no_network_function() -> None:
+    def at(second: int) -> Sample:
+        spin = thread(
+            pid=7, tid=7, comm="spin", program="spin", role="", role_index=None, run_ns=second * S
+        )
+        whole = tick(second, workers=(spin,))
+        busy = cpu_times({n: {"user": 100 * second if n == 1 else 0, "idle": 1} for n in range(4)})
+        kernel = replace(whole.readings["kernel"], value=busy)
+        return replace(whole, readings={**whole.readings, "kernel": kernel})
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.thread[1] == "spin" and frame.cpus.nf[1] is None
+    assert cpu(frame, "busy_ratio") == 1.0
+    assert reason(cpu(frame, "rx_packets_per_s")) is Reason.UNDEFINED
+    assert polling_cpus(frame) == frozenset()
+
+
+def test_a_queue_map_that_does_not_fit_says_so() -> None:
+    frame = two_worker_frame(parse_queue_map(["nfa:(0,0,1),(0,7,2)"]))
+    how = frame.nfs[0].attribution
+    assert "queue 1 of port 0 is on no lcore" in how
+    assert "queue 7 of port 0 does not exist" in how
+    nobody = two_worker_frame(parse_queue_map(["nosuch:(0,0,1)"]))
+    assert "names nosuch" in nobody.sources["dpdk"].detail
+    idle = two_worker_frame(parse_queue_map(["nfa:(0,0,0),(0,1,1)"]))
+    assert "lcore 0 does not poll" in idle.nfs[0].attribution
+
+
+def test_a_driver_that_does_not_count_receives_something_all_the_same() -> None:
+    def at(second: int) -> Sample:
+        return tick(second, app(second * S, port(rx=None, tx=MPPS_10 * second)))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].direction == "rx"
+    assert reason(cpu(frame, "cpp")) is Reason.SOURCE
+
+
+def test_a_stray_packet_makes_no_forwarder_of_a_generator() -> None:
+    def at(second: int) -> Sample:
+        return tick(second, app(second * S, port(rx=3, tx=MPPS_10 * second)))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.direction[1] == "tx"
+    assert cpu(frame, "cpp") == pytest.approx(260.0)
+
+
+def test_a_port_number_given_to_another_device_is_another_port() -> None:
+    def at(second: int, name: str, rx: int) -> Sample:
+        return tick(second, app(second * S, replace(port(rx=rx), name=name)))
+
+    frame = fold(START, at(1, "0000:01:00.0", 100), at(2, "0000:02:00.0", 4_000_000))[-1]
+    assert reason(nf(frame, "rx_packets_per_s")) is Reason.WARMING
