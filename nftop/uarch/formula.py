@@ -1,0 +1,178 @@
+"""Formulas over columns: compiled once, computed with numpy, and never without saying why not.
+
+A result has a number in a row exactly where everything it needs has one. Otherwise the row's
+reason is that of the first input, in the order of the text, that has none; a division by zero is
+`Reason.IDLE`; a number too large for float64 is `Reason.ERROR`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.column import Bools, Column, Floats, missing
+from nftop.model.reading import Missing, Reason
+from nftop.uarch import grammar
+
+_Blame: TypeAlias = NDArray[np.int16]
+# Who is to blame for a row without a number: nobody, input 1.., or the arithmetic itself.
+_NOBODY, _ZERO, _OVERFLOW = 0, -1, -2
+_DIVISION = Missing(Reason.IDLE)
+_TOO_LARGE = Missing(Reason.ERROR, "the numbers counted are too large to be true")
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """An intermediate result: values, meaningless where `blame` is not 0. Shapes broadcast."""
+
+    values: Floats
+    blame: _Blame
+
+
+_Node: TypeAlias = Callable[[Mapping[str, _Term]], _Term]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A compiled formula; `names` are the columns it reads. Made by `compile_formula`."""
+
+    text: str
+    names: tuple[str, ...]
+    node: _Node
+
+    def __call__(self, columns: Mapping[str, Column], rows: int) -> Column:
+        """The formula over columns of shape (rows,).
+
+        A name that is not in `columns` is missing with `Reason.SOURCE`. Values are in whatever
+        unit the formula makes of its inputs'. Never raises for what the columns hold.
+        """
+        inputs = [columns.get(name) or _absent(name, rows) for name in self.names]
+        terms = {
+            name: _Term(column.values, np.where(column.present, 0, index).astype(np.int16))
+            for index, (name, column) in enumerate(zip(self.names, inputs, strict=True), 1)
+        }
+        with np.errstate(all="ignore"):  # what is not finite is blamed on something below
+            result = self.node(terms)
+        values = np.broadcast_to(result.values, (rows,))
+        blame = np.broadcast_to(result.blame, (rows,))
+        blame = np.where((blame == _NOBODY) & ~np.isfinite(values), np.int16(_OVERFLOW), blame)
+        return _column(values, blame, inputs)
+
+
+@lru_cache(maxsize=1024)
+def compile_formula(text: str) -> Formula:
+    """Compile a formula of the notation in `grammar`; the same text gives the same object.
+
+    Raises:
+        grammar.FormulaError: the text is not in the notation.
+    """
+    tree = grammar.parse(text)
+    return Formula(text, grammar.names(tree), _node(tree))
+
+
+def _absent(name: str, rows: int) -> Column:
+    return missing(rows, Missing(Reason.SOURCE, f"{name} is not counted here"))
+
+
+def _node(tree: ast.expr) -> _Node:
+    parts = [_node(part) for part in grammar.operands(tree) or ()]
+    match tree:
+        case ast.Name(id=name):
+            return lambda terms: terms[name]
+        case ast.Constant():
+            constant = _Term(np.array(grammar.number(tree)), np.array(_NOBODY, np.int16))
+            return lambda _: constant
+        case ast.UnaryOp():
+            return lambda terms: _negative(parts[0](terms))
+        case ast.BinOp(op=op):
+            combine = _OPERATORS[type(op)]
+        case ast.Call(func=ast.Name(id=name)):
+            combine = _FUNCTIONS[name]
+        case ast.IfExp(test=ast.Compare(ops=[op])):
+            compare = _COMPARISONS[type(op)]
+            return lambda terms: _choose(compare, *(part(terms) for part in parts))
+        case _:
+            raise grammar.FormulaError(f"{ast.unparse(tree)!r} is not in the notation of formulas")
+    return lambda terms: reduce(combine, (part(terms) for part in parts))
+
+
+def _elementwise(function: Callable[[Any, Any], Any]) -> Callable[[_Term, _Term], _Term]:
+    return lambda a, b: _Term(function(a.values, b.values), _first_blame(a, b))
+
+
+def _divide(a: _Term, b: _Term) -> _Term:
+    blame = _first_blame(a, b)
+    blame = np.where((blame == _NOBODY) & (b.values == 0), np.int16(_ZERO), blame)
+    return _Term(np.true_divide(a.values, b.values), blame)
+
+
+def _first(a: _Term, b: _Term) -> _Term:
+    use_b = (a.blame != _NOBODY) & (b.blame == _NOBODY)
+    return _Term(np.where(use_b, b.values, a.values), np.where(use_b, b.blame, a.blame))
+
+
+def _negative(a: _Term) -> _Term:
+    return _Term(np.negative(a.values), a.blame)
+
+
+def _choose(
+    compare: Callable[[Any, Any], Any], then: _Term, left: _Term, right: _Term, other: _Term
+) -> _Term:
+    undecided = _first_blame(left, right)
+    holds: Bools = compare(left.values, right.values)
+    blame = np.where(holds, then.blame, other.blame)
+    return _Term(
+        np.where(holds, then.values, other.values),
+        np.where(undecided != _NOBODY, undecided, blame),
+    )
+
+
+def _first_blame(a: _Term, b: _Term) -> _Blame:
+    return np.where(a.blame != _NOBODY, a.blame, b.blame)
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[_Term, _Term], _Term]] = {
+    ast.Add: _elementwise(np.add),
+    ast.Sub: _elementwise(np.subtract),
+    ast.Mult: _elementwise(np.multiply),
+    ast.Div: _divide,
+}
+_FUNCTIONS: Mapping[str, Callable[[_Term, _Term], _Term]] = {
+    "min": _elementwise(np.minimum),
+    "max": _elementwise(np.maximum),
+    "first": _first,
+}
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+}
+
+
+def _column(values: Floats, blame: _Blame, inputs: Sequence[Column]) -> Column:
+    """Values with the reasons and sentences of those that are to blame."""
+    reasons = np.full(len(values), np.uint8(Reason.PRESENT))
+    details: dict[int, str] = {}
+    by_reason: dict[int, str] = {}
+    for code in np.unique(blame[blame != _NOBODY]):
+        if code < 0:
+            source = missing(len(values), _DIVISION if code == _ZERO else _TOO_LARGE)
+        else:
+            source = inputs[code - 1]
+        rows = np.flatnonzero(blame == code)
+        reasons[rows] = source.reasons[rows]
+        own = {row: source.details[row] for row in rows.tolist() if row in source.details}
+        for reason in np.unique(source.reasons[rows]).tolist():
+            text = source.by_reason.get(reason) or Reason(reason).sentence
+            if by_reason.setdefault(reason, text) != text:
+                alike = rows[source.reasons[rows] == reason].tolist()
+                own |= {row: text for row in alike if row not in own}
+        details |= own
+    return Column(np.where(blame == _NOBODY, values, np.nan), reasons, details, by_reason)
