@@ -1,49 +1,48 @@
-"""The loader of the microarchitecture tables; their notation is explained in `generic.toml`."""
+"""The loader of the microarchitecture tables; `generic.toml` and `skx.toml` explain them."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
-from typing import Any, TypeAlias
+from typing import Any
 
-# enum perf_type_id of include/uapi/linux/perf_event.h
-PERF_TYPES: Mapping[str, int] = {"hardware": 0, "software": 1, "raw": 4}
-CONFIG_WORDS = ("config", "config1", "config2", "config3")
+from nftop.uarch import parts
+from nftop.uarch.events import CONFIG_WORDS, Encoding, EventSpec, PmuTerms, parse_event
+from nftop.uarch.parts import Counters, CpuModel, Topdown, Uncore
 
+__all__ = [
+    "CONFIG_WORDS",
+    "Encoding",
+    "EventSpec",
+    "Plan",
+    "PmuTerms",
+    "Uarch",
+    "identify",
+    "load",
+    "names",
+    "parse",
+]
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """An event as perf_event_attr takes it: the PMU's type number and its configuration words."""
-
-    pmu_type: int
-    config: int = 0
-    config1: int = 0
-    config2: int = 0
-    config3: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PmuTerms:
-    """An event in the words of a PMU of sysfs, `msr/tsc/`; only the host knows its encoding."""
-
-    pmu: str
-    terms: str
-
-    def __str__(self) -> str:
-        return f"{self.pmu}/{self.terms}/"
-
-
-EventSpec: TypeAlias = Encoding | PmuTerms
+GENERIC = "generic"
+_SMT = {"on": True, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Events to be counted as one group, and those without which it is pointless."""
+    """Events to be counted as one group, and those without which it is pointless.
+
+    Attributes:
+        smt: the plan is for hyper-threading on (True) or off (False) only; None: for both.
+        turns: further groups, for whoever lets groups take turns on the counters: now `events`,
+            now one of these. Each counts the cycles of its own time.
+    """
 
     events: tuple[str, ...]
     needs: frozenset[str]
+    smt: bool | None = None
+    turns: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +54,42 @@ class Uarch:
         title: for people.
         events: by name; only those that a plan uses are ever opened.
         plans: best first, at least one.
+        vendor_names: by event, the vendor's name for it, where it has one.
+        cpuid: the CPUs it is for; none: any.
+        counters, topdown: None where the table knows nothing of them.
+        uncore: the units outside the cores.
+        traffic: by metric, its formula over counts per second of `uncore`'s events.
     """
 
     name: str
     title: str
     events: Mapping[str, EventSpec]
     plans: tuple[Plan, ...]
+    vendor_names: Mapping[str, str] = field(default_factory=dict)
+    cpuid: tuple[CpuModel, ...] = ()
+    counters: Counters | None = None
+    topdown: Topdown | None = None
+    uncore: tuple[Uncore, ...] = ()
+    traffic: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Every event some plan counts, in the order of the plans: the columns of a reading."""
+        """Every event some plan counts all the time, in their order: the columns of a reading."""
         return tuple(dict.fromkeys(name for plan in self.plans for name in plan.events))
+
+    def with_smt(self, *, on: bool) -> Uarch:
+        """The same table without the plans for the other state of hyper-threading."""
+        return replace(self, plans=tuple(plan for plan in self.plans if plan.smt in (None, on)))
 
 
 def names() -> tuple[str, ...]:
-    """The tables there are, sorted."""
+    """The tables there are, sorted: `SKX` is the file skx.toml."""
     files = (entry.name for entry in resources.files(__package__).iterdir())
-    return tuple(sorted(name[:-5] for name in files if name.endswith(".toml")))
+    stems = (name[:-5] for name in files if name.endswith(".toml"))
+    return tuple(sorted(stem if stem == GENERIC else stem.upper() for stem in stems))
 
 
-def load(name: str = "generic") -> Uarch:
+def load(name: str = GENERIC) -> Uarch:
     """The table called `name`.
 
     Raises:
@@ -83,44 +98,80 @@ def load(name: str = "generic") -> Uarch:
     """
     if name not in names():
         raise KeyError(f"no microarchitecture {name!r}; there are {', '.join(names())}")
-    return parse((resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8"))
+    file = resources.files(__package__) / f"{name.lower()}.toml"
+    return parse(file.read_text(encoding="utf-8"))
+
+
+def identify(vendor: str, family: int, model: int, stepping: int) -> str:
+    """The name of the table for a CPU, by its CPUID leaves 0 and 1; `generic` where none is.
+
+    Values as in /proc/cpuinfo: `GenuineIntel`, 6, 85, 4 is SKX.
+    """
+    for name in names():
+        if any(cpu.covers(vendor, family, model, stepping) for cpu in load(name).cpuid):
+            return name
+    return GENERIC
 
 
 def parse(text: str) -> Uarch:
     """A table from its TOML text; ValueError says what is wrong with it."""
     raw = tomllib.loads(text)
     try:
-        events = {name: _event(name, spec) for name, spec in raw["events"].items()}
-        plans = tuple(_plan(spec, events) for spec in raw["plans"])
-        table = Uarch(raw["name"], raw["title"], events, plans)
+        table = _table(raw)
     except KeyError as error:
         raise ValueError(f"the table lacks {error}") from None
-    if not plans:
-        raise ValueError("the table has no plan")
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"the table is not as its notation says: {error}") from None
+    for smt in (True, False):
+        if not table.with_smt(on=smt).plans:
+            raise ValueError("the table has no plan" + (" with hyper-threading" if smt else ""))
     return table
 
 
-def _event(name: str, spec: Mapping[str, Any]) -> EventSpec:
-    if "pmu" in spec:
-        if set(spec) != {"pmu", "terms"}:
-            raise ValueError(f"event {name}: a PMU's event has `pmu` and `terms` only")
-        return PmuTerms(spec["pmu"], spec["terms"])
-    unknown = set(spec) - {"type", *CONFIG_WORDS}
-    if unknown or spec.get("type") not in PERF_TYPES:
-        raise ValueError(f"event {name}: needs a `pmu` or a known `type`, and configs")
-    words = {word: spec[word] for word in CONFIG_WORDS if word in spec}
-    if not all(type(value) is int and 0 <= value < 2**64 for value in words.values()):
-        raise ValueError(f"event {name}: a config is not an unsigned 64-bit number")
-    return Encoding(PERF_TYPES[spec["type"]], **words)
+def _table(raw: Mapping[str, Any]) -> Uarch:
+    events = {name: parse_event(name, spec) for name, spec in raw["events"].items()}
+    if set(events) & set(raw.get("sets", {})):
+        raise ValueError("a set has the name of an event")
+    uncore = tuple(parts.parse_uncore(name, spec) for name, spec in raw.get("uncore", {}).items())
+    traffic = dict(raw.get("traffic", {}))
+    parts.check_formulas(traffic, {event for unit in uncore for event in unit.events})
+    rows = (raw["events"], *(unit["events"] for unit in raw.get("uncore", {}).values()))
+    return Uarch(
+        name=raw["name"],
+        title=raw["title"],
+        events=events,
+        plans=tuple(_plan(spec, events, raw.get("sets", {})) for spec in raw["plans"]),
+        vendor_names={
+            name: spec["vendor"] for row in rows for name, spec in row.items() if "vendor" in spec
+        },
+        cpuid=tuple(parts.parse_model(spec) for spec in raw.get("cpuid", ())),
+        counters=parts.parse_counters(raw["counters"], events) if "counters" in raw else None,
+        topdown=parts.parse_topdown(raw["topdown"], events) if "topdown" in raw else None,
+        uncore=uncore,
+        traffic=traffic,
+    )
 
 
-def _plan(spec: Mapping[str, Any], events: Mapping[str, EventSpec]) -> Plan:
-    plan = Plan(tuple(spec["events"]), frozenset(spec["needs"]))
-    if len(set(plan.events)) != len(plan.events) or not plan.events:
-        raise ValueError(f"a plan is empty or counts an event twice: {', '.join(plan.events)}")
-    for name in (*plan.events, *sorted(plan.needs)):
-        if name not in events:
-            raise ValueError(f"a plan names an unknown event: {name}")
+def _plan(
+    spec: Mapping[str, Any], events: Mapping[str, EventSpec], sets: Mapping[str, Sequence[str]]
+) -> Plan:
+    if spec.get("smt", "on") not in _SMT:
+        raise ValueError("a plan's `smt` is neither on nor off")
+    smt = _SMT[spec["smt"]] if "smt" in spec else None
+    turns = tuple(_expand(turn, sets) for turn in spec.get("turns", ()))
+    needs = frozenset(_expand(spec["needs"], sets))
+    plan = Plan(_expand(spec["events"], sets), needs, smt, turns)
+    for group in (plan.events, *plan.turns):
+        if len(set(group)) != len(group) or not group:
+            raise ValueError(f"a plan is empty or counts an event twice: {', '.join(group)}")
+        for name in group:
+            parts.known(name, events, "a plan")
+    for name in sorted(plan.needs):
+        parts.known(name, events, "a plan")
     if not plan.needs <= set(plan.events):
         raise ValueError("a plan needs an event that it does not count")
     return plan
+
+
+def _expand(listed: Iterable[str], sets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(event for name in listed for event in sets.get(name, (name,)))

@@ -104,3 +104,118 @@ def test_importing_reads_nothing_of_the_host() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split() == ["[]", "False"]
+
+
+FULL = """
+name = "y"
+title = "a y"
+[[cpuid]]
+vendor = "V"
+family = 6
+model = 1
+steppings = [2, 3]
+[counters]
+general_smt_on = 4
+general_smt_off = 8
+width_bits = 48
+fixed = [["a"]]
+[events]
+a = { vendor = "A.ALL", type = "raw", event = 0x3c, umask = 0x01, cmask = 2, inv = 1, edge = 1 }
+[sets]
+all = ["a"]
+[[plans]]
+smt = "on"
+events = ["all"]
+needs = ["a"]
+turns = [["a"]]
+[[plans]]
+smt = "off"
+events = ["a"]
+needs = []
+[topdown]
+slots_per_cycle = 4
+[topdown.terms.smt_on]
+core = "a / threads"
+[topdown.terms.smt_off]
+core = "busiest_a"
+[topdown.terms.both]
+slots = "slots_per_cycle * core"
+[[topdown.nodes]]
+id = "whole"
+level = 1
+formula = "a / slots"
+[[topdown.nodes]]
+id = "part"
+level = 2
+parent = "whole"
+formula = "whole / 2"
+[uncore.u]
+pmu = "uncore_u"
+counters = 2
+turns = [["x", "z"]]
+[uncore.u.events]
+x = { terms = "event=0x1" }
+z = { vendor = "U.Z", terms = "event=0x2" }
+[traffic]
+"u.bytes_per_s" = "64 * (x + z)"
+"""
+
+
+def test_a_full_table_is_read_as_written() -> None:
+    parsed = table.parse(FULL)
+    assert parsed.events == {"a": Encoding(4, 0x3C | 1 << 8 | 1 << 18 | 1 << 23 | 2 << 24)}
+    assert parsed.vendor_names == {"a": "A.ALL", "z": "U.Z"}
+    assert [(plan.smt, plan.turns) for plan in parsed.plans] == [(True, (("a",),)), (False, ())]
+    assert parsed.counted == ("a",)
+    assert parsed.counters and parsed.counters.fixed == (frozenset({"a"}),)
+    assert parsed.cpuid[0].covers("V", 6, 1, 3) and not parsed.cpuid[0].covers("V", 6, 1, 4)
+    assert parsed.topdown
+    assert parsed.topdown.terms_smt_on == {"core": "a / threads", "slots": "slots_per_cycle * core"}
+    assert parsed.topdown.parent == {"part": "whole"}
+    (unit,) = parsed.uncore
+    assert unit.events == {
+        "x": PmuTerms("uncore_u", "event=0x1"),
+        "z": PmuTerms("uncore_u", "event=0x2"),
+    }
+    assert parsed.traffic == {"u.bytes_per_s": "64 * (x + z)"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("event = 0x3c,", "event = 0x3c, config = 1,", "event a: fields of a config"),
+        ('type = "raw", event', 'type = "hardware", event', "event a: fields of a config"),
+        ("umask = 0x01", "umask = 0x100", "event a: umask is not a number of 8 bits"),
+        ("edge = 1", "edge = true", "event a: edge is not a number of 1 bits"),
+        ('vendor = "A.ALL"', "vendor = 5", "event a: `vendor`"),
+        ('all = ["a"]', 'all = ["b"]', "unknown event: b"),
+        ('all = ["a"]', 'all = ["a", "a"]', "twice"),
+        ('all = ["a"]', 'a = ["a"]', "a set has the name of an event"),
+        ('smt = "on"', 'smt = "both"', "neither on nor off"),
+        ('smt = "on"', 'smt = "off"', "no plan with hyper-threading"),
+        ('turns = [["a"]]', 'turns = [["b"]]', "unknown event: b"),
+        ('turns = [["a"]]', "turns = [[]]", "empty"),
+        ("[2, 3]", "[2]", "not as its notation says"),
+        ('fixed = [["a"]]', 'fixed = [["b"]]', "unknown event: b"),
+        ("width_bits = 48", "", "lacks 'width_bits'"),
+        ("a / threads", "a / ", "not a formula"),
+        ("a / threads", "b / threads", "formula of core names an unknown event: b"),
+        ("a / threads", "slots / threads", "formula of core names an unknown event: slots"),
+        ("busiest_a", "busiest_b", "formula of core names"),
+        ('"a / slots"', '"part / slots"', "formula of whole names"),
+        ('"a / slots"', "5", "not as its notation says"),
+        ('parent = "whole"', 'parent = "part"', "part is not one level below 'part'"),
+        ('parent = "whole"', "", "part has no parent"),
+        ('id = "part"', 'id = "slots"', "name of something else"),
+        ('id = "part"', 'id = "whole"', "name of something else"),
+        ('turns = [["x", "z"]]', 'turns = [["x"]]', "an event of u has no turn"),
+        ('turns = [["x", "z"]]', 'turns = [["x", "w"]]', "unknown event: w"),
+        ("counters = 2", "counters = 1", "more than there are counters"),
+        ('terms = "event=0x1"', 'pmu = "other", terms = "event=0x1"', "event x"),
+        ("64 * (x + z)", "64 * (x + a)", "formula of u.bytes_per_s names"),
+    ],
+)
+def test_a_broken_full_table_says_what_is_wrong(old: str, new: str, says: str) -> None:
+    assert old in FULL
+    with pytest.raises(ValueError, match=says):
+        table.parse(FULL.replace(old, new, 1))

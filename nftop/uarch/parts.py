@@ -1,0 +1,160 @@
+"""Parts of a table beside its events and plans; their notation is explained in `skx.toml`.
+
+Everything is checked as it is read: a formula can name nothing that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nftop.uarch import grammar
+from nftop.uarch.events import EventSpec, PmuTerms, parse_event
+
+# Names a formula may use beside events and terms; `topdown` gives them their values.
+CONSTANTS = frozenset({"slots_per_cycle", "threads"})
+BUSIEST = "busiest_"
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModel:
+    """One CPUID signature: the model's steppings from `first_stepping` to `last_stepping`."""
+
+    vendor: str
+    family: int
+    model: int
+    first_stepping: int
+    last_stepping: int
+
+    def covers(self, vendor: str, family: int, model: int, stepping: int) -> bool:
+        same = (vendor, family, model) == (self.vendor, self.family, self.model)
+        return same and self.first_stepping <= stepping <= self.last_stepping
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a logical CPU has to count with.
+
+    Attributes:
+        general_smt_on, general_smt_off: general counters, with hyper-threading on and off in the
+            firmware (the kernel learns the number at boot).
+        width_bits: of a counter.
+        fixed: of each fixed counter, the events it takes.
+    """
+
+    general_smt_on: int
+    general_smt_off: int
+    width_bits: int
+    fixed: tuple[frozenset[str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topdown:
+    """The top-down method.
+
+    Attributes:
+        slots_per_cycle: how many micro-operations the core can issue in a cycle.
+        terms_smt_on, terms_smt_off: intermediate formulas by name, in the order of computation.
+        nodes: by metric, its formula; a node comes after those it is computed from.
+        level: by metric, 1 or 2. parent: by metric of level 2, the metric it is a part of.
+    """
+
+    slots_per_cycle: int
+    terms_smt_on: Mapping[str, str]
+    terms_smt_off: Mapping[str, str]
+    nodes: Mapping[str, str]
+    level: Mapping[str, int]
+    parent: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncore:
+    """One kind of unit outside the cores, of which a package has several: its boxes.
+
+    Attributes:
+        pmu: its PMU in sysfs is `pmu` if there is one box, else `pmu`_0, `pmu`_1, ...
+        counters: general counters of a box.
+        events: `PmuTerms` whose `pmu` is this one's; count each on every box and add up.
+        turns: groups of events that one box can count at a time.
+    """
+
+    name: str
+    pmu: str
+    counters: int
+    events: Mapping[str, PmuTerms]
+    turns: tuple[tuple[str, ...], ...]
+
+
+def parse_model(spec: Mapping[str, Any]) -> CpuModel:
+    """A row of `cpuid`."""
+    steppings = spec["steppings"]
+    if len(steppings) != 2:
+        raise TypeError("steppings are the first and the last")
+    return CpuModel(spec["vendor"], spec["family"], spec["model"], *steppings)
+
+
+def parse_counters(spec: Mapping[str, Any], events: Collection[str]) -> Counters:
+    """The table `counters`; ValueError for a fixed counter of an unknown event."""
+    fixed = tuple(frozenset(names) for names in spec["fixed"])
+    for name in sorted(frozenset().union(*fixed)):
+        known(name, events, "a fixed counter")
+    on, off = spec["general_smt_on"], spec["general_smt_off"]
+    return Counters(on, off, spec["width_bits"], fixed)
+
+
+def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
+    """The table `topdown`; ValueError for a formula that is none or names what is not there."""
+    terms = spec["terms"]
+    # What depends on the threads first: the shared terms are made of it.
+    smt_on = {**terms["smt_on"], **terms["both"]}
+    smt_off = {**terms["smt_off"], **terms["both"]}
+    nodes = {row["id"]: row["formula"] for row in spec["nodes"]}
+    level = {row["id"]: row["level"] for row in spec["nodes"]}
+    parent = {row["id"]: row["parent"] for row in spec["nodes"] if "parent" in row}
+    inputs = {*events, *CONSTANTS, *(BUSIEST + name for name in events)}
+    if len(nodes) != len(spec["nodes"]) or set(nodes) & {*inputs, *smt_on, *smt_off}:
+        raise ValueError("a top-down metric has the name of something else")
+    for term_set in (smt_on, smt_off):
+        check_formulas({**term_set, **nodes}, inputs)
+    for name in sorted(set(level) - set(parent)):
+        if level[name] != 1:
+            raise ValueError(f"{name} has no parent")
+    for name, above in parent.items():
+        if level.get(above) != level[name] - 1:
+            raise ValueError(f"{name} is not one level below {above!r}")
+    return Topdown(spec["slots_per_cycle"], smt_on, smt_off, nodes, level, parent)
+
+
+def parse_uncore(name: str, spec: Mapping[str, Any]) -> Uncore:
+    """A table `uncore.NAME`; ValueError says what is wrong with it."""
+    events: dict[str, PmuTerms] = {}
+    for key, row in spec["events"].items():
+        event: EventSpec = parse_event(key, {"pmu": spec["pmu"], **row})
+        if not isinstance(event, PmuTerms) or event.pmu != spec["pmu"]:
+            raise ValueError(f"event {key}: a unit's event has `terms` of its own PMU")
+        events[key] = event
+    turns = tuple(tuple(turn) for turn in spec["turns"])
+    for turn in turns:
+        for key in turn:
+            known(key, events, f"a turn of {name}")
+        if not 0 < len(turn) <= spec["counters"]:
+            raise ValueError(f"a turn of {name} has no event or more than there are counters")
+    if {key for turn in turns for key in turn} != set(events):
+        raise ValueError(f"an event of {name} has no turn")
+    return Uncore(name, spec["pmu"], spec["counters"], events, turns)
+
+
+def check_formulas(formulas: Mapping[str, str], inputs: Iterable[str]) -> None:
+    """ValueError unless each formula is one and reads only inputs and formulas before it."""
+    names = set(inputs)
+    for name, text in formulas.items():
+        for used in grammar.names(grammar.parse(text)):
+            known(used, names, f"the formula of {name}")
+        names.add(name)
+
+
+def known(name: str, names: Collection[str], who: str) -> None:
+    """ValueError if nothing has that name."""
+    if name not in names:
+        raise ValueError(f"{who} names an unknown event: {name}")
