@@ -1,0 +1,122 @@
+"""The top-down method and device traffic: a table's formulas over one tick's rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from nftop.model.column import Bools, Column, column, missing, where
+from nftop.model.reading import Missing, Reason
+from nftop.uarch.formula import compile_formula
+from nftop.uarch.table import Uarch
+
+PREFIX = "tma."
+# How far outside 0..1 a ratio may come out and still count as 0 or 1: what a cell in whole percent
+# rounds away. The counters of one group start and stop within microseconds of each other, so that
+# a tick of a second leaves far less; groups that take turns see different moments and leave more.
+RATIO_TOLERANCE = 0.005
+
+
+def evaluate(uarch: Uarch, counts_per_s: Mapping[str, Column], *, smt: bool) -> dict[str, Column]:
+    """Levels 1 and 2 of the top-down method by metric id (`tma.retiring`), ratios 0..1.
+
+    `counts_per_s` are counts of physical cores by event, of shape (rows,), in any unit of time as
+    long as it is one: with hyper-threading (`smt`) each the sum over the core's threads, as
+    `siblings.sum_siblings` gives them together with `threads` and `busiest_...`. Without the
+    former two threads are assumed. Where groups took turns, scale each event by the cycles of its
+    own group first. Empty for a table without top-down.
+
+    A row has no number where an event has none (that event's reason), where a formula divides by
+    zero (IDLE), and where the parent has none. The parts of a whole add up to it, so if one lies
+    outside 0..1 by more than `RATIO_TOLERANCE`, all parts of that row are ERROR: their counts
+    contradict each other, and which of them is wrong can't be seen.
+
+    Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture",
+    ISPASS 2014, as the vendor states them for the microarchitecture; they are in its table.
+    """
+    topdown = uarch.topdown
+    if topdown is None:
+        return {}
+    rows = len(next(iter(counts_per_s.values()), ()))
+    known = _inputs(uarch, counts_per_s, rows)
+    known["slots_per_cycle"] = column(np.full(rows, float(topdown.slots_per_cycle)))
+    known.setdefault("threads", column(np.full(rows, 2.0 if smt else 1.0)))
+    for name, text in (topdown.terms_smt_on if smt else topdown.terms_smt_off).items():
+        known[name] = compile_formula(text)(known, rows)
+    for level in sorted(set(topdown.level.values())):
+        families: dict[str | None, list[str]] = {}
+        for name, text in topdown.nodes.items():
+            if topdown.level[name] == level:
+                parent = topdown.parent.get(name)
+                part = _clip(compile_formula(text)(known, rows))
+                known[name] = part if parent is None else _with_parent(part, known[parent])
+                families.setdefault(parent, []).append(name)
+        for family in families.values():
+            known.update(_consistent({name: known[name] for name in family}))
+    return {PREFIX + name: known[name] for name in topdown.nodes}
+
+
+def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[str, Column]:
+    """The table's traffic by metric id (`pcie.itom.hit_per_s`, `memory.read_bytes_per_s`).
+
+    `counts_per_s` are counts per second by event of shape (packages,), each the sum over the boxes
+    of its unit. Requests and bytes per second; a row that lacks an event has that event's reason.
+    """
+    rows = len(next(iter(counts_per_s.values()), ()))
+    known = _inputs(uarch, counts_per_s, rows)
+    return {name: compile_formula(text)(known, rows) for name, text in uarch.traffic.items()}
+
+
+def _inputs(uarch: Uarch, counts: Mapping[str, Column], rows: int) -> dict[str, Column]:
+    """The counts, and of every other event of the table that it is not counted."""
+    events = [*uarch.events, *(event for unit in uarch.uncore for event in unit.events)]
+    absent = {
+        event: missing(
+            rows,
+            Missing(Reason.SOURCE, f"{uarch.vendor_names.get(event, event)} is not counted here"),
+        )
+        for event in events
+        if event not in counts
+    }
+    return {**absent, **counts}
+
+
+def _clip(part: Column) -> Column:
+    """Ratios that are outside 0..1 by no more than the tolerance, put back to the bound."""
+    values = part.values
+    near = (values >= -RATIO_TOLERANCE) & (values <= 1 + RATIO_TOLERANCE)
+    clipped = np.where(near, np.clip(values, 0.0, 1.0), values)
+    return Column(clipped, part.reasons, part.details, part.by_reason)
+
+
+def _with_parent(part: Column, parent: Column) -> Column:
+    return part if parent.present.all() else where(parent.present, part, parent)
+
+
+def _consistent(family: Mapping[str, Column]) -> dict[str, Column]:
+    """The parts of one whole; rows in which one is no ratio are ERROR in all of them."""
+    beyond = {name: (part.values < 0) | (part.values > 1) for name, part in family.items()}
+    bad: Bools = np.any(list(beyond.values()), axis=0)
+    if not bad.any():
+        return dict(family)
+    sentences = {}
+    for row in np.flatnonzero(bad).tolist():
+        culprit = next(name for name, outside in beyond.items() if outside[row])
+        sentences[row] = _contradiction(culprit, family[culprit].values[row])
+    return {name: _erase(part, sentences) for name, part in family.items()}
+
+
+def _contradiction(name: str, value: float) -> str:
+    return (
+        f"{name} came out as {value:.1%}, so its counts contradict each other: "
+        "look for another program that sets the same counters"
+    )
+
+
+def _erase(part: Column, sentences: Mapping[int, str]) -> Column:
+    rows: Sequence[int] = [row for row in sentences if part.present[row]]
+    values, reasons = part.values.copy(), part.reasons.copy()
+    values[rows], reasons[rows] = np.nan, Reason.ERROR
+    details = {**part.details, **{row: sentences[row] for row in rows}}
+    return Column(values, reasons, details, part.by_reason)

@@ -1,0 +1,279 @@
+"""The top-down formulas against values the vendor's own formulas gave, and their edges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.model.column import Column, column, from_readings
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.uarch import table
+from nftop.uarch.topdown import RATIO_TOLERANCE, evaluate, evaluate_traffic
+
+VECTORS = Path(__file__).parents[1] / "data/tma_vectors.json"
+LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+LEVEL_2 = {
+    "frontend_bound": ("fetch_latency", "fetch_bandwidth"),
+    "bad_speculation": ("branch_mispredicts", "machine_clears"),
+    "backend_bound": ("memory_bound", "core_bound"),
+    "retiring": ("heavy_operations", "light_operations"),
+}
+METRICS = (*LEVEL_1, *(part for parts in LEVEL_2.values() for part in parts))
+SKX = table.load("SKX")
+
+
+@cache
+def vectors() -> dict[str, dict[str, Any]]:
+    loaded = json.loads(VECTORS.read_text())["SKX"]["vectors"]
+    return {vector["name"]: vector for vector in loaded}
+
+
+def counts(vector: str, **changes: float) -> dict[str, float]:
+    """The vector's counts by our event names."""
+    given = vectors()[vector]["events"]
+    own = {event: float(given[name]) for event, name in SKX.vendor_names.items() if name in given}
+    return {**own, **changes}
+
+
+def one_row(numbers: Mapping[str, Reading]) -> dict[str, Column]:
+    why = Missing(Reason.UNDEFINED)
+    return {name: from_readings({0: number}, 1, why) for name, number in numbers.items()}
+
+
+def metrics(numbers: Mapping[str, Reading], *, smt: bool = False) -> dict[str, Reading]:
+    result = evaluate(SKX, one_row(numbers), smt=smt)
+    return {name.removeprefix("tma."): part[0] for name, part in result.items()}
+
+
+def numbers(parts: Mapping[str, Reading]) -> dict[str, float]:
+    assert not [part for part in parts.values() if isinstance(part, Missing)]
+    return {name: part for name, part in parts.items() if not isinstance(part, Missing)}
+
+
+def test_the_vectors_are_all_there() -> None:
+    assert list(vectors()) == [
+        "vpp_ip4_route_noHT",
+        "testpmd_idle_poll",
+        "dram_latency_bound",
+        "mispredict_heavy_HT",
+        "edge_all_zero",
+        "edge_threshold_below",
+    ]
+    assert {name for name, vector in vectors().items() if vector["smt_on"]} == {
+        "mispredict_heavy_HT"
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in vectors() if name != "edge_all_zero"])
+def test_a_vector_gives_the_vendor_s_values(name: str) -> None:
+    vector = vectors()[name]
+    got = numbers(metrics(counts(name), smt=vector["smt_on"]))
+    assert set(got) == set(METRICS)
+    for metric, value in got.items():
+        vendors = vector["metrics"]["_".join(word.capitalize() for word in metric.split("_"))]
+        for author in ("pmu_tools", "perfmon"):
+            assert value == pytest.approx(vendors[author], rel=1e-9, abs=0), (metric, author)
+
+
+def test_rows_are_computed_side_by_side_as_alone() -> None:
+    names = [name for name in vectors() if not vectors()[name]["smt_on"]]
+    together = {
+        event: column(np.array([counts(name)[event] for name in names]))
+        for event in counts(names[0])
+    }
+    result = evaluate(SKX, together, smt=False)
+    for row, name in enumerate(names):
+        alone = metrics(counts(name))
+        assert {metric: result[f"tma.{metric}"][row] for metric in METRICS} == alone
+
+
+def test_no_cycle_is_no_ratio() -> None:
+    for part in metrics(counts("edge_all_zero")).values():
+        assert part == Missing(Reason.IDLE, Reason.IDLE.sentence)
+
+
+def test_a_core_that_never_mispredicts_has_a_first_level_all_the_same() -> None:
+    quiet = {"br_misp_retired_all_branches": 0.0, "machine_clears_count": 0.0}
+    got = metrics(counts("vpp_ip4_route_noHT", **quiet))
+    for part in ("branch_mispredicts", "machine_clears"):
+        reading = got.pop(part)
+        assert isinstance(reading, Missing) and reading.reason is Reason.IDLE
+    assert len(numbers(got)) == len(METRICS) - 2
+
+
+def test_what_is_not_counted_is_named_and_spares_the_rest() -> None:
+    some = counts("vpp_ip4_route_noHT")
+    del some["uops_retired_macro_fused"]
+    held = Missing(Reason.TAKEN, "another program holds the counter")
+    got = metrics({**some, "cycle_activity_stalls_mem_any": held})
+    not_counted = Missing(Reason.SOURCE, "UOPS_RETIRED.MACRO_FUSED is not counted here")
+    assert got["heavy_operations"] == got["light_operations"] == not_counted
+    assert got["memory_bound"] == got["core_bound"] == held
+    del got["heavy_operations"], got["light_operations"], got["memory_bound"], got["core_bound"]
+    assert len(numbers(got)) == len(METRICS) - 4
+
+
+def test_the_cycles_of_a_core_come_from_the_best_clock_there_is() -> None:
+    full = counts("mispredict_heavy_HT")
+    expected = numbers(metrics(full, smt=True))
+    core_cycles = full.pop("cycles_any") / 2
+    for stand_in in ("busiest_cycles", "busiest_aperf"):
+        got = numbers(metrics({**full, stand_in: core_cycles}, smt=True))
+        assert got == pytest.approx(expected, rel=1e-12)
+    without = metrics(full, smt=True)["retiring"]
+    assert without == Missing(Reason.SOURCE, "CPU_CLK_UNHALTED.THREAD_ANY is not counted here")
+
+    full = counts("vpp_ip4_route_noHT")
+    expected = numbers(metrics(full))
+    cycles = full.pop("cycles")
+    assert numbers(metrics({**full, "aperf": cycles})) == pytest.approx(expected)
+
+
+def test_a_core_whose_sibling_is_offline_is_not_halved() -> None:
+    """One thread counts ANY events once: the mean over threads is then that one count."""
+    full = counts("vpp_ip4_route_noHT")
+    expected = numbers(metrics(full))
+    full["cycles_any"] = full["cycles"]
+    full["int_misc_recovery_cycles_any"] = full.pop("int_misc_recovery_cycles")
+    assert numbers(metrics({**full, "threads": 1.0}, smt=True)) == pytest.approx(expected)
+
+
+def consistent() -> st.SearchStrategy[dict[str, float]]:
+    """Counts as hardware could give them: parts that are no larger than their wholes."""
+
+    def build(cycles: int, shares: list[float]) -> dict[str, float]:
+        slots = 4.0 * cycles
+        undelivered, recovery, issued = (share / 3 * slots for share in shares[:3])
+        retired = issued * shares[3]
+        fused = retired * shares[4]
+        stalls, one, two, stores = (share * cycles / 4 for share in shares[5:9])
+        return {
+            "cycles": float(cycles),
+            "idq_uops_not_delivered_core": undelivered,
+            "int_misc_recovery_cycles": recovery / 4,
+            "uops_issued_any": issued,
+            "uops_retired_retire_slots": retired,
+            "uops_retired_macro_fused": fused,
+            "instructions": fused + retired * shares[9],
+            "idq_uops_not_delivered_cycles_0_uops_deliv_core": undelivered / 4 * shares[10],
+            "br_misp_retired_all_branches": 1e6 * shares[11],
+            "machine_clears_count": 1e5,
+            "cycle_activity_stalls_total": stalls,
+            "cycle_activity_stalls_mem_any": stalls * shares[12],
+            "exe_activity_1_ports_util": one,
+            "exe_activity_2_ports_util": two,
+            "exe_activity_bound_on_stores": 1.0 + stores,
+        }
+
+    shares = st.lists(st.floats(0, 1), min_size=13, max_size=13)
+    return st.builds(build, st.integers(1000, 10**10), shares)
+
+
+@given(consistent())
+def test_ratios_are_ratios_and_parts_add_up(given_counts: dict[str, float]) -> None:
+    got = numbers(metrics(given_counts))
+    assert all(0 <= value <= 1 for value in got.values())
+    assert sum(got[name] for name in LEVEL_1) == pytest.approx(1, abs=1e-9)
+    for parent, parts in LEVEL_2.items():
+        assert sum(got[part] for part in parts) == pytest.approx(got[parent], abs=1e-9)
+
+
+@given(consistent(), st.sampled_from(sorted(set(counts("vpp_ip4_route_noHT")))), st.floats(0, 50))
+def test_skewed_counts_never_pass_as_ratios(
+    given_counts: dict[str, float], event: str, factor: float
+) -> None:
+    if event in given_counts:
+        given_counts[event] *= factor
+    got = metrics(given_counts)
+    for name, part in got.items():
+        if isinstance(part, Missing):
+            assert part.reason in (Reason.ERROR, Reason.IDLE), name
+            continue
+        assert 0 <= part <= 1
+    for parent, parts in LEVEL_2.items():
+        family = {name: got[name] for name in parts}
+        if isinstance(got[parent], Missing):
+            assert all(isinstance(part, Missing) for part in family.values())
+        elif not any(isinstance(part, Missing) for part in family.values()):
+            total = sum(numbers(family).values())
+            assert total == pytest.approx(got[parent], abs=2 * RATIO_TOLERANCE)
+
+
+def test_parts_that_contradict_each_other_are_all_withheld() -> None:
+    full = counts("vpp_ip4_route_noHT")
+    twice = metrics({**full, "cycles": full["cycles"] / 2})
+    for part in twice.values():
+        assert isinstance(part, Missing) and part.reason is Reason.ERROR
+        assert part.detail.startswith("backend_bound came out as -22.0%, so its counts")
+    # A part larger than its whole spoils its own family and no other.
+    latency = full["idq_uops_not_delivered_cycles_0_uops_deliv_core"] * 4
+    got = metrics({**full, "idq_uops_not_delivered_cycles_0_uops_deliv_core": latency})
+    for name in LEVEL_2["frontend_bound"]:
+        part = got.pop(name)
+        assert isinstance(part, Missing) and part.detail.startswith("fetch_bandwidth came out as -")
+    assert len(numbers(got)) == len(METRICS) - 2
+
+
+@pytest.mark.parametrize(("beyond", "passes"), [(0.9, True), (1.1, False)])
+def test_a_negative_from_skew_is_zero_up_to_the_tolerance(beyond: float, passes: bool) -> None:
+    full = counts("vpp_ip4_route_noHT")
+    excess = full["uops_issued_any"] + 4 * full["int_misc_recovery_cycles"]
+    skewed = excess + beyond * RATIO_TOLERANCE * 4 * full["cycles"]
+    got = metrics({**full, "uops_retired_retire_slots": skewed})["bad_speculation"]
+    if passes:
+        assert got == 0.0
+    else:
+        assert isinstance(got, Missing) and got.reason is Reason.ERROR
+
+
+def test_one_bad_row_leaves_the_others_alone() -> None:
+    full = counts("vpp_ip4_route_noHT")
+    columns = {event: column(np.array([value] * 3)) for event, value in full.items()}
+    columns["cycles"] = column(np.array([full["cycles"], 1.0, full["cycles"]]))
+    retiring = evaluate(SKX, columns, smt=False)["tma.retiring"]
+    assert retiring[0] == retiring[2] == pytest.approx(0.574, abs=1e-9)
+    assert retiring.reasons.tolist() == [Reason.PRESENT, Reason.ERROR, Reason.PRESENT]
+
+
+def test_a_table_without_topdown_has_none_and_no_counts_are_no_rows() -> None:
+    assert evaluate(table.load(), one_row({"cycles": 1.0}), smt=False) == {}
+    assert [len(part) for part in evaluate(SKX, {}, smt=True).values()] == [0] * len(METRICS)
+
+
+def test_traffic_is_lines_of_64_bytes() -> None:
+    held = Missing(Reason.PERMISSION, "needs CAP_PERFMON")
+    rates: dict[str, Reading] = {
+        "itom_hit": 7e6,
+        "itom_miss": 3e6,
+        "rfo_hit": 1e6,
+        "rfo_miss": 5e5,
+        "pcirdcur_hit": 2e6,
+        "pcirdcur_miss": held,
+        "cas_read": 1e9,
+    }
+    got = {name: part[0] for name, part in evaluate_traffic(SKX, one_row(rates)).items()}
+    assert got == {
+        "pcie.pcirdcur.hit_per_s": 2e6,
+        "pcie.pcirdcur.miss_per_s": held,
+        "pcie.pcirdcur.total_per_s": held,
+        "pcie.rfo.hit_per_s": 1e6,
+        "pcie.rfo.miss_per_s": 5e5,
+        "pcie.rfo.total_per_s": 1.5e6,
+        "pcie.itom.hit_per_s": 7e6,
+        "pcie.itom.miss_per_s": 3e6,
+        "pcie.itom.total_per_s": 1e7,
+        "pcie.read_bytes_per_s": held,
+        "pcie.write_bytes_per_s": 736e6,
+        "memory.read_bytes_per_s": 64e9,
+        "memory.write_bytes_per_s": Missing(
+            Reason.SOURCE, "UNC_M_CAS_COUNT.WR is not counted here"
+        ),
+    }
