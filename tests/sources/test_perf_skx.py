@@ -1,0 +1,192 @@
+"""The SKX table counted by PerfSource on an emulated PMU, up to the top-down numbers.
+
+The PMU has the counters that the vendor documents; the kernel takes a group that would fit an
+empty PMU, and one that does not fit beside the NMI watchdog opens and never runs.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from nftop.derive.counters import CounterState, step_counters
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import CounterTable, SourceReading
+from nftop.sources.perf.pmu import encode, read_pmu
+from nftop.sources.perf.source import PerfSource
+from nftop.uarch import table
+from nftop.uarch.siblings import sum_siblings
+from nftop.uarch.table import Encoding
+from nftop.uarch.topdown import evaluate
+from tests.samples import topology
+from tests.sources import perf_kernel
+from tests.sources.perf_kernel import Event, FakeKernel
+
+SECOND = 1_000_000_000
+SKX = table.load("SKX")
+HOST = topology(4)
+FORMATS = {
+    "event": "0-7",
+    "umask": "8-15",
+    "edge": "18",
+    "any": "21",
+    "inv": "23",
+    "cmask": "24-31",
+}
+
+# Counts per microsecond of one thread at 2.4 GHz, of which two share a core with 4 x 2400 slots.
+PER_US = {
+    "cycles": 2400,
+    "aperf": 2400,
+    "cycles_any": 2400,
+    "ref_cycles": 2100,
+    "tsc": 2100,
+    "instructions": 3000,
+    "context_switches": 1,
+    "idq_uops_not_delivered_core": 480,
+    "uops_issued_any": 3360,
+    "uops_retired_retire_slots": 3120,
+    "int_misc_recovery_cycles": 48,
+    "int_misc_recovery_cycles_any": 48,
+}
+OTHERWISE = 7  # of every other event
+# Of the core: 2 x 480, 2 x (3360 - 3120) + 4 x 48, the remainder, and 2 x 3120 of 9600 slots.
+LEVEL_1_SMT = {
+    "frontend_bound": 0.1,
+    "bad_speculation": 0.07,
+    "backend_bound": 0.18,
+    "retiring": 0.65,
+}
+FIXED_CYCLES = {(4, 0x3C), (4, 0x20003C)}
+FIXED = {(4, 0xC0), (4, 0x300), *FIXED_CYCLES}
+
+
+def host(root: Path, *, has_any: bool = True) -> None:
+    """What sysfs says of the core's PMU and of the MSRs."""
+    devices = root / "sys/bus/event_source/devices"
+    texts = {"cpu/type": "4\n", "msr/events/aperf": "event=0x01\n"}
+    for term, bits in FORMATS.items():
+        if term != "any" or has_any:
+            texts[f"cpu/format/{term}"] = f"config:{bits}\n"
+    for name, text in texts.items():
+        (devices / name).parent.mkdir(parents=True, exist_ok=True)
+        (devices / name).write_text(text)
+
+
+def encodings(root: Path) -> dict[str, Event]:
+    found: dict[str, Event] = {}
+    for name, spec in SKX.events.items():
+        try:
+            code = (
+                spec if isinstance(spec, Encoding) else encode(read_pmu(spec.pmu, root), spec.terms)
+            )
+        except ValueError:
+            continue
+        found[name] = (code.pmu_type, code.config)
+    return found
+
+
+def general(group: tuple[Event, ...], *, watchdog: bool) -> int:
+    """How many general counters a group takes."""
+    taken = sum(1 for event in group if event[0] == 4 and event not in FIXED)
+    clocks = sum(1 for event in group if event in FIXED_CYCLES)
+    return taken + max(0, clocks - (0 if watchdog else 1))
+
+
+def emulate(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    counters: int,
+    watchdog: bool,
+    has_any: bool = True,
+) -> FakeKernel:
+    def refuse(cpu: int, group: tuple[Event, ...], event: Event) -> int:
+        return errno.EINVAL if general((*group, event), watchdog=False) > counters else 0
+
+    def share(cpu: int, group: tuple[Event, ...]) -> float:
+        return float(general(group, watchdog=watchdog) <= counters)
+
+    fake = FakeKernel(root, cpus=4, refuse=refuse, share=share)
+    host(root, has_any=has_any)
+    known = encodings(root)
+    fake.known = frozenset(known.values())
+    rates = {event: PER_US.get(name, OTHERWISE) for name, event in known.items()}
+    monkeypatch.setattr(perf_kernel, "RATES", rates)
+    return fake
+
+
+def topdown(fake: FakeKernel, *, smt: bool) -> tuple[CounterTable, dict[str, Reading]]:
+    """The last table of a few ticks, and what derives from it for CPU 0."""
+    source = PerfSource(
+        root=fake.root,
+        kernel=fake.kernel,
+        clock_ns=lambda: fake.now_ns,
+        uarch=SKX.with_smt(on=smt),
+    )
+    machine = HOST if smt else topology(4, smt=False)
+    state = CounterState()
+    result: dict[str, Reading] = {}
+    last: CounterTable | None = None
+    for tick in range(1, 6):
+        fake.pass_ns(SECOND)
+        read = source.read()
+        assert isinstance(read, CounterTable)
+        last = read
+        state, rates = step_counters(state, SourceReading(read, tick * SECOND, 0), machine)
+        columns = sum_siblings(rates.per_s, machine)
+        result = {name: part[0] for name, part in evaluate(SKX, columns, smt=smt).items()}
+    source.close()
+    assert last is not None and not fake.fds
+    return last, {name.removeprefix("tma."): part for name, part in result.items()}
+
+
+def counted(last: CounterTable) -> set[str]:
+    return {
+        name for name, reasons in zip(last.events, last.reasons.T, strict=True) if not any(reasons)
+    }
+
+
+@pytest.mark.parametrize("watchdog", [False, True])
+def test_hyper_threading_gives_level_1_beside_the_watchdog_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool
+) -> None:
+    fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=watchdog)
+    last, parts = topdown(fake, smt=True)
+    assert ("cycles" in counted(last), "aperf" in counted(last)) == (not watchdog, watchdog)
+    assert {name: parts[name] for name in LEVEL_1_SMT} == pytest.approx(LEVEL_1_SMT)
+    # Level 2 needs turns, and who does not take them is told so.
+    memory = parts["memory_bound"]
+    assert isinstance(memory, Missing)
+    assert memory.detail == "CYCLE_ACTIVITY.STALLS_MEM_ANY is not counted here"
+    misses = last.reasons[:, last.events.index("llc_misses")]
+    assert {Reason(int(code)) for code in misses} == {Reason.SOURCE}  # not in the group
+
+
+@pytest.mark.parametrize("watchdog", [False, True])
+@pytest.mark.parametrize("counters", [8, 4])
+def test_one_thread_a_core_gives_level_1_and_with_eight_counters_llc_misses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counters: int, watchdog: bool
+) -> None:
+    fake = emulate(tmp_path, monkeypatch, counters=counters, watchdog=watchdog)
+    last, parts = topdown(fake, smt=False)
+    assert parts["retiring"] == pytest.approx(3120 / 9600)
+    assert parts["frontend_bound"] == pytest.approx(480 / 9600)
+    assert ("llc_misses" in counted(last)) == (counters == 8)
+    assert isinstance(parts["fetch_latency"], Missing) == (counters == 4)
+
+
+def test_without_the_any_bit_there_is_no_top_down_and_ipc_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere the kernel takes bit 21 and it means nothing: half of a wrong number."""
+    fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=False, has_any=False)
+    last, parts = topdown(fake, smt=True)
+    assert {"cycles", "instructions", "ref_cycles", "llc_misses"} <= counted(last)
+    assert "int_misc_recovery_cycles_any" in last.events
+    assert "no event or term 'any'" in "".join(
+        last.details["int_misc_recovery_cycles_any"].values()
+    )
+    assert all(isinstance(part, Missing) for part in parts.values())
