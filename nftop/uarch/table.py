@@ -98,8 +98,7 @@ def load(name: str = GENERIC) -> Uarch:
     """
     if name not in names():
         raise KeyError(f"no microarchitecture {name!r}; there are {', '.join(names())}")
-    file = resources.files(__package__) / f"{name.lower()}.toml"
-    return parse(file.read_text(encoding="utf-8"))
+    return parse(_text(name))
 
 
 def identify(vendor: str, family: int, model: int, stepping: int) -> str:
@@ -108,7 +107,9 @@ def identify(vendor: str, family: int, model: int, stepping: int) -> str:
     Values as in /proc/cpuinfo: `GenuineIntel`, 6, 85, 4 is SKX.
     """
     for name in names():
-        if any(cpu.covers(vendor, family, model, stepping) for cpu in load(name).cpuid):
+        # Only this part of a table is looked at: its formulas take longer to check.
+        cpus = map(parts.parse_model, tomllib.loads(_text(name)).get("cpuid", ()))
+        if any(cpu.covers(vendor, family, model, stepping) for cpu in cpus):
             return name
     return GENERIC
 
@@ -126,6 +127,11 @@ def parse(text: str) -> Uarch:
         if not table.with_smt(on=smt).plans:
             raise ValueError("the table has no plan" + (" with hyper-threading" if smt else ""))
     return table
+
+
+def _text(name: str) -> str:
+    file = resources.files(__package__) / f"{name.lower()}.toml"
+    return file.read_text(encoding="utf-8")
 
 
 def _table(raw: Mapping[str, Any]) -> Uarch:

@@ -230,6 +230,14 @@ def test_some_topdown_plan_fits_whatever_there_is(smt: bool, general: int, watch
 
 
 @pytest.mark.parametrize("smt", [True, False])
+def test_a_turn_never_needs_more_counters_than_the_plan_s_own_group(smt: bool) -> None:
+    for plan in topdown_plans(smt=smt):
+        for watchdog in (False, True):
+            most = on_general(plan.events, watchdog=watchdog)
+            assert all(on_general(turn, watchdog=watchdog) <= most for turn in plan.turns)
+
+
+@pytest.mark.parametrize("smt", [True, False])
 def test_a_plan_and_its_turns_hold_all_that_the_formulas_read(smt: bool) -> None:
     assert SKX.topdown
     terms = SKX.topdown.terms_smt_on if smt else SKX.topdown.terms_smt_off

@@ -222,6 +222,15 @@ def test_parts_that_contradict_each_other_are_all_withheld() -> None:
     assert len(numbers(got)) == len(METRICS) - 2
 
 
+def test_what_is_not_counted_stays_so_beside_a_contradiction() -> None:
+    full: dict[str, Reading] = dict(counts("vpp_ip4_route_noHT"))
+    held = Missing(Reason.TAKEN, "another program holds the counter")
+    got = metrics({**full, "cycles": 1e9, "idq_uops_not_delivered_core": held})
+    assert got["frontend_bound"] == got["backend_bound"] == held
+    retiring = got["retiring"]
+    assert isinstance(retiring, Missing) and retiring.reason is Reason.ERROR
+
+
 @pytest.mark.parametrize(("beyond", "passes"), [(0.9, True), (1.1, False)])
 def test_a_negative_from_skew_is_zero_up_to_the_tolerance(beyond: float, passes: bool) -> None:
     full = counts("vpp_ip4_route_noHT")
