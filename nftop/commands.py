@@ -26,7 +26,8 @@ from nftop.sources.kernel import KernelSource
 from nftop.sources.own import OwnSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
-from nftop.sources.topology import read_host, read_topology
+from nftop.sources.topology import read_cpuid, read_host, read_topology
+from nftop.uarch.table import GENERIC, Uarch, identify, load
 
 OK, FAILURE, USAGE = 0, 1, 2
 _ROOT = Path("/")
@@ -39,6 +40,7 @@ class OpenHost:
     topology: Topology
     sources: tuple[Source, ...]
     own: OwnSource
+    uarch: Uarch
 
     def feed(
         self,
@@ -52,7 +54,7 @@ class OpenHost:
         self.own.keep_off((), self.topology)
         return Live(
             self.sources,
-            State(read_host(_ROOT), self.topology, queue_map or {}),
+            State(read_host(_ROOT, self.uarch.name), self.topology, self.uarch, queue_map or {}),
             interval_s,
             on_pollers=self.own.keep_off,
             cpus=cpus,
@@ -74,7 +76,8 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
         if unknown:
             raise ValueError(f"this host has no CPU {format_cpu_list(unknown)}")
     hidden = topology.row_of.keys() - set(cpus) if cpus else frozenset()
-    perf = PerfSource(root=_ROOT, quiet_cpus=frozenset({*quiet_cpus, *hidden}))
+    uarch = _uarch(topology)
+    perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=frozenset({*quiet_cpus, *hidden}))
     own = OwnSource(lambda: perf.counter_reads)
     sources = (
         perf,
@@ -84,7 +87,14 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
         TopologySource(_ROOT),
         own,
     )
-    return OpenHost(topology, sources, own)
+    return OpenHost(topology, sources, own, uarch)
+
+
+def _uarch(topology: Topology) -> Uarch:
+    """The table of this host's CPUs, with the counter groups for its hyper-threading."""
+    cpuid = read_cpuid(_ROOT)
+    name = GENERIC if cpuid is None else identify(*cpuid)
+    return load(name).with_smt(on=any(info.siblings for info in topology.cpus))
 
 
 def live(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import CpuTable, Frame, NfRow, SelfCost, SourceState
 from nftop.model.ids import Core, Cpu, L3Domain, Package
@@ -92,6 +93,8 @@ def frame(n_cpus: int = 8, tick: int = 0, *, packages: int = 1, simulated: bool 
         "tsc_hz": column(np.full(n_cpus, 2.2e9)),
         "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
     }
+    no_table = Missing(Reason.SOURCE, "nftop has no top-down table for this CPU (generic)")
+    columns |= {metric.id: missing(n_cpus, no_table) for metric in TMA_METRICS}
     columns["busy_ratio"] = _with(columns["busy_ratio"], {1: 0.988, 2: 0.5, 3: 0.98})
     return Frame(
         wall_ns=WALL_NS + tick * SECOND_NS,

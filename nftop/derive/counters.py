@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Column, Floats, Reasons, column, missing, ratio, where
+from nftop.model.column import Column, Floats, Reasons, column, first_of, missing, ratio, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, Counts, SourceReading
 from nftop.model.topology import Topology
@@ -35,6 +35,13 @@ class CounterRates:
     def rate(self, event: str) -> Column:
         """One event's rate per second, or a column that says why there is none."""
         return self.per_s.get(event) or missing(len(self.coverage), self.otherwise)
+
+    @property
+    def core_cycles(self) -> Column:
+        """Unhalted core cycles per second; APERF counts the same where a counter is taken."""
+        if "aperf" not in self.per_s:
+            return self.rate("cycles")
+        return first_of(self.rate("cycles"), self.rate("aperf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ def frequency_hz(rates: CounterRates) -> Column:
     ref_cycles advances at the TSC's rate while the core is not halted (Intel SDM volume 3,
     CPU_CLK_UNHALTED.REF_TSC), so the quotient is the turbo or throttle factor.
     """
-    factor = ratio(rates.rate("cycles"), rates.rate("ref_cycles"))
+    factor = ratio(rates.core_cycles, rates.rate("ref_cycles"))
     tsc_hz = rates.rate("tsc")
     product = column(factor.values * tsc_hz.values)
     return where(factor.present, where(tsc_hz.present, product, tsc_hz), factor)

@@ -109,7 +109,7 @@ def occupants(
 
 def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles:
     """Core cycles where they are counted, else the TSC's, else what the NF counted itself."""
-    core, tsc = rates.rate("cycles"), rates.rate("tsc")
+    core, tsc = rates.core_cycles, rates.rate("tsc")
     rows = len(core)
     # The TSC runs at one rate on all CPUs of a host, so one that is not read takes it from the
     # others (Intel SDM volume 3, "Invariant TSC").
@@ -133,7 +133,7 @@ def cpu_table(
     *,
     online: tuple[bool, ...],
     rates: CounterRates,
-    times: Mapping[str, Column],
+    ready: Mapping[str, Column],
     pollers: Mapping[int, Occupant],
     undecided: Collection[int],
     unattached: Callable[[ThreadRate], Missing],
@@ -144,7 +144,7 @@ def cpu_table(
         topology: gives the rows.
         online: which of them run.
         rates: of the counter groups.
-        times: the columns of `cputime.METRICS`.
+        ready: columns that are taken as they are: `cputime.METRICS` and top-down.
         pollers: who polls where.
         undecided: rows where a thread may poll, which the next reading will tell.
         unattached: why the packets of a poller are unknown to which no NF source is attached.
@@ -165,9 +165,9 @@ def cpu_table(
     )
     cpp = where(polled, ratio(cycles.per_s, own_packets), no_nf)
     columns = {
-        "busy_ratio": where(forwards, busy, times["cpu_time_ratio"]),
+        "busy_ratio": where(forwards, busy, ready["cpu_time_ratio"]),
         "rx_packets_per_s": packets,
-        "ipc": ratio(rates.rate("instructions"), rates.rate("cycles")),
+        "ipc": ratio(rates.rate("instructions"), rates.core_cycles),
         "cpp": cpp,
         "busy_cpp": where(polled, _times(cpp, busy), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
@@ -178,7 +178,7 @@ def cpu_table(
         "frequency_hz": frequency_hz(rates),
         "tsc_hz": rates.rate("tsc"),
         "coverage": rates.coverage,
-        **times,
+        **ready,
     }
     who = [pollers.get(row) for row in range(rows)]
     return CpuTable(

@@ -14,6 +14,7 @@ from nftop.derive.dpdk import step_dpdk
 from nftop.derive.nf import NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
+from nftop.derive.tma import tma_columns
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import Cpu
 from nftop.model.queue_map import QueueMap
@@ -21,6 +22,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.roles import NF_KINDS
 from nftop.model.sample import Sample, SelfUse, SourceReading
 from nftop.model.topology import Host, Topology
+from nftop.uarch.table import Uarch
 
 # A reading older than this many ticks, and than a second, says nothing about this tick.
 _STALE_TICKS = 2.5
@@ -35,10 +37,14 @@ NF_STAGES: Mapping[str, Callable[..., tuple[Any, tuple[NfRates, ...]]]] = Mappin
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that a frame needs besides its sample."""
+    """All that a frame needs besides its sample.
+
+    `uarch` is the CPU's table, for the numbers only it explains; `queue_map` is the operator's.
+    """
 
     host: Host
     topology: Topology
+    uarch: Uarch | None = None
     queue_map: QueueMap = field(default_factory=dict)
     before: Sample | None = None
     counters: CounterState = field(default_factory=CounterState)
@@ -79,7 +85,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
             topology,
             online=online_rows(readings.get("kernel"), topology),
             rates=rates,
-            times=times,
+            ready={**times, **tma_columns(state.uarch, rates, topology)},
             pollers=pollers,
             undecided=undecided_rows(topology, thread_rates),
             unattached=lambda rate: _unattached(rate, readings),

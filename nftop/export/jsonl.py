@@ -16,7 +16,7 @@ from nftop.model.frame import CpuTable, Frame, NfRow, SourceState
 from nftop.model.reading import Missing, Reading, Reason
 
 # What the schema promises and no source of this nftop reads yet: always null, reason `source`.
-_CPU_UNREAD = ("group", "sst_priority", "tma")
+_CPU_UNREAD = ("group", "sst_priority")
 _PACKAGE_UNREAD = ("memory", "pcie", "upi", "power_w")
 
 
@@ -122,7 +122,19 @@ def _with_missing(
     unread = list(unread)
     return {
         **named,
-        **numbers,
+        **_nested(numbers),
         **dict.fromkeys(unread),
         "missing": reasons | dict.fromkeys(unread, Reason.SOURCE.key),
     }
+
+
+def _nested(numbers: Mapping[str, float | None]) -> dict[str, Any]:
+    """`tma.retiring` becomes `retiring` within `tma`; names without a dot stay."""
+    nested: dict[str, Any] = {}
+    for name, number in numbers.items():
+        group, dot, leaf = name.partition(".")
+        if dot:
+            nested.setdefault(group, {})[leaf] = number
+        else:
+            nested[name] = number
+    return nested

@@ -7,58 +7,8 @@ metric is one row here and the function in `derive` that computes it. How a unit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-from typing import Literal
-
-
-class Unit(Enum):
-    """The unit of a value in code, and how a cell prints it."""
-
-    RATIO = "ratio"  # 0..1, printed as a percentage
-    PER_CYCLE = "1/cycle"  # printed with two decimals
-    CYCLES = "cycles"
-    INSTRUCTIONS = "instructions"
-    PACKETS_PER_S = "packets/s"  # printed in millions
-    PER_S = "1/s"
-    PER_PACKET = "1/packet"
-    HZ = "Hz"  # printed in GHz
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One row of the catalogue.
-
-    Attributes:
-        id: its name in frames and JSON; a dot nests (`tma.retiring`).
-        label: the column header, at most eight characters.
-        scope: what a row is.
-        meaning: what it says, for an operator.
-        formula: how it is computed, in the names of the catalogue and of the counters.
-        origin: where the definition comes from.
-        good: which direction is better, None where neither is.
-        priority: columns with a lower number stay longer on a narrow screen; None: never a column.
-        counted: it rests on the counter group, so it is an estimate while `coverage` is below 1.
-        per_clock: it counts cycles, so it is an estimate where their clock is not the core's.
-        bounded: it includes empty polls, so it is an upper bound of what a packet costs unless the
-            core is saturated.
-        bad_above: above this something is wrong; None where no value says that by itself.
-    """
-
-    id: str
-    label: str
-    unit: Unit
-    scope: Literal["cpu", "nf"]
-    meaning: str
-    formula: str
-    origin: str
-    good: Literal["high", "low"] | None = None
-    priority: int | None = None
-    counted: bool = False
-    per_clock: bool = False
-    bounded: bool = False
-    bad_above: float | None = None
-
+from nftop.model.catalogue_tma import TMA_METRICS
+from nftop.model.metric import Metric, Unit
 
 PAPER = 'FD.io, "Benchmarking Software Data Planes"'
 _EQ5 = f"{PAPER}, equation 5"
@@ -69,7 +19,7 @@ _NF_PACKETS = "rx_packets_per_s (tx_packets_per_s where it only generates)"
 _BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."
 _BOUND_NF = "'<' before it: not all its cores are known to be saturated, so it is an upper bound."
 
-CPU_METRICS: tuple[Metric, ...] = (
+_CORE_METRICS: tuple[Metric, ...] = (
     Metric(
         id="busy_ratio",
         label="BUSY",
@@ -259,6 +209,8 @@ CPU_METRICS: tuple[Metric, ...] = (
         priority=14,
     ),
 )
+
+CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + TMA_METRICS
 
 NF_METRICS: tuple[Metric, ...] = (
     Metric(

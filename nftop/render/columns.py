@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nftop.model.catalogue import CPU_METRICS, Metric, Unit
+from nftop.model.catalogue import CPU_METRICS
+from nftop.model.frame import CpuTable
+from nftop.model.metric import Metric, Unit
 
 NARROW = 40
 
@@ -69,11 +71,16 @@ _IN_ORDER = (*LABELS, *METRICS)
 _BY_KEY = {col.key: col for col in _IN_ORDER}
 
 
-def columns_for(width: int) -> tuple[Col, ...]:
-    """The columns shown in so many cells, from left to right; that of CPUs is always there."""
+def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
+    """The columns shown in so many cells, from left to right; that of CPUs is always there.
+
+    An optional metric has a column only where some CPU in `cpus` has a value of it.
+    """
     room = width
     chosen: dict[str, Col] = {}
     for col in sorted(_IN_ORDER, key=lambda col: col.priority):
+        if col.metric and not is_here(col.metric, cpus):
+            continue
         fitted = replace(col, width=9) if col.key == "thread" and width < NARROW else col
         if chosen and fitted.width > room:
             break  # a column of lower rank never stands in for one of higher
@@ -85,6 +92,13 @@ def columns_for(width: int) -> tuple[Col, ...]:
         room -= more
         shown.append(replace(col, width=col.width + more))
     return tuple(shown)
+
+
+def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
+    """Whether a metric belongs on this host's screen."""
+    if not metric.optional:
+        return True
+    return cpus is not None and bool(cpus.columns[metric.id].present.any())
 
 
 def column_name(key: str) -> str:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.catalogue import CPU_METRICS, Metric, cpu_metric
+from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.ids import format_cpu_list
+from nftop.model.metric import Metric
 from nftop.model.reading import Missing
 from nftop.model.topology import CpuInfo
 from nftop.render import format as fmt
 from nftop.render import spark
-from nftop.render.columns import LABEL_KEYS
+from nftop.render.columns import LABEL_KEYS, is_here
 from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
 
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
@@ -78,7 +79,7 @@ def absences(
     found: dict[Missing, list[str]] = {}
     for metric in metrics:
         reading = cpus.columns[metric.id][row]
-        if isinstance(reading, Missing):
+        if isinstance(reading, Missing) and is_here(metric, cpus):
             why = Missing(reading.reason, reading.sentence)
             found.setdefault(why, []).append(metric.label)
     return list(found.items())

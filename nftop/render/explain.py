@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from nftop.model.catalogue import METRICS, Metric
+from nftop.model.catalogue import METRICS
+from nftop.model.metric import Metric
 
 _SCOPES = {"cpu": "per CPU", "nf": "per network function"}
 _WIDTH = 78

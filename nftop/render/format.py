@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from nftop.model.catalogue import Unit
+from nftop.model.metric import Unit
 from nftop.model.reading import Missing, Reading, Reason
 
 BOUND = "<"

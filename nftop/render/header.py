@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from nftop.model.catalogue import Unit
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import format_cpu_list
+from nftop.model.metric import Unit
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Host, Topology
 from nftop.render import format as fmt

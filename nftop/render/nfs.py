@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nftop.model.catalogue import NF_METRICS, Metric
+from nftop.model.catalogue import NF_METRICS
 from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import format_cpu_list
+from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reason
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph

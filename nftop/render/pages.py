@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS, Metric
+from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.frame import Frame
+from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reason
 from nftop.render import format as fmt
 from nftop.render.detail import absence_lines, attribution_lines

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nftop.model.catalogue import Metric, Unit
 from nftop.model.frame import CpuTable
 from nftop.model.ids import format_cpu_list
+from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.columns import Col, columns_for, sorts_down
@@ -20,7 +20,7 @@ from nftop.render.text import fit
 
 def table_lines(cpus: CpuTable, view: View, width: int) -> list[Line]:
     """The whole table: headers and every row."""
-    rows, columns = arrange(cpus, view), columns_for(width)
+    rows, columns = arrange(cpus, view), columns_for(width, cpus)
     return [header_line(columns, view), *body_lines(cpus, rows, columns, 0, rows.lines)]
 
 

@@ -23,6 +23,10 @@ _CACHE_DIRECTORY = re.compile(r"index(\d{1,3})")
 _SIZE = re.compile(r"(\d{1,12})([KMG]?)")
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MODEL_NAME = re.compile(r"^(?:model name|cpu model|cpu)[ \t]*:(.*)$", re.MULTILINE)
+_CPUID = tuple(
+    re.compile(rf"^{name}[ \t]*:(.*)$", re.MULTILINE)
+    for name in ("vendor_id", "cpu family", "model", "stepping")
+)
 # /proc/cpuinfo is a megabyte on large hosts; the first CPU's part is enough.
 _CPUINFO_BYTES = 4096
 
@@ -84,6 +88,17 @@ def read_host(root: Path = Path("/"), uarch: str = "generic") -> Host:
     model = _MODEL_NAME.search(tree.text("cpuinfo", _CPUINFO_BYTES) or "")
     words = model.group(1).split() if model else []
     return Host(name=name, model=" ".join(words) or "unknown CPU", uarch=uarch)
+
+
+def read_cpuid(root: Path = Path("/")) -> tuple[str, int, int, int] | None:
+    """Vendor, family, model and stepping as /proc/cpuinfo has them; None where it has not."""
+    text = SysTree(root / "proc").text("cpuinfo", _CPUINFO_BYTES) or ""
+    found = [pattern.search(text) for pattern in _CPUID]
+    vendor, *numbers = (hit[1].strip() if hit else "" for hit in found)
+    if not vendor or not all(number.isdecimal() for number in numbers):
+        return None
+    family, model, stepping = map(int, numbers)
+    return vendor, family, model, stepping
 
 
 def _present(tree: SysTree) -> tuple[Cpu, ...]:

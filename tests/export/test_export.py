@@ -53,7 +53,8 @@ def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
     for frame in frames:
         whole = json.loads(frame_json(frame))
         for row in (*whole["cpus"], *whole["nfs"], *whole["packages"]):
-            null = {key for key, value in row.items() if value is None} - named
+            flat = dict(row) | {f"tma.{node}": value for node, value in row.get("tma", {}).items()}
+            null = {key for key, value in flat.items() if value is None} - named
             assert null == row["missing"].keys()
 
 

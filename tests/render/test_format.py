@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.catalogue import Unit
+from nftop.model.metric import Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 

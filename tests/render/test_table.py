@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.catalogue import Unit
 from nftop.model.frame import CpuTable
+from nftop.model.metric import Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.columns import columns_for

@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 from nftop.model.frame import Frame
 from nftop.render.browse import Place, find, move, settle
-from nftop.render.columns import columns_for
+from nftop.render.columns import Col, columns_for
 from nftop.render.detail import trend_metric
 from nftop.render.footer import footer_line, where
 from nftop.render.header import Status, alert_lines, header_lines, time_of_day, waiting_lines
@@ -112,7 +112,7 @@ class CoresScreen(Screen[None]):
         self.action_move(pages * self._body_height)
 
     def action_sort(self, step: int) -> None:
-        keys = [col.key for col in columns_for(self.size.width)]
+        keys = [col.key for col in self._columns()]
         at = keys.index(self._view.sort) if self._view.sort in keys else -step
         self._look(sort=keys[(at + step) % len(keys)], inverted=False)
 
@@ -165,9 +165,12 @@ class CoresScreen(Screen[None]):
         self._message = ""
         self._paint()
 
+    def _columns(self) -> tuple[Col, ...]:
+        return columns_for(self.size.width, self._frame.cpus if self._frame else None)
+
     def _sort_at(self, x: int) -> None:
         """Sort by the column whose header was clicked; the other way if it already is."""
-        for col in columns_for(self.size.width):
+        for col in self._columns():
             if 0 <= x < col.width:
                 same = col.key == self._view.sort
                 self._look(sort=col.key, inverted=same and not self._view.inverted)
@@ -249,7 +252,7 @@ class CoresScreen(Screen[None]):
             frame.cpus,
             self._view,
             self._rows,
-            columns=columns_for(width),
+            columns=columns_for(width, frame.cpus),
             place=self._place,
             height=parts.table,
         )

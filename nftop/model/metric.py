@@ -1,0 +1,57 @@
+"""What a row of the metric catalogue is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+
+class Unit(Enum):
+    """The unit of a value in code, and how a cell prints it."""
+
+    RATIO = "ratio"  # 0..1, printed as a percentage
+    PER_CYCLE = "1/cycle"  # printed with two decimals
+    CYCLES = "cycles"
+    INSTRUCTIONS = "instructions"
+    PACKETS_PER_S = "packets/s"  # printed in millions
+    PER_S = "1/s"
+    PER_PACKET = "1/packet"
+    HZ = "Hz"  # printed in GHz
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the catalogue.
+
+    Attributes:
+        id: its name in frames and JSON; a dot nests (`tma.retiring`).
+        label: the column header, at most eight characters.
+        scope: what a row is.
+        meaning: what it says, for an operator.
+        formula: how it is computed, in the names of the catalogue and of the counters.
+        origin: where the definition comes from.
+        good: which direction is better, None where neither is.
+        priority: columns with a lower number stay longer on a narrow screen; None: never a column.
+        counted: it rests on the counter group, so it is an estimate while `coverage` is below 1.
+        per_clock: it counts cycles, so it is an estimate where their clock is not the core's.
+        bounded: it includes empty polls, so it is an upper bound of what a packet costs unless the
+            core is saturated.
+        bad_above: above this something is wrong; None where no value says that by itself.
+        optional: a column only where some CPU has a value.
+    """
+
+    id: str
+    label: str
+    unit: Unit
+    scope: Literal["cpu", "nf"]
+    meaning: str
+    formula: str
+    origin: str
+    good: Literal["high", "low"] | None = None
+    priority: int | None = None
+    counted: bool = False
+    per_clock: bool = False
+    bounded: bool = False
+    bad_above: float | None = None
+    optional: bool = False
