@@ -1,0 +1,84 @@
+"""From an event's encoding to what the model counts: `count(event, cpu, t)`."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import TypeAlias
+
+from nftop.sim.model import Model
+from nftop.sim.workloads import INDEX
+from nftop.uarch.table import PERF_TYPES, Encoding, EventSpec, PmuTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Uncore:
+    """An event of a package's boxes: the PMU's sysfs name without its number, and its words."""
+
+    pmu: str
+    config: int
+    config1: int = 0
+
+
+Event: TypeAlias = EventSpec | Uncore
+# A Xeon Gold 6152 has six memory channels a socket; every core has its cache and home agent.
+_IMC_BOXES = 6
+
+
+def quantity_of(event: Event) -> int | None:
+    """The column of `Model.counts` that an event counts; None where the host has no such event."""
+    name = _table().get(event)
+    return None if name is None else INDEX[name]
+
+
+def count(model: Model, event: EventSpec, cpu: int, t_ns: int) -> int:
+    """What a counter of `event` on `cpu`, running since the start, shows at `t_ns`.
+
+    Raises:
+        KeyError: the host has no such event; ValueError: the time is before the start.
+    """
+    return int(model.counts(t_ns)[cpu, _column(event)])
+
+
+def boxes(model: Model, pmu: str, package: int) -> int:
+    """How many boxes of an uncore PMU a package has; KeyError if there is no such PMU."""
+    cores = {info.core for info in model.layout.topology.cpus if info.package == package}
+    return {"uncore_imc": _IMC_BOXES, "uncore_cha": len(cores)}[pmu]
+
+
+def count_uncore(model: Model, event: Uncore, package: int, box: int, t_ns: int) -> int:
+    """What box `box` of a package counts; its boxes share the package's traffic evenly.
+
+    The boxes' counts sum to the package's. Raises as `count` does.
+    """
+    rows = [info.cpu for info in model.layout.topology.cpus if info.package == package]
+    total = int(model.counts(t_ns)[rows, _column(event)].sum())
+    return (total + box) // boxes(model, event.pmu, package)
+
+
+def _column(event: Event) -> int:
+    column = quantity_of(event)
+    if column is None:
+        raise KeyError(f"the simulated host has no event {event}")
+    return column
+
+
+@functools.cache
+def _table() -> Mapping[Event, str]:
+    text = (resources.files(__package__) / "events.toml").read_text(encoding="utf-8")
+    raw = tomllib.loads(text)
+    table: dict[Event, str] = {
+        Encoding(PERF_TYPES[kind], int(config, 0)): quantity
+        for kind in PERF_TYPES
+        for config, quantity in raw[kind].items()
+    }
+    for words, quantity in raw["pmu"].items():
+        pmu, terms, _ = words.split("/")
+        table[PmuTerms(pmu, terms)] = quantity
+    for each in raw["uncore"]:
+        event = Uncore(each["pmu"], each["config"], each.get("config1", 0))
+        table[event] = each["quantity"]
+    return table

@@ -1,0 +1,136 @@
+"""How the host is built for a number of CPUs, and which task's threads run where."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.topology import CpuInfo, L3Cache, Topology
+from nftop.sim.scenario import Scenario, Task
+
+FEWEST_CPUS, MOST_CPUS, FULL_CPUS = 2, 512, 88
+# Xeon Gold 6152: 22 cores at 2.1 GHz and 30.25 MiB of last-level cache a socket, in 11 ways; a
+# slice of 1.375 MiB a core.
+TSC_HZ = 2.1e9
+_L3_BYTES_PER_CORE, _L3_WAYS = 1_441_792, 11
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A task and the CPU of each of its threads; `cpus` are fewer where the host is small.
+
+    A host larger than the full one runs every task several times: `instance` 0, 1, ...
+    """
+
+    task: Task
+    instance: int
+    cpus: tuple[Cpu, ...]
+
+    @property
+    def name(self) -> str:
+        """The task's name, and which instance of it where there are several."""
+        return f"{self.task.name}{self.instance + 1}" if self.instance else self.task.name
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The host and who runs where; everything that is not in `placed` idles or keeps house."""
+
+    topology: Topology
+    placed: tuple[Placed, ...]
+    housekeeping: Mapping[int, Cpu]  # by package
+
+
+def build(scenario: Scenario, cpus: int) -> Layout:
+    """The scenario's host with this many CPUs.
+
+    Numbered as Linux does on such hosts: first one thread of every core, package by package, then
+    their siblings. The first core of each package keeps house; a host of one core has its pollers
+    on that core's second thread.
+
+    Raises:
+        ValueError: `cpus` is not in 2..512.
+    """
+    if not FEWEST_CPUS <= cpus <= MOST_CPUS:
+        raise ValueError(f"the simulated host has {FEWEST_CPUS} to {MOST_CPUS} CPUs, not {cpus}")
+    cores = (cpus + 1) // 2
+    package_of = [0 if core < (cores + 1) // 2 or cores < 2 else 1 for core in range(cores)]
+    free = {
+        package: [core for core in range(cores) if package_of[core] == package]
+        for package in sorted(set(package_of))
+    }
+    house = {package: Cpu(own.pop(0)) for package, own in free.items()}
+    if not any(free.values()):
+        free = {0: [cores]}  # the only core's second thread
+    copies = max(cpus // FULL_CPUS, 1)
+    wanted = [(task, instance) for instance in range(copies) for task in scenario.tasks]
+    counts = _share_out([task for task, _ in wanted], {p: len(own) for p, own in free.items()})
+    placed = []
+    for (task, instance), count in zip(wanted, counts, strict=True):
+        own = free[_package(task, free)]
+        granted = [own.pop(0) for _ in range(count)]
+        if granted:
+            placed.append(Placed(task, instance, _cpus_of(task, granted, cores, cpus)))
+    isolated = {cpu for each in placed if each.task.kind != "vm" for cpu in each.cpus}
+    return Layout(_topology(cpus, cores, package_of, isolated), tuple(placed), house)
+
+
+def _share_out(tasks: Sequence[Task], free: Mapping[int, int]) -> list[int]:
+    """Cores for every task: one each in turn, until its package's `free` ones or its wish end."""
+    left = dict(free)
+    counts = [0] * len(tasks)
+    granted = True
+    while granted:
+        granted = False
+        for index, task in enumerate(tasks):
+            package = _package(task, left)
+            has_all = counts[index] * (2 if task.ht else 1) >= task.threads
+            if left[package] > 0 and not has_all:
+                left[package] -= 1
+                counts[index] += 1
+                granted = True
+    return counts
+
+
+def _package(task: Task, packages: Collection[int]) -> int:
+    return task.package if task.package in packages else 0
+
+
+def _cpus_of(task: Task, granted: Sequence[int], cores: int, cpus: int) -> tuple[Cpu, ...]:
+    if not task.ht:
+        return tuple(Cpu(core) for core in granted)
+    both = [(core, core + cores) for core in granted]
+    return tuple(Cpu(cpu) for pair in both for cpu in pair if cpu < cpus)
+
+
+def _topology(cpus: int, cores: int, package_of: Sequence[int], isolated: set[Cpu]) -> Topology:
+    rows = []
+    for cpu in range(cpus):
+        core = cpu % cores
+        package = package_of[core]
+        siblings = tuple(Cpu(other) for other in (core, core + cores) if other != cpu)
+        rows.append(
+            CpuInfo(
+                cpu=Cpu(cpu),
+                online=True,
+                core=Core(core),
+                package=Package(package),
+                die=0,
+                l3=L3Domain(package),
+                node=package,
+                siblings=tuple(other for other in siblings if other < cpus),
+                isolated=cpu in isolated,
+                base_frequency_hz=TSC_HZ,
+            )
+        )
+    caches = tuple(
+        L3Cache(
+            L3Domain(package),
+            package_of.count(package) * _L3_BYTES_PER_CORE,
+            _L3_WAYS,
+            tuple(row.cpu for row in rows if row.package == package),
+        )
+        for package in sorted(set(package_of))
+    )
+    return Topology(tuple(rows), caches)

@@ -1,0 +1,223 @@
+"""Scenarios: what runs on the simulated host, and what happens when. Their notation is TOML."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from importlib import resources
+from typing import Any
+
+from nftop.sim import workloads
+
+# Kinds of task, and whether nftop can ask them for their packets.
+KINDS = ("testpmd", "l3fwd", "vpp", "ovs", "vm")
+_FILES = resources.files(__package__) / "scenarios"
+_NUMBER = (int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Stolen:
+    """A share (0..1) of one thread's CPU that something else takes."""
+
+    thread: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One process with pinned threads.
+
+    Attributes:
+        name: unique; for DPDK applications also the EAL file prefix.
+        kind: one of `KINDS`.
+        workload: a name of `workloads.toml`.
+        package: where it runs, if the host has that package.
+        threads: on a host of 88 CPUs; larger and smaller hosts get in proportion.
+        ht: two threads to a physical core, with the paper's hyper-threading numbers.
+        load: share of what it could take that is offered to it; of its time, for a `vm`.
+        load_swing: by which share of itself `load` goes up and down.
+        stolen: what else runs on one of its CPUs.
+    """
+
+    name: str
+    kind: str
+    workload: str
+    package: int
+    threads: int
+    ht: bool = False
+    load: float = 1.0
+    load_swing: float = 0.0
+    stolen: Stolen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From `at_s` on: loads, and factors on the cycles per packet, by task name."""
+
+    at_s: float
+    load: Mapping[str, float] = field(default_factory=dict)
+    slowed: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario. `swing` is the share by which saturated rates go up and down in `period_s`."""
+
+    name: str
+    title: str
+    assumes: str
+    period_s: float
+    swing: float
+    tasks: tuple[Task, ...]
+    steps: tuple[Step, ...]
+
+
+def names() -> tuple[str, ...]:
+    """The scenarios there are, sorted."""
+    found = (entry.name for entry in _FILES.iterdir())
+    return tuple(sorted(name[:-5] for name in found if name.endswith(".toml")))
+
+
+def load(name: str) -> Scenario:
+    """The scenario called `name`; ValueError if there is none."""
+    if name not in names():
+        raise ValueError(f"no scenario is called {name!r}; there are {', '.join(names())}")
+    return parse(name, (_FILES / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def parse(name: str, text: str) -> Scenario:
+    """A scenario from its TOML text.
+
+    Raises:
+        ValueError: with a sentence that says which value of it can't be, and why.
+    """
+    raw = _Table(f"scenario {name}", tomllib.loads(text))
+    raw.known({"title", "assumes", "period_s", "swing", "tasks", "steps"})
+    tasks = tuple(_task(raw.part("tasks", index, each)) for index, each in raw.each("tasks"))
+    if not tasks:
+        raise ValueError(f"scenario {name}: it has no tasks")
+    known = [task.name for task in tasks]
+    if len(set(known)) < len(known):
+        raise ValueError(f"scenario {name}: two tasks have the same name")
+    steps = tuple(_step(raw.part("steps", i, each), known) for i, each in raw.each("steps"))
+    times = [0.0, *(step.at_s for step in steps)]
+    if any(later <= earlier for earlier, later in itertools.pairwise(times)):
+        raise ValueError(f"scenario {name}: steps must come one after the other, after 0 s")
+    return Scenario(
+        name=name,
+        title=raw.text("title"),
+        assumes=" ".join(raw.text("assumes").split()),
+        period_s=raw.number("period_s", 1.0, 3600.0),
+        swing=raw.number("swing", 0.0, 0.1),
+        tasks=tasks,
+        steps=steps,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A TOML table and where it is, for the sentence when something is wrong with it."""
+
+    where: str
+    values: Mapping[str, Any]
+
+    def known(self, allowed: set[str]) -> None:
+        for key in self.values.keys() - allowed:
+            raise ValueError(f"{self.where}: {key!r} is not known here")
+
+    def text(self, key: str) -> str:
+        value = self.values.get(key)
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"{self.where}: {key} must be a text")
+        return value
+
+    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
+        value = self.values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, _NUMBER) or not low <= value <= high:
+            raise ValueError(f"{self.where}: {key} must be a number from {low:g} to {high:g}")
+        return float(value)
+
+    def whole(self, key: str, low: int, high: int) -> int:
+        value = self.number(key, low, high)
+        if value != int(value):
+            raise ValueError(f"{self.where}: {key} must be a whole number")
+        return int(value)
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        value = self.text(key)
+        if value not in allowed:
+            raise ValueError(f"{self.where}: {key} must be one of {', '.join(allowed)}")
+        return value
+
+    def each(self, key: str) -> list[tuple[int, Any]]:
+        value = self.values.get(key, [])
+        if not isinstance(value, list):
+            raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
+        return list(enumerate(value))
+
+    def part(self, key: str, index: int, value: Any) -> _Table:
+        if not isinstance(value, dict):
+            raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
+        return _Table(f"{self.where}, {key} {value.get('name', index + 1)}", value)
+
+    def table(self, key: str) -> _Table | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise ValueError(f"{self.where}: {key} must be a table")
+        return _Table(f"{self.where}, {key}", value)
+
+
+def _task(raw: _Table) -> Task:
+    raw.known({each.name for each in fields(Task)})
+    kind = raw.choice("kind", KINDS)
+    allowed = ("memtester",) if kind == "vm" else workloads.names()
+    threads = raw.whole("threads", 1, 512)
+    ht = raw.values.get("ht", False)
+    if not isinstance(ht, bool):
+        raise ValueError(f"{raw.where}: ht must be true or false")
+    if ht and kind == "vm":
+        raise ValueError(f"{raw.where}: a vm has no hyper-threading numbers")
+    load_share = raw.number("load", 0.0, 1.0, 1.0)
+    swing = raw.number("load_swing", 0.0, 1.0, 0.0)
+    if load_share * (1 + swing) > 1 and swing:
+        raise ValueError(f"{raw.where}: load swings beyond what it can take")
+    stolen = raw.table("stolen")
+    return Task(
+        name=raw.text("name"),
+        kind=kind,
+        workload=raw.choice("workload", allowed),
+        package=raw.whole("package", 0, 1),
+        threads=threads,
+        ht=ht,
+        load=load_share,
+        load_swing=swing,
+        stolen=None if stolen is None else _stolen(stolen, threads),
+    )
+
+
+def _stolen(raw: _Table, threads: int) -> Stolen:
+    raw.known({"thread", "share"})
+    return Stolen(raw.whole("thread", 0, threads - 1), raw.number("share", 0.0, 0.9))
+
+
+def _step(raw: _Table, tasks: list[str]) -> Step:
+    raw.known({"at_s", "load", "slowed"})
+    return Step(
+        at_s=raw.number("at_s", 0.001, 1e6),
+        load=_by_task(raw, "load", tasks, 0.0, 1.0),
+        slowed=_by_task(raw, "slowed", tasks, 1.0, 10.0),
+    )
+
+
+def _by_task(
+    raw: _Table, key: str, tasks: list[str], low: float, high: float
+) -> Mapping[str, float]:
+    inner = raw.table(key)
+    if inner is None:
+        return {}
+    inner.known(set(tasks))
+    return {name: inner.number(name, low, high) for name in inner.values}

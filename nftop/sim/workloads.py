@@ -1,0 +1,175 @@
+"""What a cycle of each workload does: raw events per cycle, from the tables of `workloads.toml`."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from nftop.model.column import Floats
+
+# Everything the model counts on a CPU, one column of its arrays each. What follows `cycles` is per
+# cycle of the thread; the `core_` ones are of the physical core and known only beside its sibling.
+QUANTITIES: tuple[str, ...] = (
+    "tsc", "ref_cycles", "cycles", "core_clocks", "instructions", "context_switches",
+    "slots_not_delivered", "cycles_none_delivered", "uops_issued", "retire_slots",
+    "recovery_cycles", "core_recovery_cycles", "mispredicts", "machine_clears", "macro_fused",
+    "stalls_memory", "stalls_total", "stalls_store", "one_port", "two_ports", "llc_misses",
+    "cas_reads", "cas_writes", "itom_hit", "itom_miss", "rfo_hit", "rfo_miss",
+    "pcirdcur_hit", "pcirdcur_miss",
+    "packets", "missed", "work_cycles", "run_ns", "wait_ns", "involuntary",
+    "user_s", "system_s", "softirq_s",
+)  # fmt: skip
+INDEX: Mapping[str, int] = {name: index for index, name in enumerate(QUANTITIES)}
+
+# What follows the packets when their rate swings by a little; a swing in instructions is one in
+# fused pairs too, so that the share of heavy operations stays.
+SWINGING: tuple[str, ...] = (
+    "instructions", "packets", "llc_misses", "cas_reads", "cas_writes", "itom_hit",
+    "itom_miss", "rfo_hit", "rfo_miss", "pcirdcur_hit", "pcirdcur_miss",
+)  # fmt: skip
+
+_LINE_BYTES = 64
+_SLOTS_PER_CYCLE = 4
+# Share of I/O that misses the cache, where the paper says only that DDIO is effective.
+_IO_MISS_RATIO = 0.005
+# Recovery takes half of what bad speculation costs, some twenty cycles an incident.
+_RECOVERY_SHARE, _CYCLES_PER_INCIDENT = 0.5, 20.0
+# How stalls split: of the memory's those on stores, of the rest those with no port busy, with one.
+_STORE_SHARE, _NO_PORT_SHARE, _ONE_PORT_SHARE = 0.1, 0.4, 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One column of the paper's tables, for a whole physical core.
+
+    Attributes:
+        ipc: instructions per core cycle.
+        packets_per_cycle: 0 where it forwards nothing.
+        slots: share of pipeline slots by node name, 0..1; the four of level 1 sum to 1.
+        bytes_per_cycle: memory traffic.
+        pcie_writes_per_packet, pcie_reads_per_packet: transactions.
+    """
+
+    ipc: float
+    packets_per_cycle: float
+    slots: Mapping[str, float]
+    bytes_per_cycle: float
+    pcie_writes_per_packet: float
+    pcie_reads_per_packet: float
+
+
+@functools.cache
+def tables() -> Mapping[str, Any]:
+    """`workloads.toml` as it stands: workloads by name, and `core_hz`."""
+    text = (resources.files(__package__) / "workloads.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def core_hz() -> float:
+    """The frequency at which the paper's cores ran."""
+    return float(tables()["core_hz"])
+
+
+def names() -> tuple[str, ...]:
+    """Every workload that forwards packets."""
+    return tuple(n for n, table in tables().items() if isinstance(table, dict) and "plain" in table)
+
+
+@functools.cache
+def load(name: str, *, ht: bool = False) -> Workload:
+    """The workload called `name`; `ht`: as run by both threads of a core.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    table = tables()[name]
+    row = table.get("ht" if ht else "plain", table)
+    packets_per_cycle = row["mpps"] * 1e6 / core_hz() if "mpps" in row else 0.0
+    ipc = row["ipp"] * packets_per_cycle if "mpps" in row else row["ipc"]
+    per_packet = table.get("memory_bytes_per_packet", 0.0)
+    slots = {node: percent / 100 for node, percent in row["percent"].items()}
+    rest = slots["retiring"] + slots["bad_speculation"] + slots["frontend_bound"]
+    return Workload(
+        ipc=ipc,
+        packets_per_cycle=packets_per_cycle,
+        slots=slots | {"backend_bound": 1.0 - rest},
+        bytes_per_cycle=per_packet * packets_per_cycle + table.get("memory_bytes_per_cycle", 0.0),
+        pcie_writes_per_packet=table.get("pcie_writes", 0.0),
+        pcie_reads_per_packet=table.get("pcie_reads", 0.0),
+    )
+
+
+def slowed(work: Workload, factor: float) -> Workload:
+    """The workload where every packet costs `factor` times the cycles, all of them waiting.
+
+    The same instructions and slots are spread over more cycles; what is added is memory bound.
+    """
+    slots = {node: share / factor for node, share in work.slots.items()}
+    added = 1.0 - 1.0 / factor
+    slots["backend_bound"] += added
+    slots["memory_bound"] += added
+    return Workload(
+        work.ipc / factor,
+        work.packets_per_cycle / factor,
+        slots,
+        work.bytes_per_cycle / factor,
+        work.pcie_writes_per_packet,
+        work.pcie_reads_per_packet,
+    )
+
+
+def per_cycle(work: Workload) -> Floats:
+    """Events per core cycle, shape (len(QUANTITIES),).
+
+    Each count is what makes the vendor's top-down formulas for Skylake-SP give `work.slots` back;
+    of a formula with several unknowns the shares above settle the rest.
+    """
+    slots, width = work.slots, _SLOTS_PER_CYCLE
+    bad, retiring = slots["bad_speculation"], slots["retiring"]
+    recovery = bad * _RECOVERY_SHARE
+    incidents = bad * _RECOVERY_SHARE / _CYCLES_PER_INCIDENT
+    mispredicted = min(slots["mispredicts"] / bad, 1.0)
+    memory = min(slots["memory_bound"], slots["backend_bound"])
+    core = slots["backend_bound"] - memory
+    waiting = memory * (1.0 - _STORE_SHARE)
+    two_ports = core * (1.0 - _NO_PORT_SHARE - _ONE_PORT_SHARE) / retiring
+    lines = work.bytes_per_cycle / _LINE_BYTES / 2  # as many are read as written
+    packets = work.packets_per_cycle
+    writes, reads = work.pcie_writes_per_packet, work.pcie_reads_per_packet
+    values = {
+        "cycles": 1.0,
+        "instructions": work.ipc,
+        "slots_not_delivered": width * slots["frontend_bound"],
+        "cycles_none_delivered": slots["fetch_latency"],
+        "uops_issued": width * (retiring + bad - recovery),
+        "retire_slots": width * retiring,
+        "recovery_cycles": recovery,
+        "mispredicts": incidents * mispredicted,
+        "machine_clears": incidents * (1.0 - mispredicted),
+        "macro_fused": work.ipc + width * (slots["heavy"] - retiring),
+        "stalls_memory": waiting,
+        "stalls_total": waiting + core * _NO_PORT_SHARE,
+        "stalls_store": memory * _STORE_SHARE,
+        "one_port": core * _ONE_PORT_SHARE,
+        "two_ports": two_ports,
+        "llc_misses": lines,
+        "cas_reads": lines,
+        "cas_writes": lines,
+        "itom_hit": packets * min(writes, 1.0) * (1 - _IO_MISS_RATIO),
+        "itom_miss": packets * min(writes, 1.0) * _IO_MISS_RATIO,
+        "rfo_hit": packets * max(writes - 1.0, 0.0) * (1 - _IO_MISS_RATIO),
+        "rfo_miss": packets * max(writes - 1.0, 0.0) * _IO_MISS_RATIO,
+        "pcirdcur_hit": packets * reads * (1 - _IO_MISS_RATIO),
+        "pcirdcur_miss": packets * reads * _IO_MISS_RATIO,
+        "packets": packets,
+    }
+    vector = np.zeros(len(QUANTITIES))
+    for name, value in values.items():
+        vector[INDEX[name]] = value
+    return vector

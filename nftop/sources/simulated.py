@@ -1,0 +1,113 @@
+"""The simulated host's sources: the model of `nftop.sim`, read at the clock's time.
+
+They answer as the real ones of the same names do, and every `check` says that it is a simulation.
+Nothing of the machine nftop runs on is looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from nftop.model.reading import Reason
+from nftop.model.topology import Host, Topology
+from nftop.sim import payloads
+from nftop.sim import scenario as scenarios
+from nftop.sim.model import Model, model_of
+from nftop.sources.base import Check
+from nftop.uarch import table as uarch_table
+
+_MODEL_NAME = "simulated Xeon Gold 6152"
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedSource:
+    """One source of the simulated host. `payload` reads it, `found` is what doctor says of it."""
+
+    name: str
+    payload: Callable[[], Any]
+    found: str
+    inline: bool = True
+
+    def read(self) -> Any:
+        """Its payload at the clock's time."""
+        return self.payload()
+
+    def check(self) -> tuple[Check, ...]:
+        """That it works, and that it is simulated."""
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.found}"),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedHost:
+    """The simulated host: who it is, its model, and its sources."""
+
+    host: Host
+    model: Model
+    sources: tuple[SimulatedSource, ...]
+
+
+def simulated_host(
+    scenario: str = "default",
+    cpus: int = 88,
+    *,
+    not_counted: Callable[[Topology], Collection[int]] = lambda _: (),
+    clock_ns: Callable[[], int] = time.monotonic_ns,
+) -> SimulatedHost:
+    """A host that starts now, by `clock_ns`: CLOCK_MONOTONIC unless it is frozen or stepped.
+
+    Args:
+        scenario: a name of `sim.scenario.names()`.
+        cpus: 2 to 512.
+        not_counted: of the host's topology, the CPUs that get no hardware counters.
+        clock_ns: the clock; a test's own stands still until it is told to go on.
+
+    Raises:
+        ValueError: there is no such scenario, or the host can't have so many CPUs, or
+            `not_counted` says so.
+    """
+    model = model_of(scenarios.load(scenario), cpus)
+    uarch = uarch_table.load()
+    topology = model.layout.topology
+    quiet = frozenset(not_counted(topology))
+    start_ns = clock_ns()
+
+    def now(read: Callable[[int, int], Any]) -> Callable[[], Any]:
+        def at_clock() -> Any:
+            at_ns = clock_ns()
+            return read(at_ns - start_ns, at_ns)
+
+        return at_clock
+
+    size = (
+        f"{len(topology.packages)} packages, {topology.core_count} cores, "
+        f"{len(topology.cpus)} CPUs; scenario {model.scenario.name}: {model.scenario.title}"
+    )
+    sources = (
+        SimulatedSource(
+            "perf",
+            now(lambda t_ns, _: payloads.counter_table(model, t_ns, uarch, quiet)),
+            f"counts {', '.join(uarch.counted)}",
+        ),
+        SimulatedSource(
+            "kernel", now(lambda t_ns, _: payloads.cpu_times(model, t_ns)), "CPU times"
+        ),
+        SimulatedSource(
+            "processes",
+            now(lambda t_ns, at_ns: payloads.thread_table(model, t_ns, at_ns)),
+            "threads of " + ", ".join(placed.name for placed in model.layout.placed),
+        ),
+        SimulatedSource(
+            "dpdk",
+            now(lambda t_ns, at_ns: payloads.dpdk_table(model, t_ns, at_ns)),
+            "applications "
+            + ", ".join(app.prefix for app in payloads.dpdk_table(model, 0, 0).apps),
+        ),
+        SimulatedSource("topology", lambda: topology, size),
+    )
+    return SimulatedHost(Host("demo", _MODEL_NAME, uarch.name, simulated=True), model, sources)

@@ -1,0 +1,43 @@
+"""A simulated host whose clock the test holds, and its frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nftop.derive.step import State, step
+from nftop.model.frame import Frame
+from nftop.model.sample import Sample, SourceReading
+from nftop.sources.simulated import SimulatedHost, simulated_host
+
+S = 1_000_000_000
+BOOT_NS = 7_123_456_789_012  # the session's clock did not begin with the demo
+
+
+@dataclass
+class Frozen:
+    """The clock stands still between ticks, so a rate has no error but the counts' own."""
+
+    scenario: str = "default"
+    cpus: int = 88
+    now_ns: int = BOOT_NS
+    simulated: SimulatedHost = field(init=False)
+    state: State = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.simulated = simulated_host(self.scenario, self.cpus, clock_ns=lambda: self.now_ns)
+        self.state = State(self.simulated.host, self.simulated.model.layout.topology)
+
+    def tick(self, after_ns: int) -> Frame:
+        """The frame `after_ns` later."""
+        self.now_ns += after_ns
+        readings = {
+            source.name: SourceReading(source.read(), self.now_ns, 0)
+            for source in self.simulated.sources
+        }
+        sample = Sample(self.now_ns, self.now_ns, after_ns or S, readings)
+        self.state, frame = step(self.state, sample)
+        return frame
+
+    def cpus_of(self, task: str) -> tuple[int, ...]:
+        """Where a task's threads run."""
+        return next(p.cpus for p in self.simulated.model.layout.placed if p.name == task)

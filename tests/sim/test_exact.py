@@ -1,0 +1,192 @@
+"""The model through nftop's own pipeline gives the papers' rows back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nftop.model.frame import Frame
+from nftop.sim import workloads
+from nftop.sim.workloads import INDEX
+from tests.sim.hosts import Frozen, S
+
+PERIOD = 20 * S
+
+# The FD.io paper's Table 4 as printed, once more, so that a slip in the TOML shows: Mpps,
+# instructions per packet, instructions per cycle, cycles per packet.
+TABLE_4 = {
+    ("testpmd", False): (34.6, 92, 1.4, 64),
+    ("testpmd", True): (44.9, 97, 2.0, 49),
+    ("l3fwd", False): (24.5, 139, 1.5, 90),
+    ("l3fwd", True): (34.0, 140, 2.2, 65),
+    ("vpp_l2_patch", False): (15.7, 272, 1.9, 140),
+    ("vpp_l2_patch", True): (19.1, 273, 2.4, 115),
+    ("vpp_l2_mac", False): (8.7, 542, 2.1, 253),
+    ("vpp_l2_mac", True): (10.4, 563, 2.7, 212),
+    ("ovs", False): (8.2, 533, 2.0, 269),
+    ("ovs", True): (11.0, 511, 2.6, 199),
+    ("vpp_ip4", False): (10.5, 496, 2.4, 210),
+    ("vpp_ip4", True): (12.2, 499, 2.8, 180),
+}
+# Table 9, per cent of slots: retiring, bad speculation, frontend, backend.
+TABLE_9 = {
+    ("testpmd", False): (34.1, 3.8, 1.1, 61.1),
+    ("testpmd", True): (47.0, 4.7, 14.8, 33.4),
+    ("l3fwd", False): (36.9, 0.6, 0.9, 61.6),
+    ("l3fwd", True): (51.8, 0.8, 22.0, 25.4),
+    ("vpp_l2_patch", False): (47.6, 1.7, 3.4, 47.3),
+    ("vpp_l2_patch", True): (57.8, 0.6, 16.9, 24.7),
+    ("vpp_l2_mac", False): (52.4, 1.1, 2.7, 43.8),
+    ("vpp_l2_mac", True): (66.4, 0.4, 15.9, 17.3),
+    ("ovs", False): (44.6, 7.4, 10.9, 37.0),
+    ("ovs", True): (57.7, 3.9, 26.4, 12.0),
+    ("vpp_ip4", False): (57.4, 1.1, 2.5, 38.9),
+    ("vpp_ip4", True): (67.4, 0.8, 14.8, 17.0),
+}
+
+
+@pytest.mark.parametrize(("name", "ht"), TABLE_4)
+def test_a_workload_is_its_printed_row(name: str, ht: bool) -> None:
+    work = workloads.load(name, ht=ht)
+    mpps, ipp, ipc, cpp = TABLE_4[name, ht]
+    cycles_per_packet = 1 / work.packets_per_cycle
+    assert round(work.packets_per_cycle * workloads.core_hz() / 1e6, 1) == mpps
+    assert round(cycles_per_packet) == cpp
+    assert round(work.ipc, 1) == ipc
+    assert work.ipc * cycles_per_packet == pytest.approx(ipp, rel=1e-12)
+    printed = workloads.tables()[name]["ht" if ht else "plain"]["printed"]
+    assert (printed["mpps"], printed["ipp"], printed["ipc"], printed["cpp"]) == TABLE_4[name, ht]
+
+
+@pytest.mark.parametrize(("name", "ht"), TABLE_9)
+def test_events_give_the_printed_top_down_back(name: str, ht: bool) -> None:
+    """Skylake-SP's level 1 as the vendor defines it, from counts per core cycle."""
+    per_cycle = workloads.per_cycle(workloads.load(name, ht=ht))
+    event = {quantity: float(per_cycle[index]) for quantity, index in INDEX.items()}
+    slots = 4 * event["cycles"]
+    retiring = event["retire_slots"] / slots
+    frontend = event["slots_not_delivered"] / slots
+    lost = event["uops_issued"] - event["retire_slots"] + 4 * event["recovery_cycles"]
+    bad = lost / slots
+    backend = 1 - frontend - (event["uops_issued"] + 4 * event["recovery_cycles"]) / slots
+    found = [100 * share for share in (retiring, bad, frontend, backend)]
+    # The four printed shares sum to 99.9 .. 100.1, and backend is what is left of the others.
+    assert found[:3] == pytest.approx(TABLE_9[name, ht][:3], abs=1e-9)
+    assert found[3] == pytest.approx(TABLE_9[name, ht][3], abs=0.1001)
+    percent = workloads.tables()[name]["ht" if ht else "plain"]["percent"]
+    memory = event["stalls_memory"] + event["stalls_store"]
+    waiting = event["stalls_total"] + event["one_port"] + retiring * event["two_ports"]
+    bound = 100 * backend * memory / (waiting + event["stalls_store"])
+    assert bound == pytest.approx(percent["memory_bound"], abs=1e-9)
+    clears = event["machine_clears"] / (event["mispredicts"] + event["machine_clears"])
+    assert 100 * bad * (1 - clears) == pytest.approx(percent["mispredicts"], abs=1e-9)
+    assert 100 * event["cycles_none_delivered"] == pytest.approx(percent["fetch_latency"])
+    heavy = event["retire_slots"] + event["macro_fused"] - event["instructions"]
+    assert 100 * heavy / slots == pytest.approx(percent["heavy"], abs=1e-9)
+    assert per_cycle.min() >= 0.0
+
+
+def value(frame: Frame, metric: str, cpu: int) -> float:
+    reading = frame.cpus.columns[metric][cpu]
+    assert isinstance(reading, float), f"{metric} of CPU {cpu}: {reading}"
+    return reading
+
+
+@pytest.mark.parametrize(
+    ("task", "workload", "thread"), [("loop", "testpmd", 0), ("north", "l3fwd", 2)]
+)
+def test_frames_show_the_paper_s_rows(task: str, workload: str, thread: int) -> None:
+    host = Frozen()
+    host.tick(3 * S)
+    frame = host.tick(PERIOD)  # over a whole period the swing is nothing
+    cpu = host.cpus_of(task)[thread]
+    mpps, ipp, ipc, cpp = TABLE_4[workload, False]
+    assert value(frame, "rx_packets_per_s", cpu) == pytest.approx(mpps * 1e6, rel=1e-7)
+    assert value(frame, "ipp", cpu) == pytest.approx(ipp, rel=1e-7)
+    assert round(value(frame, "ipc", cpu), 1) == ipc
+    assert round(value(frame, "cpp", cpu)) == cpp
+    assert value(frame, "frequency_hz", cpu) == pytest.approx(2.2e9, rel=1e-8)
+    assert value(frame, "tsc_hz", cpu) == pytest.approx(2.1e9, rel=1e-8)
+
+
+def test_two_threads_of_a_core_make_the_paper_s_hyper_threading_row() -> None:
+    host = Frozen()
+    host.tick(3 * S)
+    frame = host.tick(PERIOD)
+    one, other = host.cpus_of("south")[:2]
+    assert frame.topology.cpus[one].siblings == (other,)
+    mpps, ipp, ipc, cpp = TABLE_4["l3fwd", True]
+    packets = sum(value(frame, "rx_packets_per_s", cpu) for cpu in (one, other))
+    assert packets == pytest.approx(mpps * 1e6, rel=1e-7)
+    assert value(frame, "ipp", one) == pytest.approx(ipp, rel=1e-7)
+    # Each thread is unhalted all the time, so a packet takes twice the core's cycles of one.
+    assert round(sum(value(frame, "ipc", cpu) for cpu in (one, other)), 1) == ipc
+    assert round(value(frame, "cpp", one) / 2) == cpp
+
+
+@pytest.mark.parametrize("scenario", ["default", "noisy"])
+@pytest.mark.parametrize("cpus", [2, 88, 512])
+def test_ipc_times_cpp_is_ipp_on_every_core_and_tick(scenario: str, cpus: int) -> None:
+    host = Frozen(scenario, cpus)
+    host.tick(17)
+    seen = 0
+    for after_ns in (S, 100_000_000, 58 * S, 3 * S, 1_000_000_007):  # across the step at 60 s
+        columns = host.tick(after_ns).cpus.columns
+        has = columns["cpp"].present
+        product = columns["ipc"].values[has] * columns["cpp"].values[has]
+        np.testing.assert_allclose(product, columns["ipp"].values[has], rtol=1e-12)
+        seen += int(has.sum())
+    assert seen >= 5
+
+
+def test_a_whole_tick_stays_within_the_swing() -> None:
+    host = Frozen()
+    host.tick(S)
+    cpu = host.cpus_of("loop")[0]
+    rates = [value(host.tick(S), "rx_packets_per_s", cpu) for _ in range(20)]
+    assert max(rates) < 34.6e6 * 1.0031
+    assert min(rates) > 34.6e6 * 0.9969
+    assert max(rates) - min(rates) > 34.6e6 * 0.004
+
+
+def test_one_poller_is_not_healthy() -> None:
+    host = Frozen()
+    host.tick(S)
+    frame = host.tick(PERIOD)
+    waits = frame.cpus.columns["wait_ratio"]
+    ill = [int(cpu) for cpu in np.flatnonzero(waits.values > 1e-6)]
+    assert ill == [host.cpus_of("north")[1]]
+    assert value(frame, "wait_ratio", ill[0]) == pytest.approx(0.12, abs=1e-6)
+    assert value(frame, "run_ratio", ill[0]) == pytest.approx(0.88, abs=1e-6)
+    north = next(nf for nf in frame.nfs if nf.name == "dpdk-l3fwd north")
+    assert north.readings["drop_packets_per_s"] == pytest.approx(0.12 * 24.5e6, rel=1e-6)
+
+
+def test_the_neighbour_makes_packets_dearer() -> None:
+    host = Frozen("noisy")
+    host.tick(S)
+    cpu = host.cpus_of("north")[0]
+    quiet = host.tick(2 * PERIOD)
+    host.tick(20 * S)  # 61 s
+    noisy = host.tick(PERIOD)
+    rise = value(noisy, "cpp", cpu) / value(quiet, "cpp", cpu)
+    assert rise == pytest.approx(1.06, rel=1e-6)
+    assert value(noisy, "ipp", cpu) == pytest.approx(value(quiet, "ipp", cpu), rel=1e-6)
+    lost = value(quiet, "rx_packets_per_s", cpu) - value(noisy, "rx_packets_per_s", cpu)
+    rows = {nf.name: nf for frame in (quiet, noisy) for nf in frame.nfs}
+    drops = rows["dpdk-l3fwd north"].readings["drop_packets_per_s"]
+    assert drops == pytest.approx(2 * lost, rel=1e-5)
+    neighbour = host.cpus_of("neighbour")[0]
+    assert noisy.cpus.thread[neighbour] == "CPU 0/KVM"
+    assert quiet.cpus.thread[neighbour] is None
+
+
+def test_statistics_nftop_does_not_read_are_said_not_to_be_read() -> None:
+    host = Frozen()
+    host.tick(S)
+    frame = host.tick(S)
+    for task, source in (("vpp", "vpp"), ("ovs", "ovs")):
+        for cpu in host.cpus_of(task):
+            reading = frame.cpus.columns["cpp"][cpu]
+            assert not isinstance(reading, float)
+            assert reading.sentence == f"nftop does not read {source} statistics here"
