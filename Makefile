@@ -1,4 +1,4 @@
-# make run    set up .venv and start nftop on this host
+# make run    set up .venv and start nftop on a simulated host
 # make test   set up and pass the tests
 # make check  what CI runs: format, lint, types, layers, tests with coverage
 # sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
@@ -23,7 +23,7 @@ MARK := .nftop-installed
 .DEFAULT_GOAL := run
 
 run: $(READY)
-	@$(BIN)/nftop
+	@$(BIN)/nftop demo
 
 test: $(READY) test-packages
 	@$(BIN)/pytest -q

@@ -24,6 +24,7 @@ keys: ? for help, q to quit
 examples:
   sudo nftop                       what forwards packets here, live
   sudo nftop --batch -n 5 --json   five frames as JSON Lines
+  nftop demo                       all of it on a simulated host: needs no privilege
   nftop doctor                     what can be seen here, and how to see more
   nftop explain cpp                what a number means
 """
@@ -31,8 +32,7 @@ examples:
 
 def run(arguments: Sequence[str]) -> int:
     """Parse and run one command; returns the exit code."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
+    parser, options = _parse(arguments)
     try:
         options.queue_map = parse_queue_map(options.queue_map)
     except ValueError as error:
@@ -65,16 +65,29 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Every command and option."""
+def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    parser = build_parser()
+    options, rest = parser.parse_known_args(arguments)
+    if options.command == "demo":
+        # All that stands around the word is a command line of its own, on another host.
+        word = arguments.index("demo")
+        parser = build_parser(demo=True)
+        return parser, parser.parse_args([*arguments[:word], *arguments[word + 1 :]])
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return parser, options
+
+
+def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
+    """Every command and option; with `demo`, as they are on the simulated host."""
     parser = argparse.ArgumentParser(
-        prog="nftop",
+        prog="nftop demo" if demo else "nftop",
         description="A top for hosts that forward packets in software: per core who polls there, "
         "packets per second, cycles per packet, IPC.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(command="live")
+    parser.set_defaults(command="live", scenario=None)
     parser.add_argument("--version", action="version", version=f"nftop {__version__}")
     parser.add_argument(
         "-d", dest="interval_s", metavar="S", type=_interval, default=1.0,
@@ -111,6 +124,11 @@ def build_parser() -> argparse.ArgumentParser:
                       help="CSV, a row per CPU and frame")  # fmt: skip
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    if demo:
+        _add_demo_options(parser)
+    else:
+        hint = "any command on a simulated host: demo --help"
+        commands.add_parser("demo", help=hint, add_help=False).set_defaults(command="demo")
     doctor = commands.add_parser("doctor", help="what can be seen here, and how to see more")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
     doctor.set_defaults(command="doctor")
@@ -119,6 +137,18 @@ def build_parser() -> argparse.ArgumentParser:
     explain.add_argument("--all", action="store_true", help="every metric")
     explain.set_defaults(command="explain")
     return parser
+
+
+def _add_demo_options(parser: argparse.ArgumentParser) -> None:
+    simulated = parser.add_argument_group("simulated host")
+    simulated.add_argument(
+        "--scenario", metavar="NAME", default="default",
+        help="what happens there: default (healthy but for one poller), noisy (a neighbour starts "
+        "to stream through the cache after a minute)",
+    )  # fmt: skip
+    simulated.add_argument(
+        "--cpus", metavar="N", type=_count, default=88, help="its CPUs, 2 to 512 (default 88)"
+    )
 
 
 def _interval(text: str) -> float:

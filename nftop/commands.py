@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from types import FrameType, MappingProxyType
 from nftop.derive.step import State
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
-from nftop.model.topology import Topology
+from nftop.model.topology import Host, Topology
 from nftop.session.live import Live
 from nftop.sources.base import Source
 from nftop.sources.dpdk.source import DpdkSource
@@ -35,12 +35,16 @@ _ROOT = Path("/")
 
 @dataclass(frozen=True, slots=True)
 class OpenHost:
-    """Every source nftop has for this host, and the topology it started with."""
+    """Every source nftop has for a host, and the topology it started with.
 
+    `on_pollers` is told where that host's pollers are, for nftop to keep off them.
+    """
+
+    host: Host
     topology: Topology
     sources: tuple[Source, ...]
-    own: OwnSource
     uarch: Uarch
+    on_pollers: Callable[[Collection[int], Topology], None]
 
     def feed(
         self,
@@ -51,12 +55,12 @@ class OpenHost:
         first_interval_s: float | None = None,
     ) -> Live:
         """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them."""
-        self.own.keep_off((), self.topology)
+        self.on_pollers((), self.topology)
         return Live(
             self.sources,
-            State(read_host(_ROOT, self.uarch.name), self.topology, self.uarch, queue_map or {}),
+            State(self.host, self.topology, self.uarch, queue_map or {}),
             interval_s,
-            on_pollers=self.own.keep_off,
+            on_pollers=self.on_pollers,
             cpus=cpus,
             first_interval_s=first_interval_s,
         )
@@ -71,13 +75,9 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
         ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
     """
     topology = read_topology(_ROOT)
-    for wanted in (cpus or (), quiet_cpus):
-        unknown = [cpu for cpu in wanted if cpu not in topology.row_of]
-        if unknown:
-            raise ValueError(f"this host has no CPU {format_cpu_list(unknown)}")
-    hidden = topology.row_of.keys() - set(cpus) if cpus else frozenset()
     uarch = _uarch(topology)
-    perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=frozenset({*quiet_cpus, *hidden}))
+    not_counted = _not_counted(topology, cpus, quiet_cpus)
+    perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=not_counted)
     own = OwnSource(lambda: perf.counter_reads)
     sources = (
         perf,
@@ -87,7 +87,8 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
         TopologySource(_ROOT),
         own,
     )
-    return OpenHost(topology, sources, own, uarch)
+    host = read_host(_ROOT, uarch.name)
+    return OpenHost(host, topology, sources, uarch, own.keep_off)
 
 
 def _uarch(topology: Topology) -> Uarch:
@@ -97,10 +98,46 @@ def _uarch(topology: Topology) -> Uarch:
     return load(name).with_smt(on=any(info.siblings for info in topology.cpus))
 
 
+def open_demo(options: argparse.Namespace) -> OpenHost:
+    """The simulated host; nftop's own cost is real, and its affinity stays as it is.
+
+    Raises:
+        ValueError: no such scenario, or a CPU that the host doesn't or can't have.
+    """
+    from nftop.sources.simulated import simulated_host  # noqa: PLC0415 - only for the demo
+
+    demo = simulated_host(
+        options.scenario,
+        options.cpus,
+        not_counted=lambda topology: _not_counted(topology, options.cpu_list, options.quiet_cpus),
+    )
+    topology = demo.model.layout.topology
+    sources: tuple[Source, ...] = (*demo.sources, OwnSource(lambda: 0))
+    return OpenHost(demo.host, topology, sources, demo.uarch, lambda _pollers, _topology: None)
+
+
+def _open(options: argparse.Namespace) -> OpenHost:
+    if options.scenario is not None:
+        return open_demo(options)
+    return open_host(options.cpu_list, options.quiet_cpus)
+
+
+def _not_counted(
+    topology: Topology, cpus: tuple[Cpu, ...] | None, quiet_cpus: tuple[Cpu, ...]
+) -> frozenset[int]:
+    """CPUs without hardware counters; ValueError if one is named that the host doesn't have."""
+    for wanted in (cpus or (), quiet_cpus):
+        unknown = [cpu for cpu in wanted if cpu not in topology.row_of]
+        if unknown:
+            raise ValueError(f"this host has no CPU {format_cpu_list(unknown)}")
+    hidden = topology.row_of.keys() - set(cpus) if cpus else frozenset()
+    return frozenset({*quiet_cpus, *hidden})
+
+
 def live(options: argparse.Namespace) -> int:
     """The default command: the screen, or frames on standard output where there is no screen."""
     try:
-        here = open_host(options.cpu_list, options.quiet_cpus)
+        here = _open(options)
     except ValueError as error:
         return _fail(str(error), USAGE)
     batch = options.batch or options.form != "text" or options.count is not None
@@ -122,7 +159,7 @@ def doctor(options: argparse.Namespace) -> int:
     from nftop.doctor import examine, report_json, report_text  # noqa: PLC0415 - only here
 
     try:
-        here = open_host(options.cpu_list, options.quiet_cpus)
+        here = _open(options)
     except ValueError as error:
         return _fail(str(error), USAGE)
     try:
@@ -130,8 +167,8 @@ def doctor(options: argparse.Namespace) -> int:
     finally:
         for source in here.sources:
             source.close()
-    as_json = options.json or options.form == "json"
-    print(report_json(checks) if as_json else report_text(checks))
+    report = report_json if options.json or options.form == "json" else report_text
+    print(report(checks, simulated=here.host.simulated))
     return OK
 
 

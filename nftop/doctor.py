@@ -24,10 +24,10 @@ def examine(sources: Sequence[Source]) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def report_text(checks: Sequence[Check]) -> str:
+def report_text(checks: Sequence[Check], *, simulated: bool = False) -> str:
     """One line per check, and a line with the fix under each that needs one."""
     width = max(len(printable(check.name)) for check in checks)
-    lines = []
+    lines = ["SIMULATED: nothing below is of this machine, but for nftop itself"] * simulated
     for check in checks:
         mark = "ok" if check.reason is Reason.PRESENT else check.reason.key
         lines.append(f"{printable(check.name):<{width}}  {mark:<10}  {printable(check.text)}")
@@ -36,11 +36,12 @@ def report_text(checks: Sequence[Check]) -> str:
     return "\n".join(lines)
 
 
-def report_json(checks: Sequence[Check]) -> str:
-    """One JSON object: schema and checks, each with name, state, text and fix (null if none)."""
+def report_json(checks: Sequence[Check], *, simulated: bool = False) -> str:
+    """One JSON object: schema, simulated, and checks with name, state, text and fix or null."""
     return msgspec.json.encode(
         {
             "schema": SCHEMA,
+            "simulated": simulated,
             "checks": [
                 {
                     "name": check.name,
