@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
@@ -29,8 +29,11 @@ _IMC_BOXES = 6
 
 
 def quantity_of(event: Event) -> int | None:
-    """The column of `Model.counts` that an event counts; None where the host has no such event."""
-    name = _table().get(event)
+    """The column of `Model.counts` that an event counts; None where the host has no such event.
+
+    An event of a core's or a package's PMU may be given in the words of its sysfs folder too.
+    """
+    name = _table().get(_encoded(event) if isinstance(event, PmuTerms) else event)
     return None if name is None else INDEX[name]
 
 
@@ -49,7 +52,7 @@ def boxes(model: Model, pmu: str, package: int) -> int:
     return {"uncore_imc": _IMC_BOXES, "uncore_cha": len(cores)}[pmu]
 
 
-def count_uncore(model: Model, event: Uncore, package: int, box: int, t_ns: int) -> int:
+def count_uncore(model: Model, event: Uncore | PmuTerms, package: int, box: int, t_ns: int) -> int:
     """What box `box` of a package counts; its boxes share the package's traffic evenly.
 
     The boxes' counts sum to the package's. Raises as `count` does.
@@ -66,10 +69,32 @@ def _column(event: Event) -> int:
     return column
 
 
+def _encoded(event: PmuTerms) -> Event:
+    """The event in config words, as the kernel makes them of its terms; itself if it has none."""
+    places = _raw()["formats"].get(event.pmu)
+    if places is None:
+        return event
+    words = [0, 0]
+    for term in event.terms.split(","):
+        name, _, value = term.partition("=")
+        if name not in places:
+            return event
+        word, bit = places[name]
+        words[word] |= int(value or "1", 0) << bit
+    if event.pmu == "cpu":
+        return Encoding(PERF_TYPES["raw"], *words)
+    return Uncore(event.pmu, *words)
+
+
+@functools.cache
+def _raw() -> Mapping[str, Any]:
+    text = (resources.files(__package__) / "events.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
 @functools.cache
 def _table() -> Mapping[Event, str]:
-    text = (resources.files(__package__) / "events.toml").read_text(encoding="utf-8")
-    raw = tomllib.loads(text)
+    raw = _raw()
     table: dict[Event, str] = {
         Encoding(PERF_TYPES[kind], int(config, 0)): quantity
         for kind in PERF_TYPES

@@ -126,6 +126,32 @@ def test_one_count_by_encoding() -> None:
         count(model(), Encoding(4, 0xFFFF), poller, S)
 
 
+@pytest.mark.parametrize(
+    ("event", "quantity"),
+    [
+        (PmuTerms("cpu", "event=0x3c,any=1"), "core_clocks"),
+        (PmuTerms("cpu", "event=0x0d,umask=0x01,any=1"), "core_recovery_cycles"),
+        (PmuTerms("cpu", "event=0x9c,umask=0x01,cmask=4"), "cycles_none_delivered"),
+        (PmuTerms("cpu", "event=0xc3,umask=1,edge,cmask=1"), "machine_clears"),
+        (PmuTerms("msr", "aperf"), "cycles"),
+        (PmuTerms("uncore_imc", "event=0x4,umask=0xc"), "cas_writes"),
+        (
+            PmuTerms(
+                "uncore_cha",
+                "event=0x35,umask=0x24,filter_rem=1,filter_loc=1,filter_nm=1,filter_not_nm=1,"
+                "filter_opc0=0x248",
+            ),
+            "itom_miss",
+        ),
+        (PmuTerms("cpu", "event=0x3c,colour=1"), None),
+        (PmuTerms("cpu", "event=0x3d"), None),
+        (PmuTerms("uncore_upi", "event=0x2"), None),
+    ],
+)
+def test_events_in_the_words_of_a_pmu(event: PmuTerms, quantity: str | None) -> None:
+    assert quantity_of(event) == (None if quantity is None else INDEX[quantity])
+
+
 def test_boxes_share_a_package_s_traffic() -> None:
     reads = Uncore("uncore_imc", 0x304)
     hits = Uncore("uncore_cha", 0x1435, 0x43C3300000000)
