@@ -7,11 +7,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
-from nftop.uarch.table import PERF_TYPES, Encoding, EventSpec, PmuTerms
+from nftop.uarch.table import Encoding, EventSpec, PmuTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Uncore:
 
 
 Event: TypeAlias = EventSpec | Uncore
+# enum perf_type_id of include/uapi/linux/perf_event.h
+_PERF_TYPES: Mapping[str, int] = MappingProxyType({"hardware": 0, "software": 1, "raw": 4})
 # A Xeon Gold 6152 has six memory channels a socket; every core has its cache and home agent.
 _IMC_BOXES = 6
 
@@ -82,7 +85,7 @@ def _encoded(event: PmuTerms) -> Event:
         word, bit = places[name]
         words[word] |= int(value or "1", 0) << bit
     if event.pmu == "cpu":
-        return Encoding(PERF_TYPES["raw"], *words)
+        return Encoding(_PERF_TYPES["raw"], *words)
     return Uncore(event.pmu, *words)
 
 
@@ -96,8 +99,8 @@ def _raw() -> Mapping[str, Any]:
 def _table() -> Mapping[Event, str]:
     raw = _raw()
     table: dict[Event, str] = {
-        Encoding(PERF_TYPES[kind], int(config, 0)): quantity
-        for kind in PERF_TYPES
+        Encoding(_PERF_TYPES[kind], int(config, 0)): quantity
+        for kind in _PERF_TYPES
         for config, quantity in raw[kind].items()
     }
     for words, quantity in raw["pmu"].items():
