@@ -138,7 +138,7 @@ def test_the_screen_wears_the_badge() -> None:
     ) as child:
         try:
             deadline = time.monotonic() + 30
-            asked = False
+            asked, header = False, ""
             while child.poll() is None and time.monotonic() < deadline:
                 if select.select([master], [], [], 0.2)[0]:
                     stream.feed(_DRAWS_NOTHING.sub(b"", os.read(master, 65536)))
