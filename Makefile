@@ -1,4 +1,5 @@
-# make run    set up .venv and start nftop on a simulated host
+# make run    set up .venv and start nftop on this host
+# make demo   the same on a simulated host
 # make test   set up and pass the tests
 # make check  what CI runs: format, lint, types, layers, tests with coverage
 # sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
@@ -19,10 +20,13 @@ READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
 
-.PHONY: run test check bench screenshots install uninstall newer-dpdk test-packages clean
+.PHONY: run demo test check bench screenshots install uninstall newer-dpdk test-packages clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
+	@$(BIN)/nftop
+
+demo: $(READY)
 	@$(BIN)/nftop demo
 
 test: $(READY) test-packages

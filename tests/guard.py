@@ -42,6 +42,8 @@ MAY: Mapping[str, str] = {
     "sources/dpdk/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     # The package's own data files; formulas are parsed by Python's grammar and never run as code.
     "uarch": "importlib.resources.files ast.*",
+    # Its scenarios and workloads.
+    "sim": "importlib.resources.files",
     # A field of our own record, by name.
     "derive/cpus.py": "getattr",
     # Text in memory.

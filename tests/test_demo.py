@@ -51,7 +51,7 @@ def test_json_frames(arguments: list[str]) -> None:
     assert frames[1]["host"]["name"] == "demo"
     assert "simulated" in frames[1]["host"]["model"]
     assert all(source["state"] == "ok" for source in frames[1]["sources"].values())
-    loop = next(nf for nf in frames[1]["nfs"] if nf["name"] == "dpdk-testpmd loop")
+    loop = next(nf for nf in frames[1]["nfs"] if nf["name"] == "loop/dpdk-testpmd")
     # The clock is the machine's own here: true rates although the ticks come when they come.
     assert loop["cpp"] == pytest.approx(2.2e9 / 34.6e6, rel=0.004)
     assert loop["ipp"] == pytest.approx(92, rel=1e-3)
@@ -142,7 +142,7 @@ def test_the_screen_wears_the_badge() -> None:
             while child.poll() is None and time.monotonic() < deadline:
                 if select.select([master], [], [], 0.2)[0]:
                     stream.feed(_DRAWS_NOTHING.sub(b"", os.read(master, 65536)))
-                if not asked and "dpdk-testpmd loop" in "\n".join(screen.display):
+                if not asked and "loop/dpdk-testpmd" in "\n".join(screen.display):
                     header = screen.display[0]
                     asked = os.write(master, b"q") == 1
             assert asked, screen.display

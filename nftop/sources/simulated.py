@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nftop.model.reading import Reason
@@ -20,6 +20,7 @@ from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
 
 _MODEL_NAME = "simulated Xeon Gold 6152"
+_UARCH = "SKX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class SimulatedHost:
     host: Host
     model: Model
     sources: tuple[SimulatedSource, ...]
+    uarch: uarch_table.Uarch
 
 
 def simulated_host(
@@ -72,8 +74,10 @@ def simulated_host(
             `not_counted` says so.
     """
     model = model_of(scenarios.load(scenario), cpus)
-    uarch = uarch_table.load()
     topology = model.layout.topology
+    table = uarch_table.load(_UARCH).with_smt(on=any(info.siblings for info in topology.cpus))
+    # Its counters are all free, so the plan that comes first is the one that is counted.
+    uarch = replace(table, plans=table.plans[:1])
     quiet = frozenset(not_counted(topology))
     start_ns = clock_ns()
 
@@ -110,4 +114,5 @@ def simulated_host(
         ),
         SimulatedSource("topology", lambda: topology, size),
     )
-    return SimulatedHost(Host("demo", _MODEL_NAME, uarch.name, simulated=True), model, sources)
+    host = Host("demo", _MODEL_NAME, uarch.name, simulated=True)
+    return SimulatedHost(host, model, sources, uarch)

@@ -109,8 +109,9 @@ def _consistent(family: Mapping[str, Column]) -> dict[str, Column]:
 
 def _contradiction(name: str, value: float) -> str:
     return (
-        f"{name} came out as {value:.1%}, so its counts contradict each other: "
-        "look for another program that sets the same counters"
+        f"{name} came out as {value:.1%}, so its counts contradict each other: on a core whose "
+        "hyper-threads both mostly sleep its clock is not exact; elsewhere look for another "
+        "program that sets the same counters"
     )
 
 

@@ -25,7 +25,9 @@ class Frozen:
 
     def __post_init__(self) -> None:
         self.simulated = simulated_host(self.scenario, self.cpus, clock_ns=lambda: self.now_ns)
-        self.state = State(self.simulated.host, self.simulated.model.layout.topology)
+        self.state = State(
+            self.simulated.host, self.simulated.model.layout.topology, self.simulated.uarch
+        )
 
     def tick(self, after_ns: int) -> Frame:
         """The frame `after_ns` later."""

@@ -109,6 +109,22 @@ def test_frames_show_the_paper_s_rows(task: str, workload: str, thread: int) -> 
     assert value(frame, "tsc_hz", cpu) == pytest.approx(2.1e9, rel=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("task", "workload", "ht"), [("loop", "testpmd", False), ("south", "l3fwd", True)]
+)
+def test_frames_show_the_paper_s_top_down(task: str, workload: str, ht: bool) -> None:
+    host = Frozen()
+    host.tick(3 * S)
+    frame = host.tick(PERIOD)
+    cpu = host.cpus_of(task)[0]
+    nodes = ("retiring", "bad_speculation", "frontend_bound", "backend_bound")
+    found = [100 * value(frame, f"tma.{node}", cpu) for node in nodes]
+    # The four printed shares sum to 99.9 .. 100.1, and backend is what is left of the others.
+    assert found[:3] == pytest.approx(TABLE_9[workload, ht][:3], abs=0.05)
+    assert found[3] == pytest.approx(TABLE_9[workload, ht][3], abs=0.15)
+    assert sum(found) == pytest.approx(100.0)
+
+
 def test_two_threads_of_a_core_make_the_paper_s_hyper_threading_row() -> None:
     host = Frozen()
     host.tick(3 * S)
@@ -158,7 +174,7 @@ def test_one_poller_is_not_healthy() -> None:
     assert ill == [host.cpus_of("north")[1]]
     assert value(frame, "wait_ratio", ill[0]) == pytest.approx(0.12, abs=1e-6)
     assert value(frame, "run_ratio", ill[0]) == pytest.approx(0.88, abs=1e-6)
-    north = next(nf for nf in frame.nfs if nf.name == "dpdk-l3fwd north")
+    north = next(nf for nf in frame.nfs if nf.name == "north/dpdk-l3fwd")
     assert north.readings["drop_packets_per_s"] == pytest.approx(0.12 * 24.5e6, rel=1e-6)
 
 
@@ -174,7 +190,7 @@ def test_the_neighbour_makes_packets_dearer() -> None:
     assert value(noisy, "ipp", cpu) == pytest.approx(value(quiet, "ipp", cpu), rel=1e-6)
     lost = value(quiet, "rx_packets_per_s", cpu) - value(noisy, "rx_packets_per_s", cpu)
     rows = {nf.name: nf for frame in (quiet, noisy) for nf in frame.nfs}
-    drops = rows["dpdk-l3fwd north"].readings["drop_packets_per_s"]
+    drops = rows["north/dpdk-l3fwd"].readings["drop_packets_per_s"]
     assert drops == pytest.approx(2 * lost, rel=1e-5)
     neighbour = host.cpus_of("neighbour")[0]
     assert noisy.cpus.thread[neighbour] == "CPU 0/KVM"
