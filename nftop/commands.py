@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 
 from nftop.derive.step import State
+from nftop.leaving import leaving_when_told
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
 from nftop.model.topology import Host, Topology
@@ -243,7 +244,8 @@ def _screen(feed: Live, options: argparse.Namespace) -> int:
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
     drawn = options_from(os.environ, color=options.color, ascii_only=options.ascii)
     app = NftopApp(feed, History(), options=drawn)
-    app.run()
+    with leaving_when_told(app.leave, sys.stdin.fileno()):
+        app.run()
     return app.return_code or OK
 
 

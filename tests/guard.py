@@ -49,7 +49,8 @@ MAY: Mapping[str, str] = {
     # Text in memory.
     "export/csv.py": "io.StringIO",
     # The end of the session, and how Python was started.
-    "ui/app.py": "asyncio.get_running_loop signal.SIG*",
+    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop",
+    "leaving.py": "os._exit signal.signal signal.SIG*",
     "ui/options.py": "sys.flags",
     # Standard output, and how nftop ends.
     "cli.py": "os.open os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout sys.stderr",

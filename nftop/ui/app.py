@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -45,15 +44,19 @@ class NftopApp(App[None]):
         self.theme = "ansi-dark"
         self._feed = feed
         self._history = history
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._cores = CoresScreen(feed, history, self._options)
 
     def on_mount(self) -> None:
-        # A lost terminal is a SIGHUP: leave in order, restore the terminal, stop the feed.
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.exit, None, 128 + number)
+        self._loop = asyncio.get_running_loop()
         self.push_screen(self._cores)
         self.run_worker(self._consume, name="feed", thread=True, exit_on_error=False)
+
+    def leave(self, code: int) -> None:
+        """End with this exit code soon. Safe from any thread and from signal handlers."""
+        self._feed.stop()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.exit, None, code)
 
     def on_unmount(self) -> None:
         self._feed.stop()

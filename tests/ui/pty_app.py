@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from threading import Thread
 
+from nftop.leaving import leaving_when_told
 from nftop.model.frame import Frame
 from nftop.store.history import History
 from nftop.ui.app import NftopApp
@@ -32,7 +33,8 @@ def main(scene: str, ticks: int) -> None:
 
     Thread(target=tick, daemon=True).start()
     app = NftopApp(feed, History(), options=options_from(os.environ))
-    app.run()
+    with leaving_when_told(app.leave, sys.stdin.fileno()):
+        app.run()
     sys.exit(app.return_code)
 
 

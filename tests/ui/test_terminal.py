@@ -17,10 +17,11 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import pyte
 import pytest
@@ -89,7 +90,12 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    scene: str, size: tuple[int, int], *, command: Sequence[str] = (), **environ: str
+    scene: str,
+    size: tuple[int, int],
+    *,
+    command: Sequence[str] = (),
+    controlling: bool = True,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Terminal]:
     """`scene` of `pty_app`, or any other command, on a pty of that size."""
     width, height = size
@@ -180,7 +186,7 @@ def test_nothing_of_a_hostile_name_reaches_the_terminal() -> None:
     ("environ", "coloured"), [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)]
 )
 def test_no_colour_is_sent_where_none_is_wanted(environ: dict[str, str], coloured: bool) -> None:
-    with terminal("healthy", (80, 24), **environ) as term:
+    with terminal("healthy", (80, 24), environ=environ) as term:
         term.tick(2, "dpdk-worker1")
         codes = [
             int(code)
@@ -193,7 +199,7 @@ def test_no_colour_is_sent_where_none_is_wanted(environ: dict[str, str], coloure
 
 
 def test_ascii_where_the_locale_is_not_utf8() -> None:
-    with terminal("healthy", (80, 24), LC_ALL="C") as term:
+    with terminal("healthy", (80, 24), environ={"LC_ALL": "C"}) as term:
         term.tick(3, "dpdk-worker1")
         assert term.raw.isascii()
 
@@ -246,6 +252,21 @@ def test_a_terminal_that_goes_away_ends_it() -> None:
         term.read("LIVE")
         os.close(term.master)
         assert term.child.wait(PATIENCE_S) != 0
+
+
+@pytest.mark.parametrize("controlling", [True, False], ids=["its own", "nobody's"])
+def test_a_terminal_that_is_read_no_more_and_then_is_gone_ends_it(controlling: bool) -> None:
+    """Its writes are stuck then; and where it controls no session, nobody sends a SIGHUP."""
+    command = [sys.executable, "-m", "nftop", "demo", "--cpus", "16", "-d", "0.1"]
+    with terminal("", (80, 24), command=command, controlling=controlling) as term:
+        until = time.monotonic() + 3.0
+        while time.monotonic() < until:
+            if select.select([term.master], [], [], 0.1)[0]:
+                os.read(term.master, 65536)
+        time.sleep(2.0)
+        assert term.child.poll() is None
+        os.close(term.master)
+        assert term.child.wait(PATIENCE_S) == 128 + signal.SIGHUP
 
 
 def test_what_is_typed_ahead_goes_into_the_prompt() -> None:

@@ -1,0 +1,55 @@
+"""Leaving when told to, or when the terminal is gone, even with the screen stuck on it.
+
+A screen whose terminal nobody reads any more blocks in its writes, and then no handler of its event
+loop runs. So signals are handled outside of that loop, and what has not left in time is ended.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+# How long the screen may take to restore the terminal before the process ends all the same.
+PATIENCE_S = 3.0
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def leaving_when_told(leave: Callable[[int], None], terminal: int) -> Iterator[None]:
+    """Call `leave` with an exit code on SIGTERM, SIGHUP, or when the terminal hangs up.
+
+    `leave` may be called from any thread and more than once. PATIENCE_S after the first time the
+    process ends with that code, whatever it does then. `terminal` is the descriptor that is read.
+    """
+    told = threading.Event()
+
+    def go(number: int) -> None:
+        if not told.is_set():
+            told.set()
+            last_resort = threading.Timer(PATIENCE_S, os._exit, (128 + number,))
+            last_resort.daemon = True
+            last_resort.start()
+        leave(128 + number)
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        go(number)
+
+    def watch() -> None:
+        # Without a controlling terminal nobody sends a SIGHUP; the hang-up itself still shows.
+        poll = select.poll()
+        poll.register(terminal, 0)
+        if poll.poll():
+            go(signal.SIGHUP)
+
+    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    threading.Thread(target=watch, name="nftop-terminal", daemon=True).start()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
