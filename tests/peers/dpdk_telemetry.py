@@ -52,8 +52,15 @@ class Peer:
         """Every question so far, in order."""
         return self._log.read_text().splitlines()
 
-    def signal(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """SIGSTOP, from when its last thread has stopped: kill(2) does not wait for that."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL: the socket stays behind."""

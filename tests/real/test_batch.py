@@ -9,7 +9,6 @@ import os
 import platform
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -161,11 +160,8 @@ def test_a_stopped_process_is_a_reason_and_no_other_row_suffers() -> None:
     with nftop("-d", "0.5") as frames, running_testpmd("nftopz") as testpmd:
         testpmd.command("start")
         take_until_measured(frames, "nftopz", 12)
-        testpmd.signal(signal.SIGSTOP)
-        try:
+        with testpmd.stopped():
             stopped = [next(frames) for _ in range(6)]
-        finally:
-            testpmd.signal(signal.SIGCONT)
         nf = nf_of(stopped[-1], "nftopz")
         assert nf is not None
         assert nf["rx_packets_per_s"] is None

@@ -73,6 +73,16 @@ class Testpmd:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """SIGSTOP, from when its last thread has stopped: kill(2) does not wait for that."""
+        self.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL: its socket stays behind."""
         self._process.kill()

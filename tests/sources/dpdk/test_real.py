@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -122,11 +121,9 @@ def test_a_stopped_application_is_not_disturbed(source: DpdkSource) -> None:
     with running_testpmd(PREFIX) as testpmd, closing(DpdkSource(deadline_s=0.2)) as hasty:
         testpmd.command("start")
         wait_until(lambda: problem(hasty) is None, 10, "no first reading")
-        testpmd.signal(signal.SIGSTOP)
-        time.sleep(0.05)
-        for _ in range(5):
-            assert problem(hasty) is Reason.STALE
-        testpmd.signal(signal.SIGCONT)
+        with testpmd.stopped():
+            for _ in range(5):
+                assert problem(hasty) is Reason.STALE
         wait_until(lambda: problem(hasty) is None, 10, "it did not come back")
         # Had the connection been closed in the meantime, testpmd would say so.
         assert "Error writing to socket" not in testpmd.output()

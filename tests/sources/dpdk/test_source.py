@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -365,13 +364,10 @@ def test_who_wakes_up_is_waited_for_in_the_same_tick(bench: Bench) -> None:
 def test_a_stopped_process_is_a_problem_and_comes_back(hasty: Bench) -> None:
     peer = hasty.peer()
     hasty.app()
-    peer.signal(signal.SIGSTOP)
-    try:
+    with peer.stopped():
         app = hasty.app()
         assert app.problem is not None
         assert app.problem.reason is Reason.STALE
-    finally:
-        peer.signal(signal.SIGCONT)
     until(lambda: hasty.app().problem is None)
 
 
