@@ -122,6 +122,7 @@ def frame(n_cpus: int = 8, tick: int = 0, *, packages: int = 1, simulated: bool 
             replace(_nf("fwd", 4242, (1, 2), 14.892e6, 14.89e6, 0.0), saturated=False),
             _nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12),
         ),
+        packages=(),
         own=SelfCost(0.006, (Cpu(0),), float(n_cpus), ""),
     )
 

@@ -13,6 +13,7 @@ from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.dpdk import step_dpdk
 from nftop.derive.nf import NfRates
 from nftop.derive.nf_row import nf_row
+from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
 from nftop.model.frame import Frame, SelfCost, SourceState
@@ -51,6 +52,7 @@ class State:
     cpu_times: CpuTimeState = field(default_factory=CpuTimeState)
     threads: ThreadState = field(default_factory=ThreadState)
     nfs: Mapping[str, Any] = field(default_factory=dict)
+    packages: PackageState = field(default_factory=PackageState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -73,6 +75,9 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     nf_states, nfs = _step_nfs(state, readings, thread_rates)
     pollers = occupants(topology, nfs, thread_rates)
     cycles = count_cycles(rates, pollers)
+    packages, package_rows = step_packages(
+        state.packages, readings.get("uncore"), state.uarch, topology
+    )
     own = readings.get("self")
     frame = Frame(
         wall_ns=sample.wall_ns,
@@ -91,6 +96,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
             unattached=lambda rate: _unattached(rate, readings),
         ),
         nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
+        packages=package_rows,
         own=_own_cost(state.own, own),
     )
     after = replace(
@@ -100,6 +106,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         cpu_times=cpu_times,
         threads=threads,
         nfs=nf_states,
+        packages=packages,
         own=own,
     )
     return after, frame

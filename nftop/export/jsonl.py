@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
-from nftop.model.frame import CpuTable, Frame, NfRow, SourceState
+from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.frame import CpuTable, Frame, NfRow, PackageRow, SourceState
 from nftop.model.reading import Missing, Reading, Reason
 
 # What the schema promises and no source of this nftop reads yet: always null, reason `source`.
 _CPU_UNREAD = ("group", "sst_priority")
-_PACKAGE_UNREAD = ("memory", "pcie", "upi", "power_w")
+_PACKAGE_UNREAD = ("memory.channels", "upi", "power_w")
 
 
 def frame_json(frame: Frame) -> bytes:
@@ -43,7 +44,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "sources": {name: _source(state) for name, state in frame.sources.items()},
         "cpus": [_cpu(frame.cpus, row) for row in range(len(frame.cpus))],
         "groups": [],
-        "packages": [_package(package) for package in topology.packages],
+        "packages": [_package(package) for package in frame.packages],
         "nfs": [_nf(nf) for nf in frame.nfs],
         "findings": [],
         "actions": [],
@@ -94,8 +95,10 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
     return _with_missing(named, readings, unread=_CPU_UNREAD)
 
 
-def _package(package: int) -> dict[str, Any]:
-    return _with_missing({"package": package}, {}, unread=_PACKAGE_UNREAD)
+def _package(row: PackageRow) -> dict[str, Any]:
+    named = {"package": row.package, "estimates": sorted(row.estimates)}
+    readings = {metric.id: row.readings[metric.id] for metric in PACKAGE_METRICS}
+    return _with_missing(named, readings, unread=_PACKAGE_UNREAD)
 
 
 def _nf(nf: NfRow) -> dict[str, Any]:
@@ -122,19 +125,18 @@ def _with_missing(
     unread = list(unread)
     return {
         **named,
-        **_nested(numbers),
-        **dict.fromkeys(unread),
+        **_nested(numbers | dict.fromkeys(unread)),
         "missing": reasons | dict.fromkeys(unread, Reason.SOURCE.key),
     }
 
 
 def _nested(numbers: Mapping[str, float | None]) -> dict[str, Any]:
-    """`tma.retiring` becomes `retiring` within `tma`; names without a dot stay."""
+    """`tma.retiring` becomes `retiring` within `tma`, at any depth; names without a dot stay."""
     nested: dict[str, Any] = {}
     for name, number in numbers.items():
-        group, dot, leaf = name.partition(".")
-        if dot:
-            nested.setdefault(group, {})[leaf] = number
-        else:
-            nested[name] = number
+        *groups, leaf = name.split(".")
+        within = nested
+        for group in groups:
+            within = within.setdefault(group, {})
+        within[leaf] = number
     return nested

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nftop.model.column import Column
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host, Topology
 
@@ -98,6 +98,20 @@ class NfRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PackageRow:
+    """One package: its memory and what devices ask of it.
+
+    Attributes:
+        readings: by metric id of the catalogue, scope `package`; every such metric is there.
+        estimates: the ids of those whose counters were on the hardware only part of the time.
+    """
+
+    package: Package
+    readings: Mapping[str, Reading]
+    estimates: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class SelfCost:
     """nftop's own footprint in this interval; see the observer-effect rules."""
 
@@ -112,7 +126,7 @@ class Frame:
     """One tick as shown.
 
     `interval_s` is the monotonic time since the tick before, None on the first. `topology` is the
-    whole host's, whatever rows `cpus` shows.
+    whole host's, whatever rows `cpus` shows; so are `packages`.
     """
 
     wall_ns: int
@@ -123,5 +137,6 @@ class Frame:
     sources: Mapping[str, SourceState]
     cpus: CpuTable
     nfs: tuple[NfRow, ...]
+    packages: tuple[PackageRow, ...]
     own: SelfCost
     schema: str = SCHEMA

@@ -18,6 +18,7 @@ class Unit(Enum):
     PER_S = "1/s"
     PER_PACKET = "1/packet"
     HZ = "Hz"  # printed in GHz
+    BYTES_PER_S = "bytes/s"  # printed in GB/s
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Metric:
     id: str
     label: str
     unit: Unit
-    scope: Literal["cpu", "nf"]
+    scope: Literal["cpu", "nf", "package"]
     meaning: str
     formula: str
     origin: str

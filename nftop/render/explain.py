@@ -7,7 +7,7 @@ import textwrap
 from nftop.model.catalogue import METRICS
 from nftop.model.metric import Metric
 
-_SCOPES = {"cpu": "per CPU", "nf": "per network function"}
+_SCOPES = {"cpu": "per CPU", "nf": "per network function", "package": "per package"}
 _WIDTH = 78
 
 

@@ -115,6 +115,7 @@ _FORMS: Mapping[Unit, _Form] = {
     Unit.PER_S: _COUNT,
     Unit.PER_PACKET: _SMALL,
     Unit.HZ: _Form(1e-9, math.inf, 2, 2),
+    Unit.BYTES_PER_S: _Form(1e-9, 10.0, 2, 1),
 }
 
 _WORDS: Mapping[Unit, str] = {
@@ -126,4 +127,5 @@ _WORDS: Mapping[Unit, str] = {
     Unit.PER_S: "per second",
     Unit.PER_PACKET: "per packet",
     Unit.HZ: "GHz",
+    Unit.BYTES_PER_S: "GB/s",
 }

@@ -10,6 +10,9 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from nftop.model.sample import Counts
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding, EventSpec, PmuTerms
@@ -62,7 +65,12 @@ def count_uncore(model: Model, event: Uncore | PmuTerms, package: int, box: int,
     """
     rows = [info.cpu for info in model.layout.topology.cpus if info.package == package]
     total = int(model.counts(t_ns)[rows, _column(event)].sum())
-    return (total + box) // boxes(model, event.pmu, package)
+    return int(share(total, boxes(model, event.pmu, package))[box])
+
+
+def share(total: int, parts: int) -> Counts:
+    """`total` in `parts` even shares that sum to it: uint64 (parts,)."""
+    return (np.uint64(total) + np.arange(parts, dtype=np.uint64)) // np.uint64(parts)
 
 
 def _column(event: Event) -> int:

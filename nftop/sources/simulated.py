@@ -16,6 +16,7 @@ from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
 from nftop.sim.model import Model, model_of
+from nftop.sim.uncore import uncore_table
 from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
 
@@ -111,6 +112,11 @@ def simulated_host(
             now(lambda t_ns, at_ns: payloads.dpdk_table(model, t_ns, at_ns)),
             "applications "
             + ", ".join(app.prefix for app in payloads.dpdk_table(model, 0, 0).apps),
+        ),
+        SimulatedSource(
+            "uncore",
+            now(lambda t_ns, _: uncore_table(model, t_ns, uarch)),
+            f"counts {', '.join(event for unit in uarch.uncore for event in unit.events)}",
         ),
         SimulatedSource("topology", lambda: topology, size),
     )

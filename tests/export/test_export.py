@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,13 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     assert all(row.keys() >= CONTRACT_CPU for row in frame["cpus"])
     assert all(row.keys() >= CONTRACT_NF for row in frame["nfs"])
     assert frame["sources"]["perf"]["state"] == "ok"
-    assert frame["packages"][0]["memory"] is None
+    package = frame["packages"][0]
+    assert package.keys() >= {"package", "memory", "pcie", "upi", "power_w", "missing"}
+    assert set(package["memory"]) == {"read_bytes_per_s", "write_bytes_per_s", "channels"}
+    assert set(package["pcie"]) == {"itom", "rfo", "pcirdcur", "read_bytes_per_s",
+                                    "write_bytes_per_s"}  # fmt: skip
+    assert package["pcie"]["itom"] == {"hit_per_s": None, "miss_per_s": None, "total_per_s": None}
+    assert package["missing"]["pcie.itom.hit_per_s"] == "source"
 
 
 def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
@@ -53,9 +60,16 @@ def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
     for frame in frames:
         whole = json.loads(frame_json(frame))
         for row in (*whole["cpus"], *whole["nfs"], *whole["packages"]):
-            flat = dict(row) | {f"tma.{node}": value for node, value in row.get("tma", {}).items()}
-            null = {key for key, value in flat.items() if value is None} - named
+            null = {key for key, value in _flat(row).items() if value is None} - named
             assert null == row["missing"].keys()
+
+
+def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        nested = isinstance(value, dict) and key != "missing"
+        flat |= _flat(value, f"{before}{key}.") if nested else {before + key: value}
+    return flat
 
 
 def test_json_values_are_the_frames(frames: list[Frame]) -> None:

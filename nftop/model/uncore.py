@@ -1,0 +1,62 @@
+"""Source `uncore`: what perf counts in the units of a package outside its cores.
+
+A payload as those in `model.sample`: raw and cumulative, numbers and numpy arrays only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.ids import format_cpu_list
+from nftop.model.sample import Counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UncoreTable:
+    """One row per counter: one event on one box of one package.
+
+    Boxes are kept apart because each takes its turns by itself: its counts are scaled by its own
+    clock before they may be added up.
+
+    Attributes:
+        events: k names of the CPU's table (`cas_read`, `itom_hit`).
+        packages, boxes, event: int32 (n,), where a row was counted (the box's number within its
+            unit and package) and what, as an index of `events`.
+        values: uint64 (n,), cumulative and unscaled; 0 where `reasons` says absent.
+        reasons: uint8 (n,), `Reason` by row.
+        enabled_ns, running_ns: uint64 (n,), the clock of the row's counter group and how much of
+            it the group was on the hardware. Rates divide by the delta of `running_ns`.
+        details: for what is absent, the sentence by event and `Reason`.
+    """
+
+    events: tuple[str, ...]
+    packages: NDArray[np.int32]
+    boxes: NDArray[np.int32]
+    event: NDArray[np.int32]
+    values: Counts
+    reasons: NDArray[np.uint8]
+    enabled_ns: Counts
+    running_ns: Counts
+    details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+    @property
+    def gaps(self) -> str:
+        """Which events are absent, where, and why, in words; "" when none is."""
+        why: dict[tuple[str, str], list[str]] = {}
+        for index, name in enumerate(self.events):
+            mine = self.event == index
+            absent = mine & (self.reasons > 0)
+            if absent.any():
+                everywhere = (absent == mine).all()
+                packages = format_cpu_list(self.packages[absent].tolist())
+                where = "" if everywhere else f" on package {packages}"
+                text = "; ".join(self.details.get(name, {}).values())
+                why.setdefault((where, text), []).append(name)
+        return "; ".join(
+            f"no {', '.join(names)}{where}" + (f": {text}" if text else "")
+            for (where, text), names in why.items()
+        )
