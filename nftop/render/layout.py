@@ -8,6 +8,7 @@ LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 _DETAIL_FROM = 12  # lines of table and detail together from which both have their place
 _DETAIL_LEAST, _TABLE_LEAST = 6, 5
 _NFS_FROM, _ROOMY = 14, 30
+_PACKAGES_WIDE, _PACKAGES_HIGH = 90, 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ def is_roomy(height: int) -> bool:
 def nf_limit(height: int) -> int:
     """Lines network functions may take; none where the table has no room to spare for them."""
     return 0 if height < _NFS_FROM else max(4, height // 4)
+
+
+def has_package_room(width: int, height: int, lines: int) -> bool:
+    """Whether memory and PCIe of the packages, in so many lines, leave the table what it needs."""
+    return width >= _PACKAGES_WIDE and height >= _PACKAGES_HIGH and lines <= height // 6
 
 
 def plan(width: int, height: int, header: int, nfs: int, rows: int) -> Plan:

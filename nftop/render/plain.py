@@ -9,6 +9,7 @@ from nftop.render.detail import absences
 from nftop.render.header import Status, header_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.nfs import nf_lines
+from nftop.render.packages import package_lines
 from nftop.render.rows import View
 from nftop.render.table import table_lines
 from nftop.render.text import ascii_only as to_ascii
@@ -19,16 +20,18 @@ _EVERYTHING = View(folded=False)
 def frame_text(frame: Frame, width: int, ascii_only: bool) -> str:  # noqa: FBT001 - a contract
     """One frame as a block of lines of at most `width` cells; it ends with an empty line.
 
-    The time (UTC), the header, the network functions, every CPU, and a sentence for every reason
-    a number is absent.
+    The time (UTC), the header, the network functions, memory and PCIe of each package,
+    every CPU, and a sentence for every reason a number is absent.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
+    packages = package_lines(frame, width)
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
         *header_lines(frame, Status(interval_s=_interval_s(frame)), width),
         BLANK,
         *nf_lines(frame, width),
         BLANK,
+        *([*packages, BLANK] if packages else []),
         *table_lines(frame.cpus, _EVERYTHING, width),
         BLANK,
         *_reasons(frame, width),

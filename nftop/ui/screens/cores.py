@@ -16,9 +16,18 @@ from nftop.render.columns import Col, columns_for
 from nftop.render.detail import trend_metric
 from nftop.render.footer import footer_line, where
 from nftop.render.header import Status, alert_lines, header_lines, time_of_day, waiting_lines
-from nftop.render.layout import Plan, is_roomy, is_tiny, nf_limit, plan, tiny_notice
+from nftop.render.layout import (
+    Plan,
+    has_package_room,
+    is_roomy,
+    is_tiny,
+    nf_limit,
+    plan,
+    tiny_notice,
+)
 from nftop.render.line import BLANK, Line
 from nftop.render.nfs import nf_lines
+from nftop.render.packages import package_lines
 from nftop.render.pages import explain_lines, help_lines
 from nftop.render.rows import Rows, View, arrange
 from nftop.session.feed import Feed
@@ -240,6 +249,9 @@ class CoresScreen(Screen[None]):
             nfs = nf_lines(frame, width, nf_limit(height))
             gap = [BLANK] if is_roomy(height) else []
             head, nfs = [*head, *gap], [*nfs, *gap]
+            packages = package_lines(frame, width)
+            if packages and has_package_room(width, height, len(packages)):
+                nfs += [*packages, *gap]
         parts = plan(width, height, len(head), len(nfs), self._rows.lines)
         self._body_height = max(1, parts.table - 1)
         self._place = settle(self._place, frame.cpus, self._rows, self._body_height)

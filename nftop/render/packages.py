@@ -1,0 +1,49 @@
+"""Memory and PCIe, a line for each package that has a value of them."""
+
+from __future__ import annotations
+
+from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.frame import Frame, PackageRow
+from nftop.model.metric import Metric
+from nftop.model.reading import Missing
+from nftop.render import format as fmt
+from nftop.render.line import Line, Span, Tone, crop, line
+from nftop.render.text import fit
+
+_NAME, _CELL = 7, 8
+# Hits and misses say what their sum says, so that is for exports.
+_SHOWN = tuple(metric for metric in PACKAGE_METRICS if not metric.id.endswith(".total_per_s"))
+
+
+def package_lines(frame: Frame, width: int) -> list[Line]:
+    """Headers and a line per package; nothing where no package has any value.
+
+    As many columns as fit, from the left.
+    """
+    if not any(_has_value(row) for row in frame.packages):
+        return []
+    metrics = _SHOWN[: max(0, (width - _NAME) // (_CELL + 1))]
+    labels = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)
+    text = f"{fit('SOCKET', _NAME)}{labels}"
+    note = " GB/s; requests/s"
+    head = line(Span(text, Tone.HEADER), Span(note, Tone.HEADER), fill=Tone.HEADER)
+    if head.width > width:
+        head = line(Span(text, Tone.HEADER), fill=Tone.HEADER)
+    return [crop(head, width), *(_row(row, metrics, width) for row in frame.packages)]
+
+
+def _has_value(row: PackageRow) -> bool:
+    return any(not isinstance(reading, Missing) for reading in row.readings.values())
+
+
+def _row(row: PackageRow, metrics: tuple[Metric, ...], width: int) -> Line:
+    cells = [_cell(row, metric) for metric in metrics]
+    return crop(line(fit(f"s{row.package}", _NAME), *cells), width)
+
+
+def _cell(row: PackageRow, metric: Metric) -> Span:
+    reading = row.readings[metric.id]
+    if isinstance(reading, Missing):
+        return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
+    after = fmt.ESTIMATE if metric.id in row.estimates else " "
+    return Span(f"{fmt.cell(reading, metric.unit, _CELL - 1):>{_CELL}}{after}", Tone.PLAIN)
