@@ -83,7 +83,7 @@ def test_what_is_not_zero_never_prints_as_zero(value: float, unit: Unit, width: 
 
 
 SCALE = {"%": 1e-2, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-FACTOR = {Unit.PACKETS_PER_S: 1e6, Unit.HZ: 1e9}
+FACTOR = {Unit.PACKETS_PER_S: 1e6, Unit.HZ: 1e9, Unit.BYTES_PER_S: 1e9}
 
 
 @given(value=st.floats(1e-3, 1e14), unit=units, width=st.integers(1, 14))
