@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
@@ -60,10 +61,18 @@ def topology(n_cpus: int, packages: int = 1) -> Topology:
     return Topology(cpus, caches)
 
 
-def frame(n_cpus: int = 8, tick: int = 0, *, packages: int = 1, simulated: bool = False) -> Frame:
+def frame(
+    n_cpus: int = 8,
+    tick: int = 0,
+    *,
+    packages: int = 1,
+    simulated: bool = False,
+    tma: bool = False,
+) -> Frame:
     """A healthy host whose DPDK application polls on CPUs 1 and 2 and VPP on CPU 3.
 
     CPU 1 is saturated, CPU 2 is half busy, CPU 3 multiplexes its counters and waits for its CPU.
+    With `tma` every CPU has top-down, except that CPU 4's can't be counted.
     """
     nf = {1: "fwd", 2: "fwd", 3: "vpp"}
     thread = {1: "dpdk-worker1", 2: "dpdk-worker2", 3: "vpp_wk_0"}
@@ -95,6 +104,8 @@ def frame(n_cpus: int = 8, tick: int = 0, *, packages: int = 1, simulated: bool 
     }
     no_table = Missing(Reason.SOURCE, "nftop has no top-down table for this CPU (generic)")
     columns |= {metric.id: missing(n_cpus, no_table) for metric in TMA_METRICS}
+    if tma:
+        columns |= _tma(everywhere, wobble)
     columns["busy_ratio"] = _with(columns["busy_ratio"], {1: 0.988, 2: 0.5, 3: 0.98})
     return Frame(
         wall_ns=WALL_NS + tick * SECOND_NS,
@@ -225,6 +236,22 @@ def _with(base: Column, cells: Mapping[int, Reading]) -> Column:
         row: value for row, value in cells.items() if row < len(base)
     }
     return from_readings(readings, len(base), Missing(Reason.UNDEFINED))
+
+
+def _tma(cpus: NDArray[np.float64], wobble: float) -> dict[str, Column]:
+    """Level 1 and the backend's level 2 of every CPU but 4, which has none."""
+    frontend, speculation = 0.08 + cpus % 4 * 0.03, 0.02 + cpus % 3 * 0.01
+    backend = 0.25 * wobble + cpus % 5 * 0.08
+    parts = {
+        "frontend_bound": frontend,
+        "bad_speculation": speculation,
+        "backend_bound": backend,
+        "retiring": 1.0 - frontend - speculation - backend,
+        "memory_bound": backend * 0.7,
+        "core_bound": backend * 0.3,
+    }
+    why = Missing(Reason.TAKEN, "the NMI watchdog holds a counter; sysctl kernel.nmi_watchdog=0")
+    return {f"tma.{name}": column(values, cpus == 4, why) for name, values in parts.items()}
 
 
 def _ok() -> SourceState:

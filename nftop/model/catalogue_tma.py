@@ -34,26 +34,26 @@ TMA_METRICS: tuple[Metric, ...] = (
         "FE",
         "Share of issue slots that stayed empty because no instruction was delivered: instruction "
         "cache, decoding.",
-        priority=15,
+        priority=41,
     ),
     _node(
         "bad_speculation",
         "BS",
         "Share of slots spent on instructions that were thrown away, or lost while recovering.",
-        priority=16,
+        priority=42,
     ),
     _node(
         "backend_bound",
         "BE",
         "Share of slots that stayed empty because the core could take no more: waiting for data, "
         "or for its own units.",
-        priority=17,
+        priority=43,
     ),
     _node(
         "retiring",
         "RET",
         "Share of slots that did useful work.",
-        priority=18,
+        priority=44,
     ),
     _node("fetch_latency", "FE.lat", "Empty slots because the next instructions were late."),
     _node("fetch_bandwidth", "FE.bw", "Empty slots because too few instructions came at a time."),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nftop.model.catalogue import CPU_METRICS
+from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.frame import CpuTable
 from nftop.model.metric import Metric, Unit
 
 NARROW = 40
+_LONG_BARS_FROM = 100
 
 _WIDTHS: Mapping[Unit, int] = {
     Unit.RATIO: 5,
@@ -28,12 +29,13 @@ class Col:
     """A column of the table.
 
     Attributes:
-        key: metric id, or `cpu`, `smt`, `thread`, `nf`.
+        key: metric id, or `cpu`, `smt`, `thread`, `nf`, `tma`.
         label: its header.
         width: cells it takes, with the one that keeps it off the next or holds `~`.
         right: numbers stand right, names left.
         priority: lower stays longer on a narrow screen.
-        metric: its row of the catalogue, None for a label.
+        metric: its row of the catalogue, None for a label. The bar `tma` is that of several
+            metrics; this is the one its rows are sorted by.
         grows: cells it may take beyond `width` where there is room.
     """
 
@@ -67,7 +69,12 @@ METRICS = tuple(
 )
 LABEL_KEYS = frozenset(col.key for col in LABELS)
 
-_IN_ORDER = (*LABELS, *METRICS)
+# Ranks right after what says how packets fare: rate, cost, busy, waiting.
+BAR = Col("tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring"))
+_SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
+
+_FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
+_IN_ORDER = (*LABELS, *METRICS[:_FIRST_TMA], BAR, *METRICS[_FIRST_TMA:])
 _BY_KEY = {col.key: col for col in _IN_ORDER}
 
 
@@ -81,7 +88,7 @@ def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
     for col in sorted(_IN_ORDER, key=lambda col: col.priority):
         if col.metric and not is_here(col.metric, cpus):
             continue
-        fitted = replace(col, width=9) if col.key == "thread" and width < NARROW else col
+        fitted = _fitted(col, width)
         if chosen and fitted.width > room:
             break  # a column of lower rank never stands in for one of higher
         chosen[col.key] = fitted
@@ -92,6 +99,18 @@ def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
         room -= more
         shown.append(replace(col, width=col.width + more))
     return tuple(shown)
+
+
+def _fitted(col: Col, width: int) -> Col:
+    """A column as it is on a screen of so many cells."""
+    if col.key == "thread" and width < NARROW:
+        return replace(col, width=9)
+    return _SHORT_BAR if col is BAR and width < _LONG_BARS_FROM else col
+
+
+def metric_of(key: str) -> Metric | None:
+    """What rows are sorted by where the column with this key sorts them; None for a label."""
+    return _BY_KEY[key].metric
 
 
 def is_here(metric: Metric, cpus: CpuTable | None) -> bool:

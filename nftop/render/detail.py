@@ -16,7 +16,7 @@ from nftop.model.reading import Missing
 from nftop.model.topology import CpuInfo
 from nftop.render import format as fmt
 from nftop.render import spark
-from nftop.render.columns import LABEL_KEYS, is_here
+from nftop.render.columns import is_here, metric_of
 from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
 
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
@@ -48,8 +48,8 @@ def graph_points(width: int) -> int:
 
 def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
     """What the graph shows: what the rows are sorted by, else CPP, else how busy the CPU is."""
-    if sort not in LABEL_KEYS:
-        return cpu_metric(sort)
+    if chosen := metric_of(sort):
+        return chosen
     has_cpp = bool(cpus.columns["cpp"].present[row])
     polled = bool(cpus.nf[row])
     return cpu_metric("cpp" if has_cpp or polled else "busy_ratio")

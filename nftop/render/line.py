@@ -29,6 +29,12 @@ class Tone(StrEnum):
     BAD = "bad"
     BADGE = "badge"
     CURSOR = "cursor"
+    FRONTEND = "frontend"
+    SPECULATION = "speculation"
+    BACKEND = "backend"
+    MEMORY = "memory"
+    CORE = "core"
+    RETIRING = "retiring"
 
 
 class Span(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from nftop.model.column import Bools, Floats
 from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu, parse_cpu_list
-from nftop.render.columns import sorts_down
+from nftop.render.columns import metric_of, sorts_down
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ def arrange(cpus: CpuTable, view: View) -> Rows:
     rows without a value come last whatever the direction. A filter looks at all CPUs, so it
     unfolds.
     """
-    attached = _attached(cpus)
+    polled = attached(cpus)
     rank = _rank(cpus, view.sort)
     known = np.isfinite(rank)
     direction = -1.0 if sorts_down(view.sort) != view.inverted else 1.0
-    order = np.lexsort((np.where(known, direction * rank, 0.0), ~known, ~attached))
+    order = np.lexsort((np.where(known, direction * rank, 0.0), ~known, ~polled))
     if view.filter:
         order = order[matching(cpus, view.filter)[order]]
-    split = int(np.count_nonzero(attached[order]))
+    split = int(np.count_nonzero(polled[order]))
     rows = tuple(order.tolist())
     if view.folded and not view.filter and split:
         return Rows(rows[:split], split, rows[split:])
@@ -95,15 +95,16 @@ def _cpu_list(text: str) -> frozenset[Cpu]:
         return frozenset()
 
 
-def _attached(cpus: CpuTable) -> Bools:
+def attached(cpus: CpuTable) -> Bools:
+    """bool of shape (n,): the CPUs that an NF or a poller is on."""
     pairs = zip(cpus.nf, cpus.thread, strict=True)
     return np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(cpus))
 
 
 def _rank(cpus: CpuTable, key: str) -> Floats:
     """A number to sort each row by; NaN where the row has none."""
-    by_label = _LABEL_RANKS.get(key)
-    return by_label(cpus) if by_label else cpus.columns[key].values
+    metric = metric_of(key)
+    return cpus.columns[metric.id].values if metric else _LABEL_RANKS[key](cpus)
 
 
 def _rank_cpus(cpus: CpuTable) -> Floats:

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nftop.model.catalogue import cpu_metric
 from nftop.model.frame import CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Reading, Reason
 from nftop.render import format as fmt
-from nftop.render.columns import Col, columns_for, sorts_down
+from nftop.render.bars import bars
+from nftop.render.columns import BAR, Col, columns_for, sorts_down
 from nftop.render.line import Line, Span, Tone, line
 from nftop.render.rows import Rows, View, arrange
 from nftop.render.text import fit
@@ -89,7 +91,9 @@ def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]
 
 def _column_spans(
     cpus: CpuTable, shown: Sequence[int], col: Col, bases: Sequence[Tone]
-) -> list[Span]:
+) -> Sequence[Span | Line]:
+    if col.key == BAR.key:
+        return _bar_cells(cpus, shown, col.width - 1, bases)
     if col.metric:
         return _metric_spans(cpus, shown, col.width, col.metric, bases)
     text_of = _LABEL_TEXTS[col.key]
@@ -124,6 +128,18 @@ def _metric_spans(
         strict=True,
     )
     return [_span(metric, width, _Cell(*cell)) for cell in cells]
+
+
+def _bar_cells(
+    cpus: CpuTable, shown: Sequence[int], cells: int, bases: Sequence[Tone]
+) -> list[Line]:
+    """The bars, each with its `~` where it is an estimate."""
+    parts = zip(
+        bars(cpus, shown, cells, bases),
+        estimates(cpus, shown, cpu_metric("tma.retiring")),
+        strict=True,
+    )
+    return [line(bar, fmt.ESTIMATE if estimate else " ") for bar, estimate in parts]
 
 
 class _Cell(NamedTuple):

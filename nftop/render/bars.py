@@ -1,0 +1,104 @@
+"""Top-down as a bar of letters: what the issue slots of a core went to, at a glance.
+
+`F` frontend bound, `b` bad speculation, `M` memory bound and `C` core bound (or `B`, backend bound,
+where the CPU's table doesn't tell the two apart), `R` retiring. The letters say it without colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.column import Floats
+from nftop.model.frame import CpuTable
+from nftop.model.reading import Reason
+from nftop.render import format as fmt
+from nftop.render.line import Line, Span, Tone
+
+PARTS: tuple[tuple[str, Tone, str], ...] = (
+    ("F", Tone.FRONTEND, "frontend bound: no instructions came"),
+    ("b", Tone.SPECULATION, "bad speculation: work thrown away"),
+    ("B", Tone.BACKEND, "backend bound, where memory and core are not told apart"),
+    ("M", Tone.MEMORY, "memory bound: waiting for memory or a cache"),
+    ("C", Tone.CORE, "core bound: waiting for the core's own units"),
+    ("R", Tone.RETIRING, "retiring: useful work"),
+)
+_LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+
+
+def bars(cpus: CpuTable, rows: Sequence[int], cells: int, bases: Sequence[Tone]) -> list[Line]:
+    """The bar of each row in `cells` cells; where level 1 has no number, its reason's mark.
+
+    Args:
+        cpus: the frame's CPUs.
+        rows: rows of `cpus`, in the order wanted.
+        cells: length of a bar; each letter is 1/cells of the slots.
+        bases: tone of each row; bars of rows that are not `PLAIN` take it instead of colours.
+    """
+    at = np.array(rows, np.intp)
+    counts = apportion(shares(cpus, at), cells)
+    gone = np.array([cpus.columns[f"tma.{name}"].reasons[at] for name in _LEVEL_1])
+    # The first part that is not PRESENT says why there is no bar.
+    first = gone[np.argmax(gone != Reason.PRESENT, axis=0), np.arange(len(at))]
+    triples = zip(counts.tolist(), first.tolist(), bases, strict=True)
+    return [_bar(count, reason, base, cells) for count, reason, base in triples]
+
+
+def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
+    """float64 of shape (len(rows), len(PARTS)): each part's share of the slots, summing to 1.
+
+    Level 1 is scaled to sum to 1, which multiplexed counters may miss by a little; memory and core
+    share backend bound by what level 2 says of them. A row without level 1 is zeros.
+    """
+    level_1 = [cpus.columns[f"tma.{name}"].values[rows] for name in _LEVEL_1]
+    frontend, speculation, backend, retiring = np.maximum(level_1, 0.0)
+    memory, core = (
+        np.nan_to_num(np.maximum(cpus.columns[f"tma.{name}"].values[rows], 0.0))
+        for name in ("memory_bound", "core_bound")
+    )
+    told = memory + core > 0
+    of_memory = memory / np.where(told, memory + core, 1.0)
+    each = np.array(
+        [
+            frontend,
+            speculation,
+            np.where(told, 0.0, backend),
+            np.where(told, backend * of_memory, 0.0),
+            np.where(told, backend * (1.0 - of_memory), 0.0),
+            retiring,
+        ]
+    ).T
+    total = frontend + speculation + backend + retiring
+    known = (total > 0)[:, None]  # not so where a part is NaN
+    return np.where(known, each / np.where(known, total[:, None], 1.0), 0.0)
+
+
+def apportion(parts: Floats, cells: int) -> NDArray[np.int64]:
+    """int64 of the shape of `parts`, (rows, parts): whole cells, `cells` in each row.
+
+    By largest remainder (Hamilton's method): every part is within one cell of its exact share.
+    Rows of `parts` sum to 1; rows of zeros get no cells.
+    """
+    exact = parts * cells
+    # A share a hair below a whole cell is that cell.
+    whole = np.floor(exact + 1e-9)
+    left = np.where(parts.any(axis=1), cells - whole.sum(axis=1), 0.0)
+    order = np.argsort(whole - exact, axis=1, kind="stable")
+    place = np.argsort(order, axis=1, kind="stable")
+    return (whole + (place < left[:, None])).astype(np.int64)
+
+
+def _bar(counts: Sequence[int], reason: int, base: Tone, cells: int) -> Line:
+    if not any(counts):
+        # Slots of which none went anywhere are no work, so no ratio.
+        why = Reason(reason) if reason else Reason.IDLE
+        return Line((Span(f"{fmt.mark(why, cells):<{cells}}", Tone.MISSING),))
+    return Line(
+        tuple(
+            Span(letter * count, tone if base is Tone.PLAIN else base)
+            for (letter, tone, _), count in zip(PARTS, counts, strict=True)
+            if count
+        )
+    )

@@ -1,0 +1,116 @@
+"""The bar of top-down: its cells, its letters, its tones, and what stands there without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.model.column import Column, column, missing
+from nftop.model.frame import CpuTable
+from nftop.model.reading import Missing, Reason
+from nftop.render.bars import PARTS, apportion, bars, shares
+from nftop.render.columns import columns_for
+from nftop.render.line import Tone
+from nftop.render.rows import View, arrange
+from nftop.render.table import table_lines
+from tests.frames import bare, frame
+
+NAMES = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+UNTOLD = missing(8, Missing(Reason.SOURCE, "no level 2"))
+
+
+def _cpus(level_1: list[float], memory: Column = UNTOLD, core: Column = UNTOLD) -> CpuTable:
+    cpus = frame(8, tma=True).cpus
+    told = {f"tma.{n}": column(np.full(8, v)) for n, v in zip(NAMES, level_1, strict=True)}
+    told |= {"tma.memory_bound": memory, "tma.core_bound": core}
+    return replace(cpus, columns={**cpus.columns, **told})
+
+
+def _bar(cpus: CpuTable, cells: int, base: Tone = Tone.PLAIN) -> str:
+    return bars(cpus, [1], cells, [base])[0].text
+
+
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=1, max_size=5),
+    st.integers(1, 60),
+)
+def test_cells_sum_and_are_within_one_of_the_exact_share(
+    rows: list[list[float]], cells: int
+) -> None:
+    parts = np.array(rows)
+    total = parts.sum(axis=1, keepdims=True)
+    parts = np.where(total > 1e-6, parts / np.maximum(total, 1e-6), 0.0)
+    counts = apportion(parts, cells)
+    assert counts.sum(axis=1).tolist() == [cells if row.any() else 0 for row in parts]
+    assert (counts >= 0).all()
+    assert (np.abs(counts - parts * cells) < 1 + 1e-6).all()
+
+
+@given(st.lists(st.floats(-0.05, 1), min_size=4, max_size=4), st.floats(0, 1), st.floats(0, 1))
+def test_shares_sum_to_one_and_level_2_only_splits_the_backend(
+    level_1: list[float], memory: float, core: float
+) -> None:
+    cpus = _cpus(level_1, column(np.full(8, memory)), column(np.full(8, core)))
+    each = shares(cpus, np.array([1], np.intp))[0]
+    total = sum(max(0.0, value) for value in level_1)
+    assert each.sum() == pytest.approx(1.0 if total else 0.0)
+    assert (each >= 0).all()
+    if total > 1e-9:
+        assert each[2:5].sum() == pytest.approx(max(0.0, level_1[2]) / total, abs=1e-9)
+
+
+def test_letters() -> None:
+    told = (column(np.full(8, 0.3)), column(np.full(8, 0.1)))
+    assert _bar(_cpus([0.1, 0.05, 0.4, 0.45], *told), 20) == "FFbMMMMMMCCRRRRRRRRR"
+    assert _bar(_cpus([0.1, 0.05, 0.4, 0.45]), 20) == "FFbBBBBBBBBRRRRRRRRR"
+    assert _bar(_cpus([0.2, 0.2, 0.8, 0.8]), 10) == "FbBBBBRRRR", "of what there is"
+    assert _bar(_cpus([0.0, 0.0, 0.0, 0.0]), 10) == ".         ", "nothing to share out"
+
+
+def test_a_missing_part_shows_its_reason() -> None:
+    cpus = frame(8, tma=True).cpus
+    assert [each.text for each in bars(cpus, [4], 10, [Tone.PLAIN])] == ["[b]       "]
+    gone = {**cpus.columns, "tma.retiring": missing(8, Missing(Reason.WARMING))}
+    drawn = bars(replace(cpus, columns=gone), [1], 10, [Tone.PLAIN])[0]
+    assert (drawn.text, drawn.spans[0].tone) == ("[w]       ", Tone.MISSING)
+
+
+def test_tones_are_of_the_letters_and_step_back_on_idle_rows() -> None:
+    cpus = frame(8, tma=True).cpus
+    tone_of = {letter: tone for letter, tone, _ in PARTS}
+    for span in bars(cpus, [1], 20, [Tone.PLAIN])[0].spans:
+        assert {tone_of[letter] for letter in span.text} == {span.tone}
+    assert {span.tone for span in bars(cpus, [1], 20, [Tone.DIM])[0].spans} == {Tone.DIM}
+
+
+def test_it_is_a_column_where_some_cpu_has_it_and_outranks_its_numbers() -> None:
+    cpus = frame(8, tma=True).cpus
+    assert "tma" not in {col.key for col in columns_for(300, bare(8).cpus)}
+    for width, cells in ((80, 11), (120, 21)):
+        shown = {col.key: col for col in columns_for(width, cpus)}
+        assert shown["tma"].width == cells
+        assert not any(key.startswith("tma.") for key in shown)
+    assert {"tma", "tma.frontend_bound", "tma.retiring"} <= {
+        col.key for col in columns_for(240, cpus)
+    }
+
+
+def test_an_estimate_is_marked_behind_the_bar() -> None:
+    rows = {
+        row.text.split()[0]: row.text for row in table_lines(frame(8, tma=True).cpus, View(), 80)
+    }
+    assert rows["3"].rstrip().endswith("R~"), "its counters shared the hardware"
+    assert rows["1"].rstrip().endswith("R")
+
+
+def test_it_sorts_by_retiring_with_the_missing_last() -> None:
+    cpus = frame(8, tma=True).cpus
+    rows = arrange(cpus, View("tma", folded=False))
+    values = cpus.columns["tma.retiring"].values
+    for part in (rows.shown[: rows.attached], rows.shown[rows.attached : -1]):
+        assert [values[row] for row in part] == sorted((values[row] for row in part), reverse=True)
+    assert rows.shown[-1] == 4
