@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 
 
@@ -59,6 +62,27 @@ class Topology:
     def row_of(self) -> Mapping[int, int]:
         """Row of a CPU in every column of a frame."""
         return {info.cpu: row for row, info in enumerate(self.cpus)}
+
+    @cached_property
+    def grids(self) -> tuple[NDArray[np.intp], ...]:
+        """A grid for each package: its cores, by L3, side by side, their threads below each other.
+
+        Rows of every column of a frame, shape (threads, cores); -1 where a core has fewer threads.
+        CPUs that are offline have no core and no place.
+        """
+        cores: dict[tuple[int, int, int], list[int]] = {}
+        for row, info in enumerate(self.cpus):
+            if info.core is not None and info.package is not None:
+                l3 = -1 if info.l3 is None else info.l3
+                cores.setdefault((info.package, l3, info.core), []).append(row)
+        grids = []
+        for package in self.packages:
+            mine = [rows for key, rows in sorted(cores.items()) if key[0] == package]
+            grid = np.full((max(map(len, mine), default=0), len(mine)), -1, np.intp)
+            for at, rows in enumerate(mine):
+                grid[: len(rows), at] = rows
+            grids.append(grid)
+        return tuple(grid for grid in grids if grid.size)
 
     @property
     def gaps(self) -> str:

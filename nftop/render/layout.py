@@ -47,6 +47,11 @@ def has_package_room(width: int, height: int, lines: int) -> bool:
     return width >= _PACKAGES_WIDE and height >= _PACKAGES_HIGH and lines <= height // 6
 
 
+def map_limit(height: int, above: int) -> int:
+    """Lines the map may take below `above` lines; none where table and detail need them."""
+    return max(0, min(height // 4, height - above - _DETAIL_FROM - 2)) if is_roomy(height) else 0
+
+
 def plan(width: int, height: int, header: int, nfs: int, rows: int) -> Plan:
     """Share `height` lines between parts that would like `header`, `nfs` and 1 + `rows` lines.
 

@@ -9,6 +9,7 @@ from nftop.model.frame import Frame
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reason
 from nftop.render import format as fmt
+from nftop.render.bars import PARTS
 from nftop.render.detail import absence_lines, attribution_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import estimates, is_bound
@@ -22,6 +23,13 @@ _MARKS = (
     ("#", "a number too long for its column"),
 )  # fmt: skip
 
+_MAP = (
+    (".", "neither NF nor poller"),
+    ("▁ to █", "the metric named beside it, on the scale below its name; █ is its end or more"),
+    ("!", "a thread waits for its CPU more than 5 % of the time, or the metric itself is bad"),
+    ("s h p b w ...", "no value, for the reason of this letter; - is no work, or not defined"),
+)
+
 
 def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
     """Keys, marks and columns. `keys` are pairs of what to press and what it does."""
@@ -30,6 +38,8 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *_section("Keys", keys, width),
         *_section("Where there is no number", reasons, width),
         *_section("Beside a number", _MARKS, width),
+        *_section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
+        *_section("In the map of CPUs", _MAP, width),
         *_section("Columns", _columns(CPU_METRICS), width),
         *_section("Network functions", _columns(NF_METRICS), width),
     ]

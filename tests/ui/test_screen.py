@@ -16,6 +16,7 @@ from tests.frames import HOSTILE, all_missing, bare, frame, hostile, ticks
 from tests.ui.harness import running
 
 HEALTHY = tuple(ticks(lambda tick: frame(8, tick), 90))
+TOPDOWN = tuple(ticks(lambda tick: frame(88, tick, packages=2, tma=True), 90))
 LARGE = tuple(ticks(lambda tick: frame(128, tick, packages=2, simulated=True), 90))
 
 
@@ -25,6 +26,8 @@ LARGE = tuple(ticks(lambda tick: frame(128, tick, packages=2, simulated=True), 9
         pytest.param(HEALTHY, (80, 24), id="80x24"),
         pytest.param(HEALTHY, (120, 36), id="120x36"),
         pytest.param(LARGE, (200, 50), id="200x50"),
+        pytest.param(TOPDOWN, (120, 36), id="top-down"),
+        pytest.param(TOPDOWN, (200, 50), id="top-down-200x50"),
         pytest.param((all_missing(),), (120, 36), id="all-missing"),
         pytest.param((all_missing(),), (80, 24), id="all-missing-80x24"),
         pytest.param((bare(),), (80, 24), id="bare"),
@@ -38,6 +41,37 @@ async def test_screen(
 ) -> None:
     async with running(*frames, size=size) as run:
         assert run.text == snapshot
+
+
+async def test_sorting_by_the_bar_is_by_retiring_and_graphs_it() -> None:
+    async with running(*TOPDOWN[:3], size=(120, 36)) as run:
+        text = await run.press("i")
+        for _ in range(20):
+            if "by FbMCR" in (text := await run.press("greater_than_sign")):
+                break
+        assert "FbMCR 5%/cell▼" in text
+        rows = [row for row in text.split("\n") if row.rstrip("~").endswith("R") and "FF" in row]
+        counts = [row.count("R") for row in rows if "vpp" not in row and "dpdk" not in row]
+        assert len(counts) > 3
+        assert counts == sorted(counts, reverse=True)
+        assert "MAP RET" in text
+        assert "│" in text, "with a graph"
+
+
+async def test_the_bar_and_the_map_without_colour_and_in_ascii() -> None:
+    async with running(*TOPDOWN[:3], size=(120, 36)) as run:
+        plain = run.text
+        used = {"color(1)", "color(2)", "color(3)", "color(4)", "color(5)", "color(6)"}
+        assert _colours(run.rows) == used
+    async with running(*TOPDOWN[:3], size=(120, 36), options=Options(color=False)) as run:
+        assert _colours(run.rows) == set()
+        assert run.text == plain
+    async with running(*TOPDOWN[:3], size=(120, 36), options=Options(ascii_only=True)) as run:
+        assert run.text.isascii()
+        assert "FFbMMMM" in run.text
+    async with running(*TOPDOWN[:3], size=(80, 24)) as run:
+        assert "MAP" not in run.text, "the table needs the room"
+        assert "FbMCR 10%" in run.text
 
 
 async def test_ascii(snapshot: SnapshotAssertion) -> None:

@@ -21,11 +21,13 @@ from nftop.render.layout import (
     has_package_room,
     is_roomy,
     is_tiny,
+    map_limit,
     nf_limit,
     plan,
     tiny_notice,
 )
 from nftop.render.line import BLANK, Line
+from nftop.render.map import map_lines, map_metric
 from nftop.render.nfs import nf_lines
 from nftop.render.packages import package_lines
 from nftop.render.pages import explain_lines, help_lines
@@ -252,6 +254,10 @@ class CoresScreen(Screen[None]):
             packages = package_lines(frame, width)
             if packages and has_package_room(width, height, len(packages)):
                 nfs += [*packages, *gap]
+            room = map_limit(height, len(head) + len(nfs))
+            metric = map_metric(frame.cpus, self._view.sort)
+            drawn = map_lines(frame.cpus, metric, width, room)
+            nfs = [*nfs, *drawn, *gap] if drawn else nfs
         parts = plan(width, height, len(head), len(nfs), self._rows.lines)
         self._body_height = max(1, parts.table - 1)
         self._place = settle(self._place, frame.cpus, self._rows, self._body_height)

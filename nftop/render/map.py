@@ -1,0 +1,151 @@
+"""The map: one glyph for every CPU, in package, L3 and core order, hyper-threads below each other.
+
+The glyph's height is a metric on a scale that is printed beside it, so an outlier among hundreds
+of pollers is seen without scrolling, and where on the host it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.catalogue import cpu_metric
+from nftop.model.column import Bools
+from nftop.model.frame import CpuTable
+from nftop.model.ids import format_cpu_list
+from nftop.model.metric import Metric
+from nftop.model.reading import Reason
+from nftop.render import format as fmt
+from nftop.render import spark
+from nftop.render.columns import metric_of
+from nftop.render.line import BLANK, Line, Span, Tone, line
+from nftop.render.rows import attached
+from nftop.render.text import fit
+
+_LEAD, _LABEL = 15, 12  # cells: what is drawn and its scale; package and CPUs of a row of glyphs
+_GAP = "  "  # between packages side by side
+_FAR = 4.0  # times what saturated pollers need at most
+_LEAST_CORES = 8  # in a row, below which it says nothing
+_NOBODY, _BAD, _NONE = ".", "!", " "
+# Indexed by code: the blocks, then the marks of reasons, then these three. Idle pollers must not
+# look like CPUs without one.
+_MARKS = "".join(fmt.mark(reason, 1) or " " for reason in Reason).replace(".", "-")
+_GLYPHS = np.array(list(spark.BLOCKS + _MARKS + _NOBODY + _BAD + _NONE))
+_REASON_AT = len(spark.BLOCKS)
+_NOBODY_AT, _BAD_AT, _NONE_AT = (len(_GLYPHS) - back for back in (3, 2, 1))
+_TONES = np.array(
+    [Tone.AREA] * _REASON_AT
+    + [Tone.MISSING] * len(_MARKS)
+    + [Tone.DIM, Tone.BAD, Tone.PLAIN]
+)  # fmt: skip
+LEGEND = ". no poller  - no value  ! waits for its CPU"
+
+
+def map_metric(cpus: CpuTable, sort: str) -> Metric:
+    """What the heights are: what rows are sorted by, else CPP where anyone has it, else BUSY."""
+    chosen = metric_of(sort)
+    if chosen:
+        return chosen
+    return cpu_metric("cpp" if cpus.columns["cpp"].present.any() else "busy_ratio")
+
+
+def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[Line]:
+    """The map in at most `height` lines of at most `width` cells; none where it does not fit.
+
+    Half a map would hide what it is there to show.
+    """
+    room = width - _LEAD - _LABEL
+    if room < _LEAST_CORES or height < 1:
+        return []
+    blocks = [
+        part for grid in cpus.topology.grids for part in np.array_split(
+            grid, max(1, -(-grid.shape[1] // room)), axis=1
+        )
+    ]  # fmt: skip
+    if not blocks:
+        return []
+    span = _LABEL + max(block.shape[1] for block in blocks) + len(_GAP)
+    abreast = max(1, (width - _LEAD + len(_GAP)) // span)
+    bands = [blocks[at : at + abreast] for at in range(0, len(blocks), abreast)]
+    if sum(max(len(block) for block in band) for band in bands) > height:
+        return []
+    codes, top = _codes(cpus, metric)
+    rows = [row for band in bands for row in _band(cpus, band, codes, span)]
+    leads = [f"MAP {metric.label}", f" 0-{fmt.number(top, metric.unit, 6)}"]
+    leads += [""] * (len(rows) - 2)
+    lines = [
+        line(Span(fit(lead, _LEAD), Tone.DIM), row)
+        for lead, row in zip(leads, rows, strict=False)
+    ]  # fmt: skip
+    return [_with_legend(lines[0], width), *lines[1:]]
+
+
+def _codes(cpus: CpuTable, metric: Metric) -> tuple[NDArray[np.int64], float]:
+    """What to draw for each CPU as an index of `_GLYPHS`, one more for no CPU; the scale's end."""
+    column, polled = cpus.columns[metric.id], attached(cpus)
+    drawn = polled if polled.any() else np.ones(len(cpus), np.bool_)
+    values = np.where(drawn, column.values, np.nan)
+    top = spark.scale_top(_measure(cpus, metric, values))
+    levels = np.clip(np.ceil(np.nan_to_num(values) / top * _REASON_AT) - 1, 0, _REASON_AT - 1)
+    codes = np.where(column.present, levels, _REASON_AT + column.reasons.astype(np.int64))
+    codes = np.where(drawn, codes, _NOBODY_AT)
+    codes = np.where(drawn & _is_bad(cpus, metric), _BAD_AT, codes)
+    return np.append(codes, _NONE_AT).astype(np.int64), top
+
+
+def _measure(cpus: CpuTable, metric: Metric, values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The values the scale is made for.
+
+    Where empty polls may be in a cost it is an upper bound, up to thousands of times what the
+    others need: bounds so far above them don't stretch the scale, they go to its end.
+    """
+    values = values[np.isfinite(values)]
+    if metric.bounded and len(values):
+        sure = np.array([each is True for each in cpus.saturated], np.bool_)
+        known = cpus.columns[metric.id].values[sure & cpus.columns[metric.id].present]
+        usual = np.max(known) if len(known) else np.median(values)
+        values = values[values <= _FAR * usual]
+    return values.astype(np.float32)
+
+
+def _is_bad(cpus: CpuTable, metric: Metric) -> Bools:
+    """Where a thread waits for its CPU, or the metric itself says that something is wrong."""
+    bad = np.zeros(len(cpus), np.bool_)
+    for each in (cpu_metric("wait_ratio"), metric):
+        if each.bad_above is not None:
+            # A missing value is NaN, which is not above anything.
+            bad |= cpus.columns[each.id].values > each.bad_above
+    return bad
+
+
+def _band(
+    cpus: CpuTable, blocks: Sequence[NDArray[np.intp]], codes: NDArray[np.int64], span: int
+) -> list[Line]:
+    """Blocks side by side: a line for each hyper-thread of a core."""
+    rows = []
+    for level in range(max(len(block) for block in blocks)):
+        parts: list[Line | str] = []
+        for block in blocks:
+            row = _row(cpus, block[level], codes, level) if level < len(block) else BLANK
+            parts += ["" if not parts else _GAP, row, " " * (span - len(_GAP) - row.width)]
+        rows.append(line(*parts))
+    return rows
+
+
+def _row(cpus: CpuTable, rows: NDArray[np.intp], codes: NDArray[np.int64], level: int) -> Line:
+    infos = [cpus.topology.cpus[row] for row in rows.tolist() if row >= 0]
+    tag = "SMT" if level else f"S{infos[0].package}"
+    label = f"{tag:<4}{fit(format_cpu_list(info.cpu for info in infos), _LABEL - 5)} "
+    seen = codes[rows]  # -1, no such CPU, is the code after the last
+    text, tones = "".join(_GLYPHS[seen].tolist()), _TONES[seen]
+    edges = [0, *(np.flatnonzero(tones[1:] != tones[:-1]) + 1).tolist(), len(rows)]
+    runs = (Span(text[at:end], Tone(str(tones[at]))) for at, end in pairwise(edges))
+    return line(Span(label, Tone.DIM), *runs)
+
+
+def _with_legend(first: Line, width: int) -> Line:
+    left = width - first.width
+    return line(first, Span(f"{LEGEND:>{left}}", Tone.DIM)) if left >= len(LEGEND) else first
