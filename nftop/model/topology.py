@@ -89,11 +89,11 @@ class Topology:
         """What could not be read, in words; "" when all was."""
         return "; ".join(self.notes)
 
-    @property
+    @cached_property
     def packages(self) -> tuple[Package, ...]:
         return tuple(sorted({c.package for c in self.cpus if c.package is not None}))
 
-    @property
+    @cached_property
     def core_count(self) -> int:
         return len({c.core for c in self.cpus if c.core is not None})
 

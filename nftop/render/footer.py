@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 from nftop.render.columns import column_name
 from nftop.render.line import Line, Span, Tone, crop, line
@@ -18,7 +18,7 @@ def where(view: View, top: int, height: int, rows: int) -> str:
 
 
 def footer_line(
-    hints: Iterable[tuple[str, str]], place: str, width: int, message: str = ""
+    hints: tuple[tuple[str, str], ...], place: str, width: int, message: str = ""
 ) -> Line:
     """Hints (key and word) as many as fit, or a message instead of them; then `place`."""
     right = crop(line(Span(place, Tone.DIM)), width)
@@ -27,7 +27,8 @@ def footer_line(
     return line(left, " " * (width - left.width - right.width), right)
 
 
-def _hints(hints: Iterable[tuple[str, str]], room: int) -> Line:
+@lru_cache(maxsize=8)  # they change with the width only, and every tick asks for them
+def _hints(hints: tuple[tuple[str, str], ...], room: int) -> Line:
     shown = line()
     for key, word in hints:
         more = line(shown, "  " if shown.spans else "", Span(key, Tone.ACCENT), f" {word}")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import format_cpu_list
@@ -111,6 +112,7 @@ def size_of(topology: Topology) -> str:
     return f"{len(topology.packages)}P {topology.core_count}C/{len(topology.cpus)}T"
 
 
+@lru_cache(maxsize=8)
 def short_model(model: str) -> str:
     """A CPU model name without what every one has: trademarks, `CPU`, the nominal clock."""
     bare = re.sub(r"\((R|TM)\)|@.*$|\b(CPU|Processor|Intel|AMD)\b", " ", model, flags=re.IGNORECASE)

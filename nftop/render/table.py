@@ -142,6 +142,9 @@ def _bar_cells(
     return [line(bar, fmt.ESTIMATE if estimate else " ") for bar, estimate in parts]
 
 
+_REASONS = tuple(Reason)  # by number; to call an enumeration for every cell costs more
+
+
 class _Cell(NamedTuple):
     value: float
     reason: int
@@ -152,7 +155,7 @@ class _Cell(NamedTuple):
 
 def _span(metric: Metric, width: int, cell: _Cell) -> Span:
     if cell.reason:
-        return Span(f"{fmt.mark(Reason(cell.reason), width - 1):>{width - 1}} ", Tone.MISSING)
+        return Span(f"{fmt.mark(_REASONS[cell.reason], width - 1):>{width - 1}} ", Tone.MISSING)
     bound = is_bound(metric, saturated=cell.saturated)
     text = fmt.cell(cell.value, metric.unit, width - 1, bound=bound)
     # `~` stands in the cell between columns, so that digits stay under digits.
