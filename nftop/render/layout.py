@@ -1,23 +1,41 @@
-"""How many lines each part of the Cores screen gets."""
+"""What of the Cores screen stands where: its parts, and how many lines each gets."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nftop.model.frame import Frame
+from nftop.model.metric import Metric
+from nftop.render.header import Status, alert_lines, header_lines
+from nftop.render.line import BLANK, Line
+from nftop.render.map import map_lines
+from nftop.render.nfs import nf_lines
+from nftop.render.panels import panel_lines
+
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
+_FOOTER = 1
 _DETAIL_FROM = 12  # lines of table and detail together from which both have their place
-_DETAIL_LEAST, _TABLE_LEAST = 6, 5
+_TABLE_LEAST, _DETAIL_LEAST = 5, 6  # headers and title included
+_TABLE_GOOD = 9  # lines which only what names the host's trouble may take from the table
 _NFS_FROM, _ROOMY = 14, 30
-_PACKAGES_WIDE, _PACKAGES_HIGH = 90, 34
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Lines of each part; 0 means it is not shown."""
+class Parts:
+    """The screen from top to bottom; lines of the parts that depend on where the operator looks.
 
-    header: int
-    nfs: int
+    Attributes:
+        top: header, network functions and map.
+        table: lines for the table of CPUs, its headers included.
+        panels: what is known per cache class and per package.
+        detail: lines for the selected CPU.
+        footer: 0 where there is no room for one.
+    """
+
+    top: Sequence[Line]
     table: int
+    panels: Sequence[Line]
     detail: int
     footer: int
 
@@ -27,44 +45,55 @@ def is_tiny(width: int, height: int) -> bool:
     return width < LEAST_WIDTH or height < LEAST_HEIGHT
 
 
-def tiny_notice(width: int, height: int) -> str:
-    """What a screen that is too small says."""
-    return f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
+def share_out(
+    frame: Frame, status: Status, metric: Metric, *, rows: int, width: int, height: int
+) -> Parts:
+    """Share the screen out between its parts.
 
+    The table and the selected CPU come first; network functions, panels and map, in this order,
+    take what those can spare, the map as a whole or not at all. The table then gets no more than
+    its `rows` need, so that what is below it stays close to it.
 
-def is_roomy(height: int) -> bool:
-    """Blank lines between the parts cost nothing that is missed."""
-    return height >= _ROOMY
-
-
-def nf_limit(height: int) -> int:
-    """Lines network functions may take; none where the table has no room to spare for them."""
-    return 0 if height < _NFS_FROM else max(4, height // 4)
-
-
-def has_package_room(width: int, height: int, lines: int) -> bool:
-    """Whether memory and PCIe of the packages, in so many lines, leave the table what it needs."""
-    return width >= _PACKAGES_WIDE and height >= _PACKAGES_HIGH and lines <= height // 6
-
-
-def map_limit(height: int, above: int) -> int:
-    """Lines the map may take below `above` lines; none where table and detail need them."""
-    return max(0, min(height // 4, height - above - _DETAIL_FROM - 2)) if is_roomy(height) else 0
-
-
-def plan(width: int, height: int, header: int, nfs: int, rows: int) -> Plan:
-    """Share `height` lines between parts that would like `header`, `nfs` and 1 + `rows` lines.
-
-    The table never gets more than it needs, so what is below it stays close to it.
+    Args:
+        frame: what to show.
+        status: how it is being watched.
+        metric: what the map draws.
+        rows: lines the table would like for its body.
+        width: of the screen, in cells.
+        height: of the screen, in lines.
     """
     if is_tiny(width, height):
-        header = min(header, max(0, height - 2))
-        return Plan(header, 0, height - header, 0, 0)
-    header = min(header, max(2, height // 3))
-    nfs = max(0, min(nfs, height - header - 1 - _TABLE_LEAST + 2))
-    rest = height - header - nfs - 1
-    if rest < _DETAIL_FROM:
-        return Plan(header, nfs, rest, 0, 1)
-    detail = max(_DETAIL_LEAST, rest * 2 // 5)
-    table = max(_TABLE_LEAST, min(rest - detail, rows + 2))
-    return Plan(header, nfs, table, rest - table, 1)
+        notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
+        top = alert_lines(notice, width=width)[: max(0, height - 2)]
+        return Parts(top, height - len(top), (), 0, 0)
+    gap = (BLANK,) if height >= _ROOMY else ()  # costs nothing that is missed
+    head = [*header_lines(frame, status, width), *gap][: max(2, height // 3)]
+    room = height - _FOOTER - len(head)
+    nfs = _spaced(_nfs(frame, width, height, room), gap)
+    room -= len(nfs)
+    spare = room - min(_TABLE_GOOD, rows + 2) - _DETAIL_LEAST
+    panels = panel_lines(frame, width, spare - len(gap)) if gap else []
+    panels = [*gap, *panels] if panels else []  # the rule above what follows is a gap by itself
+    spare -= len(panels)
+    limit = min(height // 4, spare - len(gap))
+    drawn = _spaced(map_lines(frame.cpus, metric, width, limit) if gap else [], gap)
+    room -= len(panels) + len(drawn)
+    top = [*head, *nfs, *drawn]
+    if room < _DETAIL_FROM:
+        return Parts(top, room, panels, 0, _FOOTER)
+    detail = max(_DETAIL_LEAST, room * 2 // 5)
+    wanted = rows + 1 + (not panels)  # a line apart from what follows
+    table = max(_TABLE_LEAST, min(room - detail, wanted))
+    return Parts(top, table, panels, room - table, _FOOTER)
+
+
+def _nfs(frame: Frame, width: int, height: int, room: int) -> list[Line]:
+    """The network functions, where the table has lines to spare for them."""
+    if height < _NFS_FROM:
+        return []
+    limit = min(max(4, height // 4), room - _TABLE_LEAST + 2)
+    return nf_lines(frame, width, max(0, limit))
+
+
+def _spaced(lines: Sequence[Line], gap: Sequence[Line]) -> list[Line]:
+    return [*lines, *gap] if lines else []

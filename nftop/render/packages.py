@@ -11,16 +11,20 @@ from nftop.render.line import Line, Span, Tone, crop, line
 from nftop.render.text import fit
 
 _NAME, _CELL = 7, 8
+_WIDTH_LEAST = 60
 # Hits and misses say what their sum says, so that is for exports.
 _SHOWN = tuple(metric for metric in PACKAGE_METRICS if not metric.id.endswith(".total_per_s"))
 
 
-def package_lines(frame: Frame, width: int) -> list[Line]:
+def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
     """Headers and a line per package; nothing where no package has any value.
 
-    As many columns as fit, from the left.
+    As many columns as fit, from the left. Nothing where that is more than `limit` lines, or where
+    there is no room for half of the columns: what is left out would be missed.
     """
     if not any(_has_value(row) for row in frame.packages):
+        return []
+    if limit is not None and (limit < 1 + len(frame.packages) or width < _WIDTH_LEAST):
         return []
     metrics = _SHOWN[: max(0, (width - _NAME) // (_CELL + 1))]
     labels = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)

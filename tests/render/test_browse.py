@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
 from nftop.render.browse import Place, find, move, settle
-from nftop.render.layout import Plan, plan
 from nftop.render.rows import Rows, View, arrange
 from tests.frames import frame
 
@@ -63,17 +62,3 @@ def test_finding_goes_on_around_the_ends() -> None:
     assert find(start, "63", 1, CPUS, ALL) == 63
     assert find(start, "nobody", 1, CPUS, ALL) is None
     assert find(Place(), "x", 1, CPUS, Rows((), 0)) is None
-
-
-@given(
-    st.integers(1, 300), st.integers(1, 100), st.integers(1, 9), st.integers(0, 30),
-    st.integers(0, 512),
-)  # fmt: skip
-def test_the_parts_fill_the_screen_exactly(
-    width: int, height: int, header: int, nfs: int, rows: int
-) -> None:
-    parts: Plan = plan(width, height, header, nfs, rows)
-    each = (parts.header, parts.nfs, parts.table, parts.detail, parts.footer)
-    assert min(each) >= 0
-    assert sum(each) == height
-    assert parts.table >= min(2, height)

@@ -15,21 +15,9 @@ from nftop.render.browse import Place, find, move, settle
 from nftop.render.columns import Col, columns_for
 from nftop.render.detail import trend_metric
 from nftop.render.footer import footer_line, where
-from nftop.render.header import Status, alert_lines, header_lines, time_of_day, waiting_lines
-from nftop.render.layout import (
-    Plan,
-    has_package_room,
-    is_roomy,
-    is_tiny,
-    map_limit,
-    nf_limit,
-    plan,
-    tiny_notice,
-)
-from nftop.render.line import BLANK, Line
-from nftop.render.map import map_lines, map_metric
-from nftop.render.nfs import nf_lines
-from nftop.render.packages import package_lines
+from nftop.render.header import Status, time_of_day, waiting_lines
+from nftop.render.layout import Parts, share_out
+from nftop.render.map import map_metric
 from nftop.render.pages import explain_lines, help_lines
 from nftop.render.rows import Rows, View, arrange
 from nftop.session.feed import Feed
@@ -42,6 +30,7 @@ from nftop.ui.widgets.cpu_table import CpuTable
 from nftop.ui.widgets.detail import Detail
 from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.header import Header
+from nftop.ui.widgets.panels import Panels
 from nftop.ui.widgets.prompt import Prompt
 
 LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
@@ -73,6 +62,7 @@ class CoresScreen(Screen[None]):
         plain = self._options.ascii_only
         yield Header(ascii_only=plain)
         yield CpuTable(ascii_only=plain)
+        yield Panels(ascii_only=plain)
         yield Detail(ascii_only=plain)
         yield Footer(ascii_only=plain)
         yield Prompt()
@@ -244,28 +234,17 @@ class CoresScreen(Screen[None]):
             self.query_one(Header).show(waiting_lines(self._status(), width), height)
             return
         self._rows = arrange(frame.cpus, self._view)
-        if is_tiny(width, height):
-            head, nfs = alert_lines(tiny_notice(width, height), width=width), []
-        else:
-            head = header_lines(frame, self._status(), width)
-            nfs = nf_lines(frame, width, nf_limit(height))
-            gap = [BLANK] if is_roomy(height) else []
-            head, nfs = [*head, *gap], [*nfs, *gap]
-            packages = package_lines(frame, width)
-            if packages and has_package_room(width, height, len(packages)):
-                nfs += [*packages, *gap]
-            room = map_limit(height, len(head) + len(nfs))
-            metric = map_metric(frame.cpus, self._view.sort)
-            drawn = map_lines(frame.cpus, metric, width, room)
-            nfs = [*nfs, *drawn, *gap] if drawn else nfs
-        parts = plan(width, height, len(head), len(nfs), self._rows.lines)
+        metric = map_metric(frame.cpus, self._view.sort)
+        parts = share_out(
+            frame, self._status(), metric, rows=self._rows.lines, width=width, height=height
+        )
         self._body_height = max(1, parts.table - 1)
         self._place = settle(self._place, frame.cpus, self._rows, self._body_height)
-        self._paint_parts(frame, parts, [*head[: parts.header], *nfs[: parts.nfs]])
+        self._paint_parts(frame, parts)
 
-    def _paint_parts(self, frame: Frame, parts: Plan, head: list[Line]) -> None:
+    def _paint_parts(self, frame: Frame, parts: Parts) -> None:
         width = self.size.width
-        self.query_one(Header).show(head, parts.header + parts.nfs)
+        self.query_one(Header).show(parts.top, len(parts.top))
         self.query_one(CpuTable).show_rows(
             frame.cpus,
             self._view,
@@ -274,6 +253,7 @@ class CoresScreen(Screen[None]):
             place=self._place,
             height=parts.table,
         )
+        self.query_one(Panels).show(parts.panels, len(parts.panels))
         if self._rows.shown and parts.detail:
             self.query_one(Detail).show_row(
                 frame,

@@ -1,4 +1,4 @@
-"""The top of the screen: identity and sources, then the network functions."""
+"""The top of the screen: identity and sources, the network functions, the map of CPUs."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from nftop.ui.widgets.lines import Lines
 
 
 class Header(Lines):
-    """Lines of `render.header` and `render.nfs`."""
+    """Lines of `render.header`, `render.nfs` and `render.map`."""
