@@ -1,5 +1,5 @@
-# make run    set up .venv and start nftop on this host
-# make demo   the same on a simulated host
+# make run    set up .venv and start nftop on a simulated host
+# make live   the same on this host
 # make test   set up and pass the tests
 # make check  what CI runs: format, lint, types, layers, tests with coverage
 # sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
@@ -20,14 +20,14 @@ READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
 
-.PHONY: run demo test check bench screenshots install uninstall newer-dpdk test-packages clean
+.PHONY: run live test check bench screenshots install uninstall newer-dpdk test-packages clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
-	@$(BIN)/nftop
-
-demo: $(READY)
 	@$(BIN)/nftop demo
+
+live: $(READY)
+	@$(BIN)/nftop
 
 test: $(READY) test-packages
 	@$(BIN)/pytest -q
@@ -42,8 +42,8 @@ check: $(READY) test-packages
 bench: $(READY)
 	@$(BIN)/python -m tests.bench
 
-# A real picture: nftop on this host beside a real testpmd.
-screenshots: $(READY) test-packages
+# Pictures of the demo, by stepping its clock.
+screenshots: $(READY)
 	@$(BIN)/python -m screenshots.take
 
 # A newer DPDK from a debootstrapped Debian, whose own cycles per packet are the oracle.

@@ -1,34 +1,54 @@
-"""`make screenshots`: nftop on this host, live, beside a real testpmd. Nothing is drawn by hand."""
+"""`make screenshots`: the demo's screen, as it is after so many seconds. Nothing is drawn by hand.
+
+The simulated host's clock is stepped, not waited for, so the same code gives the same pictures.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.commands import OpenHost, open_host
-from nftop.store.history import History
-from nftop.ui.app import NftopApp
-from tests.real.testpmd import running_testpmd
+from tests.sim.hosts import Frozen, S
+from tests.ui.harness import running
 
 FOLDER = Path(__file__).parent
-SECONDS = 40.0
 
 
-async def take(here: OpenHost, name: str, width: int, height: int) -> None:
-    """Run the application headless for a while, and keep its last screen."""
-    app = NftopApp(here.feed(interval_s=1.0), History())
-    async with app.run_test(size=(width, height)) as pilot:
-        await asyncio.sleep(SECONDS)
-        await pilot.pause()
-        (FOLDER / name).write_text(app.export_screenshot(title="nftop"), encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A picture: which scenario, after how long, how large, and which keys have been pressed."""
+
+    name: str
+    scenario: str
+    seconds: int
+    size: tuple[int, int]
+    keys: tuple[str, ...] = ()
+
+
+SHOTS = (
+    Shot("cores", "default", 200, (120, 36)),
+    Shot("noisy", "noisy", 200, (180, 48), ("down",) * 4),
+    Shot("small", "noisy", 200, (80, 24)),
+    Shot("explain", "default", 20, (120, 36), ("x",)),
+)
+
+
+async def take(shot: Shot) -> None:
+    """Show the host's frames to the application, press the keys, keep the screen."""
+    host = Frozen(shot.scenario)
+    frames = [host.tick(S) for _ in range(shot.seconds)]
+    async with running(*frames, size=shot.size) as run:
+        await run.press(*shot.keys)
+        picture = run.app.export_screenshot(title=f"nftop demo --scenario {shot.scenario}")
+    (FOLDER / f"{shot.name}.svg").write_text(picture, encoding="utf-8")
 
 
 def main() -> int:
     """Take every picture the README shows."""
-    with running_testpmd("edge") as testpmd:
-        testpmd.command("start")
-        asyncio.run(take(open_host(), "cores.svg", 110, 28))
+    for shot in SHOTS:
+        asyncio.run(take(shot))
     return 0
 
 
