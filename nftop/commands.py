@@ -8,14 +8,13 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 
 from nftop.derive.step import State
-from nftop.leaving import leaving_when_told
+from nftop.leaving import handling, leaving_when_told
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
 from nftop.model.topology import Host, Topology
@@ -205,7 +204,13 @@ def _batch(feed: Live, options: argparse.Namespace) -> int:
 
     if isinstance(sys.stdout, io.TextIOWrapper) and options.form != "text":
         sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: JSON is UTF-8
-    with _ended_by_signal(feed) as ended:
+    ended: list[int] = []
+
+    def end(number: int) -> None:
+        ended.append(number)
+        feed.stop()
+
+    with handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), end):
         try:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
             run_batch(feed, sys.stdout, form=options.form, count=options.count, width=width)
@@ -214,24 +219,6 @@ def _batch(feed: Live, options: argparse.Namespace) -> int:
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return _fail(f"nftop's own fault: {type(error).__name__}: {error}", FAILURE)
     return 128 + ended[0] if ended else OK
-
-
-@contextmanager
-def _ended_by_signal(feed: Live) -> Iterator[list[int]]:
-    """Let a signal end the feed in order; yields a list that will hold its number."""
-    ended: list[int] = []
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        ended.append(number)
-        feed.stop()
-
-    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, end) for number in wanted}
-    try:
-        yield ended
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _screen(feed: Live, options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -36,9 +36,6 @@ def leaving_when_told(leave: Callable[[int], None], terminal: int) -> Iterator[N
             last_resort.start()
         leave(128 + number)
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        go(number)
-
     def watch() -> None:
         # Without a controlling terminal nobody sends a SIGHUP; the hang-up itself still shows.
         poll = select.poll()
@@ -46,10 +43,21 @@ def leaving_when_told(leave: Callable[[int], None], terminal: int) -> Iterator[N
         if poll.poll():
             go(signal.SIGHUP)
 
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
-    threading.Thread(target=watch, name="nftop-terminal", daemon=True).start()
+    with handling(_SIGNALS, go):
+        threading.Thread(target=watch, name="nftop-terminal", daemon=True).start()
+        yield
+
+
+@contextmanager
+def handling(numbers: Iterable[int], handler: Callable[[int], None]) -> Iterator[None]:
+    """Give these signals to `handler` for a while; afterwards they do what they did before."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        handler(number)
+
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)

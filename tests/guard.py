@@ -55,7 +55,7 @@ MAY: Mapping[str, str] = {
     # Standard output, and how nftop ends.
     "cli.py": "os.open os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout sys.stderr",
     "commands.py": "io.TextIOWrapper os.environ pathlib.Path shutil.get_terminal_size "
-    "signal.signal signal.SIG* sys.stdin "
+    "signal.SIG* sys.stdin "
     "sys.stdout sys.stderr sys.__stdout__ sys.__stderr__",
     "__main__.py": "os.environ sys.argv sys.exit",
 }
