@@ -25,7 +25,9 @@ def _metric(
 def _requests(opcode: str, label: str, what: str) -> tuple[Metric, ...]:
     def one(end: str, mark: str, which: str, good: Literal["high", "low"] | None = None) -> Metric:
         meaning = f"Requests of devices per second {what}, {which}."
-        return _metric(f"pcie.{opcode}.{end}_per_s", f"{label}{mark}", Unit.PER_S, meaning, good)
+        return _metric(
+            f"pcie.{opcode}.{end}_per_s", f"{label}{mark}", Unit.REQUESTS_PER_S, meaning, good
+        )
 
     return (
         one("hit", ".hit", "that found their line in the last-level cache", "high"),

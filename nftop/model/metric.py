@@ -16,6 +16,7 @@ class Unit(Enum):
     INSTRUCTIONS = "instructions"
     PACKETS_PER_S = "packets/s"  # printed in millions
     PER_S = "1/s"
+    REQUESTS_PER_S = "requests/s"  # printed in millions
     PER_PACKET = "1/packet"
     HZ = "Hz"  # printed in GHz
     BYTES_PER_S = "bytes/s"  # printed in GB/s
