@@ -26,8 +26,8 @@ from tests.lab.tests.hosts import (
     SMALL,
     USER,
     Lab,
+    few,
     lab,
-    with_rmids,
 )
 
 BOTH = pytest.mark.parametrize("kernel", profile.kernels())
@@ -398,7 +398,7 @@ def test_monitoring_groups_move_on_later_kernels_unless_they_have_cpus() -> None
 
 @BOTH
 def test_an_rmid_comes_back_when_the_cache_has_forgotten_it(kernel: str) -> None:
-    host = lab(kernel, with_rmids(3))
+    host = lab(kernel, few(3))
     host.mkdir("/mon_groups/m")
     host.mkdir("/mon_groups/n")
     assert number(lambda: host.mkdir("/mon_groups/o")) == errno.ENOSPC
@@ -414,9 +414,20 @@ def test_an_rmid_comes_back_when_the_cache_has_forgotten_it(kernel: str) -> None
     host.mkdir("/mon_groups/o")
 
 
+@BOTH
+def test_a_refused_group_costs_no_rmid(kernel: str) -> None:
+    host = lab(kernel, few(6, closids=2))
+    host.mkdir("/a")
+    for _ in range(10):
+        assert number(lambda: host.mkdir("/b")) == errno.ENOSPC
+        assert host.status.splitlines()[-1] == "Out of CLOSIDs"
+    for name in "abcd":
+        host.mkdir(f"/mon_groups/{name}")
+
+
 @pytest.mark.parametrize(("kernel", "at_once"), [("6.1", True), ("7.2", False)])
 def test_an_rmid_that_held_nothing(kernel: str, at_once: bool) -> None:
-    host = lab(kernel, with_rmids(2))
+    host = lab(kernel, few(2))
     host.mkdir("/mon_groups/m")
     host.rmdir("/mon_groups/m")
     if not at_once:
@@ -427,7 +438,7 @@ def test_an_rmid_that_held_nothing(kernel: str, at_once: bool) -> None:
 
 @BOTH
 def test_a_threshold_of_nothing_never_frees_an_rmid(kernel: str) -> None:
-    host = lab(kernel, with_rmids(2))
+    host = lab(kernel, few(2))
     host.mkdir("/mon_groups/m")
     host.echo("0-7", "/mon_groups/m/cpus_list")
     host.clock.forward(60.0)

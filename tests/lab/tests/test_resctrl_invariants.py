@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -10,11 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from nftop.model.column import Bools, Floats
 from tests.lab.resctrl import ledger, numbers, profile
+from tests.lab.resctrl.ledger import Host
 from tests.lab.resctrl.state import Resctrl, controls, everything, path_of
-from tests.lab.tests.hosts import SMALL, Lab, lab, with_rmids
+from tests.lab.tests.hosts import SMALL, Lab, few, lab
 
-_RMIDS = 6
+_RMIDS, _CLASSES = 6, 4
 _NAMES = st.sampled_from(["a", "b", "c", "d"])
 _CONTROL = st.sampled_from(["", "/a", "/b", "/c", "/d"])
 _GROUP = st.one_of(
@@ -57,7 +61,7 @@ class Operators(RuleBasedStateMachine):
     @initialize(kernel=st.sampled_from(profile.kernels()), cdp=st.booleans())
     def mount(self, kernel: str, cdp: bool) -> None:
         self.cdp = cdp
-        self.host = lab(kernel, with_rmids(_RMIDS), ["cdp"] if cdp else [])
+        self.host = lab(kernel, few(_RMIDS, _CLASSES), ["cdp"] if cdp else [])
 
     def attempt(self, operation: str, *arguments: str) -> None:
         """Do it; if it is refused, nothing may be different."""
@@ -145,7 +149,7 @@ class Operators(RuleBasedStateMachine):
     def no_class_is_used_twice(self) -> None:
         classes = [group.closid for group in controls(self.host.state)]
         assert len(set(classes)) == len(classes)
-        assert max(classes) < 8
+        assert max(classes) < _CLASSES
 
     @invariant()
     def every_task_is_in_one_control_group(self) -> None:
@@ -211,6 +215,16 @@ def test_looking_at_occupancy_does_not_change_it(waits_ns: list[int], seed: int)
     np.testing.assert_allclose(ledger.held_bytes(book, end_ns), once, rtol=1e-9, atol=1e-3)
 
 
+def test_occupancy_follows_what_runs_while_nobody_changes_anything() -> None:
+    def fill(at_ns: int, cpus: Sequence[Sequence[int]], ways: Bools, way_bytes: float) -> Floats:
+        return np.full(len(cpus), 2e6 if at_ns < 10 * 10**9 else 1e6)
+
+    host = Host((0, 10 * 10**9), 2.0, lambda _: np.zeros((8, 2)), fill)
+    book = ledger.start(SMALL, host, 0)
+    np.testing.assert_allclose(ledger.held_bytes(book, 10 * 10**9)[0], 2e6)
+    np.testing.assert_allclose(ledger.held_bytes(book, 14 * 10**9)[0], 1e6 * (1.0 + math.exp(-2.0)))
+
+
 @given(st.sets(st.integers(0, 199)), st.integers(200, 300))
 def test_sets_of_cpus_are_read_as_they_are_printed(cpus: set[int], possible: int) -> None:
     assert numbers.cpu_list(numbers.list_text(cpus) + "\n", possible) == cpus
@@ -232,6 +246,26 @@ def test_no_list_of_cpus_breaks_the_parser(text: str) -> None:
 )
 def test_lists_of_cpus_that_the_kernel_takes(text: str, cpus: set[int]) -> None:
     assert numbers.cpu_list(text, 8) == cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("02,", {1}),
+        ("1,,00000002 ", {1, 32}),
+        ("\n", set()),
+        ("2g", errno.EINVAL),
+        ("g00000001", errno.EINVAL),
+        ("000000001", errno.EOVERFLOW),
+        ("0,0,0", errno.EOVERFLOW),
+        ("100,0", errno.EOVERFLOW),
+    ],
+)
+def test_masks_of_cpus_are_read_as_the_kernel_does(text: str, cpus: set[int] | int) -> None:
+    try:
+        assert numbers.cpu_mask(text, 40) == cpus
+    except OSError as error:
+        assert error.errno == cpus
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
