@@ -55,14 +55,32 @@ def furnish(targets: Iterable[str]) -> None:
         syscalls.bind(served, file, follow=not file.is_symlink())
 
 
-def show_resctrl() -> None:
-    """What mount(8) of resctrl does, for the programs inside."""
+def mount_resctrl(options: str = "") -> None:
+    """Do what a mount(2) of resctrl with these options asks for, for all programs of the lab.
+
+    Raises:
+        OSError: as the kernel's: EBUSY if it is mounted, EINVAL if there is no such option.
+    """
+    _order(f"mount {options}")
     syscalls.bind(LIVE / "resctrl", RESCTRL)
 
 
-def hide_resctrl() -> None:
-    """What umount(8) of it does."""
+def unmount_resctrl() -> None:
+    """Do what a umount(2) of it asks for.
+
+    Raises:
+        OSError: EINVAL if it is not mounted, EBUSY if a file of it is open.
+    """
     syscalls.unmount(RESCTRL)
+    _order("unmount")
+
+
+def _order(line: str) -> None:
+    handle = os.open(LIVE / "ctl" / "resctrl", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(handle, line.encode())
+    finally:
+        os.close(handle)
 
 
 def _make_room() -> None:

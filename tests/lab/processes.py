@@ -72,7 +72,7 @@ def _init(options: Options, alive: int, restored: Collection[int]) -> int:
         return _fail(answer["problem"])
     namespace.furnish(answer["targets"])
     if options.resctrl and (namespace.LIVE / "resctrl").exists():
-        namespace.show_resctrl()
+        namespace.mount_resctrl()
     command = os.fork()
     if command == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, restored)
