@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import subprocess
 import sys
@@ -85,7 +84,7 @@ def running(*arguments: str) -> Iterator[Running]:
 
 def _namespace_of(outer: int) -> str:
     [init] = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
-    return os.readlink(f"/proc/{init}/ns/pid")
+    return str(Path(f"/proc/{init}/ns/pid").readlink())
 
 
 def members(namespace: str) -> dict[str, int]:
@@ -94,7 +93,7 @@ def members(namespace: str) -> dict[str, int]:
     for entry in Path("/proc").iterdir():
         # Any of them may be gone by the time it is looked at.
         with contextlib.suppress(OSError):
-            if entry.name.isdecimal() and os.readlink(entry / "ns/pid") == namespace:
+            if entry.name.isdecimal() and str((entry / "ns/pid").readlink()) == namespace:
                 found[(entry / "comm").read_text().strip()] = int(entry.name)
     return found
 
