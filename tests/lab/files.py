@@ -9,7 +9,7 @@ github.com/intel/cri-resource-manager (pkg/cpuallocator/testdata) and hwloc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +61,19 @@ def mask(cpus: Iterable[int], width: int) -> str:
     return ",".join(reversed(words))
 
 
-def l3_bytes(topology: Topology, table: Mapping[str, Any]) -> dict[int, int]:
-    """The size of each last-level cache by its id: the `[sysfs]` table has that of a core's slice.
-
-    The simulated host's own caches are those of one CPU model; a machine of the lab has its own.
-    """
-    core_of = {info.cpu: info.core for info in topology.cpus}
-    per_core: int = table["l3_bytes_per_core"]
-    return {cache.id: len({core_of[cpu] for cpu in cache.cpus}) * per_core for cache in topology.l3}
+def topology_of(machine: Machine, model: Topology) -> Topology:
+    """The simulated host's topology with the last-level caches that this machine has."""
+    table = machine.tables["sysfs"]
+    core_of = {info.cpu: info.core for info in model.cpus}
+    caches = (
+        replace(
+            cache,
+            size_bytes=len({core_of[cpu] for cpu in cache.cpus}) * table["l3_bytes_per_core"],
+            ways=table["l3_ways"],
+        )
+        for cache in model.l3
+    )
+    return replace(model, l3=tuple(caches))
 
 
 def _all_cpus(topology: Topology) -> Iterator[tuple[str, str]]:
@@ -121,12 +126,10 @@ def _caches(
     core = sorted((info.cpu, *info.siblings))
     for index, cache in enumerate(table["caches"]):
         yield from _cache(index, cache, info.core or 0, core, topology)
-    sizes = l3_bytes(topology, table)
     for found in topology.l3:
         if found.id == info.l3:
-            size, ways = sizes[found.id], table["l3_ways"]
-            cache = {"level": 3, "type": "Unified", "bytes": size, "ways": ways}
-            yield from _cache(len(table["caches"]), cache, found.id, found.cpus, topology)
+            shared = {"level": 3, "type": "Unified", "bytes": found.size_bytes, "ways": found.ways}
+            yield from _cache(len(table["caches"]), shared, found.id, found.cpus, topology)
 
 
 def _cache(

@@ -55,14 +55,18 @@ def furnish(targets: Iterable[str]) -> None:
         syscalls.bind(served, file, follow=not file.is_symlink())
 
 
-def mount_resctrl(options: str = "") -> None:
+def mount_resctrl(options: str = "", target: Path = RESCTRL) -> None:
     """Do what a mount(2) of resctrl with these options asks for, for all programs of the lab.
 
     Raises:
         OSError: as the kernel's: EBUSY if it is mounted, EINVAL if there is no such option.
     """
     _order(f"mount {options}")
-    syscalls.bind(LIVE / "resctrl", RESCTRL)
+    try:
+        syscalls.bind(LIVE / "resctrl", target)
+    except OSError:
+        _order("unmount")
+        raise
 
 
 def unmount_resctrl() -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from tests.lab import machine
 from tests.lab.clock import nanoseconds
-
-KERNELS = ("6.1", "7.2")
+from tests.lab.resctrl import profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,24 +17,26 @@ class Options:
 
     Attributes:
         machine: a name of `machine.names()`.
-        kernel: whose texts and formats resctrl has, one of `KERNELS`.
+        kernel: whose texts and formats resctrl has, a name of `profile.kernels()`.
+        rdt: words of the boot parameter rdt=; None: as the machine has it.
         scenario: a name of nftop's scenarios, or the path of a file with one.
         cpus: how many logical CPUs.
         resctrl: it is mounted from the beginning.
         frozen_at_ns: where the clock stands; None: it runs, from 0.
-        watchdog: the NMI watchdog is on.
-        paranoid: kernel.perf_event_paranoid.
+        watchdog: the NMI watchdog is on. paranoid: kernel.perf_event_paranoid. None: as the
+            machine has it.
         command: what to run inside.
     """
 
     machine: str
     kernel: str
+    rdt: tuple[str, ...] | None
     scenario: str
     cpus: int
     resctrl: bool
     frozen_at_ns: int | None
-    watchdog: bool
-    paranoid: int
+    watchdog: bool | None
+    paranoid: int | None
     command: tuple[str, ...]
 
 
@@ -47,7 +48,13 @@ def parse(arguments: Sequence[str]) -> Options:
         epilog="The clock: echo freeze|run|'step SECONDS' > /sys/fs/lab/live/ctl/clock",
     )
     parser.add_argument("--model", dest="machine", default="skx-4", choices=machine.names())
-    parser.add_argument("--kernel", default="6.1", choices=KERNELS)
+    parser.add_argument("--kernel", default="6.1", choices=profile.kernels())
+    parser.add_argument(
+        "--rdt",
+        type=lambda words: tuple(words.split(",")),
+        metavar="WORD,...",
+        help="what it is booted with, to show what it hides: cmt,mbmtotal,mbmlocal,l3cat,l3cdp,mba",
+    )
     parser.add_argument("--scenario", default="default", metavar="NAME|FILE")
     parser.add_argument("--cpus", type=int, default=88, metavar="N")
     parser.add_argument(
@@ -56,10 +63,10 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument(
         "--freeze", dest="frozen_at_ns", type=nanoseconds, metavar="T", help="stand still at T s"
     )
-    parser.add_argument("--watchdog", choices=("on", "off"), default="on")
-    parser.add_argument("--paranoid", type=int, default=2, choices=(-1, 0, 1, 2))
+    parser.add_argument("--watchdog", choices=("on", "off"))
+    parser.add_argument("--paranoid", type=int, choices=range(-1, 5))
     parser.add_argument("command", nargs="+", metavar="-- CMD ...")
     chosen = vars(parser.parse_args(arguments))
-    return Options(
-        **chosen | {"watchdog": chosen["watchdog"] == "on", "command": tuple(chosen["command"])}
-    )
+    chosen["watchdog"] = {"on": True, "off": False, None: None}[chosen["watchdog"]]
+    chosen["command"] = tuple(chosen["command"])
+    return Options(**chosen)

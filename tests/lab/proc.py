@@ -9,7 +9,6 @@ from nftop.model.topology import CpuInfo, Topology
 from nftop.sim.model import Model
 from nftop.sim.payloads import cpu_times
 from nftop.sim.workloads import INDEX
-from tests.lab.files import l3_bytes
 from tests.lab.machine import Machine
 from tests.lab.server import NAME
 
@@ -21,12 +20,12 @@ def cpuinfo(topology: Topology, machine: Machine) -> str:
 
     `[cpuinfo]` of the machine has what is the same for all of its CPUs.
     """
-    sizes = l3_bytes(topology, machine.tables["sysfs"])
+    sizes = {cache.id: cache.size_bytes for cache in topology.l3}
     table = machine.tables["cpuinfo"]
     paragraphs = []
     for info in topology.cpus:
         if info.online:
-            l3_size = sizes.get(-1 if info.l3 is None else info.l3, 0)
+            l3_size = 0 if info.l3 is None else sizes[info.l3]
             rows = _cpuinfo_rows(topology, info, table, l3_size)
             paragraphs.append("".join(f"{_label(name)}: {value}\n" for name, value in rows))
     return "".join(f"{text}power management:\n\n" for text in paragraphs)

@@ -1,9 +1,9 @@
 """A lab's processes, and how all of them end when any of them does.
 
-    outer       in the host's namespaces: passes signals on, and the exit code back
-    lab-init    process 1 of a PID namespace: sets it up, reaps, watches the others
-    lab-server  holds model and clock, answers files
-    the command and its children
+    outer           in the host's namespaces: passes signals on, and the exit code back
+    lab-init        process 1 of a PID namespace: sets it up, reaps, watches the others
+    lab-server      holds model and clock, answers files
+    lab-supervisor  answers system calls of the command and its children; see `perf.supervisor`
 
 The kernel kills whatever is left in a PID namespace when its process 1 ends, and process 1 is
 killed when the outer process ends; the mounts go with the last process. So nothing is left behind,
@@ -12,6 +12,7 @@ whichever of them is killed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -19,13 +20,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from tests.lab import namespace, syscalls
 from tests.lab.options import Options
+from tests.lab.perf import supervisor
 
-# As timeout(1) and env(1) have them.
-FAILED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
+FAILED = 125  # as of timeout(1) and env(1): it is not the command's own
 _PASSED_ON = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
 )
@@ -48,7 +50,7 @@ def run(options: Options) -> int:
         _as_child("lab-init", lambda: _init(options, alive, restored))
     os.close(alive)
     try:
-        return _wait({init: "init"}, init, lambda number: os.kill(init, number))
+        return _wait({init: "its first process"}, init, lambda number: os.kill(init, number))
     finally:
         os.close(outer_end)
         signal.pthread_sigmask(signal.SIG_SETMASK, restored)
@@ -71,13 +73,56 @@ def _init(options: Options, alive: int, restored: Collection[int]) -> int:
     if "problem" in answer:
         return _fail(answer["problem"])
     namespace.furnish(answer["targets"])
-    if options.resctrl and (namespace.LIVE / "resctrl").exists():
+    if options.resctrl:
         namespace.mount_resctrl()
-    command = os.fork()
-    if command == 0:
+    named, tell = os.pipe()
+    supervisor = os.fork()
+    if supervisor == 0:
+        os.close(named)
+        _as_child("lab-supervisor", lambda: _supervisor(options, tell, restored))
+    os.close(tell)
+    with os.fdopen(named) as name:
+        command = int(name.readline() or 0)
+    return _wait(
+        {supervisor: "its supervisor", server: "its server"},
+        main=supervisor,
+        pass_on=lambda number: _send(command, number),
+    )
+
+
+def _supervisor(options: Options, tell: int, restored: Collection[int]) -> int:
+    def started() -> None:
+        os.write(tell, f"{os.getpid()}\n".encode())
+        os.close(tell)
         signal.pthread_sigmask(signal.SIG_SETMASK, restored)
-        _execute(options.command)
-    return _wait({command: "", server: "its server"}, command, lambda n: os.kill(command, n))
+
+    os.environ["NFTOP_LAB"] = str(namespace.LAB)
+    perf = namespace.LIVE / "perf"
+    return supervisor.run(
+        options.command, perf, cpus=options.cpus, on_mount=_on_mount, on_start=started
+    )
+
+
+def _on_mount(mount: supervisor.Mount) -> int | None:
+    """What the kernel's resctrl would answer; everything else is the kernel's."""
+    target = Path(mount.target)
+    if not target.is_absolute() or not (mount.mounting or target == namespace.RESCTRL):
+        return None
+    try:
+        if mount.mounting:
+            namespace.mount_resctrl(mount.options, target)
+        else:
+            namespace.unmount_resctrl()
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+def _send(pid: int, number: int) -> None:
+    """kill(2); a command that has just ended, or that has not started, needs no signal."""
+    if pid:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _server(options: Options, told: int) -> int:
@@ -104,18 +149,8 @@ def _server(options: Options, told: int) -> int:
     return FAILED
 
 
-def _execute(command: tuple[str, ...]) -> NoReturn:
-    os.environ["NFTOP_LAB"] = str(namespace.LAB)
-    try:
-        os.execvp(command[0], command)
-    except OSError as error:
-        print(f"nftop's lab: {command[0]}: {error.strerror}", file=sys.stderr)
-        code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-    os._exit(code)
-
-
 def _wait(watched: Mapping[int, str], main: int, pass_on: Callable[[int], None]) -> int:
-    """Until `main` ends: its exit code. Until another of the `watched` does: FAILED."""
+    """Until `main` exits: its exit code. Until one of the `watched` ends otherwise: FAILED."""
     while True:
         info = signal.sigwaitinfo(_WATCHED)
         if info.si_signo != signal.SIGCHLD:
@@ -124,9 +159,8 @@ def _wait(watched: Mapping[int, str], main: int, pass_on: Callable[[int], None])
                 pass_on(info.si_signo)
             continue
         for pid, status in _ended():
-            if pid == main:
-                code = os.waitstatus_to_exitcode(status)
-                return code if code >= 0 else 128 - code
+            if pid == main and os.WIFEXITED(status):
+                return os.WEXITSTATUS(status)
             if pid in watched:
                 return _fail(f"{watched[pid]} has ended, and so does the lab")
 

@@ -71,13 +71,3 @@ class Tree(Protocol):
 
     def rename(self, old: str, new: str, caller: Caller) -> None:
         """rename(2)."""
-
-
-class Mountable(Tree, Protocol):
-    """A tree that programs inside mount and unmount, as resctrl."""
-
-    def mount(self, options: str) -> None:
-        """mount(2) with the options `cdp,mba_MBps`; EINVAL if there is no such option."""
-
-    def unmount(self) -> None:
-        """umount(2): what was set is as before the first mount."""

@@ -44,8 +44,8 @@ class Running:
     outer: subprocess.Popen[str]
     namespace: str
 
-    def inside(self) -> dict[str, int]:
-        """Its processes by name, as they are numbered outside."""
+    def inside(self) -> dict[str, list[int]]:
+        """Its processes by name, the oldest first, as they are numbered outside."""
         return members(self.namespace)
 
     def say(self, text: str) -> None:
@@ -87,18 +87,18 @@ def _namespace_of(outer: int) -> str:
     return str(Path(f"/proc/{init}/ns/pid").readlink())
 
 
-def members(namespace: str) -> dict[str, int]:
+def members(namespace: str) -> dict[str, list[int]]:
     """The processes in a PID namespace that have not ended."""
-    found = {}
-    for entry in Path("/proc").iterdir():
+    found: dict[str, list[int]] = {}
+    for pid in sorted(int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()):
         # Any of them may be gone by the time it is looked at.
         with contextlib.suppress(OSError):
-            if entry.name.isdecimal() and str((entry / "ns/pid").readlink()) == namespace:
-                found[(entry / "comm").read_text().strip()] = int(entry.name)
+            if str(Path(f"/proc/{pid}/ns/pid").readlink()) == namespace:
+                found.setdefault(Path(f"/proc/{pid}/comm").read_text().strip(), []).append(pid)
     return found
 
 
-def gone(namespace: str) -> dict[str, int]:
+def gone(namespace: str) -> dict[str, list[int]]:
     """Who is left in it, once it is empty or enough time has passed."""
     deadline = time.monotonic() + _LONGEST_S
     while (left := members(namespace)) and time.monotonic() < deadline:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from nftop.sources.sysfs import parse_cpu_mask
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.uarch.table import identify
 from tests.lab import machine, proc
-from tests.lab.files import l3_bytes, mask, sysfs_folders, write_files
+from tests.lab.files import mask, sysfs_folders, topology_of, write_files
 
 SIZES = (2, 3, 88, 130)
 MACHINES = machine.names()
@@ -31,7 +30,8 @@ def _model(cpus: int) -> Model:
 
 
 def _written(root: Path, cpus: int, name: str) -> Path:
-    topology, kind = _model(cpus).layout.topology, machine.load(name)
+    kind = machine.load(name)
+    topology = topology_of(kind, _model(cpus).layout.topology)
     for folder in sysfs_folders(topology, kind):
         write_files(root / str(folder.target)[1:], folder.files)
     (root / "proc/sys/kernel").mkdir(parents=True)
@@ -44,20 +44,18 @@ def _written(root: Path, cpus: int, name: str) -> Path:
 @pytest.mark.parametrize("name", MACHINES)
 def test_sysfs_is_the_models_topology(tmp_path: Path, cpus: int, name: str) -> None:
     read = read_topology(_written(tmp_path, cpus, name))
-    model, table = _model(cpus).layout.topology, machine.load(name).tables["sysfs"]
-    sizes = l3_bytes(model, table)
-    caches = tuple(
-        replace(cache, size_bytes=sizes[cache.id], ways=table["l3_ways"]) for cache in model.l3
-    )
-    assert read.notes == ()
-    assert read.cpus == model.cpus
-    assert read.l3 == caches
+    assert read == topology_of(machine.load(name), _model(cpus).layout.topology)
+    assert read.cpus == _model(cpus).layout.topology.cpus
 
 
 def test_the_simulated_hosts_own_caches_are_those_of_its_machine() -> None:
-    topology, table = _model(88).layout.topology, machine.load("skx-4").tables["sysfs"]
-    assert l3_bytes(topology, table) == {cache.id: cache.size_bytes for cache in topology.l3}
-    assert {cache.ways for cache in topology.l3} == {table["l3_ways"]}
+    topology = _model(88).layout.topology
+    assert topology_of(machine.load("skx-4"), topology) == topology
+
+
+def test_ice_lake_has_larger_slices_and_one_more_way() -> None:
+    [cache, _] = topology_of(machine.load("icx"), _model(88).layout.topology).l3
+    assert (cache.size_bytes, cache.ways) == (22 * 1536 * 1024, 12)
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -15,6 +15,14 @@ from tests.lab.tests.labs import ROOT, enter, gone, needs_lab, running
 pytestmark = needs_lab
 # A program, and one that has left its session behind.
 _BUSY = "setsid bash -c 'echo ready; while :; do sleep 1; done' & wait"
+_LAST_WORDS = {
+    victim: f"nftop's lab: {role} has ended, and so does the lab\n"
+    for victim, role in (
+        ("lab-init", "its first process"),
+        ("lab-server", "its server"),
+        ("lab-supervisor", "its supervisor"),
+    )
+}
 _TRAPS = "trap 'echo caught; exit 42' {0}; echo ready; while :; do sleep 0.02; done"
 
 
@@ -53,19 +61,20 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
         assert lab.outer.wait() == 42
 
 
-@pytest.mark.parametrize("victim", ["outer", "lab-init", "lab-server", "sh"])
+@pytest.mark.parametrize("victim", ["outer", "lab-init", "lab-server", "lab-supervisor", "sh"])
 def test_nothing_is_left_whoever_is_killed(victim: str) -> None:
     mounts = Path("/proc/self/mounts").read_text()
     with running("--cpus", "4", "--", "sh", "-c", _BUSY) as lab:
         inside = lab.inside()
-        assert inside.keys() >= {"lab-init", "lab-server", "sh", "bash"}
+        assert inside.keys() >= {"lab-init", "lab-server", "lab-supervisor", "sh", "bash"}
         assert Path("/proc/self/mounts").read_text() == mounts
-        os.kill({"outer": lab.outer.pid, **inside}[victim], signal.SIGKILL)
+        os.kill({"outer": [lab.outer.pid], **inside}[victim][0], signal.SIGKILL)
         code = lab.outer.wait()
         assert gone(lab.namespace) == {}
-        assert code == {"outer": -9, "lab-server": 125}.get(victim, 128 + 9)
+        assert code == {"outer": -9, "sh": 128 + 9}.get(victim, 125)
         assert lab.outer.stderr is not None
-        assert ("its server has ended" in lab.outer.stderr.read()) == (victim == "lab-server")
+        said = lab.outer.stderr.read()
+        assert said == _LAST_WORDS.get(victim, "")
     assert Path("/proc/self/mounts").read_text() == mounts
 
 
