@@ -12,7 +12,7 @@ from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reading
 from nftop.render.text import printable
 
-_LABELS = ("time", "interval_s", "simulated", "host", "cpu", "core", "package", "l3")
+_LABELS = ("time", "interval_s", "simulated", "lab", "host", "cpu", "core", "package", "l3")
 _NAMES = ("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock")
 HEADER: tuple[str, ...] = (
     *_LABELS,
@@ -42,6 +42,7 @@ def frame_csv(frame: Frame) -> str:
             moment,
             frame.interval_s,
             frame.host.simulated,
+            frame.host.lab,
             frame.host.name,
             info.cpu,
             info.core,

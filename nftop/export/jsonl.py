@@ -36,6 +36,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "simulated": frame.host.simulated,
         "host": {
             "name": frame.host.name,
+            "lab": frame.host.lab,
             "model": frame.host.model,
             "uarch": frame.host.uarch,
             "cpus": len(topology.cpus),

@@ -99,7 +99,7 @@ def _identity(frame: Frame, status: Status, width: int) -> list[Line]:
 
 
 def _badge(host: Host) -> list[Line]:
-    return [line(Span(" SIMULATED ", Tone.BADGE))] if host.simulated else []
+    return [line(Span(f" {host.badge} ", Tone.BADGE))] if host.badge else []
 
 
 def time_of_day(frame: Frame) -> str:

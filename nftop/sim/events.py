@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,27 +30,47 @@ class Uncore:
 
 Event: TypeAlias = EventSpec | Uncore
 # enum perf_type_id of include/uapi/linux/perf_event.h
-_PERF_TYPES: Mapping[str, int] = MappingProxyType({"hardware": 0, "software": 1, "raw": 4})
+_PERF_TYPES: Mapping[str, int] = MappingProxyType({"hardware": 0, "software": 1, "cache": 3})
+_RAW = 4
+# Whose raw codes are another's.
+_SAME_CODES: Mapping[str, str] = MappingProxyType({"CLX": "SKX"})
 # A Xeon Gold 6152 has six memory channels a socket; every core has its cache and home agent.
 _IMC_BOXES = 6
 
 
 def quantity_of(event: Event) -> int | None:
-    """The column of `Model.counts` that an event counts; None where the host has no such event.
+    """The column of `Model.counts` that an event counts on Skylake-SP; None where there is none.
 
     An event of a core's or a package's PMU may be given in the words of its sysfs folder too.
     """
-    name = _table().get(_encoded(event) if isinstance(event, PmuTerms) else event)
-    return None if name is None else INDEX[name]
+    factors = parts_of(event)
+    if factors is None or list(factors.values()) != [1.0]:
+        return None
+    return INDEX[next(iter(factors))]
 
 
-def count(model: Model, event: EventSpec, cpu: int, t_ns: int) -> int:
+def parts_of(event: Event, uarch: str = "SKX") -> Mapping[str, float] | None:
+    """The quantities that an event counts, with a factor each; None: the host has no such event.
+
+    Raises:
+        KeyError: no events are known of this microarchitecture.
+    """
+    return _table(_SAME_CODES.get(uarch, uarch)).get(
+        _encoded(event) if isinstance(event, PmuTerms) else event
+    )
+
+
+def count(model: Model, event: EventSpec, cpu: int, t_ns: int, uarch: str = "SKX") -> int:
     """What a counter of `event` on `cpu`, running since the start, shows at `t_ns`.
 
     Raises:
         KeyError: the host has no such event; ValueError: the time is before the start.
     """
-    return int(model.counts(t_ns)[cpu, _column(event)])
+    parts = parts_of(event, uarch)
+    if parts is None:
+        raise KeyError(f"the simulated host has no event {event}")
+    exact = model.exact(t_ns, [cpu])[0]
+    return math.floor(float(sum(factor * exact[INDEX[each]] for each, factor in parts.items())))
 
 
 def boxes(model: Model, pmu: str, package: int) -> int:
@@ -93,7 +114,7 @@ def _encoded(event: PmuTerms) -> Event:
         word, bit = places[name]
         words[word] |= int(value or "1", 0) << bit
     if event.pmu == "cpu":
-        return Encoding(_PERF_TYPES["raw"], *words)
+        return Encoding(_RAW, *words)
     return Uncore(event.pmu, *words)
 
 
@@ -104,17 +125,21 @@ def _raw() -> Mapping[str, Any]:
 
 
 @functools.cache
-def _table() -> Mapping[Event, str]:
+def _table(uarch: str) -> Mapping[Event, Mapping[str, float]]:
     raw = _raw()
-    table: dict[Event, str] = {
-        Encoding(_PERF_TYPES[kind], int(config, 0)): quantity
-        for kind in _PERF_TYPES
-        for config, quantity in raw[kind].items()
-    }
-    for words, quantity in raw["pmu"].items():
+    rows: list[tuple[Event, str | Mapping[str, float]]] = [
+        (Encoding(number, int(config, 0)), counted)
+        for kind, number in _PERF_TYPES.items()
+        for config, counted in raw[kind].items()
+    ]
+    rows += [(Encoding(_RAW, int(config, 0)), what) for config, what in raw["raw"][uarch].items()]
+    for words, counted in raw["pmu"].items():
         pmu, terms, _ = words.split("/")
-        table[PmuTerms(pmu, terms)] = quantity
+        rows.append((PmuTerms(pmu, terms), counted))
     for each in raw["uncore"]:
         event = Uncore(each["pmu"], each["config"], each.get("config1", 0))
-        table[event] = each["quantity"]
-    return table
+        rows.append((event, each["quantity"]))
+    return {
+        event: MappingProxyType({counted: 1.0} if isinstance(counted, str) else counted)
+        for event, counted in rows
+    }

@@ -11,7 +11,7 @@ integral. Nothing is accumulated: the same time gives the same counts, whatever 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,26 +62,30 @@ class Model:
         """
         return np.floor(self.exact(t_ns)).astype(np.uint64)
 
-    def exact(self, t_ns: int) -> Floats:
-        """As `counts`, before a counter has cut off its fraction: float64 (n, k)."""
+    def exact(self, t_ns: int, cpus: Sequence[int] | slice = slice(None)) -> Floats:
+        """As `counts`, before a counter has cut off its fraction: float64 (n, k).
+
+        `cpus`: the rows wanted, where a few of them will do.
+        """
         if t_ns < 0:
             raise ValueError(f"the simulated host starts at 0 ns, not at {t_ns}")
-        total = np.zeros(self.steady.shape[1:])
+        phase = self.phase[cpus]
+        total = np.zeros((len(phase), len(QUANTITIES)))
         ends = (*self.starts_ns[1:], t_ns)
         for index, (start, end) in enumerate(zip(self.starts_ns, ends, strict=True)):
             until = min(end, t_ns)
             if until > start:
-                total += self.steady[index] * ((until - start) / _S)
-                total += self.swinging[index] * self._sine(start, until)[:, None]
+                total += self.steady[index, cpus] * ((until - start) / _S)
+                total += self.swinging[index, cpus] * self._sine(start, until, phase)[:, None]
         return total
 
-    def _sine(self, start_ns: int, end_ns: int) -> Floats:
-        """The sine's integral over [start, end) in seconds, for every CPU."""
+    def _sine(self, start_ns: int, end_ns: int, phase: Floats) -> Floats:
+        """The sine's integral over [start, end) in seconds, for each phase."""
         period_ns = round(self.scenario.period_s * _S)
         # Whole periods cancel; taking them off in integers keeps that exact however long it runs.
         begin, end = ((each % period_ns) / period_ns * math.tau for each in (start_ns, end_ns))
         scale = self.scenario.period_s / math.tau
-        return np.asarray(scale * (np.cos(begin + self.phase) - np.cos(end + self.phase)))
+        return np.asarray(scale * (np.cos(begin + phase) - np.cos(end + phase)))
 
 
 def model_of(scenario: Scenario, cpus: int) -> Model:
@@ -156,6 +160,10 @@ def _rates(scenario: Scenario, layout: Layout, now: _Now) -> tuple[Floats, Float
         core = [info.cpu, *info.siblings]
         halted = math.prod(1.0 - unhalted[core])
         steady[info.cpu, INDEX["core_clocks"]] = (1.0 - halted) * workloads.core_hz()
+        # The clocks of a core are given to its threads in proportion to their own.
+        share = unhalted[info.cpu] / max(unhalted[core].sum(), 1e-9)
+        clocks = steady[info.cpu, INDEX["core_clocks"]] * share
+        steady[info.cpu, INDEX["distributed_clocks"]] = clocks
         for array in (steady, swinging):
             recovery = array[core, INDEX["recovery_cycles"]].sum()
             array[info.cpu, INDEX["core_recovery_cycles"]] = recovery

@@ -54,6 +54,17 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     assert package["missing"]["pcie.itom.hit_per_s"] == "source"
 
 
+def test_a_host_whose_cpus_are_emulated_says_so_in_every_format(frames: list[Frame]) -> None:
+    real = frames[1]
+    for frame, lab in (
+        (real, False),
+        (replace(real, host=replace(real.host, model="LAB: virtual Xeon")), True),
+    ):
+        assert json.loads(frame_json(frame))["host"]["lab"] is lab
+        rows = list(csv.DictReader(io.StringIO(header_csv() + frame_csv(frame))))
+        assert {row["lab"] for row in rows} == {str(lab)}
+
+
 def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
     named = {"thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "attribution"}
     named |= {"problem", "interval_s"}

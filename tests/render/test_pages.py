@@ -79,6 +79,15 @@ def test_simulated_and_anything_but_live_are_badges() -> None:
     assert not [span for each in live for span in each.spans if span.tone is Tone.BADGE]
 
 
+def test_a_host_whose_cpus_are_emulated_is_badged() -> None:
+    base = frame(8)
+    lab = replace(base, host=replace(base.host, model="LAB: virtual Intel(R) Xeon(R) CPU @ 2GHz"))
+    lines = header_lines(lab, Status("LIVE", 1.0), 200)
+    badges = [span.text for each in lines for span in each.spans if span.tone is Tone.BADGE]
+    assert badges == [" LAB "]
+    assert "LAB: virtual Xeon" in _text(lines)
+
+
 def test_sources_show_how_they_did() -> None:
     base = frame(8)
     partial = replace(base.sources["dpdk"], detail="1 socket is another user's")

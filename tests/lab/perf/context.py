@@ -1,0 +1,206 @@
+"""The events of one CPU or one task: what they have counted, given when they were on the counters.
+
+Between two changes (an event opened, closed, switched) a context has one rota, and counts follow
+from it in closed form; at a change what was counted until then is kept as a number.
+Source: kernel/events/core.c of Linux 6.1.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nftop.model.column import Floats
+from nftop.sim.workloads import QUANTITIES
+from tests.lab.perf.attr import Attr, fail
+from tests.lab.perf.events import Event
+from tests.lab.perf.pmu import Pmu
+from tests.lab.perf.schedule import METRIC, Group, Rota, fits, rota, running_ns, stretches
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """An open event.
+
+    Attributes:
+        number: its id.
+        leader: of its group, or itself.
+        siblings: of a leader, in the order they were opened.
+        on: it is enabled.
+        broken: in the error state: pinned, and there was no room.
+        count, enabled_ns, running_ns: until the context's last change.
+    """
+
+    number: int
+    event: Event
+    attr: Attr
+    on: bool
+    siblings: list[Member] = field(default_factory=list)
+    broken: bool = False
+    count: float = 0.0
+    enabled_ns: int = 0
+    running_ns: int = 0
+    _leader: Member | None = None
+
+    @property
+    def leader(self) -> Member:
+        return self._leader or self
+
+    @leader.setter
+    def leader(self, leader: Member) -> None:
+        self._leader = None if leader is self else leader
+
+    @property
+    def group(self) -> tuple[Member, ...]:
+        """The whole group, its leader first."""
+        return (self.leader, *self.leader.siblings)
+
+    @property
+    def active(self) -> bool:
+        """It takes part in the rota: on, and so is its leader."""
+        return self.on and self.leader.on and not (self.broken or self.leader.broken)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An event's numbers; times in ns."""
+
+    count: int
+    enabled_ns: int
+    running_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """The events of one CPU or one task.
+
+    Attributes:
+        clock: its time in ns; a task's stands still while it does not run.
+        exact: float64 (k,), the model's quantities at a time of that clock.
+        leaders: of its groups, in the order in which they are tried.
+    """
+
+    pmu: Pmu
+    clock: Callable[[], int]
+    exact: Callable[[int], Floats]
+    leaders: list[Member] = field(default_factory=list)
+    _since_ns: int = 0
+    _plan: Rota = field(default_factory=lambda: rota((), 0))
+    _rows: dict[int, int] = field(default_factory=dict)
+
+    def add(self, member: Member, leader: Member | None) -> None:
+        """Open an event, in the group of `leader` if there is one.
+
+        Raises:
+            OSError: EINVAL, the counters never hold the group together.
+        """
+        others = [each for each in leader.group if each is leader or each.on] if leader else []
+        if not fits([each.event.mask for each in (*others, member)], self.pmu.available):
+            fail(errno.EINVAL)
+        now = self._settled()
+        if leader is not None:
+            member.leader = leader
+            leader.siblings.append(member)
+        else:
+            self.leaders.append(member)
+        self._plan_from(now)
+
+    def remove(self, member: Member) -> None:
+        """Close an event. Those that it led go on alone, unless they can't."""
+        now = self._settled()
+        if member.leader is member:
+            self.leaders.remove(member)
+            for each in member.siblings:
+                each.leader = each
+                # A metric is nothing without its slots.
+                each.broken = each.broken or each.event.mask >= 1 << METRIC
+                self.leaders.append(each)
+            member.siblings = []
+        else:
+            member.leader.siblings.remove(member)
+        self._plan_from(now)
+
+    def switch(self, members: tuple[Member, ...], *, on: bool) -> None:
+        """Enable or disable; enabling takes an event out of the error state."""
+        now = self._settled()
+        for member in members:
+            member.broken = member.broken and not on
+            member.on = on
+        self._plan_from(now)
+
+    def reset(self, members: tuple[Member, ...]) -> None:
+        """Set counts to 0; times go on."""
+        now = self._settled()
+        for member in members:
+            member.count = 0.0
+        self._plan_from(now)
+
+    def read(self, members: tuple[Member, ...]) -> list[Reading]:
+        """The members' numbers now; they are of one group."""
+        return [
+            Reading(max(int(np.floor(count + _ROUNDING)), 0), enabled, running)
+            for count, enabled, running in self._totals(members, self.clock())
+        ]
+
+    def _totals(self, members: tuple[Member, ...], now_ns: int) -> Iterator[tuple[float, int, int]]:
+        elapsed, turn_ns = now_ns - self._since_ns, self.pmu.mux_ns
+        row = self._rows.get(members[0].leader.number)
+        growth: Floats | None = None
+        for member in members:
+            if row is None or not member.active:
+                yield member.count, member.enabled_ns, member.running_ns
+                continue
+            ran = running_ns(self._plan, row, elapsed, turn_ns)
+            if member.event.weights is None:
+                more = float(ran)
+            else:
+                growth = self._growth(row, elapsed) if growth is None else growth
+                more = float(growth @ member.event.weights)
+            yield member.count + more, member.enabled_ns + elapsed, member.running_ns + ran
+
+    def _growth(self, row: int, elapsed_ns: int) -> Floats:
+        """By how much the model's quantities grew while a group was on the counters."""
+        growth = np.zeros(len(QUANTITIES))
+        for start, end, share in stretches(self._plan, row, elapsed_ns, self.pmu.mux_ns):
+            grown = self.exact(self._since_ns + end) - self.exact(self._since_ns + start)
+            growth += grown * share
+        return growth
+
+    def _settled(self) -> int:
+        """Keep what has been counted until now; the time that is."""
+        now = self.clock()
+        for leader in self.leaders:
+            totals = list(self._totals(leader.group, now))
+            for member, total in zip(leader.group, totals, strict=True):
+                member.count, member.enabled_ns, member.running_ns = total
+        turns = self._plan.shift((now - self._since_ns) // self.pmu.mux_ns)
+        for _ in range(turns):
+            first = next(each for each in self.leaders if self._hungry(each))
+            self.leaders.remove(first)
+            self.leaders.append(first)
+        return now
+
+    def _hungry(self, leader: Member) -> bool:
+        return not leader.attr.pinned and leader.active and _group(leader).hungry
+
+    def _plan_from(self, now_ns: int) -> None:
+        """A new rota, in which those without room for good are put into the error state."""
+        active = [each for each in self.leaders if each.active]
+        groups = [_group(each) for each in active]
+        self._plan = rota(groups, self.pmu.available, self.pmu.held)
+        self._rows = {each.number: row for row, each in enumerate(active)}
+        self._since_ns = now_ns
+        for row in self._plan.failed:
+            active[row].broken = True
+
+
+# A sum of large products is off by less than this.
+_ROUNDING = 1e-3
+
+
+def _group(leader: Member) -> Group:
+    masks = tuple(each.event.mask for each in leader.group if each.active)
+    return Group(masks, pinned=leader.attr.pinned, exclusive=leader.attr.exclusive)

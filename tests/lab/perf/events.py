@@ -1,0 +1,127 @@
+"""What an event counts and which counters it may take: from perf_event_attr, or the errno instead.
+
+Sources: `x86_setup_perfctr`, `set_ext_hw_attr`, `intel_pmu_hw_config` (arch/x86/events),
+`msr_event_init` (arch/x86/events/msr.c), `perf_swevent_init` (kernel/events/core.c), Linux 6.1.
+Deliberate differences: nothing samples (EOPNOTSUPP, as on a host without interrupts from its
+counters), and `exclude_user` and the like are taken but leave nothing out: the model does not know
+in whose time something happened.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from nftop.model.column import Floats
+from nftop.sim.events import parts_of
+from nftop.sim.workloads import INDEX, QUANTITIES
+from nftop.uarch.table import Encoding, PmuTerms
+from tests.lab.perf.attr import Attr, fail
+from tests.lab.perf.pmu import ANY_THREAD, Pmu
+
+HARDWARE, SOFTWARE, CACHE, RAW = 0, 1, 3, 4
+# enum perf_sw_ids: the clocks, and how many there are.
+_CLOCKS, _SOFTWARE_END = (0, 1), 12
+_HARDWARE_END = 10
+_CACHE_ENDS = (7, 3, 2)  # caches, operations, results: a byte of the config each
+# The PMU `msr` by its config: what the model knows of them, and how many there are.
+_MSR: Mapping[int, str] = MappingProxyType({0: "tsc", 1: "aperf", 2: "mperf"})
+_MSR_END = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Event:
+    """An event that this machine can count.
+
+    Attributes:
+        config: the code on the core PMU; None: it is another's.
+        mask: counters it may take, 0: needs none.
+        weights: float64 (k,), what one of each of the model's quantities adds; None: it counts
+            the nanoseconds it is on.
+    """
+
+    config: int | None
+    mask: int
+    weights: Floats | None
+
+
+def resolve(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
+    """The event; `leader`: of the group it is to join.
+
+    Raises:
+        OSError: ENOENT, there is no such PMU or event; EINVAL; EOPNOTSUPP.
+    """
+    kinds: dict[int, Callable[[], Event]] = {
+        HARDWARE: lambda: _hardware(pmu, attr),
+        SOFTWARE: lambda: _software(pmu, attr),
+        CACHE: lambda: _cache(pmu, attr),
+        RAW: lambda: _raw(pmu, attr, leader),
+        pmu.msr_type: lambda: _msr(attr),
+    }
+    if attr.pmu_type not in kinds:
+        fail(errno.ENOENT)
+    event = kinds[attr.pmu_type]()
+    if attr.sampling:
+        fail(errno.EOPNOTSUPP)
+    return event
+
+
+def _hardware(pmu: Pmu, attr: Attr) -> Event:
+    if attr.config >= _HARDWARE_END:
+        fail(errno.EINVAL)
+    if attr.config not in pmu.hardware:
+        fail(errno.ENOENT)
+    code = pmu.hardware[attr.config]
+    return Event(code, pmu.mask_of(code), _weights(pmu, Encoding(HARDWARE, attr.config)))
+
+
+def _cache(pmu: Pmu, attr: Attr) -> Event:
+    fields = attr.config.to_bytes(8, "little")
+    if any(field >= end for field, end in zip(fields, _CACHE_ENDS, strict=False)):
+        fail(errno.EINVAL)
+    if attr.config not in pmu.cache:
+        fail(errno.ENOENT)
+    code = pmu.cache[attr.config]
+    return Event(code, pmu.mask_of(code), _weights(pmu, Encoding(CACHE, attr.config)))
+
+
+def _raw(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
+    config = pmu.raw(attr.config)
+    if pmu.topdown(config):
+        if config >> 16:
+            fail(errno.EINVAL)
+        slots_lead = leader is not None and leader.config == pmu.slots
+        if pmu.metric(config) is not None and (attr.sampling or not slots_lead):
+            fail(errno.EINVAL)
+    known = config if pmu.any_thread else config & ~ANY_THREAD
+    return Event(config, pmu.mask_of(config), _weights(pmu, Encoding(RAW, known)))
+
+
+def _software(pmu: Pmu, attr: Attr) -> Event:
+    if attr.config >= _SOFTWARE_END:
+        fail(errno.ENOENT)
+    if attr.config in _CLOCKS:
+        return Event(None, 0, None)
+    return Event(None, 0, _weights(pmu, Encoding(SOFTWARE, attr.config)))
+
+
+def _msr(attr: Attr) -> Event:
+    if attr.config >= _MSR_END or attr.config not in _MSR or attr.sampling or attr.excluding:
+        fail(errno.EINVAL)
+    return Event(None, 0, _vector(parts_of(PmuTerms("msr", _MSR[attr.config]))))
+
+
+def _weights(pmu: Pmu, encoding: Encoding) -> Floats:
+    return _vector(parts_of(encoding, pmu.uarch))
+
+
+def _vector(parts: Mapping[str, float] | None) -> Floats:
+    """Of an event that the model does not know it never sees one."""
+    vector = np.zeros(len(QUANTITIES))
+    for name, factor in (parts or {}).items():
+        vector[INDEX[name]] = factor
+    return vector

@@ -1,0 +1,113 @@
+"""A command and all it starts, kept together: when either end goes, nothing of it stays.
+
+run() forks a keeper, and the keeper the command. Both are subreapers, so that whatever loses its
+parent becomes theirs; the keeper dies with its parent and takes its descendants along, and so does
+the parent when it is the keeper that is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_IGNORED = (signal.SIGINT, signal.SIGQUIT)
+
+
+def start(command: Sequence[str], prepare: Callable[[], None]) -> int:
+    """Fork the keeper, which runs the command after `prepare`, in the command's process.
+
+    It ends as the command does. Its process id; the caller becomes a subreaper and ignores
+    the terminal's signals, which are for the command.
+    """
+    us = os.getpid()
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    keeper = os.fork()
+    if not keeper:
+        _keep(command, prepare, us)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    return keeper
+
+
+def end(keeper: int) -> int:
+    """Wait for the keeper, end what is left of its descendants, and give its exit code."""
+    _, status = os.waitpid(keeper, 0)
+    end_descendants()
+    return exit_code(status)
+
+
+def exit_code(status: int) -> int:
+    """As a shell says it: 128 and the signal's number for who was killed."""
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code
+
+
+def end_descendants() -> None:
+    """SIGKILL every descendant, and those they leave behind, until there is none."""
+    while True:
+        for pid in _children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+def _children() -> list[int]:
+    """Of this process; what was started by them becomes ours as they die."""
+    me = os.getpid()
+    text = Path(f"/proc/{me}/task/{me}/children").read_text(encoding="ascii")
+    return [int(pid) for pid in text.split()]
+
+
+def _keep(command: Sequence[str], prepare: Callable[[], None], parent: int) -> None:
+    """The keeper's life; it does not return."""
+
+    def gone(*_: object) -> None:
+        end_descendants()
+        os._exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, gone)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGTERM)
+    child = os.fork()
+    if not child:
+        _become(command, prepare)
+    status = 0
+    while True:
+        pid, status = os.wait()  # orphans come and go
+        if pid == child:
+            break
+    end_descendants()
+    os._exit(exit_code(status))
+
+
+def _become(command: Sequence[str], prepare: Callable[[], None]) -> None:
+    """Turn into the command; it does not return."""
+    code = _NOT_EXECUTABLE
+    try:
+        for number in (*_IGNORED, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        prepare()
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+        code = _NOT_FOUND if isinstance(error, FileNotFoundError) else code
+    finally:
+        os._exit(code)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,153 @@
+"""The core PMU of a machine: which counters there are, and which of them an event may take."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tests.lab.machine import Machine
+from tests.lab.perf.schedule import FIXED, METRIC
+
+_FOLDER = Path(__file__).parent / "pmus"
+# Bits of a raw code (X86_RAW_EVENT_MASK): event and umask, then edge, inv and cmask. AnyThread is
+# taken where it is meaningless, too.
+_CODE, _FILTERS, ANY_THREAD = 0xFFFF, 0xFF840000, 1 << 21
+_FIRST_METRIC, _LAST_METRIC, _METRIC_STEP = 0x8000, 0x8700, 0x100
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """Which counters a code takes; `ranges` of events, or None: exactly `code`, unfiltered."""
+
+    code: int
+    ranges: tuple[tuple[int, int], ...] | None
+    mask: int
+    fixed: bool
+
+    def is_for(self, config: int) -> bool:
+        if self.ranges is not None:
+            return any(first <= config & 0xFF <= last for first, last in self.ranges)
+        # A filtered event is another one to a fixed counter.
+        return self.code == config & (_CODE | (_FILTERS if self.fixed else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Pmu:
+    """A core PMU on a machine.
+
+    Attributes:
+        name: of its file in pmus/.
+        uarch: whose raw codes it takes, as in nftop.sim.events.
+        available: mask of its counters.
+        any_thread: format has `any`.
+        slots: code of the slots; None: it has no metrics of them.
+        hardware, cache: codes of the kernel's generic events.
+        msr_type: number of the PMU `msr`.
+        paranoid: kernel.perf_event_paranoid.
+        watchdog: the NMI watchdog runs.
+        mux_ns: how long a turn on the counters is.
+    """
+
+    name: str
+    uarch: str
+    smt: bool
+    available: int
+    constraints: tuple[Constraint, ...]
+    any_thread: bool
+    slots: int | None
+    metrics: int
+    hardware: Mapping[int, int]
+    cache: Mapping[int, int]
+    msr_type: int
+    paranoid: int
+    watchdog: bool
+    mux_ns: int
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """What the watchdog asks for on every CPU: cycles."""
+        return (self.mask_of(self.hardware[0]),) if self.watchdog else ()
+
+    def raw(self, config: int) -> int:
+        """Of a raw event's config what the PMU looks at."""
+        return config & (_CODE | _FILTERS | ANY_THREAD)
+
+    def metric(self, config: int) -> int | None:
+        """The number of the metric of the slots that this is; None if it is none here."""
+        if self.slots is None or config & 0xFF:
+            return None
+        number = ((config & _CODE) - _FIRST_METRIC) // _METRIC_STEP
+        return number if 0 <= number < self.metrics else None
+
+    def topdown(self, config: int) -> bool:
+        """It is the slots or in the range of their metrics, known or not: it takes no filter."""
+        if self.slots is None or config & 0xFF:
+            return False
+        code = config & _CODE
+        return code == self.slots or _FIRST_METRIC <= code <= _LAST_METRIC
+
+    def mask_of(self, config: int) -> int:
+        """The counters that an event may take."""
+        number = self.metric(config)
+        if number is not None:
+            return 1 << METRIC + number
+        general = self.available & ((1 << FIXED) - 1)
+        for each in self.constraints:
+            if each.is_for(config):
+                return each.mask & self.available
+        return general
+
+
+def load(machine: Machine, *, smt: bool = True) -> Pmu:
+    """The machine's core PMU with hyper-threading on or off."""
+    own = machine.tables["perf"]
+    raw = _raw(own["pmu"])
+    counters = raw["counters"]
+    general = (1 << counters["general"]["smt_on" if smt else "smt_off"]) - 1
+    metrics = counters.get("metrics", 0)
+    return Pmu(
+        name=own["pmu"],
+        uarch=machine.uarch,
+        smt=smt,
+        available=general
+        | ((1 << counters["fixed"]) - 1) << FIXED
+        | ((1 << metrics) - 1) << METRIC,
+        constraints=tuple(_constraint(row) for row in raw["constraints"]),
+        any_thread=counters["any"],
+        slots=counters.get("slots"),
+        metrics=metrics,
+        hardware=_codes(raw["hardware"]),
+        cache=_codes(raw["cache"]),
+        msr_type=own["msr_type"],
+        paranoid=own["paranoid"],
+        watchdog=own["nmi_watchdog"],
+        mux_ns=int(raw["sysfs"]["perf_event_mux_interval_ms"]) * 1_000_000,
+    )
+
+
+def sysfs_of(pmu: Pmu) -> Mapping[str, Any]:
+    """The table `sysfs` of the PMU's file."""
+    table: Mapping[str, Any] = _raw(pmu.name)["sysfs"]
+    return table
+
+
+@functools.cache
+def _raw(name: str) -> Mapping[str, Any]:
+    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _codes(table: Mapping[str, int]) -> Mapping[int, int]:
+    return MappingProxyType({int(number, 0): code for number, code in table.items()})
+
+
+def _constraint(row: Mapping[str, Any]) -> Constraint:
+    general_too = 0 if row.get("only", False) else (1 << FIXED) - 1
+    fixed = "fixed" in row
+    mask = general_too | 1 << FIXED + row["fixed"] if fixed else row["general"]
+    ranges = tuple((first, last) for first, last in row["events"]) if "events" in row else None
+    return Constraint(row.get("code", 0), ranges, mask, fixed)

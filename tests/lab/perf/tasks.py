@@ -1,0 +1,124 @@
+"""Tasks: how long a real process has run, and what the model would have counted in that time.
+
+The model knows no task of this host. One that is counted (`perf stat COMMAND`) does per second of
+its CPU time what the model's `system` workload does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nftop.model.column import Floats
+from nftop.sim import workloads
+from nftop.sim.layout import TSC_HZ
+from nftop.sim.workloads import INDEX
+
+_TICKS_PER_S = 100  # USER_HZ on x86
+_S = 1_000_000_000
+# Fields 16 and 17 of /proc/PID/stat (proc(5)), counted after the name in parentheses.
+_REAPED_TIMES = slice(13, 15)
+_LOOK_EVERY_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """What is asked about tasks; tests bring their own.
+
+    Attributes:
+        uid: the effective user of a task; None: it does not exist.
+        cpu_ns: CPU time of its process and of those of its children that it has waited for; None:
+            it does not exist.
+    """
+
+    uid: Callable[[int], int | None]
+    cpu_ns: Callable[[int], int | None]
+
+
+def host_tasks() -> Tasks:
+    """Those of this host."""
+    return Tasks(_uid, _cpu_ns)
+
+
+def exact(t_ns: int) -> Floats:
+    """The model's quantities after a task has run for so long, float64 (k,)."""
+    return _rates() * (t_ns / _S)
+
+
+class TaskClock:
+    """A task's time, which stays what it was last seen to be when the task has ended."""
+
+    def __init__(self, tasks: Tasks, pid: int) -> None:
+        self._tasks, self._pid = tasks, pid
+        self._start_ns = tasks.cpu_ns(pid) or 0
+        self._seen_ns = 0
+        self.ended = False
+
+    def __call__(self) -> int:
+        now = self._tasks.cpu_ns(self._pid)
+        self.ended = now is None
+        if now is not None:
+            self._seen_ns = max(self._seen_ns, now - self._start_ns)
+        return self._seen_ns
+
+
+class Watch:
+    """Looks at task clocks often: the time of a task can't be asked once it has ended."""
+
+    def __init__(self) -> None:
+        self._clocks: set[TaskClock] = set()
+        self._changed = threading.Condition()
+
+    def follow(self, clock: TaskClock) -> None:
+        """Look at this one until it is forgotten."""
+        with self._changed:
+            idle = not self._clocks
+            self._clocks.add(clock)
+            if idle:
+                threading.Thread(target=self._look, daemon=True).start()
+
+    def forget(self, clock: TaskClock) -> None:
+        with self._changed:
+            self._clocks.discard(clock)
+            self._changed.notify_all()
+
+    def _look(self) -> None:
+        with self._changed:
+            while self._clocks:
+                for clock in self._clocks:
+                    clock()
+                self._changed.wait(_LOOK_EVERY_S)
+
+
+def _uid(pid: int) -> int | None:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return None
+
+
+def _cpu_ns(pid: int) -> int | None:
+    try:
+        # The clock of a process, made of its id as clock_getcpuclockid(3) does.
+        own = time.clock_gettime_ns(~pid << 3 | 2)
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    reaped = sum(int(each) for each in fields.rpartition(")")[2].split()[_REAPED_TIMES])
+    return own + reaped * _S // _TICKS_PER_S
+
+
+def _rates() -> Floats:
+    hz = workloads.core_hz()
+    rates = np.array(workloads.per_cycle(workloads.load("system")) * hz)
+    for name in ("tsc", "ref_cycles"):
+        rates[INDEX[name]] = TSC_HZ
+    for name in ("core_clocks", "distributed_clocks"):
+        rates[INDEX[name]] = hz
+    rates[INDEX["core_recovery_cycles"]] = rates[INDEX["recovery_cycles"]]
+    return rates

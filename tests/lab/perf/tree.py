@@ -1,0 +1,215 @@
+"""The files that answer as perf events do: opening one is perf_event_open, closing it the end.
+
+A file's name carries the call (`call.name_of`). Sources: `perf_read`, `_perf_ioctl` and their
+helpers in kernel/events/core.c, Linux 6.1; perf_event_open(2) for the layout of what is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import struct
+import threading
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from nftop.model.column import Floats
+from nftop.sim.model import Model
+from tests.lab.machine import Machine
+from tests.lab.perf import tasks as lab_tasks
+from tests.lab.perf.access import ANY_CPU, EVERY_TASK, check_arguments, check_rights
+from tests.lab.perf.attr import (
+    FORMAT_ENABLED,
+    FORMAT_GROUP,
+    FORMAT_ID,
+    FORMAT_LOST,
+    FORMAT_RUNNING,
+    fail,
+    parse,
+)
+from tests.lab.perf.call import Call, parse_name
+from tests.lab.perf.context import Context, Member
+from tests.lab.perf.events import resolve
+from tests.lab.perf.pmu import load
+from tests.lab.perf.tasks import TaskClock, Tasks, Watch, host_tasks
+from tests.lab.tree import Caller, Entry, Handle
+
+_ROOT = Entry(folder=True, mode=0o700, inode=1)
+_FOR_GROUP = 1
+# Requests by number, without their size: _IO*('$', n).
+_KIND = ord("$")
+_ENABLE, _DISABLE, _REFRESH, _RESET, _PERIOD, _SET_OUTPUT, _SET_FILTER, _ID, _SET_BPF = range(9)
+_PAUSE_OUTPUT, _QUERY_BPF, _MODIFY = range(9, 12)
+_REFUSED = (_REFRESH, _PERIOD, _SET_FILTER, _SET_BPF, _PAUSE_OUTPUT, _QUERY_BPF, _MODIFY)
+
+
+class PerfTree:
+    """Every open event of the lab, one file each; safe to use from several threads."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        model: Model,
+        now_ns: Callable[[], int],
+        *,
+        online: Callable[[], Collection[int]] | None = None,
+        tasks: Tasks | None = None,
+    ) -> None:
+        """`now_ns`: since the model's start; `online`: the CPUs that are, all unless given."""
+        topology = model.layout.topology
+        everywhere = frozenset(info.cpu for info in topology.cpus)
+        smt = any(info.siblings for info in topology.cpus)
+        self._pmu = load(machine, smt=smt)
+        self._model, self._now_ns = model, now_ns
+        self._cpus = len(topology.cpus)
+        self._online = online or (lambda: everywhere)
+        self._tasks = tasks or host_tasks()
+        self._contexts: dict[tuple[int, int], Context] = {}
+        self._open: dict[int, tuple[str, Member]] = {}
+        self._watch = Watch()
+        self._lock = threading.RLock()
+
+    def lookup(self, path: str) -> Entry:
+        """The folder, or the file that any call would be."""
+        if path == "/":
+            return _ROOT
+        return Entry(folder=False, mode=0o600, inode=parse_name(path[1:]).event + _ROOT.inode)
+
+    def names(self, path: str) -> Sequence[str]:
+        if path != "/":
+            fail(errno.ENOTDIR)
+        with self._lock:
+            return [name for name, _ in self._open.values()]
+
+    def open(self, path: str, flags: int, caller: Caller) -> Handle:
+        """perf_event_open(2) of the call that the name carries; `caller` is the supervisor."""
+        name = path[1:]
+        call = parse_name(name)
+        attr = parse(call.attr)
+        with self._lock:
+            if call.event in self._open:
+                fail(errno.EBUSY)
+            uid = self._tasks.uid(call.pid) if call.pid > 0 else None
+            check_arguments(call, attr, pmu=self._pmu, uid=uid, cpus=self._cpus)
+            leader = self._leader(call)
+            event = resolve(self._pmu, attr, leader.event if leader else None)
+            check_rights(call, attr, pmu=self._pmu, uid=uid, online=self._online())
+            key = (call.pid, call.cpu)
+            context = self._contexts.get(key) or self._context(*key)
+            if leader is not None:
+                _check_group(leader, context, pinned=attr.pinned or attr.exclusive)
+            # The task that waits for its exec has nothing to be counted before it.
+            on = "disabled" not in attr.bits or "enable_on_exec" in attr.bits
+            member = Member(call.event, event, attr, on)
+            context.add(member, leader)
+            if isinstance(context.clock, TaskClock):
+                self._watch.follow(context.clock)
+            self._contexts[key] = context
+            self._open[call.event] = name, member
+        return _Event(context, member, self._lock, functools.partial(self._close, key, member))
+
+    def mkdir(self, path: str, mode: int, caller: Caller) -> None:
+        fail(errno.EPERM)
+
+    def rmdir(self, path: str, caller: Caller) -> None:
+        fail(errno.EPERM)
+
+    def rename(self, old: str, new: str, caller: Caller) -> None:
+        fail(errno.EPERM)
+
+    def _leader(self, call: Call) -> Member | None:
+        if not call.leader:
+            return None
+        if call.leader not in self._open:
+            fail(errno.EBADF)
+        return self._open[call.leader][1]
+
+    def _context(self, pid: int, cpu: int) -> Context:
+        if pid == EVERY_TASK:
+            return Context(self._pmu, self._now_ns, functools.partial(self._exact, cpu))
+        if cpu not in (ANY_CPU, pid % self._cpus):
+            # The host's CPUs are not the lab's: a task is said to run on one of these for good.
+            return Context(self._pmu, lambda: 0, lab_tasks.exact)
+        return Context(self._pmu, TaskClock(self._tasks, pid), lab_tasks.exact)
+
+    def _exact(self, cpu: int, t_ns: int) -> Floats:
+        return np.asarray(self._model.exact(t_ns, [cpu])[0])
+
+    def _close(self, key: tuple[int, int], member: Member) -> None:
+        context = self._contexts[key]
+        context.remove(member)
+        del self._open[member.number]
+        if not context.leaders:
+            del self._contexts[key]
+            if isinstance(context.clock, TaskClock):
+                self._watch.forget(context.clock)
+
+
+class _Event:
+    """An open event as a file."""
+
+    def __init__(
+        self,
+        context: Context,
+        member: Member,
+        lock: threading.RLock,
+        close: Callable[[], None],
+    ) -> None:
+        self._context, self._member, self._lock = context, member, lock
+        self._close = close
+
+    def read(self, size: int, offset: int) -> bytes:
+        """All of it at once, wherever the file's position is; nothing in the error state."""
+        with self._lock:
+            if self._member.broken:
+                return b""
+            words = _words(self._context, self._member)
+        if size < 8 * len(words):
+            fail(errno.ENOSPC)
+        return struct.pack(f"<{len(words)}Q", *words)
+
+    def write(self, data: bytes, offset: int) -> int:
+        fail(errno.EINVAL)
+
+    def ioctl(self, request: int, argument: int, data: bytearray | None) -> int:
+        kind, number = request >> 8 & 0xFF, request & 0xFF
+        if kind != _KIND or number > _MODIFY:
+            fail(errno.ENOTTY)
+        if number in _REFUSED:
+            fail(errno.EINVAL)  # they are for events that sample, or for tracepoints
+        with self._lock:
+            members = self._member.group if argument & _FOR_GROUP else (self._member,)
+            if number in (_ENABLE, _DISABLE):
+                self._context.switch(members, on=number == _ENABLE)
+            elif number == _RESET:
+                self._context.reset(members)
+            elif number == _ID and data is not None:
+                data[:8] = struct.pack("<Q", self._member.number)
+        return 0
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+
+def _check_group(leader: Member, context: Context, *, pinned: bool) -> None:
+    if leader.leader is not leader or leader not in context.leaders or pinned:
+        fail(errno.EINVAL)
+
+
+def _words(context: Context, member: Member) -> list[int]:
+    form = member.attr.read_format
+    members = member.group if form & FORMAT_GROUP else (member,)
+    readings = context.read(members)
+    times = [readings[0].enabled_ns] if form & FORMAT_ENABLED else []
+    times += [readings[0].running_ns] if form & FORMAT_RUNNING else []
+    values = []
+    for each, reading in zip(members, readings, strict=True):
+        value = [reading.count]
+        value += [each.number] if form & FORMAT_ID else []
+        value += [0] if form & FORMAT_LOST else []
+        values.append(value)
+    if form & FORMAT_GROUP:
+        return [len(members), *times, *(word for value in values for word in value)]
+    return [values[0][0], *times, *values[0][1:]]
