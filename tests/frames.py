@@ -127,6 +127,7 @@ def frame(
                 f"rx queue {cpu - 1} of port 0, told by the NF" if cpu in nf else ""
                 for cpu in range(n_cpus)
             ),
+            group=(Missing(Reason.SOURCE, "resctrl is not mounted"),) * n_cpus,
             columns=columns,
         ),
         nfs=(
@@ -134,6 +135,8 @@ def frame(
             _nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12),
         ),
         packages=(),
+        groups=(),
+        domains=(),
         own=SelfCost(0.006, (Cpu(0),), float(n_cpus), ""),
     )
 

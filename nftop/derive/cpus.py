@@ -11,7 +11,7 @@ from nftop.derive.counters import CounterRates, frequency_hz
 from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, total
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import Column, column, first_of, from_readings, ratio, where
-from nftop.model.frame import Clock, CpuTable
+from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.roles import NF_KINDS
 from nftop.model.topology import Topology
@@ -134,6 +134,7 @@ def cpu_table(
     online: tuple[bool, ...],
     rates: CounterRates,
     ready: Mapping[str, Column],
+    group: tuple[CacheClass | Missing, ...],
     pollers: Mapping[int, Occupant],
     undecided: Collection[int],
     unattached: Callable[[ThreadRate], Missing],
@@ -145,6 +146,7 @@ def cpu_table(
         online: which of them run.
         rates: of the counter groups.
         ready: columns that are taken as they are: `cputime.METRICS` and top-down.
+        group: the resctrl group of each.
         pollers: who polls where.
         undecided: rows where a thread may poll, which the next reading will tell.
         unattached: why the packets of a poller are unknown to which no NF source is attached.
@@ -196,6 +198,7 @@ def cpu_table(
         ),
         saturated=tuple(_saturated(each) if each else None for each in who),
         attribution=tuple(_attribution(each) for each in who),
+        group=group,
         columns=columns,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from nftop.derive.cache import CacheState, step_cache
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
@@ -53,6 +54,7 @@ class State:
     threads: ThreadState = field(default_factory=ThreadState)
     nfs: Mapping[str, Any] = field(default_factory=dict)
     packages: PackageState = field(default_factory=PackageState)
+    cache: CacheState = field(default_factory=CacheState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -78,6 +80,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     packages, package_rows = step_packages(
         state.packages, readings.get("uncore"), state.uarch, topology
     )
+    cache, classes = step_cache(state.cache, readings.get("resctrl"), topology)
     own = readings.get("self")
     frame = Frame(
         wall_ns=sample.wall_ns,
@@ -91,12 +94,15 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
             online=online_rows(readings.get("kernel"), topology),
             rates=rates,
             ready={**times, **tma_columns(state.uarch, rates, topology)},
+            group=classes.of_cpus,
             pollers=pollers,
             undecided=undecided_rows(topology, thread_rates),
             unattached=lambda rate: _unattached(rate, readings),
         ),
         nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
         packages=package_rows,
+        groups=classes.groups,
+        domains=classes.domains,
         own=_own_cost(state.own, own),
     )
     after = replace(
@@ -107,6 +113,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         threads=threads,
         nfs=nf_states,
         packages=packages,
+        cache=cache,
         own=own,
     )
     return after, frame

@@ -7,6 +7,7 @@ metric is one row here and the function in `derive` that computes it. How a unit
 
 from __future__ import annotations
 
+from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric, Unit
@@ -292,7 +293,7 @@ NF_METRICS: tuple[Metric, ...] = (
     ),
 )
 
-METRICS: tuple[Metric, ...] = CPU_METRICS + NF_METRICS + PACKAGE_METRICS
+METRICS: tuple[Metric, ...] = CPU_METRICS + NF_METRICS + PACKAGE_METRICS + GROUP_METRICS
 
 
 def cpu_metric(metric_id: str) -> Metric:

@@ -20,6 +20,7 @@ class Unit(Enum):
     PER_PACKET = "1/packet"
     HZ = "Hz"  # printed in GHz
     BYTES_PER_S = "bytes/s"  # printed in GB/s
+    BYTES = "bytes"  # printed in MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Metric:
     id: str
     label: str
     unit: Unit
-    scope: Literal["cpu", "nf", "package"]
+    scope: Literal["cpu", "nf", "package", "group"]
     meaning: str
     formula: str
     origin: str

@@ -105,6 +105,11 @@ def load(name: str, *, ht: bool = False) -> Workload:
     )
 
 
+def working_set_bytes(name: str) -> float:
+    """What a thread of this workload would keep in the last-level cache if it had it alone."""
+    return float(tables()[name].get("working_set_kib", 0.0)) * 1024
+
+
 def slowed(work: Workload, factor: float) -> Workload:
     """The workload where every packet costs `factor` times the cycles, all of them waiting.
 

@@ -16,6 +16,7 @@ from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
 from nftop.sim.model import Model, model_of
+from nftop.sim.rdt import rdt_of, resctrl_table
 from nftop.sim.uncore import uncore_table
 from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
@@ -80,6 +81,7 @@ def simulated_host(
     # Its counters are all free, so the plan that comes first is the one that is counted.
     uarch = replace(table, plans=table.plans[:1])
     quiet = frozenset(not_counted(topology))
+    rdt = rdt_of(model)
     start_ns = clock_ns()
 
     def now(read: Callable[[int, int], Any]) -> Callable[[], Any]:
@@ -117,6 +119,11 @@ def simulated_host(
             "uncore",
             now(lambda t_ns, _: uncore_table(model, t_ns, uarch)),
             f"counts {', '.join(event for unit in uarch.uncore for event in unit.events)}",
+        ),
+        SimulatedSource(
+            "resctrl",
+            now(lambda t_ns, _: resctrl_table(rdt, t_ns)),
+            f"cache classes {', '.join(group.name for group in rdt.groups)}",
         ),
         SimulatedSource("topology", lambda: topology, size),
     )
