@@ -39,9 +39,9 @@ WORDS: Mapping[str, Missing] = MappingProxyType(
 
 IO_ORIGINS: Mapping[IoOrigin, str] = MappingProxyType(
     {
-        "cpuid": "shareable_bits, a hint of CPUID: what the register says may differ",
-        "register": "the register of the I/O's ways",
-        "io_alloc": "io_alloc_cbm, as the kernel set it",
+        "cpuid": "CPUID's hint, not register",
+        "register": "as its register says",
+        "io_alloc": "as io_alloc has it set",
     }
 )
 
@@ -55,7 +55,7 @@ class IoWays:
 
     @property
     def provenance(self) -> str:
-        """How far to trust it."""
+        """How far to trust it, in few words; `shareable_bits` is only what CPUID says."""
         return IO_ORIGINS[self.origin]
 
 

@@ -249,25 +249,23 @@ def _group(raw: _Table, tasks: list[str]) -> Group:
         raise ValueError(f"{raw.where}: tasks must be a list of {', '.join(tasks)}")
     if is_root and members:
         raise ValueError(f"{raw.where}: the root group has what no other has")
-    ways = raw.values.get("ways")
-    masks = ways if isinstance(ways, list) else [ways]
     return Group(
         name=name,
         clos=raw.whole("clos", 0, 0) if is_root else raw.whole("clos", 1, CLASSES - 1),
         tasks=tuple(members),
-        ways=tuple(_mask(raw, each) for each in masks),
+        ways=_masks(raw),
         mba_percent=int(raw.number("mba_percent", 10, 100, 100)),
     )
 
 
-def _mask(raw: _Table, value: Any) -> Cbm:
-    try:
-        mask = Cbm(value, L3_WAYS)
-    except (ValueError, TypeError):
-        mask = None
-    if mask is None or not mask.contiguous:
+def _masks(raw: _Table) -> tuple[Cbm, ...]:
+    ways = raw.values.get("ways")
+    each = ways if isinstance(ways, list) else [ways]
+    valid = [type(bits) is int and 0 < bits < 1 << L3_WAYS for bits in each]
+    masks = tuple(Cbm(bits, L3_WAYS) for bits in each) if all(valid) else ()
+    if not masks or not all(mask.contiguous for mask in masks):
         raise ValueError(f"{raw.where}: ways must be masks of neighbours of {L3_WAYS} ways")
-    return mask
+    return masks
 
 
 def _with_root(where: str, groups: list[Group]) -> tuple[Group, ...]:

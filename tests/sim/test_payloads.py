@@ -62,5 +62,5 @@ def test_quiet_cpus_are_not_counted() -> None:
 
 def test_every_check_says_simulated() -> None:
     checks = [check for source in simulated_host().sources for check in source.check()]
-    assert len(checks) == 6
+    assert len(checks) == 7
     assert all(check.text.startswith("SIMULATED: ") for check in checks)
