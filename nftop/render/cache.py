@@ -36,7 +36,7 @@ MARKS: tuple[tuple[str, str], ...] = (
 
 _GAP = "   "
 _COS, _USED, _FULL, _RATE = 6, 13, 5, 8
-_NAME_LEAST, _NAME_MOST = 7, 16
+_NAME_LEAST, _NAME_MOST = 8, 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,7 +260,7 @@ def _group(raw: _Table, tasks: list[str]) -> Group:
 
 def _masks(raw: _Table) -> tuple[Cbm, ...]:
     ways = raw.values.get("ways")
-    each = ways if isinstance(ways, list) else [ways]
+    each: list[Any] = ways if isinstance(ways, list) else [ways]
     valid = [type(bits) is int and 0 < bits < 1 << L3_WAYS for bits in each]
     masks = tuple(Cbm(bits, L3_WAYS) for bits in each) if all(valid) else ()
     if not masks or not all(mask.contiguous for mask in masks):
