@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from nftop.model.allocation import Cbm
+from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.metric import Unit
 from nftop.model.rdt import ROOT, CacheDomain
@@ -80,6 +81,19 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
     blocks = [_block(frame.groups, domain, shape) for domain in frame.domains]
     bands = [blocks[at : at + beside] for at in range(0, len(blocks), beside)]
     return [crop(each, width) for each in _within(bands, shape.width, limit)]
+
+
+def cache_absences(frame: Frame) -> list[tuple[Missing, list[str]]]:
+    """Every reason a value of the panel is absent, and the columns it is the reason of."""
+    found: dict[Missing, dict[str, None]] = {}
+    for cache in (cache for group in frame.groups for cache in group.caches):
+        named: list[tuple[str, Cbm | Reading]] = [("MASK", cache.cbm)]
+        named += [(metric.label, cache.readings[metric.id]) for metric in GROUP_METRICS]
+        for label, value in named:
+            if isinstance(value, Missing):
+                why = Missing(value.reason, value.sentence)
+                found.setdefault(why, {})[label] = None
+    return [(why, list(labels)) for why, labels in found.items()]
 
 
 def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from nftop.model.frame import Frame
-from nftop.render.cache import cache_lines
+from nftop.render.cache import cache_absences, cache_lines
 from nftop.render.detail import absences
 from nftop.render.header import Status, header_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
@@ -48,11 +48,11 @@ def _interval_s(frame: Frame) -> float | None:
 
 
 def _reasons(frame: Frame, width: int) -> list[Line]:
-    """Each sentence once, whichever CPUs it is about."""
+    """Each sentence once, whichever CPUs or classes it is about."""
     labels: dict[tuple[str, str], dict[str, None]] = {}
-    for row in range(len(frame.cpus)):
-        for why, absent in absences(frame.cpus, row):
-            labels.setdefault((why.reason.mark, why.sentence), {}).update(dict.fromkeys(absent))
+    of_cpus = (each for row in range(len(frame.cpus)) for each in absences(frame.cpus, row))
+    for why, absent in (*of_cpus, *cache_absences(frame)):
+        labels.setdefault((why.reason.mark, why.sentence), {}).update(dict.fromkeys(absent))
     return [
         each
         for (mark, sentence), names in labels.items()

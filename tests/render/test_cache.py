@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.allocation import Cbm
+from nftop.model.catalogue import cpu_metric
 from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
 from nftop.model.rdt import ROOT, IoWays
 from nftop.model.reading import Missing, Reason
 from nftop.render.cache import cache_lines
 from nftop.render.columns import columns_for
+from nftop.render.detail import Trend, detail_lines
 from nftop.render.line import Tone
 from nftop.render.pages import help_lines
 from nftop.render.plain import frame_text
@@ -110,6 +113,8 @@ def test_an_absent_value_is_its_mark(reason: Reason) -> None:
     marks = "".join(span.text for span in lines[1].spans if span.tone is Tone.MISSING)
     assert "".join(marks.split()) == reason.mark * 4 and "COS -" in lines[1].text
     assert lines[2].text.split()[1] == reason.mark and why.detail in lines[2].text
+    said = f"MASK, CAP, USED, MBM, MBM.loc: {why.detail}"
+    assert said in frame_text(shown, 120, True)
 
 
 def test_how_far_the_ways_of_io_are_known() -> None:
@@ -144,6 +149,14 @@ def test_a_class_of_unknown_number_goes_by_its_name_and_an_unknown_one_by_its_re
     at = lines[0].text.index("COS")
     cells = {line.text[:5].strip(): line.text[at : at + 3].strip() for line in lines[1:]}
     assert (cells["0"], cells["1"], cells["2"]) == ("-", "vpp", "vpp")
+
+
+def test_the_detail_of_a_cpu_names_its_class() -> None:
+    trend = Trend(cpu_metric("cpp"), np.zeros(20, np.float32), 60.0)
+    text = "\n".join(line.text for line in detail_lines(MOCK_UP, 1, trend, 120, 12))
+    assert "class vpp (COS1)" in text
+    unknown = "\n".join(line.text for line in detail_lines(frame(8), 1, trend, 120, 12))
+    assert "class" not in unknown
 
 
 def test_rows_sort_by_class() -> None:
