@@ -118,7 +118,7 @@ class ResctrlGroup:
         cpus: its `cpus` file; a CPU is in exactly one group. A task in a group other than the root
             has that group's class wherever it runs.
         mode: `shareable`, `exclusive`, `pseudo-locked`, ...
-        caches: ascending by L3.
+        caches: ascending by L3, each one of the table's domains.
     """
 
     name: str

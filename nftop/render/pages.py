@@ -44,8 +44,8 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *_section("In the map of CPUs", _MAP, width),
         *_section("In the panel of cache classes", CACHE_MARKS, width),
         *_section("Columns", _columns(CPU_METRICS), width),
-        *_section("Network functions", _columns(NF_METRICS), width),
         *_section("Cache classes", _columns(GROUP_METRICS), width),
+        *_section("Network functions", _columns(NF_METRICS), width),
     ]
 
 
