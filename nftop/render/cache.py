@@ -38,6 +38,7 @@ MARKS: tuple[tuple[str, str], ...] = (
 _GAP = "   "
 _COS, _USED, _FULL, _RATE = 6, 13, 5, 8
 _NAME_LEAST, _NAME_MOST = 8, 16
+_LINES_LEAST = 4  # a header, two classes to compare, and how many more there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
     Args:
         frame: whose `groups` and `domains` are shown.
         width: cells a line may take.
-        limit: lines at most; None for all. What is left out is counted in the last line.
+        limit: lines at most; None for all. What is left out is counted in the last line; where
+            fewer than two classes would be left, nothing is shown.
     """
     if not frame.groups or not frame.domains:
         return []
@@ -101,7 +103,7 @@ def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None
     rows = [_side_by_side(band, width) for band in bands]
     if limit is None or sum(map(len, rows)) <= limit:
         return [each for band in rows for each in band]
-    if limit < 1:
+    if limit < _LINES_LEAST:
         return []
     whole = 0
     while sum(map(len, rows[: whole + 1])) < limit:
