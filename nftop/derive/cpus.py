@@ -133,6 +133,7 @@ def cpu_table(
     *,
     online: tuple[bool, ...],
     rates: CounterRates,
+    cycles: Cycles,
     ready: Mapping[str, Column],
     group: tuple[CacheClass | Missing, ...],
     pollers: Mapping[int, Occupant],
@@ -145,6 +146,7 @@ def cpu_table(
         topology: gives the rows.
         online: which of them run.
         rates: of the counter groups.
+        cycles: of `count_cycles`.
         ready: columns that are taken as they are: `cputime.METRICS` and top-down.
         group: the resctrl group of each.
         pollers: who polls where.
@@ -154,7 +156,6 @@ def cpu_table(
     rows = len(topology.cpus)
     polled = np.zeros(rows, dtype=np.bool_)
     polled[list(pollers)] = True
-    cycles = count_cycles(rates, pollers)
     nobody: dict[int, Reading] = dict.fromkeys(undecided, _NOT_YET)
     no_nf = from_readings(nobody, rows, NO_NF)
     packets = from_readings(nobody | _packets(pollers, unattached), rows, NO_NF)

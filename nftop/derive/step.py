@@ -93,6 +93,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
             topology,
             online=online_rows(readings.get("kernel"), topology),
             rates=rates,
+            cycles=cycles,
             ready={**times, **tma_columns(state.uarch, rates, topology)},
             group=classes.of_cpus,
             pollers=pollers,
