@@ -101,6 +101,7 @@ def frame(
         "frequency_hz": column(np.full(n_cpus, 2.8e9)),
         "tsc_hz": column(np.full(n_cpus, 2.2e9)),
         "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
+        "llc_misses_coverage": missing(n_cpus, no_misses),
     }
     no_table = Missing(Reason.SOURCE, "nftop has no top-down table for this CPU (generic)")
     columns |= {metric.id: missing(n_cpus, no_table) for metric in TMA_METRICS}
@@ -252,6 +253,7 @@ def _tma(cpus: NDArray[np.float64], wobble: float) -> dict[str, Column]:
         "retiring": 1.0 - frontend - speculation - backend,
         "memory_bound": backend * 0.7,
         "core_bound": backend * 0.3,
+        "coverage": np.where(cpus == 3, 0.66, 1.0),
     }
     why = Missing(Reason.TAKEN, "the NMI watchdog holds a counter; sysctl kernel.nmi_watchdog=0")
     return {f"tma.{name}": column(values, cpus == 4, why) for name, values in parts.items()}

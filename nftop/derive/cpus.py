@@ -174,13 +174,16 @@ def cpu_table(
         "cpp": cpp,
         "busy_cpp": where(polled, _times(cpp, busy), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
-        "llc_misses_per_packet": where(polled, ratio(rates.rate("llc_misses"), own_packets), no_nf),
+        "llc_misses_per_packet": where(
+            polled, ratio(rates.rate_by_cycles("llc_misses"), own_packets), no_nf
+        ),
         "run_ratio": from_readings(nobody | _shares(pollers, "run_ratio", min), rows, NO_NF),
         "wait_ratio": from_readings(nobody | _shares(pollers, "wait_ratio", max), rows, NO_NF),
         "context_switches_per_s": rates.rate("context_switches"),
         "frequency_hz": frequency_hz(rates),
         "tsc_hz": rates.rate("tsc"),
         "coverage": rates.coverage,
+        "llc_misses_coverage": rates.share("llc_misses"),
         **ready,
     }
     who = [pollers.get(row) for row in range(rows)]

@@ -7,6 +7,7 @@ metric is one row here and the function in `derive` that computes it. How a unit
 
 from __future__ import annotations
 
+from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
@@ -52,11 +53,11 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Instructions retired per unhalted core cycle. A poller that finds no packets "
         "has a high IPC too: read it beside busy and CPP.",
-        formula="instructions / cycles, one counter group",
+        formula="instructions / cycles, counted by the same groups",
         origin=f"{_PERF}; {_EQ6}",
         good="high",
         priority=4,
-        counted=True,
+        coverage=COVERAGE,
     ),
     Metric(
         id="cpp",
@@ -68,7 +69,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         origin=_EQ5,
         good="low",
         priority=2,
-        counted=True,
+        coverage=COVERAGE,
         per_clock=True,
         bounded=True,
     ),
@@ -82,7 +83,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
         good="low",
         priority=6,
-        counted=True,
+        coverage=COVERAGE,
         per_clock=True,
     ),
     Metric(
@@ -95,7 +96,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         origin=_EQ6,
         good="low",
         priority=7,
-        counted=True,
+        coverage=COVERAGE,
         bounded=True,
     ),
     Metric(
@@ -104,10 +105,10 @@ _CORE_METRICS: tuple[Metric, ...] = (
         unit=Unit.PER_PACKET,
         scope="cpu",
         meaning="Last-level cache misses per packet.",
-        formula="LLC misses per second / rx_packets_per_s",
+        formula="LLC misses / cycles of the same group x cycles per second / rx_packets_per_s",
         origin="LONGEST_LAT_CACHE.MISS",
         good="low",
-        counted=True,
+        coverage=LLC_COVERAGE,
     ),
     Metric(
         id="run_ratio",
@@ -175,7 +176,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         origin="perf PERF_COUNT_SW_CONTEXT_SWITCHES",
         good="low",
         priority=11,
-        counted=True,
+        coverage=COVERAGE,
     ),
     Metric(
         id="frequency_hz",
@@ -186,7 +187,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         formula="cycles / ref_cycles x tsc per second",
         origin=f"{_PERF}; msr/tsc/",
         priority=10,
-        counted=True,
+        coverage=COVERAGE,
     ),
     Metric(
         id="tsc_hz",
@@ -196,23 +197,11 @@ _CORE_METRICS: tuple[Metric, ...] = (
         meaning="Rate of the time stamp counter: the clock of CPP where core cycles can't be had.",
         formula="delta(tsc) / delta(time running)",
         origin="perf msr/tsc/",
-        counted=True,
-    ),
-    Metric(
-        id="coverage",
-        label="COV",
-        unit=Unit.RATIO,
-        scope="cpu",
-        meaning="Share of the interval in which the counter group was on the hardware. Below "
-        "100 % its values are estimates, shown with '~'.",
-        formula="delta(time running) / delta(time enabled)",
-        origin="perf_event_open(2), PERF_FORMAT_TOTAL_TIME_*",
-        good="high",
-        priority=14,
+        coverage=COVERAGE,
     ),
 )
 
-CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + TMA_METRICS
+CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + COVERAGE_METRICS + TMA_METRICS
 
 NF_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -260,7 +249,7 @@ NF_METRICS: tuple[Metric, ...] = (
         origin=_EQ5,
         good="low",
         priority=4,
-        counted=True,
+        coverage=COVERAGE,
         per_clock=True,
         bounded=True,
     ),
@@ -274,7 +263,7 @@ NF_METRICS: tuple[Metric, ...] = (
         origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
         good="low",
         priority=5,
-        counted=True,
+        coverage=COVERAGE,
         per_clock=True,
     ),
     Metric(
@@ -288,7 +277,7 @@ NF_METRICS: tuple[Metric, ...] = (
         origin=_EQ6,
         good="low",
         priority=6,
-        counted=True,
+        coverage=COVERAGE,
         bounded=True,
     ),
 )

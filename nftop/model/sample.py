@@ -63,20 +63,26 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CounterTable:
-    """Source `perf`: one counter group per CPU.
+    """Source `perf`: the counter groups of every CPU, which share its counters by taking turns.
+
+    A column is one event in one group. An event may be in several, as cycles are, by which the
+    others are judged; it then has a column in each, which counts while that group runs.
 
     Attributes:
         cpus: the n CPUs read, ascending.
         events: k names (`cycles`, `instructions`, `ref_cycles`, `tsc`, `context_switches`).
+        group: int32 (k,), the group of each column, 0..g-1.
         values: uint64 (n, k), cumulative and unscaled; 0 where `reasons` says absent.
-        reasons: uint8 (n, k), `Reason` per CPU and event.
-        enabled_ns, running_ns: uint64 (n,), the group's own clock and how much of it the group was
-            on the hardware; equal unless multiplexed. Rates divide by the delta of `running_ns`.
+        reasons: uint8 (n, k), `Reason` per CPU and column.
+        enabled_ns, running_ns: uint64 (n, g), each group's own clock and how much of it the group
+            was on the hardware; equal unless multiplexed. Rates divide by the delta of
+            `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
     """
 
     cpus: NDArray[np.int32]
     events: tuple[str, ...]
+    group: NDArray[np.int32]
     values: Counts
     reasons: NDArray[np.uint8]
     enabled_ns: Counts
@@ -85,10 +91,14 @@ class CounterTable:
 
     @property
     def gaps(self) -> str:
-        """Which events are absent, where, and why, in words; "" when none is."""
+        """Which events are absent, where, and why, in words; "" when none is.
+
+        An event is there if one group counts it.
+        """
         why: dict[tuple[str, str], list[str]] = {}
-        for index, name in enumerate(self.events):
-            absent = self.reasons[:, index] > 0
+        for name in dict.fromkeys(self.events):
+            columns = [index for index, event in enumerate(self.events) if event == name]
+            absent = (self.reasons[:, columns] > 0).all(axis=1)
             if absent.any():
                 where = "" if absent.all() else f" on CPU {format_cpu_list(self.cpus[absent])}"
                 text = "; ".join(self.details.get(name, {}).values())

@@ -83,8 +83,10 @@ def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | No
 def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
     """Where a present value rests on multiplexed counters, or on another clock than the core's."""
     at = np.array(rows, np.intp)
-    # A missing coverage is NaN, which is not below anything.
-    partial = (cpus.columns["coverage"].values[at] < 1.0) & metric.counted
+    partial = np.zeros(len(at), np.bool_)
+    if metric.coverage is not None:
+        # A missing coverage is NaN, which is not below anything.
+        partial = cpus.columns[metric.coverage].values[at] < 1.0
     other = [metric.per_clock and cpus.cpp_clock[row] not in (None, "core") for row in rows]
     there = cpus.columns[metric.id].present[at]
     return [bool(each) for each in (partial | np.array(other, np.bool_)) & there]

@@ -25,7 +25,7 @@ from nftop.model.sample import (
     ThreadRow,
     ThreadTable,
 )
-from nftop.sim.events import quantity_of
+from nftop.sim.events import nth_share, quantity_of, share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
@@ -44,30 +44,45 @@ _FIRST_PID, _PIDS_APART, _START_TICKS = 4000, 1000, 9000
 def counter_table(
     model: Model, t_ns: int, uarch: Uarch, quiet: Collection[int] = frozenset()
 ) -> CounterTable:
-    """Every event some plan of `uarch` counts, on every CPU, as one group that always runs.
+    """Every event of the best plan of `uarch` and its turns, on every CPU.
 
-    No limit on the number of counters is modelled. The group's own clock is the model's.
+    The groups share the time evenly and without a beat: of n groups, each has run an n-th of the
+    time and seen an n-th of what there was to count, to a nanosecond and a count, and together
+    they have seen it all. A real kernel's turns last milliseconds each. No limit on the number of
+    counters is modelled. The groups' own clock is the model's.
     """
-    columns = [quantity_of(uarch.events[name]) for name in uarch.counted]
+    groups = uarch.plans[0].groups
+    events = tuple(name for group in groups for name in group)
+    group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(each) for each in groups])
     rows = len(model.layout.topology.cpus)
     every = model.counts(t_ns)
-    values = np.zeros((rows, len(columns)), dtype=np.uint64)
+    values = np.zeros((rows, len(events)), dtype=np.uint64)
     reasons = np.zeros(values.shape, dtype=np.uint8)
-    details: dict[str, dict[int, str]] = {name: {} for name in uarch.counted}
+    details: dict[str, dict[int, str]] = {name: {} for name in events}
     hidden = np.isin(np.arange(rows), list(quiet))
-    for index, (name, column) in enumerate(zip(uarch.counted, columns, strict=True)):
+    for index, (name, turn) in enumerate(zip(events, group.tolist(), strict=True)):
+        column = quantity_of(uarch.events[name])
         if column is None:
             reasons[:, index] = Reason.HARDWARE
             details[name][int(Reason.HARDWARE)] = _UNKNOWN
         else:
-            values[:, index] = np.where(hidden, 0, every[:, column])
+            seen = nth_share(every[:, column], turn, len(groups))
+            values[:, index] = np.where(hidden, 0, seen)
     if hidden.any():
         reasons[hidden] = Reason.SOURCE
         for sentences in details.values():
             sentences[int(Reason.SOURCE)] = _QUIET
-    clock = np.where(hidden, 0, t_ns).astype(np.uint64)
-    cpus = np.arange(rows, dtype=np.int32)
-    return CounterTable(cpus, uarch.counted, values, reasons, clock, clock, details)
+    ran_ns = share(t_ns, len(groups))
+    return CounterTable(
+        cpus=np.arange(rows, dtype=np.int32),
+        events=events,
+        group=group,
+        values=values,
+        reasons=reasons,
+        enabled_ns=np.where(hidden[:, None], np.uint64(0), np.full_like(ran_ns, t_ns)),
+        running_ns=np.where(hidden[:, None], np.uint64(0), ran_ns),
+        details=details,
+    )
 
 
 def cpu_times(model: Model, t_ns: int) -> CpuTimes:

@@ -80,6 +80,7 @@ def simulated_host(
     table = uarch_table.load(_UARCH).with_smt(on=any(info.siblings for info in topology.cpus))
     # Its counters are all free, so the plan that comes first is the one that is counted.
     uarch = replace(table, plans=table.plans[:1])
+    groups = uarch.plans[0].groups
     quiet = frozenset(not_counted(topology))
     rdt = rdt_of(model)
     start_ns = clock_ns()
@@ -99,7 +100,8 @@ def simulated_host(
         SimulatedSource(
             "perf",
             now(lambda t_ns, _: payloads.counter_table(model, t_ns, uarch, quiet)),
-            f"counts {', '.join(uarch.counted)}",
+            f"counts {', '.join(dict.fromkeys(name for group in groups for name in group))}; "
+            f"{len(groups)} groups of them take turns",
         ),
         SimulatedSource(
             "kernel", now(lambda t_ns, _: payloads.cpu_times(model, t_ns)), "CPU times"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nftop.model.frame import Frame
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX
-from tests.sim.hosts import Frozen, S
+from tests.sim.hosts import Frozen, S, value
 
 PERIOD = 20 * S
 
@@ -84,12 +83,6 @@ def test_events_give_the_printed_top_down_back(name: str, ht: bool) -> None:
     heavy = event["retire_slots"] + event["macro_fused"] - event["instructions"]
     assert 100 * heavy / slots == pytest.approx(percent["heavy"], abs=1e-9)
     assert per_cycle.min() >= 0.0
-
-
-def value(frame: Frame, metric: str, cpu: int) -> float:
-    reading = frame.cpus.columns[metric][cpu]
-    assert isinstance(reading, float), f"{metric} of CPU {cpu}: {reading}"
-    return reading
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from nftop.model.reading import Reason
 from nftop.model.sample import CounterTable
 from nftop.sim import payloads, scenario
+from nftop.sim.events import count
 from nftop.sim.model import Model, model_of
 from nftop.sources.simulated import simulated_host
 from nftop.sources.thread_roles import role_of
@@ -58,6 +59,29 @@ def test_quiet_cpus_are_not_counted() -> None:
     assert quiet.tolist() == [3, 5]
     assert not counted.values[quiet].any()
     assert "left out by --quiet-cpus" in counted.gaps
+
+
+def test_counter_groups_share_the_time_and_the_counts(model: Model) -> None:
+    uarch = simulated_host().uarch
+    t_ns = 7 * S + 1
+    counted = payloads.counter_table(model, t_ns, uarch)
+    groups = uarch.plans[0].groups
+    assert len(groups) == 4
+    assert counted.events == tuple(event for group in groups for event in group)
+    assert (counted.enabled_ns == t_ns).all()
+    assert (counted.running_ns.sum(axis=1) == t_ns).all()
+    assert np.ptp(counted.running_ns) == 1
+    for event in set(counted.events):
+        columns = [index for index, name in enumerate(counted.events) if name == event]
+        seen = counted.values[:, columns]
+        spec = uarch.events[event]
+        for cpu in (0, 1, 45):
+            whole = count(model, spec, cpu, t_ns)
+            if len(columns) == 4:
+                assert int(seen[cpu].sum()) == whole
+            else:
+                assert 0 <= int(seen[cpu, 0]) - whole // 4 <= 1
+            assert np.ptp(seen[cpu]) <= 1
 
 
 def test_every_check_says_simulated() -> None:
