@@ -108,7 +108,9 @@ _CORE_METRICS: tuple[Metric, ...] = (
         formula="LLC misses / cycles of the same group x cycles per second / rx_packets_per_s",
         origin="LONGEST_LAT_CACHE.MISS",
         good="low",
+        priority=7.5,
         coverage=LLC_COVERAGE,
+        optional=True,
     ),
     Metric(
         id="run_ratio",

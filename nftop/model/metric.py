@@ -53,7 +53,7 @@ class Metric:
     formula: str
     origin: str
     good: Literal["high", "low"] | None = None
-    priority: int | None = None
+    priority: float | None = None
     coverage: str | None = None
     per_clock: bool = False
     bounded: bool = False

@@ -70,23 +70,23 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
 
 
 def absences(
-    cpus: CpuTable, row: int, metrics: Iterable[Metric] = _SHOWN
+    cpus: CpuTable, row: int, metrics: Iterable[Metric] | None = None
 ) -> list[tuple[Missing, list[str]]]:
     """Every reason a value of this row is absent, and what it is the reason of.
 
-    That is, unless told otherwise, of the metrics that can be a column.
+    That is, unless told otherwise, of the metrics that are a column of these CPUs.
     """
     found: dict[Missing, list[str]] = {}
-    for metric in metrics:
+    for metric in metrics or (each for each in _SHOWN if is_here(each, cpus)):
         reading = cpus.columns[metric.id][row]
-        if isinstance(reading, Missing) and is_here(metric, cpus):
+        if isinstance(reading, Missing):
             why = Missing(reading.reason, reading.sentence)
             found.setdefault(why, []).append(metric.label)
     return list(found.items())
 
 
 def absence_lines(
-    cpus: CpuTable, row: int, width: int, metrics: Iterable[Metric] = _SHOWN
+    cpus: CpuTable, row: int, width: int, metrics: Iterable[Metric] | None = None
 ) -> list[Line]:
     """`absences` as sentences behind their marks."""
     return [
