@@ -128,6 +128,14 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     return Cycles(first_of(first_of(core, tsc), own), tuple(clock))
 
 
+def tsc_hz(rates: CounterRates) -> Reading:
+    """Time stamp counter ticks a second: one rate on all CPUs of a host, as in `count_cycles`."""
+    tsc = rates.rate("tsc")
+    if tsc.present.any():
+        return float(np.median(tsc.values[tsc.present]))
+    return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
+
+
 def cpu_table(
     topology: Topology,
     *,

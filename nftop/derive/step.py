@@ -9,10 +9,10 @@ from typing import Any
 
 from nftop.derive.cache import CacheState, step_cache
 from nftop.derive.counters import CounterState, step_counters
-from nftop.derive.cpus import count_cycles, cpu_table, occupants, undecided_rows
+from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.dpdk import step_dpdk
-from nftop.derive.nf import NfRates
+from nftop.derive.nf import Around, NfRates, without_twins
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
@@ -30,8 +30,8 @@ from nftop.uarch.table import Uarch
 _STALE_TICKS = 2.5
 _STALE_AT_LEAST_S = 1.0
 
-# Sources that count packets, and the stage that rates each: (its state or None, its reading,
-# the threads' rates, the operator's queue map) -> (its state, its NFs).
+# Sources that count packets, and the stage that rates each: (its state or None, its reading, what
+# that is read beside) -> (its state, its NFs).
 NF_STAGES: Mapping[str, Callable[..., tuple[Any, tuple[NfRates, ...]]]] = MappingProxyType(
     {"dpdk": step_dpdk}
 )
@@ -74,7 +74,8 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         readings.get("processes"),
         {info.cpu for info in topology.cpus if info.nohz_full},
     )
-    nf_states, nfs = _step_nfs(state, readings, thread_rates)
+    around = Around(thread_rates, state.queue_map, tsc_hz(rates))
+    nf_states, nfs = _step_nfs(state, readings, around)
     pollers = occupants(topology, nfs, thread_rates)
     cycles = count_cycles(rates, pollers)
     packages, package_rows = step_packages(
@@ -141,16 +142,14 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
 
 
 def _step_nfs(
-    state: State, readings: Mapping[str, SourceReading[Any]], threads: Sequence[ThreadRate]
+    state: State, readings: Mapping[str, SourceReading[Any]], around: Around
 ) -> tuple[Mapping[str, Any], tuple[NfRates, ...]]:
     states: dict[str, Any] = {}
     rates: list[NfRates] = []
     for source, stage in NF_STAGES.items():
-        states[source], found = stage(
-            state.nfs.get(source), readings.get(source), threads, state.queue_map
-        )
+        states[source], found = stage(state.nfs.get(source), readings.get(source), around)
         rates += found
-    return states, tuple(rates)
+    return states, without_twins(rates)
 
 
 def _interval_s(before: Sample | None, sample: Sample) -> float | None:
