@@ -6,7 +6,7 @@ recording keeps, so the fields are numbers, texts, tuples and numpy arrays only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
@@ -28,6 +28,24 @@ class Payload(Protocol):
     @property
     def gaps(self) -> str:
         """What of the source's promise is absent, in words; "" when nothing is."""
+
+
+class NfProcess(Protocol):
+    """What every network function's own table of counters has."""
+
+    @property
+    def name(self) -> str:
+        """Program name (untrusted text)."""
+
+    @property
+    def problem(self) -> Missing | None:
+        """Why its counters are not current; None when they are."""
+
+
+def nf_gaps(hidden: Iterable[str], processes: Iterable[NfProcess]) -> str:
+    """What of some network functions could not be seen or asked, in words; "" when all could."""
+    failing = [f"{each.name}: {each.problem.sentence}" for each in processes if each.problem]
+    return "; ".join((*hidden, *failing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +272,7 @@ class DpdkTable:
     @property
     def gaps(self) -> str:
         """What could not be seen, in words; "" when nothing is."""
-        failing = [f"{app.name}: {app.problem.sentence}" for app in self.apps if app.problem]
-        return "; ".join((*self.hidden, *failing))
+        return nf_gaps(self.hidden, self.apps)
 
 
 @dataclass(frozen=True, slots=True)
