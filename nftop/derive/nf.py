@@ -118,6 +118,11 @@ def shares(rate: ThreadRate | None) -> tuple[Reading, Reading]:
     return (_HIDDEN, _HIDDEN) if rate is None else (rate.run_ratio, rate.wait_ratio)
 
 
+def where_it_runs(rate: ThreadRate) -> Cpu:
+    """The CPU a thread is bound to or, where it may move, ran on last."""
+    return rate.thread.last_cpu if rate.cpu is None else rate.cpu
+
+
 def awake_or_asleep(rate: ThreadRate | None) -> Reading:
     """Share of time in which a thread that may sleep ran, or slept because it chose to."""
     run, wait = shares(rate)

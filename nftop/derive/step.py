@@ -14,9 +14,11 @@ from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.dpdk import step_dpdk
 from nftop.derive.nf import Around, NfRates, without_twins
 from nftop.derive.nf_row import nf_row
+from nftop.derive.ovs import step_ovs
 from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
+from nftop.derive.vpp import step_vpp
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import Cpu
 from nftop.model.queue_map import QueueMap
@@ -33,7 +35,7 @@ _STALE_AT_LEAST_S = 1.0
 # Sources that count packets, and the stage that rates each: (its state or None, its reading, what
 # that is read beside) -> (its state, its NFs).
 NF_STAGES: Mapping[str, Callable[..., tuple[Any, tuple[NfRates, ...]]]] = MappingProxyType(
-    {"dpdk": step_dpdk}
+    {"dpdk": step_dpdk, "ovs": step_ovs, "vpp": step_vpp}
 )
 
 
@@ -99,7 +101,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
             group=classes.of_cpus,
             pollers=pollers,
             undecided=undecided_rows(topology, thread_rates),
-            unattached=lambda rate: _unattached(rate, readings),
+            unattached=lambda rate: _unattached(rate, readings, nfs),
         ),
         nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
         packages=package_rows,
@@ -188,7 +190,9 @@ def _source_states(
     return states
 
 
-def _unattached(rate: ThreadRate, readings: Mapping[str, SourceReading[Any]]) -> Missing:
+def _unattached(
+    rate: ThreadRate, readings: Mapping[str, SourceReading[Any]], nfs: Sequence[NfRates]
+) -> Missing:
     """Why nothing is known of a poller's packets: what its kind's source says, if it has one."""
     kind = NF_KINDS.get(rate.thread.role)
     reading = readings.get(kind) if kind is not None else None
@@ -198,6 +202,9 @@ def _unattached(rate: ThreadRate, readings: Mapping[str, SourceReading[Any]]) ->
         return Missing(Reason.SOURCE, f"nftop does not read {kind} statistics here")
     if isinstance(reading.value, Missing):
         return reading.value
+    known = next((nf for nf in nfs if nf.kind == kind and nf.pid == rate.thread.pid), None)
+    if known is not None and known.problem is None and rate.thread.role == "vpp_main":
+        return Missing(Reason.IDLE, f"{known.name}'s main thread: only its workers receive")
     if rate.thread.container is not False and reading.value.hidden:
         return Missing(Reason.PERMISSION, "; ".join(reading.value.hidden))
     hint = "; ".join(("it polls, but no statistics of it were found", *reading.value.hidden))

@@ -14,13 +14,16 @@ class VppThread:
     """One VPP thread: index 0 is `vpp_main`, index n is `vpp_wk_<n-1>`.
 
     Attributes:
-        cpu: where it is bound to, if `show threads` was read; the segment itself does not tell.
+        cpu: where it is bound to (`show threads`); rx_queues: how many receive queues it polls
+            (`show interface rx-placement`). None where only the segment was read, which tells
+            neither.
         loops_per_s: of its main loop, as VPP last computed it (/sys/loops_per_worker).
         vector_rate: packets per call of a graph node, likewise (/sys/vector_rate_per_worker).
     """
 
     index: int
     cpu: Cpu | None
+    rx_queues: int | None
     loops_per_s: float | None
     vector_rate: float | None
 
