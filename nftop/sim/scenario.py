@@ -202,7 +202,8 @@ class _Table:
 def _task(raw: _Table) -> Task:
     raw.known({each.name for each in fields(Task)})
     kind = raw.choice("kind", KINDS)
-    allowed = ("memtester",) if kind == "vm" else workloads.names()
+    special = {"vm": ("memtester",), "vpp": workloads.names_of_vpp()}
+    allowed = special.get(kind) or workloads.names()
     threads = raw.whole("threads", 1, 512)
     ht = raw.values.get("ht", False)
     if not isinstance(ht, bool):

@@ -81,6 +81,11 @@ def names() -> tuple[str, ...]:
     return tuple(n for n, table in tables().items() if isinstance(table, dict) and "plain" in table)
 
 
+def names_of_vpp() -> tuple[str, ...]:
+    """Every workload whose graph nodes are known, as VPP's must be."""
+    return tuple(name for name in names() if "nodes" in tables()[name])
+
+
 @functools.cache
 def load(name: str, *, ht: bool = False) -> Workload:
     """The workload called `name`; `ht`: as run by both threads of a core.

@@ -7,7 +7,7 @@ Nothing of the machine nftop runs on is looked at.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,9 @@ from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
 from nftop.sim.model import Model, model_of
+from nftop.sim.nf_dpdk import dpdk_table
+from nftop.sim.nf_ovs import ovs_table
+from nftop.sim.nf_vpp import vpp_table
 from nftop.sim.rdt import rdt_of, resctrl_table
 from nftop.sim.uncore import uncore_table
 from nftop.sources.base import Check
@@ -109,13 +112,22 @@ def simulated_host(
         SimulatedSource(
             "processes",
             now(lambda t_ns, at_ns: payloads.thread_table(model, t_ns, at_ns)),
-            "threads of " + ", ".join(placed.name for placed in model.layout.placed),
+            _listed("threads of", (placed.name for placed in model.layout.placed)),
         ),
         SimulatedSource(
             "dpdk",
-            now(lambda t_ns, at_ns: payloads.dpdk_table(model, t_ns, at_ns)),
-            "applications "
-            + ", ".join(app.prefix for app in payloads.dpdk_table(model, 0, 0).apps),
+            now(lambda t_ns, at_ns: dpdk_table(model, t_ns, at_ns)),
+            _listed("applications", (app.prefix for app in dpdk_table(model, 0, 0).apps)),
+        ),
+        SimulatedSource(
+            "ovs",
+            now(lambda t_ns, at_ns: ovs_table(model, t_ns, at_ns)),
+            _listed("vswitchds", (each.rundir for each in ovs_table(model, 0, 0).switches)),
+        ),
+        SimulatedSource(
+            "vpp",
+            now(lambda t_ns, at_ns: vpp_table(model, t_ns, at_ns)),
+            _listed("segments", (each.socket for each in vpp_table(model, 0, 0).instances)),
         ),
         SimulatedSource(
             "uncore",
@@ -131,3 +143,7 @@ def simulated_host(
     )
     host = Host("demo", _MODEL_NAME, uarch.name, simulated=True)
     return SimulatedHost(host, model, sources, uarch)
+
+
+def _listed(what: str, names: Iterable[str]) -> str:
+    return f"{what} {', '.join(names) or 'none'}"

@@ -86,5 +86,5 @@ def test_counter_groups_share_the_time_and_the_counts(model: Model) -> None:
 
 def test_every_check_says_simulated() -> None:
     checks = [check for source in simulated_host().sources for check in source.check()]
-    assert len(checks) == 7
+    assert len(checks) == 9
     assert all(check.text.startswith("SIMULATED: ") for check in checks)
