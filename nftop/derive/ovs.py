@@ -25,9 +25,8 @@ from nftop.model.nf_ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 
-# What is counted (a counter's field of `OvsPmd`), and of the PMD thread on which core.
+# What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
 Counter: TypeAlias = tuple[str, int]
-_COUNTED = ("rx_packets", "tx_packets", "used_cycles", "busy_cycles", "sleep_us")
 
 _UNTOLD = Missing(Reason.SOURCE, "this OVS does not count it for its PMD threads")
 _CLEARED = Missing(Reason.RESET, "its statistics were cleared, and OVS has none to tell yet")
@@ -75,8 +74,23 @@ def step_ovs(
 
 def _counters(switch: OvsSwitch) -> dict[Counter, int]:
     """Every cumulative counter OVS gave, flat."""
-    counters = {(what, pmd.core): getattr(pmd, what) for pmd in switch.pmds for what in _COUNTED}
-    return {name: count for name, count in counters.items() if count is not None}
+    return {
+        (what, pmd.core): count
+        for pmd in switch.pmds
+        for what, count in _told(pmd).items()
+        if count is not None
+    }
+
+
+def _told(pmd: OvsPmd) -> dict[str, int | None]:
+    """What of a PMD thread is rated."""
+    return {
+        "rx_packets": pmd.rx_packets,
+        "tx_packets": pmd.tx_packets,
+        "used_cycles": pmd.used_cycles,
+        "busy_cycles": pmd.busy_cycles,
+        "sleep_us": pmd.sleep_us,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +126,7 @@ class _PmdRates:
 
 def _uncounted(what: str, pmd: OvsPmd) -> Missing:
     """Why a PMD thread has no such counter."""
-    if all(getattr(pmd, each) is None for each in _COUNTED):
+    if all(count is None for count in _told(pmd).values()):
         return _CLEARED
     if what.endswith("_cycles") and pmd.used_cycles is None and pmd.rx_packets == 0:
         return _NO_CYCLES

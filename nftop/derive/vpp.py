@@ -28,7 +28,6 @@ from nftop.model.sample import SourceReading
 
 # What is counted, by which thread, on which interface: an index may be given to another one.
 Counter: TypeAlias = tuple[str, int, str]
-_COUNTED = ("rx_packets", "tx_packets", "rx_misses")
 
 _NO_INTERFACES = Missing(Reason.UNDEFINED, "it has no interfaces")
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
@@ -78,12 +77,18 @@ def _step_instance(before: _Known | None, vpp: VppInstance) -> _Known:
 
 
 def _counters(vpp: VppInstance) -> dict[Counter, int]:
-    """Every cumulative counter of its interfaces, flat."""
+    """Every cumulative counter of its interfaces that is rated, flat."""
+    told = vpp.interfaces
+    counted = {
+        "rx_packets": told.rx_packets,
+        "tx_packets": told.tx_packets,
+        "rx_misses": told.rx_misses,
+    }
     return {
         (what, thread.index, name): count
-        for what in _COUNTED
-        for thread, row in zip(vpp.threads, getattr(vpp.interfaces, what).tolist(), strict=True)
-        for name, count in zip(vpp.interfaces.names, row, strict=True)
+        for what, counts in counted.items()
+        for thread, row in zip(vpp.threads, counts.tolist(), strict=True)
+        for name, count in zip(told.names, row, strict=True)
     }
 
 

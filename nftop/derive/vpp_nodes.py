@@ -19,6 +19,7 @@ from nftop.derive.nf import quotient
 from nftop.model.column import Floats
 from nftop.model.nf_vpp import VppNodes
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import Counts
 
 # VPP's nodes of type INPUT that bring packets from outside, by its source code's
 # VLIB_REGISTER_NODE. An unknown one shows by its calls without packets: other nodes have none.
@@ -62,10 +63,7 @@ def step_nodes(
         return NodeState(heartbeat, nodes, Missing(Reason.WARMING, "VPP has not counted twice yet"))
     if before.heartbeat == heartbeat:
         return before
-    pairs = [
-        (getattr(before.nodes, what), getattr(nodes, what))
-        for what in ("clocks", "vectors", "calls")
-    ]
+    pairs = list(zip(_counted(before.nodes), _counted(nodes), strict=True))
     if heartbeat < before.heartbeat or any((new < old).any() for old, new in pairs):
         return NodeState(
             heartbeat, nodes, Missing(Reason.RESET, "VPP's counters per node were cleared")
@@ -88,8 +86,7 @@ def clocks_per_packet(
     if isinstance(state.delta, Missing):
         return state.delta
     clocks, vectors, calls = (
-        np.asarray(each[row], dtype=np.float64)
-        for each in (state.delta.clocks, state.delta.vectors, state.delta.calls)
+        np.asarray(each[row], dtype=np.float64) for each in _counted(state.delta)
     )
     device = np.isin(state.delta.names, _DEVICE_INPUTS)
     packets = float(vectors[device].sum())
@@ -134,6 +131,10 @@ def busy_ratio(
 def _share(part: Floats, whole: Floats) -> Floats:
     """part / whole, at most 1; 0 of nothing."""
     return np.minimum(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 1.0)
+
+
+def _counted(nodes: VppNodes) -> tuple[Counts, Counts, Counts]:
+    return nodes.clocks, nodes.vectors, nodes.calls
 
 
 def _shape(nodes: VppNodes) -> tuple[int, ...]:

@@ -17,7 +17,14 @@ PAPER = 'FD.io, "Benchmarking Software Data Planes"'
 _EQ5 = f"{PAPER}, equation 5"
 _EQ6 = f"{PAPER}, equation 6"
 _PERF = "perf_event_open(2), generic hardware events"
-_RX = "DPDK ethdev xstats rx_qN_packets, else rx_good_packets"
+_RX = (
+    "DPDK ethdev xstats rx_qN_packets, else rx_good_packets; OVS pmd-stats-show packets received; "
+    "VPP /if/rx"
+)
+_BUSY_CPP = (
+    "DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them; OVS "
+    "pmd-stats-show processing cycles; VPP /sys/node/clocks"
+)
 _NF_PACKETS = "rx_packets_per_s (tx_packets_per_s where it only generates)"
 _BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."
 _BOUND_NF = "'<' before it: not all its cores are known to be saturated, so it is an upper bound."
@@ -30,8 +37,10 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Share of time doing work. On a polling core only the NF knows it, because the "
         "kernel sees a poller as always busy; elsewhere it is the kernel's busy time.",
-        formula="busy_cycles / total_cycles of the NF; else 1 - (idle + iowait) / all, /proc/stat",
-        origin="DPDK /eal/lcore/usage; proc(5)",
+        formula="busy_cycles / total_cycles of the NF (VPP: clocks of its nodes, where input nodes "
+        "had no empty polls); else 1 - (idle + iowait) / all, /proc/stat",
+        origin="DPDK /eal/lcore/usage; OVS pmd-stats-show, from 4.0 on pmd-rxq-show; VPP "
+        "/sys/node/*; proc(5)",
         priority=3,
     ),
     Metric(
@@ -80,7 +89,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Cycles per packet spent on work: CPP without the empty polls.",
         formula="cpp x busy_ratio of the NF",
-        origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
+        origin=_BUSY_CPP,
         good="low",
         priority=6,
         coverage=COVERAGE,
@@ -224,7 +233,7 @@ NF_METRICS: tuple[Metric, ...] = (
         scope="nf",
         meaning="Packets sent per second on all ports.",
         formula="delta(tx packets) / delta(the NF's clock)",
-        origin="DPDK ethdev xstats tx_good_packets",
+        origin="DPDK ethdev xstats tx_good_packets; OVS pmd-perf-show Tx packets; VPP /if/tx",
         good="high",
         priority=2,
     ),
@@ -235,7 +244,7 @@ NF_METRICS: tuple[Metric, ...] = (
         scope="nf",
         meaning="Packets the NIC dropped because the NF had left it no free descriptor.",
         formula="delta(rx_missed_errors) / delta(the NF's clock)",
-        origin="DPDK ethdev xstats rx_missed_errors (imissed)",
+        origin="DPDK ethdev xstats rx_missed_errors (imissed), OVS' ports' too; VPP /if/rx-miss",
         good="low",
         priority=3,
         bad_above=0.0,
@@ -262,7 +271,7 @@ NF_METRICS: tuple[Metric, ...] = (
         scope="nf",
         meaning="Cycles of work of all its polling cores per packet: CPP without the empty polls.",
         formula=f"sum(cycles per second x busy_ratio of its cores) / {_NF_PACKETS}",
-        origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
+        origin=_BUSY_CPP,
         good="low",
         priority=5,
         coverage=COVERAGE,

@@ -66,6 +66,10 @@ def test_the_small_one_parses() -> None:
             GOOD.replace('kind = "l3fwd"\nworkload = "l3fwd"', 'kind = "vm"\nworkload = "l3fwd"'),
             "workload must be one of memtester",
         ),
+        (
+            GOOD.replace('kind = "l3fwd"', 'kind = "vpp"'),
+            "workload must be one of vpp_l2_patch, vpp_l2_mac, vpp_ip4",
+        ),
     ],
 )
 def test_what_is_wrong_gets_a_sentence(text: str, sentence: str) -> None:
