@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nftop.derive.eal import config_queues, enabled_lcores
-from nftop.derive.nf import not_bound
+from nftop.derive.nf import not_bound, where_it_runs
 from nftop.derive.threads import ThreadRate
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.queue_map import Prefix, Queue, QueueMap
@@ -164,7 +164,7 @@ def _thread(
     pinned = rate.thread.allowed if rate is not None else cpus
     return LcoreThread(
         lcore=lcore,
-        cpu=pinned[0] if len(pinned) == 1 else rate.thread.last_cpu if rate is not None else None,
+        cpu=where_it_runs(rate) if rate is not None else pinned[0] if len(pinned) == 1 else None,
         allowed=pinned,
         name=rate.thread.comm if rate is not None else f"lcore {lcore}",
         polls=True if counting else rate.polls if rate is not None else False,
