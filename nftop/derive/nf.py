@@ -161,14 +161,13 @@ def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
     """The NFs without the DPDK applications that OVS and VPP are beneath: each process once.
 
     Such an application knows no pollers. What its NIC dropped it does know, and hands on where the
-    framework itself does not count it.
+    framework itself has no number for it.
     """
     frameworks = {nf.pid for nf in nfs if nf.kind != "dpdk" and nf.pid}
     twins = {nf.pid: nf for nf in nfs if nf.kind == "dpdk" and nf.pid in frameworks}
 
     def whole(nf: NfRates) -> NfRates:
-        drops = nf.drop_packets_per_s
-        if nf.pid in twins and isinstance(drops, Missing) and drops.reason is Reason.SOURCE:
+        if nf.pid in twins and isinstance(nf.drop_packets_per_s, Missing):
             return replace(nf, drop_packets_per_s=twins[nf.pid].drop_packets_per_s)
         return nf
 

@@ -202,13 +202,23 @@ def _unattached(
         return Missing(Reason.SOURCE, f"nftop does not read {kind} statistics here")
     if isinstance(reading.value, Missing):
         return reading.value
-    known = next((nf for nf in nfs if nf.kind == kind and nf.pid == rate.thread.pid), None)
-    if known is not None and known.problem is None and rate.thread.role == "vpp_main":
-        return Missing(Reason.IDLE, f"{known.name}'s main thread: only its workers receive")
-    if rate.thread.container is not False and reading.value.hidden:
-        return Missing(Reason.PERMISSION, "; ".join(reading.value.hidden))
+    why = _of_its_process(rate, nfs)
+    if why is None and rate.thread.container is not False and reading.value.hidden:
+        why = Missing(Reason.PERMISSION, "; ".join(reading.value.hidden))
+    if why is not None:
+        return why
     hint = "; ".join(("it polls, but no statistics of it were found", *reading.value.hidden))
     return Missing(Reason.SOURCE, hint)
+
+
+def _of_its_process(rate: ThreadRate, nfs: Sequence[NfRates]) -> Missing | None:
+    """Why a poller has no packets although its process is known; None where that tells nothing."""
+    known = next((nf for nf in nfs if nf.pid == rate.thread.pid), None)
+    if known is None or known.problem is not None:
+        return None if known is None else known.problem
+    if rate.thread.role == "vpp_main":
+        return Missing(Reason.IDLE, f"{known.name}'s main thread: only its workers receive")
+    return None
 
 
 def _own_cost(

@@ -227,10 +227,27 @@ def test_its_dpdk_socket_is_the_same_process_and_knows_what_the_nic_dropped() ->
     (row,) = frame.nfs
     assert row.kind == "ovs" and row.readings["drop_packets_per_s"] == pytest.approx(300)
     assert cpu(frame, "rx_packets_per_s") == pytest.approx(MPPS_5)
+    # It goes on counting drops where the control socket hangs.
+    hung = Missing(Reason.ERROR, "ovs-vswitchd does not answer")
+    late = OvsTable((switch(3, working(1, 2, MPPS_5, 0.7), problem=hung),))
+    three = host(3, pmd_thread(1, 3), ovs=late, dpdk=table(dpdk(3)))
+    frame = fold(START, at(1, dpdk(1)), at(2, dpdk(2)), three)[-1]
+    (row,) = frame.nfs
+    assert row.problem == hung and row.readings["rx_packets_per_s"] == hung
+    assert row.readings["drop_packets_per_s"] == pytest.approx(300)
     # Another's is another's.
     other = app(S, pid=1), app(2 * S, pid=1)
     frame = fold(START, at(1, other[0]), at(2, other[1]))[-1]
     assert {each.kind for each in frame.nfs} == {"ovs", "dpdk"}
+
+
+def test_those_that_never_answered_are_not_one() -> None:
+    """Neither has a pid yet."""
+    denied = Missing(Reason.PERMISSION, "run as root")
+    unknown = switch(1, pid=0, start_ticks=0, problem=denied)
+    other = app(S, pid=0, start_ticks=0, problem=denied)
+    frame = fold(START, host(1, ovs=OvsTable((unknown,)), dpdk=table(other)))[-1]
+    assert {row.kind for row in frame.nfs} == {"ovs", "dpdk"}
 
 
 def test_names_tell_several_apart() -> None:

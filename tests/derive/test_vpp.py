@@ -236,6 +236,28 @@ def test_a_main_thread_that_spins_beside_its_workers_receives_nothing() -> None:
     assert nf(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
 
 
+def test_a_main_thread_that_receives_beside_its_workers_forwards_too() -> None:
+    def at(second: int, problem: Missing | None = None) -> Sample:
+        rows = (vpp_thread(n, second) for n in (0, 1))
+        one = instance(second, {0: 1000 * second, 1: MPPS_10 * second}, problem=problem)
+        return host(second, *rows, vpp=VppTable((one,)))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].cpus == (0, 1)
+    assert cpu(frame, "rx_packets_per_s", 0) == pytest.approx(1000)
+    assert nf(frame, "rx_packets_per_s") == pytest.approx(MPPS_10 + 1000)
+    assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / (MPPS_10 + 1000))
+
+
+def test_a_poller_of_a_vpp_that_never_answered_says_why() -> None:
+    denied = Missing(Reason.PERMISSION, "can't open /run/vpp/stats.sock: run as root")
+    one = instance(1, {}, problem=denied, threads=())
+    samples = (host(t, vpp_thread(0, t), vpp=VppTable((one,))) for t in (1, 2))
+    frame = fold(START, *samples)[-1]
+    assert frame.cpus.thread[0] == "vpp_main"
+    assert cpu(frame, "rx_packets_per_s", 0) == denied
+
+
 def cpus_told(frame: Frame) -> tuple[Any, ...]:
     return frame.nfs[0].cpus, frame.cpus.thread[1], frame.cpus.thread[3]
 

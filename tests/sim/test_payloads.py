@@ -113,9 +113,9 @@ def test_dpdk_beneath_ovs_counts_the_same_packets(model: Model) -> None:
     received = sum(pmd.rx_packets or 0 for pmd in switch.pmds)
     assert sum(port.rx_packets or 0 for port in beneath.ports) == received
     assert sum(port.tx_packets or 0 for port in beneath.ports) == received
-    assert [sum(port.rx_queue_packets) for port in beneath.ports] == [
-        port.rx_packets for port in beneath.ports
-    ]
+    came_in = [port.rx_packets for port in beneath.ports]
+    assert [sum(port.rx_queue_packets) for port in beneath.ports] == came_in
+    assert [port.tx_packets for port in beneath.ports] == came_in[::-1]
 
 
 def test_vpp_s_nodes_are_those_of_its_last_heartbeat(model: Model) -> None:
@@ -131,6 +131,9 @@ def test_vpp_s_nodes_are_those_of_its_last_heartbeat(model: Model) -> None:
         then.nodes.vectors.max(axis=1), then.interfaces.rx_packets.sum(axis=1)
     )
     assert not one.nodes.clocks[0].any()
+    # What comes in on one port goes out on the other.
+    np.testing.assert_array_equal(one.interfaces.rx_packets[:, 1], one.interfaces.tx_packets[:, 2])
+    np.testing.assert_array_equal(one.interfaces.rx_packets[:, 2], one.interfaces.tx_packets[:, 1])
     assert [thread.loops_per_s for thread in one.threads[1:]] == pytest.approx(
         [10.5e6 / 256] * 4, rel=0.004
     )
