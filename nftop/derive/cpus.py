@@ -111,10 +111,9 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     """Core cycles where they are counted, else the TSC's, else what the NF counted itself."""
     core, tsc = rates.core_cycles, rates.rate("tsc")
     rows = len(core)
-    # The TSC runs at one rate on all CPUs of a host, so one that is not read takes it from the
-    # others (Intel SDM volume 3, "Invariant TSC").
-    if tsc.present.any():
-        elsewhere = column(np.full(rows, np.median(tsc.values[tsc.present])))
+    everywhere = tsc_hz(rates)
+    if not isinstance(everywhere, Missing):  # a CPU that is not read takes it from the others
+        elsewhere = column(np.full(rows, everywhere))
         tsc = where(rates.coverage.present, tsc, first_of(tsc, elsewhere))
     own = from_readings(
         {row: _nf_cycles(who) for row, who in pollers.items() if who.cores},
@@ -129,7 +128,10 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
 
 
 def tsc_hz(rates: CounterRates) -> Reading:
-    """Time stamp counter ticks a second: one rate on all CPUs of a host, as in `count_cycles`."""
+    """What time stamp counters advance by in a second, the same on all CPUs of a host.
+
+    Source: Intel SDM volume 3, "Invariant TSC".
+    """
     tsc = rates.rate("tsc")
     if tsc.present.any():
         return float(np.median(tsc.values[tsc.present]))
