@@ -15,7 +15,6 @@ from tests.lab.resctrl.hardware import (
     Hardware,
     Monitoring,
 )
-from tests.lab.resctrl.host import share
 from tests.lab.resctrl.ledger import Host
 from tests.lab.resctrl.mount import mount
 from tests.lab.resctrl.processes import Task
@@ -91,14 +90,16 @@ LOCAL = 0.75
 
 
 def busy_host(count: int, starts_ns: tuple[int, ...] = (0,)) -> Host:
-    """CPU n of `count` moves n+1 times RATE."""
+    """CPU n of `count` moves n+1 times RATE; each way is shared by those who may fill it."""
 
     def traffic(at_ns: int) -> Floats:
         moved = np.arange(1, count + 1) * RATE * (at_ns / 1e9)
         return np.stack([moved, LOCAL * moved], axis=1)
 
     def fill(at_ns: int, cpus: Sequence[Sequence[int]], ways: Bools, way_bytes: float) -> Floats:
-        return share(np.array([float(len(each)) for each in cpus]), ways, way_bytes)
+        claims = np.array([float(len(each)) for each in cpus])[:, None] * ways
+        total = np.maximum(claims.sum(axis=0), 1.0)
+        return np.asarray((claims / total).sum(axis=1) * way_bytes)
 
     return Host(starts_ns, 2.0, traffic, fill)
 
