@@ -73,10 +73,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A task that was moved, and when it was started: process ids are used again."""
+    """A task that was moved, or whose starter was.
+
+    Attributes:
+        started: as in `Task`: process ids are used again.
+        since: when it came to the group, in the same ticks.
+    """
 
     group: Group
     started: int
+    since: int
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +93,7 @@ class Resctrl:
         now_ns: time since the model's start.
         options: of the mount.
         root, groups: control groups; `groups` are the others by name.
-        members: tasks that are not the root group's.
+        members: tasks by id; those who are not there are the root group's.
         status: the lines of last_cmd_status.
         threshold_bytes: max_threshold_occupancy.
         ledger, pool: None where nothing can be monitored.

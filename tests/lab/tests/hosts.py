@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -69,19 +69,26 @@ class Clock:
 
 @dataclass
 class People:
-    """Threads that there are, by id."""
+    """Threads that there are, by id; the clock ticks when it is told to."""
 
-    tasks: dict[int, Task] = field(
+    by_id: dict[int, Task] = field(
         default_factory=lambda: {
-            pid: Task(0 if pid < 200 else 1000, pid) for pid in (100, 101, 200)
+            pid: Task(0 if pid < 200 else 1000, pid, 1) for pid in (100, 101, 200)
         }
     )
+    ticks: int = 1000
 
-    def task(self, pid: int) -> Task | None:
-        return self.tasks.get(pid)
+    def tasks(self) -> Mapping[int, Task]:
+        return dict(sorted(self.by_id.items()))
 
-    def ids(self) -> Iterator[int]:
-        yield from sorted(self.tasks)
+    def now(self) -> int:
+        return self.ticks
+
+    def start(self, pid: int, parent: int) -> None:
+        """A tick later, a thread starts another."""
+        self.ticks += 1
+        self.by_id[pid] = Task(0, self.ticks, parent)
+        self.ticks += 1
 
 
 # Bytes a second that every CPU of the busy host moves, and the share of it that is local.

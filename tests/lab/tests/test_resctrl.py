@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +18,7 @@ from tests.lab import machine
 from tests.lab.resctrl import profile
 from tests.lab.resctrl.counters import pretend
 from tests.lab.resctrl.hardware import hardware_of
-from tests.lab.resctrl.processes import Task
+from tests.lab.resctrl.processes import ProcFolder, Task
 from tests.lab.tests.hosts import (
     LOCAL,
     MIB,
@@ -285,8 +287,53 @@ def test_a_removed_monitoring_group_leaves_its_tasks_to_its_parent() -> None:
     host.rmdir("/a/mon_groups/m")
     assert host.cat("/a/tasks") == "100\n101\n"
     # The id is used again by another process, which nobody moved.
-    host.people.tasks[101] = Task(0, 7)
+    host.people.by_id[101] = Task(0, 7, 1)
     assert (host.cat("/a/tasks"), host.cat("/tasks")) == ("100\n", "101\n200\n")
+
+
+def test_a_task_hands_its_group_on_to_those_it_starts() -> None:
+    host = two_groups()
+    host.people.start(110, 100)
+    host.echo("100", "/a/tasks")
+    host.people.start(120, 100)
+    host.people.start(121, 120)
+    host.echo("100", "/b/tasks")
+    host.people.start(130, 100)
+    host.echo("120", "/tasks")
+    host.people.start(131, 121)
+    # 110 was there before its parent was moved, 120 was moved back.
+    assert host.cat("/a/tasks").split() == ["121", "131"]
+    assert host.cat("/b/tasks").split() == ["100", "130"]
+    assert host.cat("/tasks").split() == ["101", "110", "120", "200"]
+    del host.people.by_id[121]
+    host.rmdir("/b")
+    host.people.start(140, 131)
+    assert host.cat("/a/tasks").split() == ["131", "140"]
+    assert host.cat("/tasks").split() == ["100", "101", "110", "120", "130", "200"]
+
+
+def test_the_host_s_processes_are_known_with_their_threads() -> None:
+    here = ProcFolder()
+    before = here.now()
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+        tasks = here.tasks()
+        assert tasks[child.pid].parent == os.getpid()
+        assert tasks[child.pid].uid == os.geteuid()
+        assert before <= tasks[child.pid].started <= here.now()
+    done, started = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        started.set()
+        done.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    started.wait()
+    assert thread.native_id is not None
+    assert here.tasks()[thread.native_id].parent == os.getpid()
+    done.set()
+    thread.join()
+    assert child.pid not in here.tasks()
 
 
 def test_a_list_of_tasks_is_done_up_to_the_first_that_fails() -> None:
