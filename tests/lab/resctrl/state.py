@@ -20,7 +20,6 @@ from tests.lab.resctrl.processes import Processes
 from tests.lab.resctrl.profile import Profile
 
 Mode: TypeAlias = Literal["shareable", "exclusive"]
-Word: TypeAlias = Literal["Unavailable", "Error", "Unassigned"]
 ROOT_CLOSID = ROOT_RMID = 0
 UNLIMITED_MBPS = 0xFFFF_FFFF
 # What the kernel keeps the status in, with the zero that ends it.
@@ -113,7 +112,7 @@ class Resctrl:
     groups: dict[str, Group] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)
     status: list[str] = field(default_factory=list)
-    words: dict[tuple[str, int, str], Word] = field(default_factory=dict)
+    words: dict[tuple[str, int, str], str] = field(default_factory=dict)
     serials: int = 1
 
 
