@@ -71,15 +71,15 @@ def run(
         raise RuntimeError(reason)
     ours, theirs = socket.socketpair()
     handlers = _handlers(perf_folder, cpus, on_mount)
-    process = keeper.start(command, functools.partial(_send_listener, theirs, tuple(handlers)))
+    kept = keeper.start(command, functools.partial(_send_listener, theirs, tuple(handlers)))
     theirs.close()
     with ours:
         _, fds, _, _ = socket.recv_fds(ours, 1, 1)
     try:
         if fds:  # else the command has ended without one, and says why
-            _serve(fds[0], handlers, os.pidfd_open(process))
+            _serve(fds[0], handlers, os.pidfd_open(kept.pid))
     finally:
-        code = keeper.end(process)
+        code = keeper.end(kept)
     return code
 
 
