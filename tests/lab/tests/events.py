@@ -68,11 +68,13 @@ class Lab:
         form: int = TIMES,
         flags: int = 0,
         uid: int = ROOT,
-        privileged: bool = True,
+        privileged: int = 1,
         period: int = 0,
     ) -> str:
         attr = struct.pack("<IIQQQQQ", pmu_type, 64, config, period, 0, form, bits)
-        return name_of(Call(next(self.numbers), attr, pid, cpu, leader, flags, uid, privileged))
+        return name_of(
+            Call(next(self.numbers), attr, pid, cpu, leader, flags, uid, bool(privileged))
+        )
 
     def open(self, pmu_type: int, config: int, **how: int) -> Handle:
         return self.tree.open("/" + self.name(pmu_type, config, **how), 2, SUPERVISOR)

@@ -1,12 +1,14 @@
-"""A stage for tests of perf alone: `python -m tests.lab.tests.stage MACHINE SEED_NS -- COMMAND`.
+"""A stage for tests of perf alone: `python -m tests.lab.tests.stage MACHINE -- COMMAND`.
 
 Inside `unshare -m`: a FUSE mount of a PerfTree, the machine's files over the host's, and the
-command under the supervisor. The lab's own server and namespace replace it.
+command under the supervisor, with the model's start by CLOCK_MONOTONIC in STAGE_START_NS.
+The lab's own server and namespace replace it.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -20,7 +22,7 @@ from typing import Any
 from nftop.sim import scenario
 from nftop.sim.model import model_of
 from tests.lab import machine as machines
-from tests.lab.perf.supervisor import run
+from tests.lab.perf.supervisor import Mount, run
 from tests.lab.perf.sysfs import perf_files, sysctl_files
 from tests.lab.perf.tree import PerfTree
 from tests.lab.tree import Caller, Handle
@@ -68,7 +70,7 @@ class _Operations:
 def serve(name: str, folder: str) -> None:
     import mfusepy
 
-    start_ns = time.monotonic_ns()
+    start_ns = int(os.environ["STAGE_START_NS"])
     tree = PerfTree(
         machines.load(name),
         model_of(scenario.load("default"), CPUS),
@@ -88,6 +90,7 @@ def write(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 def main() -> int:
     name, command = sys.argv[1], sys.argv[3:]
+    os.environ["STAGE_START_NS"] = str(time.monotonic_ns())
     machine = machines.load(name)
     with tempfile.TemporaryDirectory(prefix="stage-") as text:
         top = Path(text)
@@ -97,24 +100,33 @@ def main() -> int:
         if not server:
             serve(name, str(perf))
             os._exit(0)
+        mounted: list[str] = [str(perf)]
         try:
             while not os.path.ismount(perf):
                 time.sleep(0.01)
-            cpus = dict.fromkeys(("online", "possible", "present"), b"0-%d\n" % (CPUS - 1))
-            binds = {
-                "/sys/bus/event_source/devices": write(top / "devices", perf_files(machine)),
-                **{f"/sys/devices/system/cpu/{n}": write(top, cpus) / n for n in cpus},
-                "/proc/sys/kernel/perf_event_paranoid": write(top, sysctl_files(machine))
-                / "perf_event_paranoid",
-            }
-            for target, source in binds.items():
+            for target, source in _binds(top, machine).items():
                 subprocess.run(["mount", "--bind", str(source), target], check=True)
-            return run(command, perf, cpus=CPUS)
+                mounted.append(target)
+            return run(command, perf, cpus=CPUS, on_mount=_on_mount)
         finally:
-            subprocess.run(
-                ["umount", "-l", *(binds if "binds" in dir() else ()), perf], check=False
-            )
+            subprocess.run(["umount", "-l", *mounted], check=False)
             os.kill(server, signal.SIGKILL)
+
+
+def _binds(top: Path, machine: machines.Machine) -> dict[str, Path]:
+    cpus = dict.fromkeys(("online", "possible", "present"), b"0-%d\n" % (CPUS - 1))
+    write(top, cpus | dict(sysctl_files(machine)))
+    return {
+        "/sys/bus/event_source/devices": write(top / "devices", perf_files(machine)),
+        "/proc/sys/kernel/perf_event_paranoid": top / "perf_event_paranoid",
+        **{f"/sys/devices/system/cpu/{each}": top / each for each in cpus},
+    }
+
+
+def _on_mount(mount: Mount) -> int | None:
+    if mount.target != "/sys/fs/resctrl":
+        return None
+    return errno.EBUSY if mount.options == "cdp" else 0
 
 
 if __name__ == "__main__":
