@@ -10,6 +10,7 @@ from tests.lab.resctrl.state import failed
 
 _DIGITS = {8: "[0-7]+", 10: "[0-9]+", 16: "(?:0[xX])?[0-9a-fA-F]+"}
 _CHUNK_BITS, _CHUNK_DIGITS = 32, 8
+_SEPARATORS = re.compile(r"[\s,]+")
 # a, a-b, a-b:used/group
 _RANGE = re.compile(r"(\d+|N)(?:-(\d+|N)(?::(\d+)/(\d+))?)?")
 
@@ -44,26 +45,31 @@ def cpu_list(text: str, possible: int) -> set[int]:
         OSError: EINVAL for what is no list, ERANGE for CPUs that there can't be.
     """
     cpus: set[int] = set()
-    for word in re.split(r"[\s,]+", text.partition("\n")[0]):
+    for word in _SEPARATORS.split(text.partition("\n")[0]):
         if word:
             cpus |= _range("0-N" if word == "all" else word, possible)
     return cpus
 
 
 def cpu_mask(text: str, possible: int) -> set[int]:
-    """CPUs of a mask such as `ff,00000001`, the highest first.
+    """CPUs of a mask such as `ff,00000001`: chunks of up to 8 digits, the highest first.
+
+    Commas may be too many, as those that libpqos writes are.
 
     Raises:
-        OSError: EINVAL for what is no mask, EOVERFLOW for CPUs that there can't be.
+        OSError: EINVAL for what is no mask, EOVERFLOW for CPUs that there can't be and for more
+            chunks or digits than there can be, be they 0.
     """
     value = 0
-    body = text.partition("\n")[0].strip()
-    for chunk in body.split(",") if body else []:
-        if not re.fullmatch("[0-9a-fA-F]+", chunk, re.ASCII):
-            raise failed(errno.EINVAL)
-        if int(chunk, 16) >> _CHUNK_BITS:
+    chunks = [word for word in _SEPARATORS.split(text.partition("\n")[0]) if word]
+    for index, chunk in enumerate(reversed(chunks)):
+        if index * _CHUNK_BITS >= possible:
             raise failed(errno.EOVERFLOW)
-        value = value << _CHUNK_BITS | int(chunk, 16)
+        if not re.fullmatch("[0-9a-fA-F]+", chunk[-_CHUNK_DIGITS - 1 :], re.ASCII):
+            raise failed(errno.EINVAL)
+        if len(chunk) > _CHUNK_DIGITS:
+            raise failed(errno.EOVERFLOW)
+        value |= int(chunk, 16) << index * _CHUNK_BITS
     if value >> possible:
         raise failed(errno.EOVERFLOW)
     return {cpu for cpu in range(possible) if value >> cpu & 1}

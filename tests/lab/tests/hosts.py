@@ -43,10 +43,15 @@ SMALL = Hardware(
 )
 
 
-def with_rmids(rmids: int) -> Hardware:
-    """The small host with few RMIDs."""
+def few(rmids: int, closids: int = 8) -> Hardware:
+    """The small host with few RMIDs and classes."""
     assert SMALL.monitoring is not None
-    return replace(SMALL, monitoring=replace(SMALL.monitoring, rmids=rmids))
+    assert SMALL.bandwidth is not None
+    return replace(
+        SMALL,
+        monitoring=replace(SMALL.monitoring, rmids=rmids),
+        bandwidth=replace(SMALL.bandwidth, closids=closids),
+    )
 
 
 @dataclass
