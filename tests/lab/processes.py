@@ -40,10 +40,13 @@ def run(options: Options) -> int:
 
     If the lab itself fails that is 125, and standard error says why.
     """
+    try:
+        syscalls.unshare(syscalls.NEW_PIDS)
+    except OSError as error:
+        return _fail(f"{error.strerror}; it needs CAP_SYS_ADMIN")
     terminal = _foreground()
     restored = set(signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED))
     alive, outer_end = os.pipe()
-    syscalls.unshare(syscalls.NEW_PIDS)
     init = os.fork()
     if init == 0:
         os.close(outer_end)
@@ -133,9 +136,11 @@ def _server(options: Options, told: int) -> int:
     from tests.lab.host import folders, lab_host, trees
     from tests.lab.server import serve
 
+    pipe = os.fdopen(told, "w")
+
     def tell(answer: Mapping[str, object]) -> None:
-        os.write(told, f"{json.dumps(answer)}\n".encode())
-        os.close(told)
+        pipe.write(f"{json.dumps(answer)}\n")
+        pipe.close()
 
     try:
         host = lab_host(options)
@@ -145,6 +150,8 @@ def _server(options: Options, told: int) -> int:
         targets = [str(folder.target) for folder in static]
         serve(trees(host), namespace.LIVE, lambda: tell({"targets": targets}))
     except (ValueError, OSError, ImportError, RuntimeError) as error:
+        if pipe.closed:
+            return _fail(f"its server: {error}")
         tell({"problem": str(error)})
     return FAILED
 
@@ -183,7 +190,7 @@ def _as_child(name: str, body: Callable[[], int]) -> NoReturn:
         syscalls.call_me(name)
         code = body()
     except OSError as error:
-        _fail(str(error))
+        _fail(error.strerror or str(error))
     except BaseException:  # noqa: BLE001 - the end of the process
         traceback.print_exc()
     sys.stdout.flush()

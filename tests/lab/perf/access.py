@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from tests.lab.perf.attr import Attr, fail
 from tests.lab.perf.call import Call
-from tests.lab.perf.pmu import ANY_THREAD, Pmu
+from tests.lab.perf.pmu import ANY_THREAD
 
 FD_NO_GROUP, FD_OUTPUT, PID_CGROUP, FD_CLOEXEC = (1 << i for i in range(4))
 _FLAGS_END = 1 << 4
@@ -22,10 +22,11 @@ _WHOLE_CPUS_FROM, _THE_KERNEL_FROM = 1, 2
 _RAW = 4
 
 
-def check_arguments(call: Call, attr: Attr, *, pmu: Pmu, uid: int | None, cpus: int) -> None:
+def check_arguments(call: Call, attr: Attr, *, paranoid: int, uid: int | None, cpus: int) -> None:
     """What is wrong with a call before one looks at its event.
 
     Args:
+        paranoid: kernel.perf_event_paranoid.
         uid: the user of the task that is to be counted; None: there is none of that id.
         cpus: how many CPU numbers the host has.
 
@@ -35,7 +36,7 @@ def check_arguments(call: Call, attr: Attr, *, pmu: Pmu, uid: int | None, cpus: 
     if call.flags >= _FLAGS_END:
         fail(errno.EINVAL)
     if "exclude_kernel" not in attr.bits:
-        _need(_THE_KERNEL_FROM, call, pmu)
+        _need(_THE_KERNEL_FROM, call, paranoid)
     if call.flags & PID_CGROUP:
         fail(errno.EINVAL)
     whole_cpu = call.pid == EVERY_TASK
@@ -48,7 +49,7 @@ def check_arguments(call: Call, attr: Attr, *, pmu: Pmu, uid: int | None, cpus: 
 
 
 def check_rights(
-    call: Call, attr: Attr, *, pmu: Pmu, uid: int | None, online: Collection[int]
+    call: Call, attr: Attr, *, paranoid: int, uid: int | None, online: Collection[int]
 ) -> None:
     """Whether the caller may open an event that there is, on a CPU that is there.
 
@@ -57,13 +58,13 @@ def check_rights(
     """
     whole_cpu = call.pid == EVERY_TASK
     if whole_cpu or (attr.pmu_type == _RAW and attr.config & ANY_THREAD):
-        _need(_WHOLE_CPUS_FROM, call, pmu)
+        _need(_WHOLE_CPUS_FROM, call, paranoid)
     if not whole_cpu and uid != call.uid and not call.privileged:
         fail(errno.EACCES)
     if whole_cpu and call.cpu not in online:
         fail(errno.ENODEV)
 
 
-def _need(level: int, call: Call, pmu: Pmu) -> None:
-    if pmu.paranoid >= level and not call.privileged:
+def _need(level: int, call: Call, paranoid: int) -> None:
+    if paranoid >= level and not call.privileged:
         fail(errno.EACCES)

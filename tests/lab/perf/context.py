@@ -80,14 +80,17 @@ class Context:
     Attributes:
         clock: its time in ns; a task's stands still while it does not run.
         exact: float64 (k,), the model's quantities at a time of that clock.
+        held: what the NMI watchdog asks for, as `Pmu.held` says it.
         leaders: of its groups, in the order in which they are tried.
     """
 
     pmu: Pmu
     clock: Callable[[], int]
     exact: Callable[[int], Floats]
+    held: Callable[[], tuple[int, ...]]
     leaders: list[Member] = field(default_factory=list)
     _since_ns: int = 0
+    _held: tuple[int, ...] = ()
     _plan: Rota = field(default_factory=lambda: rota((), 0))
     _rows: dict[int, int] = field(default_factory=dict)
 
@@ -140,6 +143,8 @@ class Context:
 
     def read(self, members: tuple[Member, ...]) -> list[Reading]:
         """The members' numbers now; they are of one group."""
+        if self.held() != self._held:
+            self._plan_from(self._settled())
         return [
             Reading(max(int(np.floor(count + _ROUNDING)), 0), enabled, running)
             for count, enabled, running in self._totals(members, self.clock())
@@ -190,7 +195,8 @@ class Context:
         """A new rota, in which those without room for good are put into the error state."""
         active = [each for each in self.leaders if each.active]
         groups = [_group(each) for each in active]
-        self._plan = rota(groups, self.pmu.available, self.pmu.held)
+        self._held = self.held()
+        self._plan = rota(groups, self.pmu.available, self._held)
         self._rows = {each.number: row for row, each in enumerate(active)}
         self._since_ns = now_ns
         for row in self._plan.failed:

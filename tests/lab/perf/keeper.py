@@ -7,12 +7,12 @@ the parent when it is the keeper that is gone.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -20,26 +20,35 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _IGNORED = (signal.SIGINT, signal.SIGQUIT)
 
 
-def start(command: Sequence[str], prepare: Callable[[], None]) -> int:
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """A keeper, and the children that its parent had before it."""
+
+    pid: int
+    elder: frozenset[int]
+
+
+def start(command: Sequence[str], prepare: Callable[[], None]) -> Keeper:
     """Fork the keeper, which runs the command after `prepare`, in the command's process.
 
-    It ends as the command does. Its process id; the caller becomes a subreaper and ignores
-    the terminal's signals, which are for the command.
+    It ends as the command does. The caller becomes a subreaper and ignores the terminal's
+    signals, which are for the command.
     """
     us = os.getpid()
+    elder = frozenset(_children())
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     keeper = os.fork()
     if not keeper:
         _keep(command, prepare, us)
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    return keeper
+    return Keeper(keeper, elder)
 
 
-def end(keeper: int) -> int:
+def end(keeper: Keeper) -> int:
     """Wait for the keeper, end what is left of its descendants, and give its exit code."""
-    _, status = os.waitpid(keeper, 0)
-    end_descendants()
+    _, status = os.waitpid(keeper.pid, 0)
+    end_descendants(spared=keeper.elder)
     return exit_code(status)
 
 
@@ -49,16 +58,16 @@ def exit_code(status: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def end_descendants() -> None:
-    """SIGKILL every descendant, and those they leave behind, until there is none."""
-    while True:
-        for pid in _children():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            os.wait()
-        except ChildProcessError:
-            return
+def end_descendants(spared: Collection[int] = ()) -> None:
+    """SIGKILL every descendant, and those they leave behind, until there is none.
+
+    `spared`: children that are left alone.
+    """
+    while doomed := [pid for pid in _children() if pid not in spared]:
+        for pid in doomed:
+            os.kill(pid, signal.SIGKILL)  # a child not waited for is there, alive or not
+        for pid in doomed:
+            os.waitpid(pid, 0)
 
 
 def _children() -> list[int]:
@@ -101,7 +110,7 @@ def _become(command: Sequence[str], prepare: Callable[[], None]) -> None:
         for number in (*_IGNORED, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         prepare()
-        os.execvp(command[0], command)
+        os.execvp(command[0], list(command))
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         code = _NOT_FOUND if isinstance(error, FileNotFoundError) else code

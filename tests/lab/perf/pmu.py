@@ -48,8 +48,8 @@ class Pmu:
         slots: code of the slots; None: it has no metrics of them.
         hardware, cache: codes of the kernel's generic events.
         msr_type: number of the PMU `msr`.
-        paranoid: kernel.perf_event_paranoid.
-        watchdog: the NMI watchdog runs.
+        paranoid: kernel.perf_event_paranoid at boot.
+        watchdog: the NMI watchdog runs at boot.
         mux_ns: how long a turn on the counters is.
     """
 
@@ -68,10 +68,9 @@ class Pmu:
     watchdog: bool
     mux_ns: int
 
-    @property
-    def held(self) -> tuple[int, ...]:
-        """What the watchdog asks for on every CPU: cycles."""
-        return (self.mask_of(self.hardware[0]),) if self.watchdog else ()
+    def held(self, *, watchdog: bool) -> tuple[int, ...]:
+        """What the NMI watchdog asks for on every CPU while it runs: cycles."""
+        return (self.mask_of(self.hardware[0]),) if watchdog else ()
 
     def raw(self, config: int) -> int:
         """Of a raw event's config what the PMU looks at."""

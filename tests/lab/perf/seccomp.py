@@ -129,9 +129,10 @@ def answer_with_fd(listener: int, caught: Caught, fd: int, *, cloexec: bool) -> 
             return
     else:
         return
-    # Before Linux 5.14 it takes two steps.
+    # Before Linux 5.14 it takes two steps. A buffer that may be changed has ioctl give a number.
+    alone = bytearray(_NEW_FD.pack(caught.cookie, 0, fd, 0, flags))
     try:
-        number = fcntl.ioctl(listener, _ADDFD, _NEW_FD.pack(caught.cookie, 0, fd, 0, flags))
+        number = fcntl.ioctl(listener, _ADDFD, alone)
     except OSError as error:
         answer(listener, caught, code=error.errno or errno.EIO)
     else:

@@ -78,15 +78,15 @@ def run(
         on_start()
         _send_listener(theirs, tuple(handlers))
 
-    process = keeper.start(command, prepare)
+    kept = keeper.start(command, prepare)
     theirs.close()
     with ours:
         _, fds, _, _ = socket.recv_fds(ours, 1, 1)
     try:
         if fds:  # else the command has ended without one, and says why
-            _serve(fds[0], handlers, os.pidfd_open(process))
+            _serve(fds[0], handlers, os.pidfd_open(kept.pid))
     finally:
-        code = keeper.end(process)
+        code = keeper.end(kept)
     return code
 
 

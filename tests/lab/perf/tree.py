@@ -54,9 +54,19 @@ class PerfTree:
         now_ns: Callable[[], int],
         *,
         online: Callable[[], Collection[int]] | None = None,
+        paranoid: Callable[[], int] | None = None,
+        watchdog: Callable[[], bool] | None = None,
         tasks: Tasks | None = None,
     ) -> None:
-        """`now_ns`: since the model's start; `online`: the CPUs that are, all unless given."""
+        """Make the tree; what is not given stays as the machine has it at boot.
+
+        Args:
+            now_ns: since the model's start.
+            online: the CPUs that are.
+            paranoid: kernel.perf_event_paranoid.
+            watchdog: the NMI watchdog runs.
+            tasks: those of this host.
+        """
         topology = model.layout.topology
         everywhere = frozenset(info.cpu for info in topology.cpus)
         smt = any(info.siblings for info in topology.cpus)
@@ -64,6 +74,8 @@ class PerfTree:
         self._model, self._now_ns = model, now_ns
         self._cpus = len(topology.cpus)
         self._online = online or (lambda: everywhere)
+        self._paranoid = paranoid or (lambda: self._pmu.paranoid)
+        self._watchdog = watchdog or (lambda: self._pmu.watchdog)
         self._tasks = tasks or host_tasks()
         self._contexts: dict[tuple[int, int], Context] = {}
         self._open: dict[int, tuple[str, Member]] = {}
@@ -91,10 +103,11 @@ class PerfTree:
             if call.event in self._open:
                 fail(errno.EBUSY)
             uid = self._tasks.uid(call.pid) if call.pid > 0 else None
-            check_arguments(call, attr, pmu=self._pmu, uid=uid, cpus=self._cpus)
+            paranoid = self._paranoid()
+            check_arguments(call, attr, paranoid=paranoid, uid=uid, cpus=self._cpus)
             leader = self._leader(call)
             event = resolve(self._pmu, attr, leader.event if leader else None)
-            check_rights(call, attr, pmu=self._pmu, uid=uid, online=self._online())
+            check_rights(call, attr, paranoid=paranoid, uid=uid, online=self._online())
             key = (call.pid, call.cpu)
             context = self._contexts.get(key) or self._context(*key)
             if leader is not None:
@@ -126,12 +139,16 @@ class PerfTree:
         return self._open[call.leader][1]
 
     def _context(self, pid: int, cpu: int) -> Context:
+        new = functools.partial(Context, self._pmu, held=self._held)
         if pid == EVERY_TASK:
-            return Context(self._pmu, self._now_ns, functools.partial(self._exact, cpu))
+            return new(clock=self._now_ns, exact=functools.partial(self._exact, cpu))
         if cpu not in (ANY_CPU, pid % self._cpus):
             # The host's CPUs are not the lab's: a task is said to run on one of these for good.
-            return Context(self._pmu, lambda: 0, lab_tasks.exact)
-        return Context(self._pmu, TaskClock(self._tasks, pid), lab_tasks.exact)
+            return new(clock=lambda: 0, exact=lab_tasks.exact)
+        return new(clock=TaskClock(self._tasks, pid), exact=lab_tasks.exact)
+
+    def _held(self) -> tuple[int, ...]:
+        return self._pmu.held(watchdog=self._watchdog())
 
     def _exact(self, cpu: int, t_ns: int) -> Floats:
         return np.asarray(self._model.exact(t_ns, [cpu])[0])

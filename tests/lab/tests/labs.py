@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import subprocess
 import sys
@@ -55,9 +56,7 @@ class Running:
 
     def hear(self) -> str:
         """The next line of what the command prints."""
-        assert self.outer.stdout is not None
-        assert select.select([self.outer.stdout], [], [], _LONGEST_S)[0], "it says nothing"
-        return self.outer.stdout.readline().strip()
+        return _line_of(self.outer)
 
 
 @contextlib.contextmanager
@@ -73,13 +72,23 @@ def running(*arguments: str) -> Iterator[Running]:
         text=True,
     )
     try:
-        assert outer.stdout is not None
-        assert outer.stdout.readline()
+        _line_of(outer)
         yield Running(outer, _namespace_of(outer.pid))
     finally:
         outer.kill()
         with outer:
             pass
+
+
+def _line_of(outer: subprocess.Popen[str]) -> str:
+    assert outer.stdout is not None
+    line = b""
+    while not line.endswith(b"\n"):
+        assert select.select([outer.stdout], [], [], _LONGEST_S)[0], "it says nothing"
+        byte = os.read(outer.stdout.fileno(), 1)  # past the buffer, which select can't see
+        assert byte, "it has ended"
+        line += byte
+    return line.decode().strip()
 
 
 def _namespace_of(outer: int) -> str:

@@ -1,0 +1,325 @@
+"""Perf events as files: what is read, what ioctl does, what is refused. No mount, no privileges."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.sim.events import count
+from nftop.uarch.table import Encoding, PmuTerms
+from tests.lab.tests import events
+from tests.lab.tests.events import (
+    CPUS,
+    DISABLE,
+    DISABLED,
+    ENABLE,
+    GROUP,
+    HARDWARE,
+    ID,
+    INHERIT,
+    LOST,
+    MS,
+    ON_EXEC,
+    PINNED,
+    RAW,
+    RESET,
+    SOFTWARE,
+    SUPERVISOR,
+    TIMES,
+    Lab,
+    S,
+    id_of,
+    words,
+)
+from tests.lab.tree import Tree
+
+MSR = 12
+GENERAL = (0x19C, 0x10E, 0x2C2, 0x10D, 0xC5, 0x4C2, 0x40004A3, 0x2A6, 0x4A6)
+POLLER = 1  # a CPU on which something polls
+
+
+def expected(config: int, cpu: int, start_ns: int, end_ns: int, uarch: str = "SKX") -> int:
+    encoding = Encoding(RAW, config)
+    model = events.model()
+    return count(model, encoding, cpu, end_ns, uarch) - count(model, encoding, cpu, start_ns, uarch)
+
+
+def test_it_is_a_tree() -> None:
+    tree: Tree = Lab().tree
+    assert tree.lookup("/").folder
+    with pytest.raises(OSError) as caught:
+        tree.lookup("/x")
+    assert caught.value.errno == errno.ENOENT
+
+
+def test_files_are_there_while_they_are_open() -> None:
+    lab = Lab()
+    handle = lab.raw(0x3C)
+    (name,) = lab.tree.names("/")
+    assert not lab.tree.lookup(f"/{name}").folder
+    with pytest.raises(OSError) as caught:
+        lab.tree.open(f"/{name}", 2, SUPERVISOR)
+    assert caught.value.errno == errno.EBUSY
+    handle.close()
+    assert lab.tree.names("/") == []
+
+
+@pytest.mark.parametrize("config", [0x3C, 0xC0, 0x300, 0x20003C, 0x412E, 0x140014A3])
+def test_a_count_is_the_models(config: int) -> None:
+    lab = Lab(now_ns=3 * S)
+    handle = lab.raw(config, cpu=POLLER)
+    lab.now_ns = 5 * S
+    value, enabled, running = words(handle)
+    assert value == pytest.approx(expected(config, POLLER, 3 * S, 5 * S), abs=1)
+    assert enabled == running == 2 * S
+
+
+@given(times=st.lists(st.integers(0, 400 * MS), min_size=2, max_size=6))
+def test_counts_do_not_depend_on_how_often_they_are_read(times: list[int]) -> None:
+    lab = Lab()
+    often, once = lab.raw(0xC0, cpu=POLLER), lab.raw(0xC0, cpu=POLLER)
+    before = [0, 0, 0]
+    for step in times:
+        lab.now_ns += step
+        now = words(often)
+        assert all(new >= old for new, old in zip(now, before, strict=True))
+        before = now
+    assert words(once) == words(often)
+    assert words(once)[1] == sum(times)
+
+
+def test_an_unknown_code_counts_and_is_never_seen() -> None:
+    lab = Lab()
+    handle = lab.raw(0x1FF)
+    lab.now_ns = S
+    assert words(handle) == [0, S, S]
+
+
+def test_generic_software_and_msr_events() -> None:
+    lab = Lab()
+    rows = {
+        "cycles": lab.open(HARDWARE, 0, cpu=POLLER),
+        "task-clock": lab.open(SOFTWARE, 1, cpu=POLLER),
+        "switches": lab.open(SOFTWARE, 3, cpu=POLLER),
+        "faults": lab.open(SOFTWARE, 2, cpu=POLLER),
+        "tsc": lab.open(MSR, 0, cpu=POLLER),
+        "mperf": lab.open(MSR, 2, cpu=POLLER),
+    }
+    lab.now_ns = 10 * S
+    value = {name: words(handle)[0] for name, handle in rows.items()}
+    model = events.model()
+    assert value["cycles"] == pytest.approx(expected(0x3C, POLLER, 0, 10 * S), abs=1)
+    assert value["task-clock"] == 10 * S
+    assert value["switches"] == count(model, Encoding(SOFTWARE, 3), POLLER, 10 * S)
+    assert value["faults"] == 0
+    assert value["tsc"] == count(model, PmuTerms("msr", "tsc"), POLLER, 10 * S)
+    assert value["mperf"] == pytest.approx(expected(0x300, POLLER, 0, 10 * S), abs=1)
+
+
+def test_read_formats() -> None:
+    lab = Lab()
+    leader = lab.raw(0x3C, form=TIMES | GROUP | ID | LOST)
+    number = id_of(leader)
+    other = lab.raw(0xC0, leader=number, form=ID)
+    lab.now_ns = S
+    cycles, instructions = expected(0x3C, 0, 0, S), expected(0xC0, 0, 0, S)
+    whole = words(leader)
+    assert whole[:3] == [2, S, S]
+    assert whole[3:] == [
+        pytest.approx(cycles, abs=1), number, 0, pytest.approx(instructions, abs=1), id_of(other), 0
+    ]  # fmt: skip
+    assert words(other) == [pytest.approx(instructions, abs=1), id_of(other)]
+    assert id_of(other) != number
+
+
+def test_a_buffer_that_is_too_small_is_enospc() -> None:
+    handle = Lab().group(0x3C, 0xC0)
+    with pytest.raises(OSError) as caught:
+        handle.read(8 * 5 - 1, 0)
+    assert caught.value.errno == errno.ENOSPC
+    assert len(handle.read(8 * 5, 777)) == 40  # wherever the file's position is
+
+
+def test_enable_disable_and_reset() -> None:
+    lab = Lab()
+    handle = lab.raw(0x3C, bits=DISABLED)
+    lab.now_ns = S
+    assert words(handle) == [0, 0, 0]
+    handle.ioctl(ENABLE, 0, None)
+    lab.now_ns = 3 * S
+    handle.ioctl(DISABLE, 0, None)
+    lab.now_ns = 9 * S
+    value, enabled, running = words(handle)
+    assert (enabled, running) == (2 * S, 2 * S)
+    assert value == pytest.approx(expected(0x3C, 0, S, 3 * S), abs=1)
+    handle.ioctl(RESET, 0, None)
+    assert words(handle) == [0, 2 * S, 2 * S]
+
+
+def test_a_leader_switches_its_group_on() -> None:
+    lab = Lab()
+    leader = lab.group(0x3C, 0xC0, bits=DISABLED)
+    lab.now_ns = S
+    assert words(leader) == [2, 0, 0, 0, 0]
+    leader.ioctl(ENABLE, 1, None)
+    lab.now_ns = 2 * S
+    assert words(leader)[1:3] == [S, S]
+    assert min(words(leader)[3:]) > 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (0x2402, 22),
+        (0x40082404, 22),
+        (0x40082406, 22),
+        (0x40042408, 22),
+        (0x5401, 25),
+        (0x24FF, 25),
+    ],
+)
+def test_ioctls_that_are_refused(request_: int, code: int) -> None:
+    with pytest.raises(OSError) as caught:
+        Lab().raw(0x3C).ioctl(request_, 0, bytearray(8))
+    assert caught.value.errno == code
+
+
+def test_groups_that_do_not_fit_together_take_turns() -> None:
+    lab = Lab()
+    first, second = lab.group(0xC0, *GENERAL[:3]), lab.group(0xC0, *GENERAL[3:6])
+    lab.now_ns = 10 * S
+    for leader in (first, second):
+        size, enabled, running, instructions, *_ = words(leader)
+        assert (size, enabled, running) == (4, 10 * S, 5 * S)
+        # Seen in half of the time: half of the model's, but for the swing in a round of 8 ms.
+        assert instructions == pytest.approx(expected(0xC0, 0, 0, 10 * S) / 2, rel=1e-3)
+
+
+def test_over_committed_counts_are_exact_within_a_turn() -> None:
+    lab = Lab()
+    handles = [lab.raw(config, cpu=POLLER) for config in (*GENERAL[:4], 0x2A6)]
+    lab.now_ns = 10 * MS
+    counts = [words(handle) for handle in handles]
+    # Four of five in each turn of 4 ms, and one moves up: the first is off in the second turn.
+    assert [row[2] // MS for row in counts] == [4 + 2, 8, 10, 10, 6]
+    for row, config, spans in (
+        (0, GENERAL[0], ((0, 4), (8, 10))),
+        (1, GENERAL[1], ((0, 8),)),
+        (4, 0x2A6, ((4, 10),)),
+    ):
+        seen = sum(expected(config, POLLER, start * MS, end * MS) for start, end in spans)
+        assert counts[row][0] == pytest.approx(seen, abs=2)
+
+
+def test_rotation_goes_on_where_it_was_after_a_change() -> None:
+    lab = Lab()
+    handles = [lab.raw(config) for config in GENERAL[:5]]
+    for step in range(1, 11):
+        lab.now_ns = step * 4 * MS
+        lab.raw(0xC0).close()  # a change at every turn
+    assert {words(handle)[2] for handle in handles} == {8 * 4 * MS}
+
+
+def test_the_watchdog_keeps_a_full_group_off_until_it_is_stopped() -> None:
+    lab = Lab(watchdog=True)
+    leader = lab.group(0x3C, *GENERAL[:4])
+    lab.now_ns = S
+    assert words(leader)[:4] == [5, S, 0, 0]
+    lab.watchdog = False
+    words(leader)
+    lab.now_ns = 2 * S
+    assert words(leader)[1:3] == [2 * S, S]
+
+
+def test_a_group_that_never_fits_is_not_opened() -> None:
+    lab = Lab()
+    leader = lab.group(0x3C, *GENERAL[:4])
+    assert lab.code(RAW, GENERAL[5], leader=id_of(leader)) == errno.EINVAL
+    assert lab.code(RAW, 0x300, leader=id_of(leader)) == 0
+
+
+def test_a_pinned_group_without_room_reads_as_end_of_file_until_enabled_again() -> None:
+    lab = Lab()
+    blocker = lab.raw(0x300, bits=PINNED)
+    handle = lab.raw(0x300, bits=PINNED)
+    assert handle.read(64, 0) == b""
+    blocker.close()
+    handle.ioctl(ENABLE, 0, None)
+    lab.now_ns = S
+    assert words(handle)[1:] == [S, S]
+
+
+def test_siblings_outlive_their_leader() -> None:
+    lab = Lab()
+    leader = lab.raw(0x3C)
+    sibling = lab.raw(0xC0, leader=id_of(leader))
+    lab.now_ns = S
+    leader.close()
+    lab.now_ns = 2 * S
+    assert words(sibling)[1:] == [2 * S, 2 * S]
+    assert words(sibling)[0] == pytest.approx(expected(0xC0, 0, 0, 2 * S), abs=1)
+
+
+class TestIcelake:
+    METRICS = (0x8000, 0x8100, 0x8200, 0x8300)
+
+    def test_metrics_of_the_slots(self) -> None:
+        lab = Lab("icx")
+        leader = lab.group(0x400, *self.METRICS)
+        lab.now_ns = S
+        slots, *parts = words(leader)[3:]
+        assert sum(parts) == pytest.approx(slots, abs=8)
+        assert slots == pytest.approx(expected(0x400, 0, 0, S, "ICX"), abs=1)
+
+    def test_slots_must_lead(self) -> None:
+        lab = Lab("icx")
+        cycles, slots = lab.raw(0x3C), lab.raw(0x400)
+        assert lab.code(RAW, 0x8000) == errno.EINVAL
+        assert lab.code(RAW, 0x8000, leader=id_of(cycles)) == errno.EINVAL
+        assert lab.code(RAW, 0x8000, leader=id_of(slots)) == 0
+        # What this CPU's metrics don't know is another event, as Linux 6.1 has it.
+        assert lab.code(RAW, 0x8400) == 0
+
+    def test_slots_take_no_filter(self) -> None:
+        assert Lab("icx").code(RAW, 0x400 | 1 << 24) == errno.EINVAL
+
+    def test_metrics_end_with_their_slots(self) -> None:
+        lab = Lab("icx")
+        slots = lab.raw(0x400)
+        metric = lab.raw(0x8000, leader=id_of(slots))
+        slots.close()
+        assert metric.read(64, 0) == b""
+
+
+def test_skylake_takes_those_codes_for_events() -> None:
+    # Linux 6.1 on a Skylake model: both open.
+    assert [Lab().code(RAW, config) for config in (0x400, 0x8000)] == [0, 0]
+
+
+class TestTasks:
+    def test_a_task_is_counted_while_it_runs(self) -> None:
+        lab = Lab(ran_ns={77: 5 * S})
+        bits = DISABLED | ON_EXEC | INHERIT
+        clock = lab.open(SOFTWARE, 1, pid=77, cpu=-1, bits=bits)
+        cycles = lab.raw(0x3C, pid=77, cpu=-1, bits=bits)
+        lab.now_ns, lab.ran_ns[77] = 90 * S, 7 * S
+        assert words(clock) == [2 * S, 2 * S, 2 * S]
+        assert words(cycles)[0] == pytest.approx(2 * 2.2e9)
+
+    def test_what_a_task_did_outlives_it(self) -> None:
+        lab = Lab(ran_ns={77: 0})
+        clock = lab.open(SOFTWARE, 1, pid=77, cpu=-1)
+        lab.ran_ns[77] = S
+        words(clock)
+        del lab.ran_ns[77]
+        assert words(clock) == [S, S, S]
+        clock.close()
+
+    def test_its_cpu_is_one_of_the_labs(self) -> None:
+        lab = Lab(ran_ns={77: 0})
+        rows = [lab.open(SOFTWARE, 1, pid=77, cpu=cpu) for cpu in range(CPUS)]
+        lab.ran_ns[77] = S
+        assert sorted(words(each)[0] for each in rows) == [0] * (CPUS - 1) + [S]
