@@ -26,7 +26,7 @@ from tests.lab.resctrl.state import (
 from tests.lab.tree import Caller
 
 Write: TypeAlias = Callable[[str, Caller], None]
-READ_ONLY, WRITABLE, FOLDER = 0o444, 0o644, 0o755
+READ_ONLY, WRITABLE = 0o444, 0o644
 # A page: no write may be longer.
 LONGEST_BYTES = 4096
 

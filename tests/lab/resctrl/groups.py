@@ -22,7 +22,7 @@ from tests.lab.resctrl.state import (
 )
 
 
-def make_control(state: Resctrl, name: str) -> None:
+def make_control(state: Resctrl, name: str, permissions: int) -> None:
     """mkdir in the root: the lowest free class, an RMID, and every way that is to be had."""
     begin(state, "mkdir")
     first_rmid = _take_rmid(state) if state.profile.rmid_first else None
@@ -38,15 +38,19 @@ def make_control(state: Resctrl, name: str) -> None:
     except OSError:
         _give_back(state, rmid)
         raise
-    state.groups[name] = Group(name, _serial(state), closid, rmid, values=values)
+    state.groups[name] = Group(
+        name, _serial(state), closid, rmid, values=values, permissions=permissions
+    )
     changed(state)
 
 
-def make_monitoring(state: Resctrl, parent: Group, name: str) -> None:
+def make_monitoring(state: Resctrl, parent: Group, name: str, permissions: int) -> None:
     """mkdir in a folder mon_groups."""
     begin(state, "mkdir")
     rmid = _take_rmid(state)
-    parent.children[name] = Group(name, _serial(state), parent.closid, rmid, parent=parent)
+    parent.children[name] = Group(
+        name, _serial(state), parent.closid, rmid, parent=parent, permissions=permissions
+    )
     changed(state)
 
 

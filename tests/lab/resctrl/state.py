@@ -49,6 +49,7 @@ class Group:
         rmid: None where nothing can be monitored.
         values: of a control group, masks and limits by schema and domain.
         children: of a control group, monitoring groups by name. Their CPUs are among its own.
+        permissions: its directories', as chmod(2) has them; nobody may write to those of the root.
         live: its directory is there.
     """
 
@@ -62,6 +63,7 @@ class Group:
     values: dict[str, dict[int, int]] = field(default_factory=dict)
     children: dict[str, Group] = field(default_factory=dict)
     mbps_event: str = "mbm_local_bytes"
+    permissions: int = 0o555
     live: bool = True
 
     @property

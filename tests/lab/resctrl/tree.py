@@ -31,7 +31,8 @@ class ResctrlTree:
         node = files.find(self.state, path)
         inode = self._inode(path)
         if isinstance(node, Folder):
-            return Entry(folder=True, mode=files.FOLDER, inode=inode)
+            owner = node.group or self.state.root
+            return Entry(folder=True, mode=owner.permissions, inode=inode)
         return Entry(folder=False, mode=node.mode, inode=inode)
 
     def names(self, path: str) -> Sequence[str]:
@@ -57,9 +58,9 @@ class ResctrlTree:
         if "\n" in name:
             raise failed(errno.EINVAL)
         if where.group is self.state.root and where.kind == "group" and self.state.schemas:
-            groups.make_control(self.state, name)
+            groups.make_control(self.state, name, mode & 0o7777)
         elif where.group is not None and where.kind == "mon_groups" and name != "mon_groups":
-            groups.make_monitoring(self.state, where.group, name)
+            groups.make_monitoring(self.state, where.group, name, mode & 0o7777)
         else:
             raise groups.refuse_elsewhere(self.state, in_info=where.group is None)
 

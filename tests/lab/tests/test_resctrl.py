@@ -618,7 +618,12 @@ def test_everybody_may_read_and_only_root_may_change() -> None:
     assert number(lambda: host.cat("/info")) == errno.EISDIR
     assert {host.tree.lookup(path).mode for path in ("/size", "/info/L3/cbm_mask")} == {0o444}
     assert {host.tree.lookup(path).mode for path in ("/tasks", "/a/mode")} == {0o644}
-    assert host.tree.lookup("/a").mode == 0o755
+    host.tree.mkdir("/a/mon_groups/m", 0o700, ROOT)
+    modes = {
+        path: host.tree.lookup(path).mode
+        for path in ("/", "/info/L3", "/mon_data/mon_L3_00", "/a", "/a/mon_data", "/a/mon_groups/m")
+    }
+    assert list(modes.values()) == [0o555, 0o555, 0o555, 0o755, 0o755, 0o700]
 
 
 def test_counters_can_not_be_assigned_on_intel() -> None:
