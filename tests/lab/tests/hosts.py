@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pytest
 
 from nftop.model.column import Bools, Floats
 from tests.lab.resctrl import profile
@@ -91,6 +92,7 @@ class People:
         self.ticks += 1
 
 
+BOTH = pytest.mark.parametrize("kernel", profile.kernels())
 # Bytes a second that every CPU of the busy host moves, and the share of it that is local.
 RATE = 1e9
 LOCAL = 0.75
@@ -156,3 +158,19 @@ def lab(
     host = busy_host(len(hardware.domain_of))
     state = mount(hardware, profile.load(kernel), people, host, clock, options)
     return Lab(ResctrlTree(state), clock, people)
+
+
+def number(call: Callable[[], object]) -> int:
+    """The errno that a call fails with."""
+    with pytest.raises(OSError) as caught:
+        call()
+    assert caught.value.errno is not None
+    return caught.value.errno
+
+
+def two_groups(kernel: str = "7.2") -> Lab:
+    host = lab(kernel)
+    host.mkdir("/a")
+    host.mkdir("/b")
+    host.echo("0-3", "/a/cpus_list")
+    return host
