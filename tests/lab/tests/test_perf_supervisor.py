@@ -19,7 +19,7 @@ from tests.lab.tests import staged
 pytestmark = pytest.mark.skipif(bool(seccomp.unsupported()), reason=seccomp.unsupported())
 
 _LIMIT_S = 30
-# Prints two process ids, its own and that of a daemon that has left its parent; ends with its input.
+# Prints its process id and that of a daemon that has left its parent; ends with its input.
 _STAY = """
 import os, sys, time
 if not os.fork():
