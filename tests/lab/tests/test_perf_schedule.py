@@ -127,9 +127,9 @@ def test_an_exclusive_group_is_alone() -> None:
     assert turns_of(SKX, [alone, *singles(SKX, CYCLES, REF)]) == [{0}, {1, 2}, {2}]
 
 
-# What Linux 6.1 (on a Skylake model, the watchdog on) and 7.2 (on an Ice Lake model with four
-# general counters, the watchdog elsewhere) measured: `perf stat -e {cycles,instructions,r20d1,r04d1}
-# -e r01d1 -e r02d1 -e r08d1 -e r10d1 -e r0151`, percent of the time a group was counted.
+# Percent of its time that `perf stat` found each of nine events counted, by Linux 6.1 on a Skylake
+# model and by 7.2 on an Ice Lake model. The first four have one share, so they are taken as the
+# group {cycles,instructions,r20d1,r04d1}; the second as four general counters and no watchdog.
 SINGLES = (0x1D1, 0x2D1, 0x8D1, 0x10D1, 0x151)
 
 
