@@ -2,6 +2,7 @@
 # make live   the same on this host
 # make test   set up and pass the tests
 # make check  what CI runs: format, lint, types, layers, tests with coverage
+# make lab    a shell on a virtual Xeon, with perf, resctrl and nftop; as root (LAB='--model icx')
 # sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
 
 VENV := .venv
@@ -15,12 +16,12 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   { command -v $$p; break; }; done)
 BIN := $(VENV)/bin
 # Real parts the tests run against; without them those tests are skipped, with the reason.
-TEST_PACKAGES := dpdk-dev strace
+TEST_PACKAGES := dpdk-dev fuse3 intel-cmt-cat linux-perf strace
 READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
 
-.PHONY: run live test check bench screenshots install uninstall newer-dpdk test-packages clean
+.PHONY: run live lab test check bench screenshots install uninstall newer-dpdk test-packages clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -38,6 +39,10 @@ check: $(READY) test-packages
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q --cov --cov-report=term
+
+# Where nftop and the usual tools can be tried as on a server.
+lab: $(READY) test-packages
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab $(LAB) -- $${SHELL:-/bin/sh}
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench

@@ -168,7 +168,7 @@ def doctor(options: argparse.Namespace) -> int:
         for source in here.sources:
             source.close()
     report = report_json if options.json or options.form == "json" else report_text
-    print(report(checks, simulated=here.host.simulated))
+    print(report(checks, here.host))
     return OK
 
 

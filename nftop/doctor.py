@@ -7,10 +7,15 @@ from collections.abc import Sequence
 import msgspec
 
 from nftop.model.reading import Reason
+from nftop.model.topology import Host
 from nftop.render.text import printable
 from nftop.sources.base import Check, Source
 
 SCHEMA = "nftop.doctor/1"
+_CAVEATS = {
+    "SIMULATED": "nothing below is of this machine, but for nftop itself",
+    "LAB": "the kernel's interfaces are emulated; processes and sockets are this machine's",
+}
 
 
 def examine(sources: Sequence[Source]) -> tuple[Check, ...]:
@@ -24,10 +29,10 @@ def examine(sources: Sequence[Source]) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def report_text(checks: Sequence[Check], *, simulated: bool = False) -> str:
+def report_text(checks: Sequence[Check], host: Host) -> str:
     """One line per check, and a line with the fix under each that needs one."""
     width = max(len(printable(check.name)) for check in checks)
-    lines = ["SIMULATED: nothing below is of this machine, but for nftop itself"] * simulated
+    lines = [f"{host.badge}: {_CAVEATS[host.badge]}"] if host.badge else []
     for check in checks:
         mark = "ok" if check.reason is Reason.PRESENT else check.reason.key
         lines.append(f"{printable(check.name):<{width}}  {mark:<10}  {printable(check.text)}")
@@ -36,12 +41,13 @@ def report_text(checks: Sequence[Check], *, simulated: bool = False) -> str:
     return "\n".join(lines)
 
 
-def report_json(checks: Sequence[Check], *, simulated: bool = False) -> str:
-    """One JSON object: schema, simulated, and checks with name, state, text and fix or null."""
+def report_json(checks: Sequence[Check], host: Host) -> str:
+    """One JSON object: schema, simulated, lab, and checks: name, state, text and fix or null."""
     return msgspec.json.encode(
         {
             "schema": SCHEMA,
-            "simulated": simulated,
+            "simulated": host.simulated,
+            "lab": host.lab,
             "checks": [
                 {
                     "name": check.name,

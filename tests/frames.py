@@ -101,6 +101,7 @@ def frame(
         "frequency_hz": column(np.full(n_cpus, 2.8e9)),
         "tsc_hz": column(np.full(n_cpus, 2.2e9)),
         "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
+        "llc_misses_coverage": missing(n_cpus, no_misses),
     }
     no_table = Missing(Reason.SOURCE, "nftop has no top-down table for this CPU (generic)")
     columns |= {metric.id: missing(n_cpus, no_table) for metric in TMA_METRICS}
@@ -127,6 +128,7 @@ def frame(
                 f"rx queue {cpu - 1} of port 0, told by the NF" if cpu in nf else ""
                 for cpu in range(n_cpus)
             ),
+            group=(Missing(Reason.SOURCE, "resctrl is not mounted"),) * n_cpus,
             columns=columns,
         ),
         nfs=(
@@ -134,6 +136,8 @@ def frame(
             _nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12),
         ),
         packages=(),
+        groups=(),
+        domains=(),
         own=SelfCost(0.006, (Cpu(0),), float(n_cpus), ""),
     )
 
@@ -249,6 +253,7 @@ def _tma(cpus: NDArray[np.float64], wobble: float) -> dict[str, Column]:
         "retiring": 1.0 - frontend - speculation - backend,
         "memory_bound": backend * 0.7,
         "core_bound": backend * 0.3,
+        "coverage": np.where(cpus == 3, 0.66, 1.0),
     }
     why = Missing(Reason.TAKEN, "the NMI watchdog holds a counter; sysctl kernel.nmi_watchdog=0")
     return {f"tma.{name}": column(values, cpus == 4, why) for name, values in parts.items()}

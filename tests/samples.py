@@ -54,7 +54,7 @@ def counters(
     events: tuple[str, ...] = EVENTS,
     absent: Mapping[str, Missing] | None = None,
 ) -> CounterTable:
-    """A counter table with one row of raw values per CPU."""
+    """A counter table of one group, with one row of raw values per CPU."""
     reasons = np.zeros((len(rows), len(events)), dtype=np.uint8)
     for event, why in (absent or {}).items():
         reasons[:, events.index(event)] = why.reason
@@ -62,10 +62,11 @@ def counters(
     return CounterTable(
         cpus=np.array(list(rows), dtype=np.int32),
         events=events,
+        group=np.zeros(len(events), dtype=np.int32),
         values=np.array(list(rows.values()), dtype=np.uint64),
         reasons=reasons,
-        enabled_ns=np.full(len(rows), enabled_ns, dtype=np.uint64),
-        running_ns=np.full(len(rows), running_ns, dtype=np.uint64),
+        enabled_ns=np.full((len(rows), 1), enabled_ns, dtype=np.uint64),
+        running_ns=np.full((len(rows), 1), running_ns, dtype=np.uint64),
         details={event: {int(why.reason): why.detail} for event, why in (absent or {}).items()},
     )
 

@@ -56,6 +56,16 @@ def test_json_frames(arguments: list[str]) -> None:
     assert loop["cpp"] == pytest.approx(2.2e9 / 34.6e6, rel=0.004)
     assert loop["ipp"] == pytest.approx(92, rel=1e-3)
     assert loop["rx_packets_per_s"] == pytest.approx(34.6e6, rel=0.004)
+    groups = {group["name"]: group for group in frames[1]["groups"]}
+    assert {"/", "vpp", "tenant"} <= groups.keys()
+    vpp = groups["vpp"]
+    assert vpp["missing"] == {}
+    assert 0.9 < vpp["l3"]["0"]["occupancy_bytes"] / vpp["l3"]["0"]["capacity_bytes"] <= 1
+    assert [row["cpu"] for row in frames[1]["cpus"] if row["group"] == "vpp"] == vpp["cpus"]
+    assert {nf["kind"] for nf in frames[1]["nfs"]} == {"dpdk", "ovs", "vpp"}
+    router = next(nf for nf in frames[1]["nfs"] if nf["kind"] == "vpp")
+    assert router["cpp"] == pytest.approx(2.2e9 / 10.5e6, rel=0.004)
+    assert router["ipp"] == pytest.approx(496, rel=1e-3)
 
 
 @pytest.mark.parametrize("cpus", ["2", "512"])

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nftop.derive.eal import config_queues, enabled_lcores
+from nftop.derive.nf import not_bound, where_it_runs
 from nftop.derive.threads import ThreadRate
-from nftop.model.ids import Cpu, Lcore, format_cpu_list
+from nftop.model.ids import Cpu, Lcore
 from nftop.model.queue_map import Prefix, Queue, QueueMap
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
@@ -43,12 +44,7 @@ class LcoreThread:
     @property
     def loose(self) -> Missing | None:
         """Why its cycles are not those of one CPU; None when they are."""
-        if len(self.allowed) == 1:
-            return None
-        where = f"may run on CPU {format_cpu_list(self.allowed)}" if self.allowed else "may move"
-        return Missing(
-            Reason.SOURCE, f"{self.name} polls but {where}, so its cycles can't be told: pin it"
-        )
+        return not_bound(self.name, self.allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +164,7 @@ def _thread(
     pinned = rate.thread.allowed if rate is not None else cpus
     return LcoreThread(
         lcore=lcore,
-        cpu=pinned[0] if len(pinned) == 1 else rate.thread.last_cpu if rate is not None else None,
+        cpu=where_it_runs(rate) if rate is not None else pinned[0] if len(pinned) == 1 else None,
         allowed=pinned,
         name=rate.thread.comm if rate is not None else f"lcore {lcore}",
         polls=True if counting else rate.polls if rate is not None else False,

@@ -11,7 +11,7 @@ from nftop.derive.counters import CounterRates, frequency_hz
 from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, total
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import Column, column, first_of, from_readings, ratio, where
-from nftop.model.frame import Clock, CpuTable
+from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.roles import NF_KINDS
 from nftop.model.topology import Topology
@@ -111,10 +111,9 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     """Core cycles where they are counted, else the TSC's, else what the NF counted itself."""
     core, tsc = rates.core_cycles, rates.rate("tsc")
     rows = len(core)
-    # The TSC runs at one rate on all CPUs of a host, so one that is not read takes it from the
-    # others (Intel SDM volume 3, "Invariant TSC").
-    if tsc.present.any():
-        elsewhere = column(np.full(rows, np.median(tsc.values[tsc.present])))
+    everywhere = tsc_hz(rates)
+    if not isinstance(everywhere, Missing):  # a CPU that is not read takes it from the others
+        elsewhere = column(np.full(rows, everywhere))
         tsc = where(rates.coverage.present, tsc, first_of(tsc, elsewhere))
     own = from_readings(
         {row: _nf_cycles(who) for row, who in pollers.items() if who.cores},
@@ -128,12 +127,25 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     return Cycles(first_of(first_of(core, tsc), own), tuple(clock))
 
 
+def tsc_hz(rates: CounterRates) -> Reading:
+    """What time stamp counters advance by in a second, the same on all CPUs of a host.
+
+    Source: Intel SDM volume 3, "Invariant TSC".
+    """
+    tsc = rates.rate("tsc")
+    if tsc.present.any():
+        return float(np.median(tsc.values[tsc.present]))
+    return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
+
+
 def cpu_table(
     topology: Topology,
     *,
     online: tuple[bool, ...],
     rates: CounterRates,
+    cycles: Cycles,
     ready: Mapping[str, Column],
+    group: tuple[CacheClass | Missing, ...],
     pollers: Mapping[int, Occupant],
     undecided: Collection[int],
     unattached: Callable[[ThreadRate], Missing],
@@ -144,7 +156,9 @@ def cpu_table(
         topology: gives the rows.
         online: which of them run.
         rates: of the counter groups.
+        cycles: of `count_cycles`.
         ready: columns that are taken as they are: `cputime.METRICS` and top-down.
+        group: the resctrl group of each.
         pollers: who polls where.
         undecided: rows where a thread may poll, which the next reading will tell.
         unattached: why the packets of a poller are unknown to which no NF source is attached.
@@ -152,7 +166,6 @@ def cpu_table(
     rows = len(topology.cpus)
     polled = np.zeros(rows, dtype=np.bool_)
     polled[list(pollers)] = True
-    cycles = count_cycles(rates, pollers)
     nobody: dict[int, Reading] = dict.fromkeys(undecided, _NOT_YET)
     no_nf = from_readings(nobody, rows, NO_NF)
     packets = from_readings(nobody | _packets(pollers, unattached), rows, NO_NF)
@@ -171,13 +184,16 @@ def cpu_table(
         "cpp": cpp,
         "busy_cpp": where(polled, _times(cpp, busy), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
-        "llc_misses_per_packet": where(polled, ratio(rates.rate("llc_misses"), own_packets), no_nf),
+        "llc_misses_per_packet": where(
+            polled, ratio(rates.rate_by_cycles("llc_misses"), own_packets), no_nf
+        ),
         "run_ratio": from_readings(nobody | _shares(pollers, "run_ratio", min), rows, NO_NF),
         "wait_ratio": from_readings(nobody | _shares(pollers, "wait_ratio", max), rows, NO_NF),
         "context_switches_per_s": rates.rate("context_switches"),
         "frequency_hz": frequency_hz(rates),
         "tsc_hz": rates.rate("tsc"),
         "coverage": rates.coverage,
+        "llc_misses_coverage": rates.share("llc_misses"),
         **ready,
     }
     who = [pollers.get(row) for row in range(rows)]
@@ -196,6 +212,7 @@ def cpu_table(
         ),
         saturated=tuple(_saturated(each) if each else None for each in who),
         attribution=tuple(_attribution(each) for each in who),
+        group=group,
         columns=columns,
     )
 

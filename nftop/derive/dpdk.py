@@ -7,10 +7,19 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from nftop.derive.attribution import Attribution, LcoreThread, attribute, refreshed
-from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, quotient, total
-from nftop.derive.threads import ThreadRate
+from nftop.derive.nf import (
+    Around,
+    NfCore,
+    NfRates,
+    of_its_own_time,
+    qualified,
+    quotient,
+    shares,
+    total,
+)
+from nftop.derive.rating import Rated, identity, rate_counters, rate_of
 from nftop.model.ids import Lcore
-from nftop.model.queue_map import Queue, QueueMap
+from nftop.model.queue_map import Queue
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable, SourceReading
 
@@ -22,8 +31,6 @@ Rates: TypeAlias = Mapping[Counter, Reading]
 # Packets sent for each received from which on an application is taken to generate them.
 _GENERATOR_RATIO = 1000
 
-_WARMING = Missing(Reason.WARMING)
-_HIDDEN = Missing(Reason.SOURCE, "its thread was not found")
 _NO_BUSY = Missing(
     Reason.SOURCE,
     "the NF does not report busy cycles (testpmd does with --record-core-cycles, since 23.03); "
@@ -36,71 +43,41 @@ _ONLY_TOTAL = Missing(
 
 
 @dataclass(frozen=True, slots=True)
-class AppState:
-    """One application's counters when last rated, and the rates that gave."""
-
-    read_at_ns: int
-    counters: Mapping[Counter, int]
-    rates: Rates
-    interval_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class DpdkState:
     """By application: pid and start time, so that a restart is another application.
 
     `attributions` are the last ones of when it answered: while it hangs its cores stay its own.
     """
 
-    apps: Mapping[str, AppState] = field(default_factory=dict)
+    apps: Mapping[str, Rated[Counter]] = field(default_factory=dict)
     attributions: Mapping[str, Attribution] = field(default_factory=dict)
 
 
 def step_dpdk(
     state: DpdkState | None,
     reading: SourceReading[DpdkTable] | None,
-    threads: Sequence[ThreadRate],
-    queue_map: QueueMap,
+    around: Around,
 ) -> tuple[DpdkState, tuple[NfRates, ...]]:
     """Fold one reading in; applications that are gone leave no trace."""
     if reading is None or isinstance(reading.value, Missing):
         return DpdkState(), ()
     state = state or DpdkState()
-    apps: dict[str, AppState] = {}
+    apps: dict[str, Rated[Counter]] = {}
     attributions: dict[str, Attribution] = {}
     rates = []
     for app in reading.value.apps:
-        key = f"{app.pid}:{app.start_ticks}" if app.pid else app.socket
+        key = identity(app.pid, app.start_ticks, app.socket)
         if app.problem is None:
-            apps[key] = _step_app(state.apps.get(key), app)
+            apps[key] = rate_counters(state.apps.get(key), _counters(app), app.read_at_ns)
         known = _AppRates(app, apps.get(key))
         held = state.attributions.get(key) if app.problem is not None else None
         attributions[key] = (
-            attribute(app, threads, known.counting, queue_map)
+            attribute(app, around.threads, known.counting, around.queue_map)
             if held is None
-            else refreshed(held, threads)
+            else refreshed(held, around.threads)
         )
         rates.append(_nf_rates(key, known, attributions[key]))
     return DpdkState(apps, attributions), tuple(rates)
-
-
-def _step_app(before: AppState | None, app: DpdkApp) -> AppState:
-    counters = _counters(app)
-    if before is None:
-        return AppState(app.read_at_ns, counters, {}, None)
-    if app.read_at_ns == before.read_at_ns:
-        return before
-    elapsed_s = (app.read_at_ns - before.read_at_ns) / 1e9
-    if any(counters[name] < count for name, count in before.counters.items() if name in counters):
-        # One counter went back, so all may have been cleared, even those that look higher again.
-        why = Missing(Reason.RESET, "the application's counters restarted")
-        return AppState(app.read_at_ns, counters, dict.fromkeys(counters, why), None)
-    rates: dict[Counter, Reading] = {
-        name: (count - before.counters[name]) / elapsed_s
-        for name, count in counters.items()
-        if name in before.counters
-    }
-    return AppState(app.read_at_ns, counters, rates, elapsed_s)
 
 
 def _counters(app: DpdkApp) -> dict[Counter, int]:
@@ -145,7 +122,7 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution) -> NfRates:
         how += "; packets are counted as they are sent: it only generates"
     return NfRates(
         key=key,
-        name=app.name if app.prefix in ("", "rte") else f"{app.prefix}/{app.name}",
+        name=qualified(app.name, app.prefix, usual="rte"),
         prefix=app.prefix,
         kind="dpdk",
         pid=app.pid,
@@ -167,7 +144,7 @@ class _AppRates:
     """An application's rates by name, with a reason for each that is not there."""
 
     app: DpdkApp
-    state: AppState | None
+    state: Rated[Counter] | None
 
     @property
     def counting(self) -> tuple[Lcore, ...]:
@@ -194,13 +171,8 @@ class _AppRates:
     def rate(self, name: Counter, uncounted: Missing | None = None) -> Reading:
         if self.app.problem is not None:
             return self.app.problem
-        if self.state is None:
-            return _WARMING
-        if name in self.state.rates:
-            return self.state.rates[name]
-        if name in self.state.counters:
-            return _WARMING
-        return uncounted or Missing(Reason.SOURCE, f"the driver of port {name[1]} counts no such")
+        why = uncounted or Missing(Reason.SOURCE, f"the driver of port {name[1]} counts no such")
+        return rate_of(self.state, name, why)
 
     def _queue(self, port_id: int, queue: int) -> Reading:
         if self.app.problem is not None:
@@ -231,10 +203,7 @@ def _cores(
             cycles = rates.lcore("total", poller.lcore)
             busy = quotient(rates.lcore("busy", poller.lcore), cycles)
         taken = _packets_of(poller, attribution, rates, packets, generates=generates)
-        run: Reading = _HIDDEN
-        wait: Reading = _HIDDEN
-        if poller.rate is not None:
-            run, wait = poller.rate.run_ratio, poller.rate.wait_ratio
+        run, wait = shares(poller.rate)
         cores.append(
             NfCore(
                 cpu=poller.cpu,
@@ -242,25 +211,12 @@ def _cores(
                 packets_per_s=taken,
                 run_ratio=run,
                 wait_ratio=wait,
-                busy_ratio=_of_its_own_time(busy, run),
+                busy_ratio=of_its_own_time(busy, run),
                 nf_cycles_per_s=cycles,
                 loose=poller.loose,
             )
         )
     return tuple(cores)
-
-
-def _of_its_own_time(busy: Reading, run: Reading) -> Reading:
-    """The NF's busy ratio, where its thread ran all the time.
-
-    It counts by the TSC, which goes on while the thread is off its CPU: such cycles look like work.
-    """
-    if isinstance(busy, Missing) or isinstance(run, Missing) or run >= WHOLE_RATIO:
-        return busy
-    return Missing(
-        Reason.SOURCE,
-        f"its thread ran only {run:.0%} of the time, and the NF counts the rest as work too",
-    )
 
 
 def _packets_of(

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Direction
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
+
+_HIDDEN = Missing(Reason.SOURCE, "its thread was not found")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a network function's own counters are read beside.
+
+    Attributes:
+        threads: every watched thread of the host.
+        queue_map: the operator's.
+        tsc_hz: what the host's time stamp counters advance by in a second.
+    """
+
+    threads: Sequence[ThreadRate]
+    queue_map: QueueMap
+    tsc_hz: Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +111,64 @@ def product(one: Reading, other: Reading) -> Reading:
     if isinstance(one, Missing):
         return one
     return other if isinstance(other, Missing) else one * other
+
+
+def shares(rate: ThreadRate | None) -> tuple[Reading, Reading]:
+    """A thread's run and wait shares; why there are none where it was not found."""
+    return (_HIDDEN, _HIDDEN) if rate is None else (rate.run_ratio, rate.wait_ratio)
+
+
+def where_it_runs(rate: ThreadRate) -> Cpu:
+    """The CPU a thread is bound to or, where it may move, ran on last."""
+    return rate.thread.last_cpu if rate.cpu is None else rate.cpu
+
+
+def awake_or_asleep(rate: ThreadRate | None) -> Reading:
+    """Share of time in which a thread that may sleep ran, or slept because it chose to."""
+    run, wait = shares(rate)
+    return run if isinstance(wait, Missing) else 1.0 - wait
+
+
+def of_its_own_time(busy: Reading, own: Reading) -> Reading:
+    """The NF's busy ratio, where the share `own` of the time, which was its thread's, is all.
+
+    It counts by the TSC, which goes on while the thread is off its CPU: such cycles look like work.
+    """
+    if isinstance(busy, Missing) or isinstance(own, Missing) or own >= WHOLE_RATIO:
+        return busy
+    return Missing(
+        Reason.SOURCE,
+        f"its thread had its CPU {own:.0%} of the time, and the NF counts the rest as work too",
+    )
+
+
+def not_bound(thread: str, allowed: Sequence[Cpu]) -> Missing | None:
+    """Why a thread's cycles are not those of one CPU; None when it is bound to one."""
+    if len(allowed) == 1:
+        return None
+    where = f"may run on CPU {format_cpu_list(allowed)}" if allowed else "may move"
+    return Missing(
+        Reason.SOURCE, f"{thread} polls but {where}, so its cycles can't be told: pin it"
+    )
+
+
+def qualified(name: str, of: str, *, usual: str) -> str:
+    """A program's name, and what tells it from others of the same: nothing where that is usual."""
+    return name if of in ("", usual) else f"{of}/{name}"
+
+
+def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
+    """The NFs without the DPDK applications that OVS and VPP are beneath: each process once.
+
+    Such an application knows no pollers. What its NIC dropped it does know, and hands on where the
+    framework itself has no number for it.
+    """
+    frameworks = {nf.pid for nf in nfs if nf.kind != "dpdk" and nf.pid}
+    twins = {nf.pid: nf for nf in nfs if nf.kind == "dpdk" and nf.pid in frameworks}
+
+    def whole(nf: NfRates) -> NfRates:
+        if nf.pid in twins and isinstance(nf.drop_packets_per_s, Missing):
+            return replace(nf, drop_packets_per_s=twins[nf.pid].drop_packets_per_s)
+        return nf
+
+    return tuple(whole(nf) for nf in nfs if twins.get(nf.pid) is not nf)

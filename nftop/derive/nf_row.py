@@ -11,7 +11,7 @@ from nftop.model.frame import Clock, NfRow
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
 
-_NOBODY = Missing(Reason.IDLE, "no lcore of it polls: is it started?")
+_NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")
 _MIXED = Missing(
     Reason.SOURCE, "its cores count by different clocks, and their cycles do not add up"
 )
@@ -72,7 +72,7 @@ def _why_not(nf: NfRates, rows: list[int], pollers: Mapping[int, Occupant]) -> M
 
 def _busy_cycles(nf: NfRates, topology: Topology, cycles: Cycles, rows: list[int]) -> Reading:
     if len(rows) < len(nf.cores):
-        return Missing(Reason.SOURCE, "two of its lcores share a CPU: their busy times overlap")
+        return Missing(Reason.SOURCE, "two of its threads share a CPU: their busy times overlap")
     return total(
         (
             product(core.busy_ratio, cycles.per_s[topology.row_of[core.cpu]])

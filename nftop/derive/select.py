@@ -31,6 +31,7 @@ def only_cpus(frame: Frame, cpus: Collection[int]) -> Frame:
         cpp_clock=these(table.cpp_clock),
         saturated=these(table.saturated),
         attribution=these(table.attribution),
+        group=these(table.group),
         columns={metric: take(column, rows) for metric, column in table.columns.items()},
     )
     return replace(frame, cpus=shown)

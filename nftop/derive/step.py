@@ -7,15 +7,18 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from nftop.derive.cache import CacheState, step_cache
 from nftop.derive.counters import CounterState, step_counters
-from nftop.derive.cpus import count_cycles, cpu_table, occupants, undecided_rows
+from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.dpdk import step_dpdk
-from nftop.derive.nf import NfRates
+from nftop.derive.nf import Around, NfRates, without_twins
 from nftop.derive.nf_row import nf_row
+from nftop.derive.ovs import step_ovs
 from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
+from nftop.derive.vpp import step_vpp
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import Cpu
 from nftop.model.queue_map import QueueMap
@@ -29,10 +32,10 @@ from nftop.uarch.table import Uarch
 _STALE_TICKS = 2.5
 _STALE_AT_LEAST_S = 1.0
 
-# Sources that count packets, and the stage that rates each: (its state or None, its reading,
-# the threads' rates, the operator's queue map) -> (its state, its NFs).
+# Sources that count packets, and the stage that rates each: (its state or None, its reading, what
+# that is read beside) -> (its state, its NFs).
 NF_STAGES: Mapping[str, Callable[..., tuple[Any, tuple[NfRates, ...]]]] = MappingProxyType(
-    {"dpdk": step_dpdk}
+    {"dpdk": step_dpdk, "ovs": step_ovs, "vpp": step_vpp}
 )
 
 
@@ -53,6 +56,7 @@ class State:
     threads: ThreadState = field(default_factory=ThreadState)
     nfs: Mapping[str, Any] = field(default_factory=dict)
     packages: PackageState = field(default_factory=PackageState)
+    cache: CacheState = field(default_factory=CacheState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -72,12 +76,14 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         readings.get("processes"),
         {info.cpu for info in topology.cpus if info.nohz_full},
     )
-    nf_states, nfs = _step_nfs(state, readings, thread_rates)
+    around = Around(thread_rates, state.queue_map, tsc_hz(rates))
+    nf_states, nfs = _step_nfs(state, readings, around)
     pollers = occupants(topology, nfs, thread_rates)
     cycles = count_cycles(rates, pollers)
     packages, package_rows = step_packages(
         state.packages, readings.get("uncore"), state.uarch, topology
     )
+    cache, classes = step_cache(state.cache, readings.get("resctrl"), topology)
     own = readings.get("self")
     frame = Frame(
         wall_ns=sample.wall_ns,
@@ -90,13 +96,17 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
             topology,
             online=online_rows(readings.get("kernel"), topology),
             rates=rates,
+            cycles=cycles,
             ready={**times, **tma_columns(state.uarch, rates, topology)},
+            group=classes.of_cpus,
             pollers=pollers,
             undecided=undecided_rows(topology, thread_rates),
-            unattached=lambda rate: _unattached(rate, readings),
+            unattached=lambda rate: _unattached(rate, readings, nfs),
         ),
         nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
         packages=package_rows,
+        groups=classes.groups,
+        domains=classes.domains,
         own=_own_cost(state.own, own),
     )
     after = replace(
@@ -107,6 +117,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         threads=threads,
         nfs=nf_states,
         packages=packages,
+        cache=cache,
         own=own,
     )
     return after, frame
@@ -133,16 +144,14 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
 
 
 def _step_nfs(
-    state: State, readings: Mapping[str, SourceReading[Any]], threads: Sequence[ThreadRate]
+    state: State, readings: Mapping[str, SourceReading[Any]], around: Around
 ) -> tuple[Mapping[str, Any], tuple[NfRates, ...]]:
     states: dict[str, Any] = {}
     rates: list[NfRates] = []
     for source, stage in NF_STAGES.items():
-        states[source], found = stage(
-            state.nfs.get(source), readings.get(source), threads, state.queue_map
-        )
+        states[source], found = stage(state.nfs.get(source), readings.get(source), around)
         rates += found
-    return states, tuple(rates)
+    return states, without_twins(rates)
 
 
 def _interval_s(before: Sample | None, sample: Sample) -> float | None:
@@ -181,7 +190,9 @@ def _source_states(
     return states
 
 
-def _unattached(rate: ThreadRate, readings: Mapping[str, SourceReading[Any]]) -> Missing:
+def _unattached(
+    rate: ThreadRate, readings: Mapping[str, SourceReading[Any]], nfs: Sequence[NfRates]
+) -> Missing:
     """Why nothing is known of a poller's packets: what its kind's source says, if it has one."""
     kind = NF_KINDS.get(rate.thread.role)
     reading = readings.get(kind) if kind is not None else None
@@ -191,10 +202,23 @@ def _unattached(rate: ThreadRate, readings: Mapping[str, SourceReading[Any]]) ->
         return Missing(Reason.SOURCE, f"nftop does not read {kind} statistics here")
     if isinstance(reading.value, Missing):
         return reading.value
-    if rate.thread.container is not False and reading.value.hidden:
-        return Missing(Reason.PERMISSION, "; ".join(reading.value.hidden))
+    why = _of_its_process(rate, nfs)
+    if why is None and rate.thread.container is not False and reading.value.hidden:
+        why = Missing(Reason.PERMISSION, "; ".join(reading.value.hidden))
+    if why is not None:
+        return why
     hint = "; ".join(("it polls, but no statistics of it were found", *reading.value.hidden))
     return Missing(Reason.SOURCE, hint)
+
+
+def _of_its_process(rate: ThreadRate, nfs: Sequence[NfRates]) -> Missing | None:
+    """Why a poller has no packets although its process is known; None where that tells nothing."""
+    known = next((nf for nf in nfs if nf.pid == rate.thread.pid), None)
+    if known is None or known.problem is not None:
+        return None if known is None else known.problem
+    if rate.thread.role == "vpp_main":
+        return Missing(Reason.IDLE, f"{known.name}'s main thread: only its workers receive")
+    return None
 
 
 def _own_cost(

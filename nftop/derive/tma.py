@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from nftop.derive.counters import CounterRates
-from nftop.model.catalogue_tma import TMA_METRICS
-from nftop.model.column import Column, missing
+from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
+from nftop.model.column import Column, Floats, missing
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
-from nftop.uarch.siblings import sum_siblings
+from nftop.uarch.formula import compile_formula
+from nftop.uarch.parts import BUSIEST, Topdown
+from nftop.uarch.siblings import core_index, sum_siblings
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import evaluate
 
@@ -21,6 +25,10 @@ def tma_columns(
 
     The threads of a core share its slots, so they show the same numbers. SOURCE without a table
     for this CPU.
+
+    Events of groups that took turns are put in proportion to the cycles their own groups saw:
+    count / own cycles x cycles of the CPU. Those that count for the whole core are taken by time:
+    they go on while the CPU's own thread is halted, and are in no proportion to its cycles.
     """
     rows = len(topology.cpus)
     if uarch is None or uarch.topdown is None:
@@ -28,10 +36,45 @@ def tma_columns(
         why = Missing(Reason.SOURCE, f"nftop has no top-down table for this CPU ({name})")
         return {metric.id: missing(rows, why) for metric in TMA_METRICS}
     smt = any(info.siblings for info in topology.cpus)
-    counts = {event: rates.rate(event) for event in uarch.counted}
+    events = {*uarch.counted, *(event for event in rates.per_s if event in uarch.events)}
+    counts = {
+        event: rates.rate(event) if event in uarch.of_core else rates.rate_by_cycles(event)
+        for event in events
+    }
     nodes = evaluate(uarch, sum_siblings(counts, topology), smt=smt)
     unknown = Missing(Reason.HARDWARE, f"not a node of {uarch.name}'s table")
-    return {
+    columns = {
         metric.id: nodes[metric.id] if metric.id in nodes else missing(rows, unknown)
         for metric in TMA_METRICS
     }
+    share = _share(_events_read(uarch.topdown, smt=smt), rates, topology)
+    columns[TMA_COVERAGE] = _coverage(share, nodes)
+    return columns
+
+
+def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:
+    """Every event that a formula reads."""
+    terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
+    formulas = (*terms.values(), *topdown.nodes.values())
+    names = (name for text in formulas for name in compile_formula(text).names)
+    return frozenset(name.removeprefix(BUSIEST) for name in names)
+
+
+def _share(events: frozenset[str], rates: CounterRates, topology: Topology) -> Floats:
+    """float64 (rows,): of the events that were counted on a core, the smallest share of time."""
+    share = np.full(len(topology.cpus), np.nan)
+    for event in events & rates.shares.keys():
+        share = np.fmin(share, rates.shares[event])
+    cores = core_index(topology)
+    smallest = np.full(int(cores.max(initial=0)) + 1, np.nan)
+    np.fmin.at(smallest, cores, share)
+    return smallest[cores]
+
+
+def _coverage(share: Floats, nodes: Mapping[str, Column]) -> Column:
+    """`share` where some node has a number; where none has, why the first has none."""
+    some = np.any([node.present for node in nodes.values()], axis=0)
+    values = np.where(some, share, np.nan)
+    why = next(iter(nodes.values()))
+    reasons = np.where(some, np.uint8(Reason.PRESENT), why.reasons)
+    return Column(values, reasons, why.details, why.by_reason)

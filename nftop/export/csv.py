@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from typing import Any
 
 from nftop.export.jsonl import rfc3339
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing, Reading
+from nftop.model.reading import Missing
 from nftop.render.text import printable
 
-_LABELS = ("time", "interval_s", "simulated", "host", "cpu", "core", "package", "l3")
-_NAMES = ("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock")
+_LABELS = ("time", "interval_s", "simulated", "lab", "host", "cpu", "core", "package", "l3")
+_NAMES = ("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "group")
 HEADER: tuple[str, ...] = (
     *_LABELS,
     *_NAMES,
@@ -38,10 +39,12 @@ def frame_csv(frame: Frame) -> str:
     lines = []
     for row, info in enumerate(table.topology.cpus):
         readings = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
+        group = table.group[row]
         cells: list[Any] = [
             moment,
             frame.interval_s,
             frame.host.simulated,
+            frame.host.lab,
             frame.host.name,
             info.cpu,
             info.core,
@@ -53,13 +56,14 @@ def frame_csv(frame: Frame) -> str:
             table.direction[row],
             table.saturated[row],
             table.cpp_clock[row],
+            None if isinstance(group, Missing) else _text(group.name),
         ]
         cells += [None if isinstance(r, Missing) else r for r in readings.values()]
-        lines.append(_line([*cells, _missing(readings)]))
+        lines.append(_line([*cells, _missing({"group": group, **readings})]))
     return "".join(lines)
 
 
-def _missing(readings: dict[str, Reading]) -> str:
+def _missing(readings: Mapping[str, object]) -> str:
     return " ".join(
         f"{name}={r.reason.key}" for name, r in readings.items() if isinstance(r, Missing)
     )

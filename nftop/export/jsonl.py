@@ -12,12 +12,21 @@ from typing import Any
 import msgspec
 
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
-from nftop.model.frame import CpuTable, Frame, NfRow, PackageRow, SourceState
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.frame import (
+    CpuTable,
+    Frame,
+    GroupCacheRow,
+    GroupRow,
+    NfRow,
+    PackageRow,
+    SourceState,
+)
+from nftop.model.reading import Missing, Reason
 
 # What the schema promises and no source of this nftop reads yet: always null, reason `source`.
-_CPU_UNREAD = ("group", "sst_priority")
+_CPU_UNREAD = ("sst_priority",)
 _PACKAGE_UNREAD = ("memory.channels", "upi", "power_w")
 
 
@@ -36,6 +45,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "simulated": frame.host.simulated,
         "host": {
             "name": frame.host.name,
+            "lab": frame.host.lab,
             "model": frame.host.model,
             "uarch": frame.host.uarch,
             "cpus": len(topology.cpus),
@@ -43,7 +53,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         },
         "sources": {name: _source(state) for name, state in frame.sources.items()},
         "cpus": [_cpu(frame.cpus, row) for row in range(len(frame.cpus))],
-        "groups": [],
+        "groups": [_group(group) for group in frame.groups],
         "packages": [_package(package) for package in frame.packages],
         "nfs": [_nf(nf) for nf in frame.nfs],
         "findings": [],
@@ -87,9 +97,9 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
         "cpp_clock": table.cpp_clock[row],
         "attribution": table.attribution[row] or None,
     }
-    readings: dict[str, Reading] = {
-        metric.id: table.columns[metric.id][row] for metric in CPU_METRICS
-    }
+    group = table.group[row]
+    readings: dict[str, Any] = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
+    readings["group"] = group if isinstance(group, Missing) else group.name
     base = info.base_frequency_hz
     readings["base_frequency_hz"] = Missing(Reason.SOURCE) if base is None else base
     return _with_missing(named, readings, unread=_CPU_UNREAD)
@@ -99,6 +109,28 @@ def _package(row: PackageRow) -> dict[str, Any]:
     named = {"package": row.package, "estimates": sorted(row.estimates)}
     readings = {metric.id: row.readings[metric.id] for metric in PACKAGE_METRICS}
     return _with_missing(named, readings, unread=_PACKAGE_UNREAD)
+
+
+def _group(group: GroupRow) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "clos": Missing(Reason.SOURCE) if group.clos is None else group.clos,
+        "mba.unit": group.mba_unit,
+    }
+    for cache in group.caches:
+        values[f"mba.l3.{cache.l3}"] = cache.mba
+        values[f"l3.{cache.l3}.cbm"] = _masks(cache)
+        for metric in GROUP_METRICS:
+            values[f"l3.{cache.l3}.{metric.id}"] = cache.readings[metric.id]
+    named: dict[str, Any] = {"name": group.name, "clos": None, "cpus": list(group.cpus), "l3": {}}
+    return _with_missing(named, values)
+
+
+def _masks(cache: GroupCacheRow) -> str | Missing | dict[str, str]:
+    if isinstance(cache.cbm, Missing):
+        return cache.cbm
+    if cache.code is None:
+        return cache.cbm.hex
+    return {"code": cache.code.hex, "data": cache.cbm.hex}
 
 
 def _nf(nf: NfRow) -> dict[str, Any]:
@@ -118,8 +150,9 @@ def _nf(nf: NfRow) -> dict[str, Any]:
 
 
 def _with_missing(
-    named: Mapping[str, Any], readings: Mapping[str, Reading], unread: Iterable[str] = ()
+    named: Mapping[str, Any], readings: Mapping[str, Any], unread: Iterable[str] = ()
 ) -> dict[str, Any]:
+    """`named`, then `readings`: a value, or null and its reason in `missing`, under each name."""
     numbers = {name: None if isinstance(r, Missing) else r for name, r in readings.items()}
     reasons = {name: r.reason.key for name, r in readings.items() if isinstance(r, Missing)}
     unread = list(unread)
@@ -130,7 +163,7 @@ def _with_missing(
     }
 
 
-def _nested(numbers: Mapping[str, float | None]) -> dict[str, Any]:
+def _nested(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """`tma.retiring` becomes `retiring` within `tma`, at any depth; names without a dot stay."""
     nested: dict[str, Any] = {}
     for name, number in numbers.items():

@@ -7,6 +7,8 @@ metric is one row here and the function in `derive` that computes it. How a unit
 
 from __future__ import annotations
 
+from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
+from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric, Unit
@@ -15,7 +17,14 @@ PAPER = 'FD.io, "Benchmarking Software Data Planes"'
 _EQ5 = f"{PAPER}, equation 5"
 _EQ6 = f"{PAPER}, equation 6"
 _PERF = "perf_event_open(2), generic hardware events"
-_RX = "DPDK ethdev xstats rx_qN_packets, else rx_good_packets"
+_RX = (
+    "DPDK ethdev xstats rx_qN_packets, else rx_good_packets; OVS pmd-stats-show packets received; "
+    "VPP /if/rx"
+)
+_BUSY_CPP = (
+    "DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them; OVS "
+    "pmd-stats-show processing cycles; VPP /sys/node/clocks"
+)
 _NF_PACKETS = "rx_packets_per_s (tx_packets_per_s where it only generates)"
 _BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."
 _BOUND_NF = "'<' before it: not all its cores are known to be saturated, so it is an upper bound."
@@ -28,8 +37,10 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Share of time doing work. On a polling core only the NF knows it, because the "
         "kernel sees a poller as always busy; elsewhere it is the kernel's busy time.",
-        formula="busy_cycles / total_cycles of the NF; else 1 - (idle + iowait) / all, /proc/stat",
-        origin="DPDK /eal/lcore/usage; proc(5)",
+        formula="busy_cycles / total_cycles of the NF (VPP: clocks of its nodes, where input nodes "
+        "had no empty polls); else 1 - (idle + iowait) / all, /proc/stat",
+        origin="DPDK /eal/lcore/usage; OVS pmd-stats-show, from 4.0 on pmd-rxq-show; VPP "
+        "/sys/node/*; proc(5)",
         priority=3,
     ),
     Metric(
@@ -51,11 +62,11 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Instructions retired per unhalted core cycle. A poller that finds no packets "
         "has a high IPC too: read it beside busy and CPP.",
-        formula="instructions / cycles, one counter group",
+        formula="instructions / cycles, counted by the same groups",
         origin=f"{_PERF}; {_EQ6}",
         good="high",
         priority=4,
-        counted=True,
+        coverage=COVERAGE,
     ),
     Metric(
         id="cpp",
@@ -67,7 +78,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         origin=_EQ5,
         good="low",
         priority=2,
-        counted=True,
+        coverage=COVERAGE,
         per_clock=True,
         bounded=True,
     ),
@@ -78,10 +89,10 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Cycles per packet spent on work: CPP without the empty polls.",
         formula="cpp x busy_ratio of the NF",
-        origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
+        origin=_BUSY_CPP,
         good="low",
         priority=6,
-        counted=True,
+        coverage=COVERAGE,
         per_clock=True,
     ),
     Metric(
@@ -94,7 +105,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         origin=_EQ6,
         good="low",
         priority=7,
-        counted=True,
+        coverage=COVERAGE,
         bounded=True,
     ),
     Metric(
@@ -103,10 +114,12 @@ _CORE_METRICS: tuple[Metric, ...] = (
         unit=Unit.PER_PACKET,
         scope="cpu",
         meaning="Last-level cache misses per packet.",
-        formula="LLC misses per second / rx_packets_per_s",
+        formula="LLC misses / cycles of the same group x cycles per second / rx_packets_per_s",
         origin="LONGEST_LAT_CACHE.MISS",
         good="low",
-        counted=True,
+        priority=7.5,
+        coverage=LLC_COVERAGE,
+        optional=True,
     ),
     Metric(
         id="run_ratio",
@@ -174,7 +187,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         origin="perf PERF_COUNT_SW_CONTEXT_SWITCHES",
         good="low",
         priority=11,
-        counted=True,
+        coverage=COVERAGE,
     ),
     Metric(
         id="frequency_hz",
@@ -185,7 +198,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         formula="cycles / ref_cycles x tsc per second",
         origin=f"{_PERF}; msr/tsc/",
         priority=10,
-        counted=True,
+        coverage=COVERAGE,
     ),
     Metric(
         id="tsc_hz",
@@ -195,23 +208,11 @@ _CORE_METRICS: tuple[Metric, ...] = (
         meaning="Rate of the time stamp counter: the clock of CPP where core cycles can't be had.",
         formula="delta(tsc) / delta(time running)",
         origin="perf msr/tsc/",
-        counted=True,
-    ),
-    Metric(
-        id="coverage",
-        label="COV",
-        unit=Unit.RATIO,
-        scope="cpu",
-        meaning="Share of the interval in which the counter group was on the hardware. Below "
-        "100 % its values are estimates, shown with '~'.",
-        formula="delta(time running) / delta(time enabled)",
-        origin="perf_event_open(2), PERF_FORMAT_TOTAL_TIME_*",
-        good="high",
-        priority=14,
+        coverage=COVERAGE,
     ),
 )
 
-CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + TMA_METRICS
+CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + COVERAGE_METRICS + TMA_METRICS
 
 NF_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -232,7 +233,7 @@ NF_METRICS: tuple[Metric, ...] = (
         scope="nf",
         meaning="Packets sent per second on all ports.",
         formula="delta(tx packets) / delta(the NF's clock)",
-        origin="DPDK ethdev xstats tx_good_packets",
+        origin="DPDK ethdev xstats tx_good_packets; OVS pmd-perf-show Tx packets; VPP /if/tx",
         good="high",
         priority=2,
     ),
@@ -243,7 +244,7 @@ NF_METRICS: tuple[Metric, ...] = (
         scope="nf",
         meaning="Packets the NIC dropped because the NF had left it no free descriptor.",
         formula="delta(rx_missed_errors) / delta(the NF's clock)",
-        origin="DPDK ethdev xstats rx_missed_errors (imissed)",
+        origin="DPDK ethdev xstats rx_missed_errors (imissed), OVS' ports' too; VPP /if/rx-miss",
         good="low",
         priority=3,
         bad_above=0.0,
@@ -259,7 +260,7 @@ NF_METRICS: tuple[Metric, ...] = (
         origin=_EQ5,
         good="low",
         priority=4,
-        counted=True,
+        coverage=COVERAGE,
         per_clock=True,
         bounded=True,
     ),
@@ -270,10 +271,10 @@ NF_METRICS: tuple[Metric, ...] = (
         scope="nf",
         meaning="Cycles of work of all its polling cores per packet: CPP without the empty polls.",
         formula=f"sum(cycles per second x busy_ratio of its cores) / {_NF_PACKETS}",
-        origin="DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them",
+        origin=_BUSY_CPP,
         good="low",
         priority=5,
-        counted=True,
+        coverage=COVERAGE,
         per_clock=True,
     ),
     Metric(
@@ -287,12 +288,12 @@ NF_METRICS: tuple[Metric, ...] = (
         origin=_EQ6,
         good="low",
         priority=6,
-        counted=True,
+        coverage=COVERAGE,
         bounded=True,
     ),
 )
 
-METRICS: tuple[Metric, ...] = CPU_METRICS + NF_METRICS + PACKAGE_METRICS
+METRICS: tuple[Metric, ...] = CPU_METRICS + NF_METRICS + PACKAGE_METRICS + GROUP_METRICS
 
 
 def cpu_metric(metric_id: str) -> Metric:

@@ -5,8 +5,10 @@ Ids are the vendor's node names behind `tma.`. Siblings share a core's slots, so
 
 from __future__ import annotations
 
+from nftop.model.catalogue_coverage import SHARE_OF_TIME, TIMES
 from nftop.model.metric import Metric, Unit
 
+TMA_COVERAGE = "tma.coverage"
 _ORIGIN = (
     'Yasin, "A Top-Down method for performance analysis", ISPASS 2014; '
     "formulas in nftop/uarch, by microarchitecture"
@@ -20,10 +22,10 @@ def _node(name: str, label: str, meaning: str, priority: int | None = None) -> M
         unit=Unit.RATIO,
         scope="cpu",
         meaning=f"{meaning} Of the whole physical core.",
-        formula=f"{name} of the CPU's table",
+        formula=f"{name} of the CPU's table, each event by the cycles of its own counter group",
         origin=_ORIGIN,
         priority=priority,
-        counted=True,
+        coverage=TMA_COVERAGE,
         optional=True,
     )
 
@@ -67,4 +69,16 @@ TMA_METRICS: tuple[Metric, ...] = (
         "Useful slots of instructions that take several micro-operations.",
     ),
     _node("light_operations", "RET.lgt", "Useful slots of all other instructions."),
+    Metric(
+        id=TMA_COVERAGE,
+        label="TMA.cov",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of the interval in which the least counted of the top-down events was "
+        "counted, on any thread of the core. Below 100 % top-down is an estimate, shown with '~'.",
+        formula=f"min over its events({SHARE_OF_TIME})",
+        origin=TIMES,
+        good="high",
+        optional=True,
+    ),
 )

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from nftop.model.allocation import Cbm
 from nftop.model.column import Column
-from nftop.model.ids import Cpu, Package
+from nftop.model.ids import Cpu, L3Domain, Package
+from nftop.model.rdt import CacheDomain, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host, Topology
 
@@ -32,6 +34,14 @@ class SourceState:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheClass:
+    """Which group a CPU is in: its name (untrusted text) and the hardware's class, if known."""
+
+    name: str
+    clos: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CpuTable:
     """One row per CPU shown, in `topology.cpus` order; each tuple and column has n rows.
 
@@ -45,6 +55,8 @@ class CpuTable:
         saturated: whether it was busy all the time, so that CPP is the cost of a packet; None
             where the NF does not tell.
         attribution: how packets were put on this CPU, in words; "" where none were.
+        group: the resctrl group whose class its tasks have unless they are in one themselves, or
+            why that is unknown.
         columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
     """
 
@@ -57,6 +69,7 @@ class CpuTable:
     cpp_clock: tuple[Clock | None, ...]
     saturated: tuple[bool | None, ...]
     attribution: tuple[str, ...]
+    group: tuple[CacheClass | Missing, ...]
     columns: Mapping[str, Column]
 
     def __len__(self) -> int:
@@ -112,6 +125,44 @@ class PackageRow:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupCacheRow:
+    """One cache class in one last-level cache.
+
+    Attributes:
+        cbm: its mask, or why it has none; with CDP that of data.
+        code: with CDP the mask of code; None without.
+        mba: its limit on memory bandwidth in the group's unit, or why it has none.
+        readings: by metric id of the catalogue, scope `group`; every such metric is there.
+    """
+
+    l3: L3Domain
+    cbm: Cbm | Missing
+    code: Cbm | None
+    mba: Reading
+    readings: Mapping[str, Reading]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One resctrl control group: a cache class.
+
+    Attributes:
+        name: its directory's name (untrusted text), `rdt.ROOT` for the root group.
+        clos: the hardware's class; None where the kernel does not show it.
+        cpus: the CPUs in it, as last told.
+        mode: whether others may overlap its mask: `shareable`, `exclusive`, ...
+        caches: one row for each last-level cache, ascending.
+    """
+
+    name: str
+    clos: int | None
+    cpus: tuple[Cpu, ...]
+    mode: str
+    mba_unit: MbaUnit
+    caches: tuple[GroupCacheRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SelfCost:
     """nftop's own footprint in this interval; see the observer-effect rules."""
 
@@ -126,7 +177,8 @@ class Frame:
     """One tick as shown.
 
     `interval_s` is the monotonic time since the tick before, None on the first. `topology` is the
-    whole host's, whatever rows `cpus` shows; so are `packages`.
+    whole host's, whatever rows `cpus` shows; so are `packages`. `groups` are empty where the kernel
+    tells of none (the source `resctrl` says why); `domains` are the caches they share.
     """
 
     wall_ns: int
@@ -138,5 +190,7 @@ class Frame:
     cpus: CpuTable
     nfs: tuple[NfRow, ...]
     packages: tuple[PackageRow, ...]
+    groups: tuple[GroupRow, ...]
+    domains: tuple[CacheDomain, ...]
     own: SelfCost
     schema: str = SCHEMA

@@ -20,6 +20,7 @@ class Unit(Enum):
     PER_PACKET = "1/packet"
     HZ = "Hz"  # printed in GHz
     BYTES_PER_S = "bytes/s"  # printed in GB/s
+    BYTES = "bytes"  # printed in MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class Metric:
         origin: where the definition comes from.
         good: which direction is better, None where neither is.
         priority: columns with a lower number stay longer on a narrow screen; None: never a column.
-        counted: it rests on the counter group, so it is an estimate while `coverage` is below 1.
+        coverage: the metric that says in which share of the interval its events were counted: it
+            is an estimate while that is below 1. None where it rests on no counter group.
         per_clock: it counts cycles, so it is an estimate where their clock is not the core's.
         bounded: it includes empty polls, so it is an upper bound of what a packet costs unless the
             core is saturated.
@@ -46,13 +48,13 @@ class Metric:
     id: str
     label: str
     unit: Unit
-    scope: Literal["cpu", "nf", "package"]
+    scope: Literal["cpu", "nf", "package", "group"]
     meaning: str
     formula: str
     origin: str
     good: Literal["high", "low"] | None = None
-    priority: int | None = None
-    counted: bool = False
+    priority: float | None = None
+    coverage: str | None = None
     per_clock: bool = False
     bounded: bool = False
     bad_above: float | None = None

@@ -6,7 +6,7 @@ recording keeps, so the fields are numbers, texts, tuples and numpy arrays only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
@@ -28,6 +28,24 @@ class Payload(Protocol):
     @property
     def gaps(self) -> str:
         """What of the source's promise is absent, in words; "" when nothing is."""
+
+
+class NfProcess(Protocol):
+    """What every network function's own table of counters has."""
+
+    @property
+    def name(self) -> str:
+        """Program name (untrusted text)."""
+
+    @property
+    def problem(self) -> Missing | None:
+        """Why its counters are not current; None when they are."""
+
+
+def nf_gaps(hidden: Iterable[str], processes: Iterable[NfProcess]) -> str:
+    """What of some network functions could not be seen or asked, in words; "" when all could."""
+    failing = [f"{each.name}: {each.problem.sentence}" for each in processes if each.problem]
+    return "; ".join((*hidden, *failing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +81,26 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CounterTable:
-    """Source `perf`: one counter group per CPU.
+    """Source `perf`: the counter groups of every CPU, which share its counters by taking turns.
+
+    A column is one event in one group. An event may be in several, as cycles are, by which the
+    others are judged; it then has a column in each, which counts while that group runs.
 
     Attributes:
         cpus: the n CPUs read, ascending.
         events: k names (`cycles`, `instructions`, `ref_cycles`, `tsc`, `context_switches`).
+        group: int32 (k,), the group of each column, 0..g-1.
         values: uint64 (n, k), cumulative and unscaled; 0 where `reasons` says absent.
-        reasons: uint8 (n, k), `Reason` per CPU and event.
-        enabled_ns, running_ns: uint64 (n,), the group's own clock and how much of it the group was
-            on the hardware; equal unless multiplexed. Rates divide by the delta of `running_ns`.
+        reasons: uint8 (n, k), `Reason` per CPU and column.
+        enabled_ns, running_ns: uint64 (n, g), each group's own clock and how much of it the group
+            was on the hardware; equal unless multiplexed. Rates divide by the delta of
+            `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
     """
 
     cpus: NDArray[np.int32]
     events: tuple[str, ...]
+    group: NDArray[np.int32]
     values: Counts
     reasons: NDArray[np.uint8]
     enabled_ns: Counts
@@ -85,10 +109,14 @@ class CounterTable:
 
     @property
     def gaps(self) -> str:
-        """Which events are absent, where, and why, in words; "" when none is."""
+        """Which events are absent, where, and why, in words; "" when none is.
+
+        An event is there if one group counts it.
+        """
         why: dict[tuple[str, str], list[str]] = {}
-        for index, name in enumerate(self.events):
-            absent = self.reasons[:, index] > 0
+        for name in dict.fromkeys(self.events):
+            columns = [index for index, event in enumerate(self.events) if event == name]
+            absent = (self.reasons[:, columns] > 0).all(axis=1)
             if absent.any():
                 where = "" if absent.all() else f" on CPU {format_cpu_list(self.cpus[absent])}"
                 text = "; ".join(self.details.get(name, {}).values())
@@ -244,8 +272,7 @@ class DpdkTable:
     @property
     def gaps(self) -> str:
         """What could not be seen, in words; "" when nothing is."""
-        failing = [f"{app.name}: {app.problem.sentence}" for app in self.apps if app.problem]
-        return "; ".join((*self.hidden, *failing))
+        return nf_gaps(self.hidden, self.apps)
 
 
 @dataclass(frozen=True, slots=True)

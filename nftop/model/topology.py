@@ -111,10 +111,20 @@ class Host:
         name: host name.
         model: CPU model name as the kernel gives it.
         uarch: our name of the microarchitecture (`SKX`), `generic` where no table knows it.
-        simulated: the numbers come from a model, not from hardware.
+        simulated: the numbers come from nftop's own model, not from hardware.
     """
 
     name: str
     model: str
     uarch: str
     simulated: bool = False
+
+    @property
+    def lab(self) -> bool:
+        """The kernel's interfaces are emulated here (`tests.lab`), as the CPU's name says."""
+        return self.model.startswith("LAB:")
+
+    @property
+    def badge(self) -> str:
+        """What must stand beside every number that no hardware gave; "" on a real host."""
+        return "SIMULATED" if self.simulated else "LAB" if self.lab else ""

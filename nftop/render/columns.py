@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.frame import CpuTable
+from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metric import Metric, Unit
 
 NARROW = 40
 _LONG_BARS_FROM = 100
+_GROUP_NAMES_FROM = 150
 
 _WIDTHS: Mapping[Unit, int] = {
     Unit.RATIO: 5,
@@ -29,7 +30,7 @@ class Col:
     """A column of the table.
 
     Attributes:
-        key: metric id, or `cpu`, `smt`, `thread`, `nf`, `tma`.
+        key: metric id, or `cpu`, `smt`, `thread`, `nf`, `tma`, `group`.
         label: its header.
         width: cells it takes, with the one that keeps it off the next or holds `~`.
         right: numbers stand right, names left.
@@ -67,26 +68,29 @@ METRICS = tuple(
     for metric in CPU_METRICS
     if metric.priority is not None
 )
-LABEL_KEYS = frozenset(col.key for col in LABELS)
+LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group"})
 
 # Ranks right after what says how packets fare: rate, cost, busy, waiting.
+# The cache class: the number of its COS, and its name too where there is room.
+GROUP = Col("group", "COS", 4, right=False, priority=5.3)
+
 BAR = Col("tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring"))
 _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 
 _FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
-_IN_ORDER = (*LABELS, *METRICS[:_FIRST_TMA], BAR, *METRICS[_FIRST_TMA:])
+_IN_ORDER = (*LABELS, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
 _BY_KEY = {col.key: col for col in _IN_ORDER}
 
 
 def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
     """The columns shown in so many cells, from left to right; that of CPUs is always there.
 
-    An optional metric has a column only where some CPU in `cpus` has a value of it.
+    An optional metric, and the cache class, has a column only where some CPU in `cpus` has one.
     """
     room = width
     chosen: dict[str, Col] = {}
     for col in sorted(_IN_ORDER, key=lambda col: col.priority):
-        if col.metric and not is_here(col.metric, cpus):
+        if not (is_here(col.metric, cpus) if col.metric else _is_told(col, cpus)):
             continue
         fitted = _fitted(col, width)
         if chosen and fitted.width > room:
@@ -101,10 +105,19 @@ def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
     return tuple(shown)
 
 
+def _is_told(col: Col, cpus: CpuTable | None) -> bool:
+    """Whether there is anything to put in the column of a label."""
+    if col is not GROUP:
+        return True
+    return cpus is not None and any(isinstance(each, CacheClass) for each in cpus.group)
+
+
 def _fitted(col: Col, width: int) -> Col:
     """A column as it is on a screen of so many cells."""
     if col.key == "thread" and width < NARROW:
         return replace(col, width=9)
+    if col is GROUP and width >= _GROUP_NAMES_FROM:
+        return replace(col, width=12)
     return _SHORT_BAR if col is BAR and width < _LONG_BARS_FROM else col
 
 

@@ -13,9 +13,9 @@ from nftop.model.frame import CpuTable, Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing
-from nftop.model.topology import CpuInfo
 from nftop.render import format as fmt
 from nftop.render import spark
+from nftop.render.cache import group_name
 from nftop.render.columns import is_here, metric_of
 from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
 
@@ -59,7 +59,7 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
     """The panel, in at most `height` lines."""
     head = [_rule(frame.cpus, row, width)]
     said = [
-        *_place(frame.cpus.topology.cpus[row], width),
+        *_place(frame.cpus, row, width),
         *attribution_lines(frame.cpus, row, width),
         *absence_lines(frame.cpus, row, width),
     ]
@@ -70,23 +70,23 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
 
 
 def absences(
-    cpus: CpuTable, row: int, metrics: Iterable[Metric] = _SHOWN
+    cpus: CpuTable, row: int, metrics: Iterable[Metric] | None = None
 ) -> list[tuple[Missing, list[str]]]:
     """Every reason a value of this row is absent, and what it is the reason of.
 
-    That is, unless told otherwise, of the metrics that can be a column.
+    That is, unless told otherwise, of the metrics that are a column of these CPUs.
     """
     found: dict[Missing, list[str]] = {}
-    for metric in metrics:
+    for metric in metrics or (each for each in _SHOWN if is_here(each, cpus)):
         reading = cpus.columns[metric.id][row]
-        if isinstance(reading, Missing) and is_here(metric, cpus):
+        if isinstance(reading, Missing):
             why = Missing(reading.reason, reading.sentence)
             found.setdefault(why, []).append(metric.label)
     return list(found.items())
 
 
 def absence_lines(
-    cpus: CpuTable, row: int, width: int, metrics: Iterable[Metric] = _SHOWN
+    cpus: CpuTable, row: int, width: int, metrics: Iterable[Metric] | None = None
 ) -> list[Line]:
     """`absences` as sentences behind their marks."""
     return [
@@ -121,7 +121,8 @@ def _rule(cpus: CpuTable, row: int, width: int) -> Line:
     return line(head, Span("─" * (width - head.width), Tone.DIM))
 
 
-def _place(info: CpuInfo, width: int) -> list[Line]:
+def _place(cpus: CpuTable, row: int, width: int) -> list[Line]:
+    info, group = cpus.topology.cpus[row], cpus.group[row]
     numbers = (
         ("sibling", format_cpu_list(info.siblings)),
         ("core", info.core),
@@ -132,6 +133,9 @@ def _place(info: CpuInfo, width: int) -> list[Line]:
     facts = [f"{name} {value}" for name, value in numbers if value not in (None, "")]
     flags = (("isolated", info.isolated), ("nohz_full", info.nohz_full))
     facts += [name for name, holds in flags if holds]
+    if not isinstance(group, Missing):
+        number = "" if group.clos is None else f" (COS{group.clos})"
+        facts.append(f"class {group_name(group.name)}{number}")
     if info.base_frequency_hz is not None:
         facts.append(f"base {info.base_frequency_hz / 1e9:.2f} GHz")
     if not info.online:

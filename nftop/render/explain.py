@@ -7,7 +7,12 @@ import textwrap
 from nftop.model.catalogue import METRICS
 from nftop.model.metric import Metric
 
-_SCOPES = {"cpu": "per CPU", "nf": "per network function", "package": "per package"}
+_SCOPES = {
+    "cpu": "per CPU",
+    "nf": "per network function",
+    "package": "per package",
+    "group": "per cache class and L3",
+}
 _WIDTH = 78
 
 

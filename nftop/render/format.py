@@ -117,6 +117,7 @@ _FORMS: Mapping[Unit, _Form] = {
     Unit.PER_PACKET: _SMALL,
     Unit.HZ: _Form(1e-9, math.inf, 2, 2),
     Unit.BYTES_PER_S: _Form(1e-9, 10.0, 2, 1),
+    Unit.BYTES: _Form(2.0**-20, 99.95, 1, 0),
 }
 
 _WORDS: Mapping[Unit, str] = {
@@ -130,4 +131,5 @@ _WORDS: Mapping[Unit, str] = {
     Unit.PER_PACKET: "per packet",
     Unit.HZ: "GHz",
     Unit.BYTES_PER_S: "GB/s",
+    Unit.BYTES: "MiB",
 }

@@ -46,7 +46,7 @@ def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
             for name, state in frame.sources.items()
             if name not in _TAKEN_FOR_GRANTED or state.reason is not Reason.PRESENT or state.detail
         ],
-        [line(Span(own_cost(frame.own), Tone.DIM))],
+        [line(Span(own_cost(frame.own), Tone.DIM))] if _is_told(frame.own) else [],
     ]
     blocks = [line(*_spaced(items)) for items in groups if items]
     lines: list[Line] = []
@@ -99,7 +99,7 @@ def _identity(frame: Frame, status: Status, width: int) -> list[Line]:
 
 
 def _badge(host: Host) -> list[Line]:
-    return [line(Span(" SIMULATED ", Tone.BADGE))] if host.simulated else []
+    return [line(Span(f" {host.badge} ", Tone.BADGE))] if host.badge else []
 
 
 def time_of_day(frame: Frame) -> str:
@@ -123,6 +123,12 @@ def _source(name: str, state: SourceState) -> Line:
     if state.reason is not Reason.PRESENT:
         return line(Span(name, Tone.DIM), Span(state.reason.mark, Tone.MISSING))
     return line(name, Span("~" if state.detail else "+", Tone.ACCENT))
+
+
+def _is_told(own: SelfCost) -> bool:
+    """Not so where frames were made without asking, as those of a clock that is stepped."""
+    readings = (own.cpu_ratio, own.counter_reads)
+    return any(not isinstance(r, Missing) or r.reason is not Reason.SOURCE for r in readings)
 
 
 def own_cost(own: SelfCost) -> str:

@@ -17,7 +17,7 @@ LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 _FOOTER = 1
 _DETAIL_FROM = 12  # lines of table and detail together from which both have their place
 _TABLE_LEAST, _DETAIL_LEAST = 5, 6  # headers and title included
-_TABLE_GOOD = 9  # lines which only what names the host's trouble may take from the table
+_TABLE_GOOD = 8  # lines which only what names the host's trouble may take from the table
 _NFS_FROM, _ROOMY = 14, 30
 
 

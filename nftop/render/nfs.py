@@ -79,8 +79,10 @@ def _estimate(cpus: CpuTable, nf: NfRow, metric: Metric) -> bool:
     """As `table.estimates`, but a sum is one already where one of its cores is."""
     if metric.per_clock and nf.cpp_clock not in (None, "core"):
         return True
-    coverage, row_of = cpus.columns["coverage"].values, cpus.topology.row_of
-    return metric.counted and any(coverage[row_of[cpu]] < 1.0 for cpu in nf.cpus if cpu in row_of)
+    if metric.coverage is None:
+        return False
+    coverage, row_of = cpus.columns[metric.coverage].values, cpus.topology.row_of
+    return any(coverage[row_of[cpu]] < 1.0 for cpu in nf.cpus if cpu in row_of)
 
 
 def _problem(nf: NfRow, width: int) -> list[Line]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.frame import Frame
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reason
 from nftop.render import format as fmt
 from nftop.render.bars import PARTS
+from nftop.render.cache import MARKS as CACHE_MARKS
 from nftop.render.detail import absence_lines, attribution_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import estimates, is_bound
@@ -40,7 +42,9 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *_section("Beside a number", _MARKS, width),
         *_section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
         *_section("In the map of CPUs", _MAP, width),
+        *_section("In the panel of cache classes", CACHE_MARKS, width),
         *_section("Columns", _columns(CPU_METRICS), width),
+        *_section("Cache classes", _columns(GROUP_METRICS), width),
         *_section("Network functions", _columns(NF_METRICS), width),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from nftop.model.frame import Frame
+from nftop.render.cache import cache_absences, cache_lines
 from nftop.render.detail import absences
 from nftop.render.header import Status, header_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
@@ -20,11 +21,12 @@ _EVERYTHING = View(folded=False)
 def frame_text(frame: Frame, width: int, ascii_only: bool) -> str:  # noqa: FBT001 - a contract
     """One frame as a block of lines of at most `width` cells; it ends with an empty line.
 
-    The time (UTC), the header, the network functions, memory and PCIe of each package,
-    every CPU, and a sentence for every reason a number is absent.
+    The time (UTC), the header, the network functions, memory and PCIe of each package, the cache
+    classes, every CPU, and a sentence for every reason a number is absent.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
     packages = package_lines(frame, width)
+    classes = cache_lines(frame, width)
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
         *header_lines(frame, Status(interval_s=_interval_s(frame)), width),
@@ -32,6 +34,7 @@ def frame_text(frame: Frame, width: int, ascii_only: bool) -> str:  # noqa: FBT0
         *nf_lines(frame, width),
         BLANK,
         *([*packages, BLANK] if packages else []),
+        *([*classes, BLANK] if classes else []),
         *table_lines(frame.cpus, _EVERYTHING, width),
         BLANK,
         *_reasons(frame, width),
@@ -45,11 +48,11 @@ def _interval_s(frame: Frame) -> float | None:
 
 
 def _reasons(frame: Frame, width: int) -> list[Line]:
-    """Each sentence once, whichever CPUs it is about."""
+    """Each sentence once, whichever CPUs or classes it is about."""
     labels: dict[tuple[str, str], dict[str, None]] = {}
-    for row in range(len(frame.cpus)):
-        for why, absent in absences(frame.cpus, row):
-            labels.setdefault((why.reason.mark, why.sentence), {}).update(dict.fromkeys(absent))
+    of_cpus = (each for row in range(len(frame.cpus)) for each in absences(frame.cpus, row))
+    for why, absent in (*of_cpus, *cache_absences(frame)):
+        labels.setdefault((why.reason.mark, why.sentence), {}).update(dict.fromkeys(absent))
     return [
         each
         for (mark, sentence), names in labels.items()

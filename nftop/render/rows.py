@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nftop.model.column import Bools, Floats
-from nftop.model.frame import CpuTable
+from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.reading import Missing
 from nftop.render.columns import metric_of, sorts_down
 
 
@@ -121,9 +122,20 @@ def _rank_names(names: Sequence[str | None]) -> Floats:
     return np.array([places[name] if name else np.nan for name in names], np.float64)
 
 
+def _rank_groups(cpus: CpuTable) -> Floats:
+    """By class, then those of unknown class by name."""
+    known = {each for each in cpus.group if isinstance(each, CacheClass)}
+    ordered = sorted(known, key=lambda each: (each.clos is None, each.clos or 0, each.name))
+    places = {each: float(place) for place, each in enumerate(ordered)}
+    return np.array(
+        [np.nan if isinstance(each, Missing) else places[each] for each in cpus.group], np.float64
+    )
+
+
 _LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {
     "cpu": _rank_cpus,
     "smt": _rank_siblings,
     "thread": lambda cpus: _rank_names(cpus.thread),
     "nf": lambda cpus: _rank_names(cpus.nf),
+    "group": _rank_groups,
 }

@@ -11,10 +11,11 @@ from nftop.model.catalogue import cpu_metric
 from nftop.model.frame import CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric, Unit
-from nftop.model.reading import Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render import cache
 from nftop.render import format as fmt
 from nftop.render.bars import bars
-from nftop.render.columns import BAR, Col, columns_for, sorts_down
+from nftop.render.columns import BAR, GROUP, Col, columns_for, sorts_down
 from nftop.render.line import Line, Span, Tone, line
 from nftop.render.rows import Rows, View, arrange
 from nftop.render.text import fit
@@ -82,8 +83,10 @@ def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | No
 def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
     """Where a present value rests on multiplexed counters, or on another clock than the core's."""
     at = np.array(rows, np.intp)
-    # A missing coverage is NaN, which is not below anything.
-    partial = (cpus.columns["coverage"].values[at] < 1.0) & metric.counted
+    partial = np.zeros(len(at), np.bool_)
+    if metric.coverage is not None:
+        # A missing coverage is NaN, which is not below anything.
+        partial = cpus.columns[metric.coverage].values[at] < 1.0
     other = [metric.per_clock and cpus.cpp_clock[row] not in (None, "core") for row in rows]
     there = cpus.columns[metric.id].present[at]
     return [bool(each) for each in (partial | np.array(other, np.bool_)) & there]
@@ -96,6 +99,8 @@ def _column_spans(
         return _bar_cells(cpus, shown, col.width - 1, bases)
     if col.metric:
         return _metric_spans(cpus, shown, col.width, col.metric, bases)
+    if col.key == GROUP.key:
+        return _group_cells(cpus, shown, col, bases)
     text_of = _LABEL_TEXTS[col.key]
     return [
         Span(_padded(text_of(cpus, row) or Reason.UNDEFINED.mark, col), base)
@@ -128,6 +133,23 @@ def _metric_spans(
         strict=True,
     )
     return [_span(metric, width, _Cell(*cell)) for cell in cells]
+
+
+def _group_cells(
+    cpus: CpuTable, shown: Sequence[int], col: Col, bases: Sequence[Tone]
+) -> list[Span]:
+    """The class of each CPU: its number, and its name where the column has grown."""
+    spans = []
+    for row, base in zip(shown, bases, strict=True):
+        group = cpus.group[row]
+        if isinstance(group, Missing):
+            spans.append(Span(_padded(fmt.mark(group.reason, col.width - 1), col), Tone.MISSING))
+            continue
+        name = cache.group_name(group.name)
+        number = "" if group.clos is None else str(group.clos)
+        text = f"{number:<2} {name}" if col.width > GROUP.width else number
+        spans.append(Span(_padded(text.strip() or name, col), base))
+    return spans
 
 
 def _bar_cells(

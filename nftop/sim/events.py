@@ -94,6 +94,11 @@ def share(total: int, parts: int) -> Counts:
     return (np.uint64(total) + np.arange(parts, dtype=np.uint64)) // np.uint64(parts)
 
 
+def nth_share(totals: Counts, part: int, parts: int) -> Counts:
+    """Of each of `totals` the share that `share` gives `part`, in their shape."""
+    return (totals + np.uint64(part)) // np.uint64(parts)
+
+
 def _column(event: Event) -> int:
     column = quantity_of(event)
     if column is None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.topology import CpuInfo, L3Cache, Topology
-from nftop.sim.scenario import Scenario, Task
+from nftop.sim.scenario import L3_WAYS, Scenario, Task
 
 FEWEST_CPUS, MOST_CPUS, FULL_CPUS = 2, 512, 88
-# Xeon Gold 6152: 22 cores at 2.1 GHz and 30.25 MiB of last-level cache a socket, in 11 ways; a
-# slice of 1.375 MiB a core.
+# Xeon Gold 6152: 22 cores at 2.1 GHz and 30.25 MiB of last-level cache a socket; a slice of
+# 1.375 MiB a core.
 TSC_HZ = 2.1e9
-_L3_BYTES_PER_CORE, _L3_WAYS = 1_441_792, 11
+_L3_BYTES_PER_CORE = 1_441_792
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _topology(cpus: int, cores: int, package_of: Sequence[int], isolated: set[Cp
         L3Cache(
             L3Domain(package),
             package_of.count(package) * _L3_BYTES_PER_CORE,
-            _L3_WAYS,
+            L3_WAYS,
             tuple(row.cpu for row in rows if row.package == package),
         )
         for package in sorted(set(package_of))

@@ -91,31 +91,32 @@ class Model:
 def model_of(scenario: Scenario, cpus: int) -> Model:
     """The scenario on a host of this many CPUs; ValueError if the host can't have so many."""
     layout = build(scenario, cpus)
-    phases = [_rates(scenario, layout, each) for each in _phases(scenario)]
+    rates = [_rates(scenario, layout, each) for each in phases(scenario)]
     return Model(
         scenario=scenario,
         layout=layout,
         starts_ns=(0, *(round(step.at_s * _S) for step in scenario.steps)),
-        steady=np.stack([steady for steady, _ in phases]),
-        swinging=np.stack([swinging for _, swinging in phases]),
+        steady=np.stack([steady for steady, _ in rates]),
+        swinging=np.stack([swinging for _, swinging in rates]),
         phase=np.arange(cpus, dtype=np.float64) * _GOLDEN % 1.0 * math.tau,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Now:
+class Now:
     """What holds in one phase: loads and slowdowns by the name in the scenario."""
 
     load: Mapping[str, float]
     slowed: Mapping[str, float]
 
 
-def _phases(scenario: Scenario) -> list[_Now]:
-    phases = [_Now({}, {})]
+def phases(scenario: Scenario) -> list[Now]:
+    """What holds from the start on, and from every step on."""
+    found = [Now({}, {})]
     for step in scenario.steps:
-        before = phases[-1]
-        phases.append(_Now({**before.load, **step.load}, {**before.slowed, **step.slowed}))
-    return phases
+        before = found[-1]
+        found.append(Now({**before.load, **step.load}, {**before.slowed, **step.slowed}))
+    return found
 
 
 @dataclass(slots=True)
@@ -139,7 +140,7 @@ class _Rates:
             self.steady[INDEX[name]] += rate
 
 
-def _rates(scenario: Scenario, layout: Layout, now: _Now) -> tuple[Floats, Floats]:
+def _rates(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floats]:
     """a and b of every CPU in one phase."""
     rows = len(layout.topology.cpus)
     steady, swinging = np.zeros((rows, len(QUANTITIES))), np.zeros((rows, len(QUANTITIES)))
@@ -171,7 +172,7 @@ def _rates(scenario: Scenario, layout: Layout, now: _Now) -> tuple[Floats, Float
 
 
 def _run_task(
-    rates: _Rates, cpu: Cpu, host: tuple[Scenario, Layout], placed: Placed, now: _Now
+    rates: _Rates, cpu: Cpu, host: tuple[Scenario, Layout], placed: Placed, now: Now
 ) -> None:
     (scenario, layout), task = host, placed.task
     load = now.load.get(task.name, task.load)

@@ -6,37 +6,30 @@ session's clock, which the network functions and threads stamp their counters wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import MappingProxyType
 
 import numpy as np
 
-from nftop.model.ids import Cpu, Lcore
+from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
 from nftop.model.sample import (
     CounterTable,
     Counts,
     CpuTimes,
-    DpdkApp,
-    DpdkLcore,
-    DpdkPort,
-    DpdkTable,
     ThreadRow,
     ThreadTable,
 )
-from nftop.sim.events import quantity_of
+from nftop.sim.events import nth_share, quantity_of, share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Uarch
 
-VERSION = "DPDK 24.11.1"
 _QUIET = "left out by --quiet-cpus or --cpu-list"
 _UNKNOWN = "the simulated host has no such event"
 _USER_HZ = 100
 _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-_TESTPMD_PORTS = 4
 # Everything started in the minute before the model's time 0, in the order of the scenario.
 _FIRST_PID, _PIDS_APART, _START_TICKS = 4000, 1000, 9000
 
@@ -44,30 +37,45 @@ _FIRST_PID, _PIDS_APART, _START_TICKS = 4000, 1000, 9000
 def counter_table(
     model: Model, t_ns: int, uarch: Uarch, quiet: Collection[int] = frozenset()
 ) -> CounterTable:
-    """Every event some plan of `uarch` counts, on every CPU, as one group that always runs.
+    """Every event of the best plan of `uarch` and its turns, on every CPU.
 
-    No limit on the number of counters is modelled. The group's own clock is the model's.
+    The groups share the time evenly and without a beat: of n groups, each has run an n-th of the
+    time and seen an n-th of what there was to count, to a nanosecond and a count, and together
+    they have seen it all. A real kernel's turns last milliseconds each. No limit on the number of
+    counters is modelled. The groups' own clock is the model's.
     """
-    columns = [quantity_of(uarch.events[name]) for name in uarch.counted]
+    groups = uarch.plans[0].groups
+    events = tuple(name for group in groups for name in group)
+    group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(each) for each in groups])
     rows = len(model.layout.topology.cpus)
     every = model.counts(t_ns)
-    values = np.zeros((rows, len(columns)), dtype=np.uint64)
+    values = np.zeros((rows, len(events)), dtype=np.uint64)
     reasons = np.zeros(values.shape, dtype=np.uint8)
-    details: dict[str, dict[int, str]] = {name: {} for name in uarch.counted}
+    details: dict[str, dict[int, str]] = {name: {} for name in events}
     hidden = np.isin(np.arange(rows), list(quiet))
-    for index, (name, column) in enumerate(zip(uarch.counted, columns, strict=True)):
+    for index, (name, turn) in enumerate(zip(events, group.tolist(), strict=True)):
+        column = quantity_of(uarch.events[name])
         if column is None:
             reasons[:, index] = Reason.HARDWARE
             details[name][int(Reason.HARDWARE)] = _UNKNOWN
         else:
-            values[:, index] = np.where(hidden, 0, every[:, column])
+            seen = nth_share(every[:, column], turn, len(groups))
+            values[:, index] = np.where(hidden, 0, seen)
     if hidden.any():
         reasons[hidden] = Reason.SOURCE
         for sentences in details.values():
             sentences[int(Reason.SOURCE)] = _QUIET
-    clock = np.where(hidden, 0, t_ns).astype(np.uint64)
-    cpus = np.arange(rows, dtype=np.int32)
-    return CounterTable(cpus, uarch.counted, values, reasons, clock, clock, details)
+    ran_ns = share(t_ns, len(groups))
+    return CounterTable(
+        cpus=np.arange(rows, dtype=np.int32),
+        events=events,
+        group=group,
+        values=values,
+        reasons=reasons,
+        enabled_ns=np.where(hidden[:, None], np.uint64(0), np.full_like(ran_ns, t_ns)),
+        running_ns=np.where(hidden[:, None], np.uint64(0), ran_ns),
+        details=details,
+    )
 
 
 def cpu_times(model: Model, t_ns: int) -> CpuTimes:
@@ -93,23 +101,19 @@ def thread_table(model: Model, t_ns: int, at_ns: int) -> ThreadTable:
     return ThreadTable(tuple(rows), hidden=0, scanned_at_ns=at_ns)
 
 
-def dpdk_table(model: Model, t_ns: int, at_ns: int) -> DpdkTable:
-    """The DPDK applications behind their telemetry sockets."""
-    counts = model.counts(t_ns)
-    return DpdkTable(
-        tuple(
-            replace(_APPS[placed.task.kind](model, placed, order, counts), read_at_ns=at_ns)
-            for order, placed in enumerate(model.layout.placed)
-            if placed.task.kind in _APPS
-        )
-    )
+def identity(order: int) -> tuple[int, int]:
+    """pid and start time of the order-th task of the layout."""
+    return _FIRST_PID + _PIDS_APART * order, _START_TICKS + order
 
 
-def _pid(order: int) -> int:
-    return _FIRST_PID + _PIDS_APART * order
+def placed_as(model: Model, kinds: Collection[str]) -> Iterator[tuple[int, Placed]]:
+    """The tasks of these kinds and their order in the layout."""
+    for order, placed in enumerate(model.layout.placed):
+        if placed.task.kind in kinds:
+            yield order, placed
 
 
-def _main_cpu(model: Model, placed: Placed) -> Cpu:
+def main_cpu(model: Model, placed: Placed) -> Cpu:
     """Where an application's main thread lives: the housekeeping CPU of its package."""
     package = model.layout.topology.cpus[placed.cpus[0]].package
     return model.layout.housekeeping.get(package or 0, Cpu(0))
@@ -118,21 +122,21 @@ def _main_cpu(model: Model, placed: Placed) -> Cpu:
 def _threads(
     model: Model, placed: Placed, order: int, counts: Counts, at_ns: int
 ) -> list[ThreadRow]:
-    pid = _pid(order)
+    pid, start_ticks = identity(order)
     main = _MAIN_THREADS[placed.task.kind]
     program, comm, role = main if main is not None else ("dpdk-l3fwd", "", "")
 
     def row(tid: int, comm: str, role: str, index: int | None, cpu: Cpu) -> ThreadRow:
         voluntary = counts[cpu, INDEX["context_switches"]] - counts[cpu, INDEX["involuntary"]]
         return ThreadRow(
-            pid=pid, tid=tid, start_ticks=_START_TICKS + order, comm=comm, program=program,
+            pid=pid, tid=tid, start_ticks=start_ticks, comm=comm, program=program,
             role=role, role_index=index, allowed=(cpu,), last_cpu=cpu,
             run_ns=int(counts[cpu, INDEX["run_ns"]]), wait_ns=int(counts[cpu, INDEX["wait_ns"]]),
             voluntary=int(voluntary), involuntary=int(counts[cpu, INDEX["involuntary"]]),
             container=False, read_at_ns=at_ns,
         )  # fmt: skip
 
-    rows = [] if main is None else [row(pid, comm, role, None, _main_cpu(model, placed))]
+    rows = [] if main is None else [row(pid, comm, role, None, main_cpu(model, placed))]
     for index, cpu in enumerate(placed.cpus):
         name, role, role_index = _WORKERS[placed.task.kind](index, cpu)
         rows.append(row(pid if main is None and index == 0 else pid + 1 + index,
@@ -168,87 +172,3 @@ _WORKERS: Mapping[str, Callable[[int, Cpu], tuple[str, str, int | None]]] = Mapp
         "vm": lambda index, _: (f"CPU {index}/KVM", "qemu_vcpu", index),
     }
 )
-
-
-def _testpmd(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
-    """testpmd --record-core-cycles: its lcores tell how much of their time was work."""
-    main = _main_cpu(model, placed)
-    lcores = [DpdkLcore(Lcore(main), (main,), "RTE")]
-    for cpu in placed.cpus:
-        cycles = (int(counts[cpu, INDEX[name]]) for name in ("tsc", "work_cycles"))
-        lcores.append(DpdkLcore(Lcore(cpu), (cpu,), "RTE", *cycles))
-    received = sum(int(counts[cpu, INDEX["packets"]]) for cpu in placed.cpus)
-    missed = sum(int(counts[cpu, INDEX["missed"]]) for cpu in placed.cpus)
-    ports = tuple(
-        _port(order, port, (received + port) // _TESTPMD_PORTS,
-              (missed + port) // _TESTPMD_PORTS)
-        for port in range(_TESTPMD_PORTS)
-    )  # fmt: skip
-    params = (
-        "dpdk-testpmd",
-        f"--nb-cores={len(placed.cpus)}",
-        "--record-core-cycles",
-        "--auto-start",
-    )
-    return _app(placed, order, ports, tuple(lcores), params)
-
-
-def _l3fwd(_: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
-    """l3fwd: a port with one queue for each lcore, as its --config says."""
-    ports = tuple(
-        _port(order, port, int(counts[cpu, INDEX["packets"]]),
-              int(counts[cpu, INDEX["missed"]]))
-        for port, cpu in enumerate(placed.cpus)
-    )  # fmt: skip
-    lcores = tuple(DpdkLcore(Lcore(cpu), (cpu,), "RTE") for cpu in placed.cpus)
-    config = ",".join(f"({port},0,{cpu})" for port, cpu in enumerate(placed.cpus))
-    mask = hex((1 << len(ports)) - 1)
-    params = ("dpdk-l3fwd", "-p", mask, f"--config={config}")
-    return _app(placed, order, ports, lcores, params)
-
-
-_APPS: Mapping[str, Callable[[Model, Placed, int, Counts], DpdkApp]] = MappingProxyType(
-    {"testpmd": _testpmd, "l3fwd": _l3fwd}
-)
-
-
-def _port(order: int, port: int, packets: int, missed: int) -> DpdkPort:
-    """A port that sends on whatever it received; named by a made-up PCI address."""
-    bus = 0x18 + order % 0x80
-    return DpdkPort(
-        port=port,
-        name=f"0000:{bus:02x}:{port // 8:02x}.{port % 8}",
-        rx_queues=1,
-        rx_packets=packets,
-        tx_packets=packets,
-        rx_missed=missed,
-        rx_queue_packets=(packets,),
-    )
-
-
-def _app(
-    placed: Placed,
-    order: int,
-    ports: tuple[DpdkPort, ...],
-    lcores: tuple[DpdkLcore, ...],
-    params: tuple[str, ...],
-) -> DpdkApp:
-    """An application; `params` begins with its program, and `read_at_ns` is still to be set."""
-    program = params[0]
-    listed = ",".join(str(lcore.lcore) for lcore in lcores)
-    return DpdkApp(
-        pid=_pid(order),
-        start_ticks=_START_TICKS + order,
-        name=program,
-        prefix=placed.name,
-        socket=f"/var/run/dpdk/{placed.name}/dpdk_telemetry.v2",
-        version=VERSION,
-        problem=None,
-        ports=ports,
-        lcores=lcores,
-        lcores_told=True,
-        eal_params=(program, "-l", listed, f"--file-prefix={placed.name}"),
-        app_params=params,
-        read_at_ns=0,
-        took_ns=0,
-    )

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field, fields
 from importlib import resources
 from typing import Any
 
+from nftop.model.allocation import Cbm
+from nftop.model.rdt import ROOT
 from nftop.sim import workloads
 
 # Kinds of task, and whether nftop can ask them for their packets.
 KINDS = ("testpmd", "l3fwd", "vpp", "ovs", "vm")
+# Xeon Gold 6152: ways of its last-level cache and classes of its cache allocation.
+L3_WAYS, CLASSES = 11, 16
 _FILES = resources.files(__package__) / "scenarios"
 _NUMBER = (int, float)
 
@@ -53,6 +57,24 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """A resctrl control group: a cache class and the tasks whose CPUs are in it.
+
+    Attributes:
+        name: its directory's; `ROOT` for the root group, which has every CPU no other has.
+        clos: the hardware's class.
+        ways: its mask in the last-level cache of each package; one for all where there is one.
+        mba_percent: its share of memory bandwidth. Nothing in the model is slowed by it.
+    """
+
+    name: str
+    clos: int
+    tasks: tuple[str, ...]
+    ways: tuple[Cbm, ...]
+    mba_percent: int
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """From `at_s` on: loads, and factors on the cycles per packet, by task name."""
 
@@ -63,7 +85,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario. `swing` is the share by which saturated rates go up and down in `period_s`."""
+    """A scenario. `swing` is the share by which saturated rates go up and down in `period_s`.
+
+    `groups` begin with the root group.
+    """
 
     name: str
     title: str
@@ -72,6 +97,7 @@ class Scenario:
     swing: float
     tasks: tuple[Task, ...]
     steps: tuple[Step, ...]
+    groups: tuple[Group, ...]
 
 
 def names() -> tuple[str, ...]:
@@ -94,7 +120,7 @@ def parse(name: str, text: str) -> Scenario:
         ValueError: with a sentence that says which value of it can't be, and why.
     """
     raw = _Table(f"scenario {name}", tomllib.loads(text))
-    raw.known({"title", "assumes", "period_s", "swing", "tasks", "steps"})
+    raw.known({"title", "assumes", "period_s", "swing", "tasks", "steps", "groups"})
     tasks = tuple(_task(raw.part("tasks", index, each)) for index, each in raw.each("tasks"))
     if not tasks:
         raise ValueError(f"scenario {name}: it has no tasks")
@@ -105,6 +131,7 @@ def parse(name: str, text: str) -> Scenario:
     times = [0.0, *(step.at_s for step in steps)]
     if any(later <= earlier for earlier, later in itertools.pairwise(times)):
         raise ValueError(f"scenario {name}: steps must come one after the other, after 0 s")
+    groups = [_group(raw.part("groups", i, each), known) for i, each in raw.each("groups")]
     return Scenario(
         name=name,
         title=raw.text("title"),
@@ -113,6 +140,7 @@ def parse(name: str, text: str) -> Scenario:
         swing=raw.number("swing", 0.0, 0.1),
         tasks=tasks,
         steps=steps,
+        groups=_with_root(raw.where, groups),
     )
 
 
@@ -174,7 +202,8 @@ class _Table:
 def _task(raw: _Table) -> Task:
     raw.known({each.name for each in fields(Task)})
     kind = raw.choice("kind", KINDS)
-    allowed = ("memtester",) if kind == "vm" else workloads.names()
+    special = {"vm": ("memtester",), "vpp": workloads.names_of_vpp()}
+    allowed = special.get(kind) or workloads.names()
     threads = raw.whole("threads", 1, 512)
     ht = raw.values.get("ht", False)
     if not isinstance(ht, bool):
@@ -211,6 +240,47 @@ def _step(raw: _Table, tasks: list[str]) -> Step:
         load=_by_task(raw, "load", tasks, 0.0, 1.0),
         slowed=_by_task(raw, "slowed", tasks, 1.0, 10.0),
     )
+
+
+def _group(raw: _Table, tasks: list[str]) -> Group:
+    raw.known({each.name for each in fields(Group)})
+    name, is_root = raw.text("name"), raw.values.get("name") == ROOT
+    members = raw.values.get("tasks", [])
+    if not isinstance(members, list) or not all(each in tasks for each in members):
+        raise ValueError(f"{raw.where}: tasks must be a list of {', '.join(tasks)}")
+    if is_root and members:
+        raise ValueError(f"{raw.where}: the root group has what no other has")
+    return Group(
+        name=name,
+        clos=raw.whole("clos", 0, 0) if is_root else raw.whole("clos", 1, CLASSES - 1),
+        tasks=tuple(members),
+        ways=_masks(raw),
+        mba_percent=int(raw.number("mba_percent", 10, 100, 100)),
+    )
+
+
+def _masks(raw: _Table) -> tuple[Cbm, ...]:
+    ways = raw.values.get("ways")
+    each: list[Any] = ways if isinstance(ways, list) else [ways]
+    valid = [type(bits) is int and 0 < bits < 1 << L3_WAYS for bits in each]
+    masks = tuple(Cbm(bits, L3_WAYS) for bits in each) if all(valid) else ()
+    if not masks or not all(mask.contiguous for mask in masks):
+        raise ValueError(f"{raw.where}: ways must be masks of neighbours of {L3_WAYS} ways")
+    return masks
+
+
+def _with_root(where: str, groups: list[Group]) -> tuple[Group, ...]:
+    """The groups with the root group first, which may use every way unless told otherwise."""
+    if not any(group.name == ROOT for group in groups):
+        groups = [Group(ROOT, 0, (), (Cbm((1 << L3_WAYS) - 1, L3_WAYS),), 100), *groups]
+    for what, each in (
+        ("name", [group.name for group in groups]),
+        ("clos", [group.clos for group in groups]),
+        ("task", [task for group in groups for task in group.tasks]),
+    ):
+        if len(set(each)) < len(each):
+            raise ValueError(f"{where}: two groups have the same {what}")
+    return tuple(sorted(groups, key=lambda group: group.clos))
 
 
 def _by_task(

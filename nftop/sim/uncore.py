@@ -7,7 +7,7 @@ import numpy as np
 from nftop.model.reading import Reason
 from nftop.model.sample import Counts
 from nftop.model.uncore import UncoreTable
-from nftop.sim.events import boxes, quantity_of, share
+from nftop.sim.events import boxes, nth_share, quantity_of, share
 from nftop.sim.model import Model
 from nftop.uarch.table import Uarch
 
@@ -42,7 +42,7 @@ def uncore_table(model: Model, t_ns: int, uarch: Uarch) -> UncoreTable:
                 for package, within in rows_of.items():
                     number = boxes(model, unit.pmu, package)
                     total = 0 if column is None else int(counts[within, column].sum())
-                    values.append((share(total, number) + np.uint64(turn)) // np.uint64(turns))
+                    values.append(nth_share(share(total, number), turn, turns))
                     where = ((package, box, len(events)) for box in range(number))
                     rows += [(*each, int(reason), t_ns, ran_ns) for each in where]
                 events.append(name)

@@ -82,6 +82,11 @@ def names() -> tuple[str, ...]:
     return tuple(n for n, table in tables().items() if isinstance(table, dict) and "plain" in table)
 
 
+def names_of_vpp() -> tuple[str, ...]:
+    """Every workload whose graph nodes are known, as VPP's must be."""
+    return tuple(name for name in names() if "nodes" in tables()[name])
+
+
 @functools.cache
 def load(name: str, *, ht: bool = False) -> Workload:
     """The workload called `name`; `ht`: as run by both threads of a core.
@@ -104,6 +109,11 @@ def load(name: str, *, ht: bool = False) -> Workload:
         pcie_writes_per_packet=table.get("pcie_writes", 0.0),
         pcie_reads_per_packet=table.get("pcie_reads", 0.0),
     )
+
+
+def working_set_bytes(name: str) -> float:
+    """What a thread of this workload would keep in the last-level cache if it had it alone."""
+    return float(tables()[name].get("working_set_kib", 0.0)) * 1024
 
 
 def slowed(work: Workload, factor: float) -> Workload:

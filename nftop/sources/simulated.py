@@ -7,7 +7,7 @@ Nothing of the machine nftop runs on is looked at.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,10 @@ from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
 from nftop.sim.model import Model, model_of
+from nftop.sim.nf_dpdk import dpdk_table
+from nftop.sim.nf_ovs import ovs_table
+from nftop.sim.nf_vpp import vpp_table
+from nftop.sim.rdt import rdt_of, resctrl_table
 from nftop.sim.uncore import uncore_table
 from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
@@ -79,7 +83,9 @@ def simulated_host(
     table = uarch_table.load(_UARCH).with_smt(on=any(info.siblings for info in topology.cpus))
     # Its counters are all free, so the plan that comes first is the one that is counted.
     uarch = replace(table, plans=table.plans[:1])
+    groups = uarch.plans[0].groups
     quiet = frozenset(not_counted(topology))
+    rdt = rdt_of(model)
     start_ns = clock_ns()
 
     def now(read: Callable[[int, int], Any]) -> Callable[[], Any]:
@@ -97,7 +103,8 @@ def simulated_host(
         SimulatedSource(
             "perf",
             now(lambda t_ns, _: payloads.counter_table(model, t_ns, uarch, quiet)),
-            f"counts {', '.join(uarch.counted)}",
+            f"counts {', '.join(dict.fromkeys(name for group in groups for name in group))}; "
+            f"{len(groups)} groups of them take turns",
         ),
         SimulatedSource(
             "kernel", now(lambda t_ns, _: payloads.cpu_times(model, t_ns)), "CPU times"
@@ -105,20 +112,38 @@ def simulated_host(
         SimulatedSource(
             "processes",
             now(lambda t_ns, at_ns: payloads.thread_table(model, t_ns, at_ns)),
-            "threads of " + ", ".join(placed.name for placed in model.layout.placed),
+            _listed("threads of", (placed.name for placed in model.layout.placed)),
         ),
         SimulatedSource(
             "dpdk",
-            now(lambda t_ns, at_ns: payloads.dpdk_table(model, t_ns, at_ns)),
-            "applications "
-            + ", ".join(app.prefix for app in payloads.dpdk_table(model, 0, 0).apps),
+            now(lambda t_ns, at_ns: dpdk_table(model, t_ns, at_ns)),
+            _listed("applications", (app.prefix for app in dpdk_table(model, 0, 0).apps)),
+        ),
+        SimulatedSource(
+            "ovs",
+            now(lambda t_ns, at_ns: ovs_table(model, t_ns, at_ns)),
+            _listed("vswitchds", (each.rundir for each in ovs_table(model, 0, 0).switches)),
+        ),
+        SimulatedSource(
+            "vpp",
+            now(lambda t_ns, at_ns: vpp_table(model, t_ns, at_ns)),
+            _listed("segments", (each.socket for each in vpp_table(model, 0, 0).instances)),
         ),
         SimulatedSource(
             "uncore",
             now(lambda t_ns, _: uncore_table(model, t_ns, uarch)),
             f"counts {', '.join(event for unit in uarch.uncore for event in unit.events)}",
         ),
+        SimulatedSource(
+            "resctrl",
+            now(lambda t_ns, _: resctrl_table(rdt, t_ns)),
+            f"cache classes {', '.join(group.name for group in rdt.groups)}",
+        ),
         SimulatedSource("topology", lambda: topology, size),
     )
     host = Host("demo", _MODEL_NAME, uarch.name, simulated=True)
     return SimulatedHost(host, model, sources, uarch)
+
+
+def _listed(what: str, names: Iterable[str]) -> str:
+    return f"{what} {', '.join(names) or 'none'}"

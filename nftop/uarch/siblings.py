@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Column, Floats, column
+from nftop.model.column import Bools, Column, Floats, column
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.uarch.parts import BUSIEST
@@ -30,12 +30,8 @@ def sum_siblings(columns: Mapping[str, Column], topology: Topology) -> dict[str,
     its sibling's row has the same reason and names the CPU. An offline CPU has no core, and its
     threads are none of the core's.
     """
-    # An offline CPU has a core to itself, numbered behind all others, so that arrays fit.
-    online = np.array([info.online and info.core is not None for info in topology.cpus], np.bool_)
-    known = [info.core for info in topology.cpus if info.online and info.core is not None]
-    first_free = max(known, default=-1) + 1
-    cores = first_free + np.arange(len(topology.cpus), dtype=np.int64)
-    cores[online] = known
+    online = _has_core(topology)
+    cores = core_index(topology)
     summed = {}
     for name, part in columns.items():
         counts = np.where(part.present, part.values, 0.0)
@@ -48,6 +44,22 @@ def sum_siblings(columns: Mapping[str, Column], topology: Topology) -> dict[str,
     count = np.bincount(cores)[cores].astype(np.float64)
     summed["threads"] = column(count, ~online, Missing(Reason.UNDEFINED, _OFFLINE))
     return summed
+
+
+def core_index(topology: Topology) -> _Cores:
+    """int64 (rows,): the same number for the threads of one core.
+
+    An offline CPU has a number to itself behind all others, so that arrays by core have room.
+    """
+    known = [info.core for info in topology.cpus if info.online and info.core is not None]
+    first_free = max(known, default=-1) + 1
+    cores = first_free + np.arange(len(topology.cpus), dtype=np.int64)
+    cores[_has_core(topology)] = known
+    return cores
+
+
+def _has_core(topology: Topology) -> Bools:
+    return np.array([info.online and info.core is not None for info in topology.cpus], np.bool_)
 
 
 def _of_core(totals: Floats, part: Column, cores: _Cores, topology: Topology) -> Column:

@@ -44,6 +44,11 @@ class Plan:
     smt: bool | None = None
     turns: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The plan's own group and its turns."""
+        return (self.events, *self.turns)
+
 
 @dataclass(frozen=True, slots=True)
 class Uarch:
@@ -76,6 +81,14 @@ class Uarch:
     def counted(self) -> tuple[str, ...]:
         """Every event some plan counts all the time, in their order: the columns of a reading."""
         return tuple(dict.fromkeys(name for plan in self.plans for name in plan.events))
+
+    @property
+    def of_core(self) -> frozenset[str]:
+        """Events that count for all threads of a core, whether the CPU's own is halted or not."""
+        terms = {
+            name: spec.terms for name, spec in self.events.items() if isinstance(spec, PmuTerms)
+        }
+        return frozenset(name for name, text in terms.items() if "any=1" in text.split(","))
 
     def with_smt(self, *, on: bool) -> Uarch:
         """The same table without the plans for the other state of hyper-threading."""
@@ -167,7 +180,7 @@ def _plan(
     turns = tuple(_expand(turn, sets) for turn in spec.get("turns", ()))
     needs = frozenset(_expand(spec["needs"], sets))
     plan = Plan(_expand(spec["events"], sets), needs, smt, turns)
-    for group in (plan.events, *plan.turns):
+    for group in plan.groups:
         if len(set(group)) != len(group) or not group:
             raise ValueError(f"a plan is empty or counts an event twice: {', '.join(group)}")
         for name in group:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import pytest
 
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.tma import tma_columns
 from nftop.model.catalogue_tma import TMA_METRICS
+from nftop.model.column import Column
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.uarch.table import load
@@ -67,6 +71,84 @@ def test_a_cpu_without_a_table_says_so() -> None:
         for column in tma_columns(uarch, rates, ONE).values():
             why = column[0]
             assert isinstance(why, Missing) and "generic" in why.sentence
+
+
+def core(
+    *seen: Mapping[str, tuple[int, int]], ran_ns: Sequence[int] | Sequence[Sequence[int]]
+) -> Mapping[str, Column]:
+    """Top-down of one core whose two threads counted this in each of their groups.
+
+    `ran_ns` by group, or by thread and group.
+    """
+    keys = [(group, event) for group, counts in enumerate(seen) for event in counts]
+
+    def at(second: int) -> SourceReading[CounterTable]:
+        values = [[seen[group][event][cpu] * second for group, event in keys] for cpu in (0, 1)]
+        table = CounterTable(
+            cpus=np.arange(2, dtype=np.int32),
+            events=tuple(event for _, event in keys),
+            group=np.array([group for group, _ in keys], np.int32),
+            values=np.array(values, np.uint64),
+            reasons=np.zeros((2, len(keys)), np.uint8),
+            enabled_ns=np.full((2, len(seen)), S * second, np.uint64),
+            running_ns=np.broadcast_to(np.array(ran_ns, np.uint64) * second, (2, len(seen))),
+        )
+        return SourceReading(table, S * second, 1)
+
+    machine = topology(2)
+    state, _ = step_counters(CounterState(), at(1), machine)
+    _, rates = step_counters(state, at(2), machine)
+    return tma_columns(load("SKX").with_smt(on=True), rates, machine)
+
+
+POLLER_AND_SLEEPER: Mapping[str, tuple[int, int]] = {
+    "cycles": (1000, 10),
+    "idq_uops_not_delivered_core": (100, 1),
+    "uops_issued_any": (1300, 13),
+    "uops_retired_retire_slots": (1200, 12),
+    "int_misc_recovery_cycles_any": (50, 50),
+}
+
+
+def test_what_counts_for_the_core_is_in_no_proportion_to_a_sleeping_thread_s_cycles() -> None:
+    """The sleeper woke in the other group's turn: a hundred times as many cycles as in this one."""
+    got = core(POLLER_AND_SLEEPER, {"cycles": (1000, 1000)}, ran_ns=(S // 2, S // 2))
+    # Two thousand cycles a second: the poller's recovery is 100 of them, whoever counted it.
+    slots = 4 * 2000
+    threads = 2000 + 1010  # of both: each thread's events go with its own cycles
+    assert got["tma.retiring"][0] == pytest.approx(1.2 * threads / slots)
+    lost = 0.1 * threads + 4 * 100
+    assert got["tma.bad_speculation"][0] == pytest.approx(lost / slots)
+    assert got["tma.coverage"][0] == got["tma.coverage"][1] == 0.5
+
+
+def test_coverage_is_of_what_top_down_needed() -> None:
+    whole = core(POLLER_AND_SLEEPER, ran_ns=(S,))
+    assert whole["tma.coverage"][0] == 1.0
+    missing = whole["tma.memory_bound"][0]
+    assert isinstance(missing, Missing) and "is not counted here" in missing.sentence
+    unused = {"cycles": (100, 1), "llc_misses": (3, 0)}
+    assert core(POLLER_AND_SLEEPER, unused, ran_ns=(S * 9 // 10, S // 10))["tma.coverage"][0] == 0.9
+    memory = {"cycles": (100, 1), "cycle_activity_stalls_mem_any": (3, 0)}
+    assert core(POLLER_AND_SLEEPER, memory, ran_ns=(S * 9 // 10, S // 10))["tma.coverage"][0] == 0.1
+
+
+def test_coverage_is_of_the_thread_that_was_counted_least() -> None:
+    got = core(POLLER_AND_SLEEPER, ran_ns=((S,), (S // 4,)))["tma.coverage"]
+    assert got[0] == got[1] == 0.25
+
+
+def test_a_turn_that_never_came_leaves_level_1() -> None:
+    memory = {"cycles": (0, 0), "cycle_activity_stalls_mem_any": (0, 0)}
+    got = core(POLLER_AND_SLEEPER, memory, ran_ns=(S // 2, 0))
+    assert isinstance(got["tma.backend_bound"][0], float)
+    assert got["tma.coverage"][0] == 0.5
+
+
+def test_no_top_down_has_no_coverage_for_the_same_reason() -> None:
+    _, rates = step_counters(CounterState(), None, ONE)
+    why = Missing(Reason.SOURCE, "perf is not read here")
+    assert tma_columns(SKX, rates, ONE)["tma.coverage"][0] == why
 
 
 def test_what_perf_may_not_read_is_a_permission() -> None:

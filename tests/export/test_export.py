@@ -13,9 +13,12 @@ from nftop.derive.step import State
 from nftop.export.batch import run_batch
 from nftop.export.csv import HEADER, frame_csv, header_csv
 from nftop.export.jsonl import frame_json, rfc3339
+from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import Frame
+from nftop.model.reading import Missing, Reason
 from tests.derive.scene import START, forwarding, tick
+from tests.rdt import MIB, frame_of, group, in_cache, table
 from tests.samples import fold
 
 CONTRACT_CPU = {
@@ -54,6 +57,17 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     assert package["missing"]["pcie.itom.hit_per_s"] == "source"
 
 
+def test_a_host_whose_cpus_are_emulated_says_so_in_every_format(frames: list[Frame]) -> None:
+    real = frames[1]
+    for frame, lab in (
+        (real, False),
+        (replace(real, host=replace(real.host, model="LAB: virtual Xeon")), True),
+    ):
+        assert json.loads(frame_json(frame))["host"]["lab"] is lab
+        rows = list(csv.DictReader(io.StringIO(header_csv() + frame_csv(frame))))
+        assert {row["lab"] for row in rows} == {str(lab)}
+
+
 def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
     named = {"thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "attribution"}
     named |= {"problem", "interval_s"}
@@ -81,6 +95,52 @@ def test_json_values_are_the_frames(frames: list[Frame]) -> None:
     assert row["missing"]["ipc"] == "hardware"
 
 
+def test_json_groups_are_the_contracts() -> None:
+    frame = frame_of(table(0), table(4_000_000))
+    whole = json.loads(frame_json(frame))
+    root, vpp, _ = whole["groups"]
+    assert (root["name"], root["clos"], root["cpus"]) == ("/", 0, [0, 4, 5, 6, 7])
+    assert vpp == {
+        "name": "vpp",
+        "clos": 1,
+        "cpus": [1, 2],
+        "mba": {"unit": "percent", "l3": {"0": 100, "1": 100}},
+        "l3": {
+            "0": {
+                "cbm": "0f0",
+                "capacity_bytes": 16 * MIB,
+                "occupancy_bytes": int(15.8 * MIB),
+                "mbm_total_bytes_per_s": 8e6,
+                "mbm_local_bytes_per_s": 8e6,
+            },
+            "1": {
+                "cbm": "0f0",
+                "capacity_bytes": 16 * MIB,
+                "occupancy_bytes": 0,
+                "mbm_total_bytes_per_s": 0,
+                "mbm_local_bytes_per_s": 0,
+            },
+        },
+        "missing": {},
+    }
+    assert [row["group"] for row in whole["cpus"][:4]] == ["/", "vpp", "vpp", "ovs"]
+    rows = list(csv.DictReader(io.StringIO(header_csv() + frame_csv(frame))))
+    assert [row["group"] for row in rows[:4]] == ["/", "vpp", "vpp", "ovs"]
+
+
+def test_json_of_a_group_names_what_it_lacks() -> None:
+    why = Missing(Reason.HARDWARE, "the kernel has no cache allocation here")
+    split = in_cache(1, 0x0F0, code=Cbm(0x030, 12))
+    lacking = group("x", None, (), in_cache(0, 1, cbm=why, mba=why), split)
+    row = json.loads(frame_json(frame_of(table(groups=(lacking,)))))["groups"][0]
+    assert row["l3"]["1"]["cbm"] == {"code": "030", "data": "0f0"}
+    null = {key for key, value in _flat(row).items() if value is None}
+    assert null == row["missing"].keys()
+    assert row["missing"]["l3.0.cbm"] == row["missing"]["mba.l3.0"] == "hardware"
+    assert row["missing"]["l3.0.mbm_total_bytes_per_s"] == "warming"
+    assert row["clos"] is None
+
+
 def test_untrusted_names_are_data_in_json_and_csv(frames: list[Frame]) -> None:
     evil = '[red]x[/] \x1b[2J",\n=cmd'
     table = replace(frames[1].cpus, thread=("=1+1", evil, None, None))
@@ -99,7 +159,8 @@ def test_csv_has_a_row_per_cpu_and_a_reason_for_every_empty_number(frames: list[
     assert float(rows[1]["cpp"]) == pytest.approx(260.0)
     for row in rows:
         reasons = dict(pair.split("=") for pair in row["missing"].split())
-        empty = {metric.id for metric in CPU_METRICS if row[metric.id] == ""}
+        numbers = ("group", *(metric.id for metric in CPU_METRICS))
+        empty = {name for name in numbers if row[name] == ""}
         assert empty == reasons.keys()
     assert len(HEADER) == len(set(HEADER))
 

@@ -28,8 +28,15 @@ def test_look_up_is_by_scope() -> None:
 
 def test_what_is_a_bound_or_of_a_clock_is_counted_and_says_so() -> None:
     for metric in METRICS:
-        assert metric.counted or not (metric.bounded or metric.per_clock)
+        assert metric.coverage or not (metric.bounded or metric.per_clock)
         assert ("upper bound" in metric.meaning) is metric.bounded
+
+
+def test_coverages_are_metrics_of_a_cpu_that_rest_on_none() -> None:
+    named = {metric.coverage for metric in METRICS} - {None}
+    assert named == {"coverage", "llc_misses_coverage", "tma.coverage"}
+    for name in named:
+        assert name is not None and cpu_metric(name).coverage is None
 
 
 def test_the_readme_lists_the_columns_there_are() -> None:

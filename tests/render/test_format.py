@@ -44,6 +44,8 @@ units = st.sampled_from(list(Unit))
         (-0.0, Unit.PER_S, 5, "0"),
         (64_800_000.0, Unit.REQUESTS_PER_S, 7, "64.8"),
         (325_806.0, Unit.REQUESTS_PER_S, 7, "0.326"),
+        (2.75 * 2**20, Unit.BYTES, 5, "2.8"),
+        (192.0 * 2**20, Unit.BYTES, 5, "192"),
     ],
 )
 def test_a_number_prints_by_its_unit(value: float, unit: Unit, width: int, text: str) -> None:
@@ -85,7 +87,13 @@ def test_what_is_not_zero_never_prints_as_zero(value: float, unit: Unit, width: 
 
 
 SCALE = {"%": 1e-2, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-FACTOR = {Unit.PACKETS_PER_S: 1e6, Unit.REQUESTS_PER_S: 1e6, Unit.HZ: 1e9, Unit.BYTES_PER_S: 1e9}
+FACTOR = {
+    Unit.PACKETS_PER_S: 1e6,
+    Unit.REQUESTS_PER_S: 1e6,
+    Unit.HZ: 1e9,
+    Unit.BYTES_PER_S: 1e9,
+    Unit.BYTES: 2.0**20,
+}
 
 
 @given(value=st.floats(1e-3, 1e14), unit=units, width=st.integers(1, 14))

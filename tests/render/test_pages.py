@@ -79,6 +79,15 @@ def test_simulated_and_anything_but_live_are_badges() -> None:
     assert not [span for each in live for span in each.spans if span.tone is Tone.BADGE]
 
 
+def test_a_host_whose_cpus_are_emulated_is_badged() -> None:
+    base = frame(8)
+    lab = replace(base, host=replace(base.host, model="LAB: virtual Intel(R) Xeon(R) CPU @ 2GHz"))
+    lines = header_lines(lab, Status("LIVE", 1.0), 200)
+    badges = [span.text for each in lines for span in each.spans if span.tone is Tone.BADGE]
+    assert badges == [" LAB "]
+    assert "LAB: virtual Xeon" in _text(lines)
+
+
 def test_sources_show_how_they_did() -> None:
     base = frame(8)
     partial = replace(base.sources["dpdk"], detail="1 socket is another user's")
@@ -188,7 +197,9 @@ def test_what_is_no_column_is_absent_only_where_all_is_explained() -> None:
     base = frame(8)
     assert "MISS/pkt" not in _detail(base, 1, 40, [])
     assert "MISS/pkt" not in frame_text(base, 120, False)
-    assert "MISS/pkt: no counter was spare" in _text(explain_lines(base, 1, cpu_metric("cpp"), 100))
+    assert "MISS/pkt, MISS.cov: no counter was spare" in _text(
+        explain_lines(base, 1, cpu_metric("cpp"), 100)
+    )
 
 
 def test_the_panel_says_that_a_generator_counts_what_it_sends() -> None:

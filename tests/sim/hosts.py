@@ -43,3 +43,10 @@ class Frozen:
     def cpus_of(self, task: str) -> tuple[int, ...]:
         """Where a task's threads run."""
         return next(p.cpus for p in self.simulated.model.layout.placed if p.name == task)
+
+
+def value(frame: Frame, metric: str, cpu: int) -> float:
+    """A number of the frame; no reason will do."""
+    reading = frame.cpus.columns[metric][cpu]
+    assert isinstance(reading, float), f"{metric} of CPU {cpu}: {reading}"
+    return reading

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nftop.model.frame import Frame
+from nftop.model.frame import Frame, NfRow
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX
-from tests.sim.hosts import Frozen, S
+from tests.sim.hosts import Frozen, S, value
 
 PERIOD = 20 * S
 
@@ -86,22 +86,26 @@ def test_events_give_the_printed_top_down_back(name: str, ht: bool) -> None:
     assert per_cycle.min() >= 0.0
 
 
-def value(frame: Frame, metric: str, cpu: int) -> float:
-    reading = frame.cpus.columns[metric][cpu]
-    assert isinstance(reading, float), f"{metric} of CPU {cpu}: {reading}"
-    return reading
-
-
 @pytest.mark.parametrize(
-    ("task", "workload", "thread"), [("loop", "testpmd", 0), ("north", "l3fwd", 2)]
+    ("scenario", "task", "workload", "thread"),
+    [
+        ("default", "loop", "testpmd", 0),
+        ("default", "north", "l3fwd", 2),
+        ("default", "vpp", "vpp_ip4", 0),
+        ("default", "vpp", "vpp_ip4", 3),
+        ("noisy", "ovs", "ovs", 1),
+    ],
 )
-def test_frames_show_the_paper_s_rows(task: str, workload: str, thread: int) -> None:
-    host = Frozen()
+def test_frames_show_the_paper_s_rows(scenario: str, task: str, workload: str, thread: int) -> None:
+    host = Frozen(scenario)
     host.tick(3 * S)
     frame = host.tick(PERIOD)  # over a whole period the swing is nothing
     cpu = host.cpus_of(task)[thread]
     mpps, ipp, ipc, cpp = TABLE_4[workload, False]
-    assert value(frame, "rx_packets_per_s", cpu) == pytest.approx(mpps * 1e6, rel=1e-7)
+    assert round(value(frame, "rx_packets_per_s", cpu) / 1e6, 1) == mpps
+    assert value(frame, "rx_packets_per_s", cpu) == pytest.approx(
+        workloads.tables()[workload]["plain"]["mpps"] * 1e6, rel=1e-7
+    )
     assert value(frame, "ipp", cpu) == pytest.approx(ipp, rel=1e-7)
     assert round(value(frame, "ipc", cpu), 1) == ipc
     assert round(value(frame, "cpp", cpu)) == cpp
@@ -109,8 +113,13 @@ def test_frames_show_the_paper_s_rows(task: str, workload: str, thread: int) -> 
     assert value(frame, "tsc_hz", cpu) == pytest.approx(2.1e9, rel=1e-8)
 
 
+def row(frame: Frame, name: str) -> NfRow:
+    return next(nf for nf in frame.nfs if nf.name == name)
+
+
 @pytest.mark.parametrize(
-    ("task", "workload", "ht"), [("loop", "testpmd", False), ("south", "l3fwd", True)]
+    ("task", "workload", "ht"),
+    [("loop", "testpmd", False), ("south", "l3fwd", True), ("vpp", "vpp_ip4", False)],
 )
 def test_frames_show_the_paper_s_top_down(task: str, workload: str, ht: bool) -> None:
     host = Frozen()
@@ -152,6 +161,9 @@ def test_ipc_times_cpp_is_ipp_on_every_core_and_tick(scenario: str, cpus: int) -
         product = columns["ipc"].values[has] * columns["cpp"].values[has]
         np.testing.assert_allclose(product, columns["ipp"].values[has], rtol=1e-12)
         seen += int(has.sum())
+        pollers = {cpu for p in host.simulated.model.layout.placed for cpu in p.cpus
+                   if p.task.kind != "vm"}  # fmt: skip
+        assert pollers == set(np.flatnonzero(has))
     assert seen >= 5
 
 
@@ -197,12 +209,59 @@ def test_the_neighbour_makes_packets_dearer() -> None:
     assert quiet.cpus.thread[neighbour] is None
 
 
-def test_statistics_nftop_does_not_read_are_said_not_to_be_read() -> None:
+def test_ovs_below_its_limit_shows_what_is_left() -> None:
+    """70 % of what it can take: a packet's work costs what the paper says, the rest is idle."""
+    host = Frozen()
+    host.tick(3 * S)
+    frame = host.tick(PERIOD)
+    mpps, _, _, cpp = TABLE_4["ovs", False]
+    for cpu in host.cpus_of("ovs"):
+        assert value(frame, "busy_ratio", cpu) == pytest.approx(0.7, rel=1e-6)
+        assert round(value(frame, "rx_packets_per_s", cpu) / 0.7e6, 1) == mpps
+        assert round(value(frame, "busy_cpp", cpu)) == cpp
+        assert value(frame, "cpp", cpu) == pytest.approx(2.2e9 / (0.7 * 8.18e6), rel=1e-6)
+        assert frame.cpus.saturated[cpu] is False
+    ovs = row(frame, "ovs/ovs-vswitchd")
+    assert ovs.readings["rx_packets_per_s"] == pytest.approx(4 * 0.7 * 8.18e6, rel=1e-6)
+    assert ovs.readings["tx_packets_per_s"] == ovs.readings["rx_packets_per_s"]
+    assert ovs.readings["busy_cpp"] == pytest.approx(2.2e9 / 8.18e6, rel=1e-6)
+    assert ovs.saturated is False
+
+
+def test_vpp_and_ovs_under_full_load_are_saturated() -> None:
+    host = Frozen("noisy")
+    host.tick(3 * S)
+    frame = host.tick(PERIOD)
+    for name, kind in (("vpp", "vpp"), ("ovs/ovs-vswitchd", "ovs")):
+        nf = row(frame, name)
+        assert nf.kind == kind and nf.saturated is True and nf.problem is None
+        assert nf.cpus == host.cpus_of(kind)
+        assert nf.readings["drop_packets_per_s"] == 0.0
+        for cpu in nf.cpus:
+            assert value(frame, "busy_ratio", cpu) == pytest.approx(1.0, abs=1e-6)
+            assert frame.cpus.saturated[cpu] is True
+
+
+def test_the_neighbour_takes_six_per_cent_from_ovs() -> None:
+    host = Frozen("noisy")
+    host.tick(S)
+    quiet = host.tick(2 * PERIOD)
+    host.tick(20 * S)  # 61 s
+    noisy = host.tick(PERIOD)
+    for name, slower in (("ovs/ovs-vswitchd", 1.06), ("vpp", 1.10)):
+        before, after = row(quiet, name).readings, row(noisy, name).readings
+        offered, taken = before["rx_packets_per_s"], after["rx_packets_per_s"]
+        assert isinstance(offered, float) and isinstance(taken, float)
+        assert taken == pytest.approx(offered / slower, rel=1e-6)
+        # What can't be taken in any more is dropped: the NIC's word, which OVS has from DPDK.
+        assert after["drop_packets_per_s"] == pytest.approx(offered - taken, rel=1e-5)
+        assert before["drop_packets_per_s"] == 0.0
+
+
+def test_a_process_is_one_network_function() -> None:
+    """OVS has a DPDK telemetry socket too."""
     host = Frozen()
     host.tick(S)
     frame = host.tick(S)
-    for task, source in (("vpp", "vpp"), ("ovs", "ovs")):
-        for cpu in host.cpus_of(task):
-            reading = frame.cpus.columns["cpp"][cpu]
-            assert not isinstance(reading, float)
-            assert reading.sentence == f"nftop does not read {source} statistics here"
+    assert len({nf.pid for nf in frame.nfs}) == len(frame.nfs) == 5
+    assert {nf.kind for nf in frame.nfs} == {"dpdk", "ovs", "vpp"}

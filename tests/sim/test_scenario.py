@@ -66,6 +66,10 @@ def test_the_small_one_parses() -> None:
             GOOD.replace('kind = "l3fwd"\nworkload = "l3fwd"', 'kind = "vm"\nworkload = "l3fwd"'),
             "workload must be one of memtester",
         ),
+        (
+            GOOD.replace('kind = "l3fwd"', 'kind = "vpp"'),
+            "workload must be one of vpp_l2_patch, vpp_l2_mac, vpp_ip4",
+        ),
     ],
 )
 def test_what_is_wrong_gets_a_sentence(text: str, sentence: str) -> None:
@@ -76,3 +80,48 @@ def test_what_is_wrong_gets_a_sentence(text: str, sentence: str) -> None:
 def test_a_name_that_is_none() -> None:
     with pytest.raises(ValueError, match="no scenario is called 'x'; there are default, noisy"):
         scenario.load("x")
+
+
+GROUP = '[[groups]]\nname = "g"\nclos = 1\nways = 0x0f0\n'
+
+
+def test_groups_begin_with_the_root_group() -> None:
+    (root,) = scenario.parse("t", GOOD).groups
+    assert (root.name, root.clos, root.tasks, root.ways[0].hex) == ("/", 0, (), "7ff")
+    text = GOOD + GROUP.replace("0x0f0", "[0x0f0, 3]") + 'tasks = ["a"]\nmba_percent = 40\n'
+    root, group = scenario.parse("t", text).groups
+    assert [mask.hex for mask in group.ways] == ["0f0", "003"]
+    assert (group.tasks, group.mba_percent) == (("a",), 40)
+    named = scenario.parse("t", GOOD + '[[groups]]\nname = "/"\nclos = 0\nways = 0x007').groups
+    assert [(each.name, each.ways[0].hex) for each in named] == [("/", "007")]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (GROUP.replace("0x0f0", "0x800"), "groups g: ways must be masks of neighbours of 11 ways"),
+        (GROUP.replace("0x0f0", "0x5"), "ways must be masks of neighbours"),
+        (GROUP.replace("0x0f0", "0"), "ways must be masks of neighbours"),
+        (GROUP.replace("0x0f0", '"f0"'), "ways must be masks of neighbours"),
+        (GROUP.replace("0x0f0", "1.5"), "ways must be masks of neighbours"),
+        (GROUP.replace("0x0f0", "true"), "ways must be masks of neighbours"),
+        (GROUP.replace("0x0f0", "[]"), "ways must be masks of neighbours"),
+        (GROUP.replace("clos = 1", "clos = 16"), "clos must be a number from 1 to 15"),
+        (GROUP.replace('"g"', '"/"'), "groups /: clos must be a number from 0 to 0"),
+        (GROUP.replace('"g"', '"/"') + 'tasks = ["a"]', "the root group has what no other has"),
+        (GROUP + 'tasks = ["b"]', "groups g: tasks must be a list of a"),
+        (GROUP + 'tasks = "a"', "groups g: tasks must be a list of a"),
+        (GROUP + "mba_percent = 5", "mba_percent must be a number from 10 to 100"),
+        (GROUP + "colour = 1", "groups g: 'colour' is not known here"),
+        (GROUP + GROUP.replace("clos = 1", "clos = 2"), "two groups have the same name"),
+        (GROUP + GROUP.replace('"g"', '"h"'), "two groups have the same clos"),
+        (
+            GROUP + 'tasks = ["a"]\n' + GROUP.replace('"g"', '"h"').replace("1", "2")
+            + 'tasks = ["a"]',
+            "two groups have the same task",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_group_gets_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        scenario.parse("t", GOOD + text)

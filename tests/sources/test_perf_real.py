@@ -163,7 +163,7 @@ def test_a_real_cpu_leaves_and_returns(switch: Path, plans: slice) -> None:
         assert 1 in counted(source).cpus
         back = counted(source)
         row = back.cpus.tolist().index(1)
-        assert 0 < back.enabled_ns[row] < back.enabled_ns[0]
+        assert 0 < back.enabled_ns[row, 0] < back.enabled_ns[0, 0]
 
         # Away and back between two ticks: the online file says nothing, the group does.
         switch.write_text("0")
@@ -173,10 +173,10 @@ def test_a_real_cpu_leaves_and_returns(switch: Path, plans: slice) -> None:
         if len(chosen.plans) == 1 and blinked.reasons[row, -1] == Reason.PRESENT:
             blinked = counted(source)
         assert set(blinked.reasons[row]) == {Reason.RESET}
-        assert blinked.enabled_ns[row] == 0
+        assert blinked.enabled_ns[row, 0] == 0
         table = counted(source)
         assert table.reasons[row, table.events.index("context_switches")] == Reason.PRESENT
-        assert 0 < table.enabled_ns[row] < back.enabled_ns[0]
+        assert 0 < table.enabled_ns[row, 0] < back.enabled_ns[0, 0]
     finally:
         source.close()
 

@@ -89,7 +89,7 @@ def must_hold(table: CounterTable) -> None:
             reason = Reason(int(table.reasons[row, column]))
             value = int(table.values[row, column])
             if reason is Reason.PRESENT:
-                assert value == int(table.running_ns[row]) * RATES[EVENTS[event]]
+                assert value == int(table.running_ns[row, 0]) * RATES[EVENTS[event]]
             else:
                 assert value == 0
                 assert table.details[event][reason]
@@ -112,7 +112,7 @@ def test_it_is_a_source_and_counts_everything_with_one_read_a_cpu(tmp_path: Path
     first, second = bench.tick(), bench.tick()
     opens = fake.opens
     assert first.reasons.max() == Reason.PRESENT
-    assert (second.enabled_ns - first.enabled_ns).tolist() == [SECOND] * 3
+    assert (second.enabled_ns - first.enabled_ns).tolist() == [[SECOND]] * 3
     assert fake.reads == [0, 1, 2] * 2
     assert bench.source.counter_reads == 6
     for _ in range(5):
@@ -127,7 +127,7 @@ def test_multiplexing_is_handed_over_not_corrected(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path, share=lambda cpu, group: 0.25 if cpu == 1 else 1.0))
     bench.tick()
     table = bench.tick()
-    assert table.running_ns[1] * 4 == table.enabled_ns[1] == table.running_ns[0]
+    assert table.running_ns[1, 0] * 4 == table.enabled_ns[1, 0] == table.running_ns[0, 0]
     assert table.values[1, 0] * 4 == table.values[0, 0]
 
 
@@ -278,7 +278,7 @@ def test_cpus_come_and_go(tmp_path: Path) -> None:
     assert bench.tick().cpus.tolist() == [0, 1, 2, 3]
     table = bench.tick()
     assert set(reasons(table, "cycles")) == {Reason.PRESENT}
-    assert table.enabled_ns[2] == SECOND + STARTED_NS
+    assert table.enabled_ns[2, 0] == SECOND + STARTED_NS
     assert len(fake.fds) == 20
 
 
@@ -294,10 +294,15 @@ def test_a_cpu_that_was_away_between_two_ticks_counts_again(
     fake.online.add(1)
     away = bench.tick()
     assert reasons(away, "context_switches")[1] is Reason.RESET
-    assert away.enabled_ns[1] == 0
+    assert away.enabled_ns[1, 0] == 0
     back = bench.tick()
     assert set(reasons(back, "context_switches")) == {Reason.PRESENT}
-    assert (back.enabled_ns - STARTED_NS).tolist() == [3 * SECOND, SECOND, 3 * SECOND, 3 * SECOND]
+    assert (back.enabled_ns[:, 0] - STARTED_NS).tolist() == [
+        3 * SECOND,
+        SECOND,
+        3 * SECOND,
+        3 * SECOND,
+    ]
 
 
 def test_a_cpu_that_goes_while_it_is_opened_is_no_row(tmp_path: Path) -> None:

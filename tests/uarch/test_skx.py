@@ -221,7 +221,7 @@ def test_some_topdown_plan_fits_whatever_there_is(smt: bool, general: int, watch
     fitting = [
         plan
         for plan in topdown_plans(smt=smt)
-        if all(on_general(g, watchdog=watchdog) <= general for g in (plan.events, *plan.turns))
+        if all(on_general(g, watchdog=watchdog) <= general for g in plan.groups)
     ]
     assert fitting
     # Cycles of the core are counted without the watchdog's counter, and IPC with them.
@@ -246,7 +246,7 @@ def test_a_plan_and_its_turns_hold_all_that_the_formulas_read(smt: bool) -> None
     clocks = {"cycles", "aperf", "cycles_any"}
     needed = (read & set(SKX.events)) - clocks
     for plan in topdown_plans(smt=smt):
-        groups = (plan.events, *plan.turns)
+        groups = plan.groups
         counted = {event for group in groups for event in group}
         assert needed - counted == set()
         assert "llc_misses" in counted
@@ -259,7 +259,8 @@ def test_a_plan_and_its_turns_hold_all_that_the_formulas_read(smt: bool) -> None
             "int_misc_recovery_cycles_any" if smt else "int_misc_recovery_cycles",
         }
         for group in groups:
-            assert "instructions" in group
+            # So that IPC, frequency and context switches are counted all the time.
+            assert {"instructions", "ref_cycles", "tsc", "context_switches"} <= set(group)
             assert clocks & set(group)
 
 
@@ -276,6 +277,10 @@ def test_a_host_s_hyper_threading_chooses_the_plans() -> None:
         generic = table.load()
         assert set(generic.counted) <= set(chosen.counted)
         assert chosen.plans[-1] == generic.plans[-1]
+
+
+def test_what_counts_for_the_whole_core_is_known() -> None:
+    assert SKX.of_core == {"cycles_any", "int_misc_recovery_cycles_any"}
 
 
 def test_a_filter_serves_one_opcode_at_a_time() -> None:

@@ -22,6 +22,7 @@ class TableLayout:
 
     def __init__(self, events: Sequence[str], cores: CoreGroups) -> None:
         self._events = tuple(events)
+        self._group = np.zeros(len(self._events), np.int32)
         self._cpus = np.array([row.cpu for row in cores.rows], np.int32)
         self._absent = [cores.absences(row) for row in cores.rows]
         self._reasons, self._details = _reasons(self._events, self._absent)
@@ -57,10 +58,11 @@ class TableLayout:
         return CounterTable(
             cpus=self._cpus,
             events=self._events,
+            group=self._group,
             values=values,
             reasons=reasons,
-            enabled_ns=np.where(counting, readings.enabled_ns, np.uint64(0)),
-            running_ns=np.where(counting, readings.running_ns, np.uint64(0)),
+            enabled_ns=np.where(counting, readings.enabled_ns, np.uint64(0))[:, None],
+            running_ns=np.where(counting, readings.running_ns, np.uint64(0))[:, None],
             details=details,
         )
 

@@ -54,6 +54,7 @@ def run(
     *,
     cpus: int,
     on_mount: MountHook = lambda _: None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> int:
     """Run the command to its end and give its exit code as a shell does.
 
@@ -61,6 +62,7 @@ def run(
         perf_folder: where a `tree.PerfTree` is mounted.
         cpus: how many CPUs the lab has, 0.. on.
         on_mount: is asked about mounts of resctrl and about every unmount.
+        on_start: is called in the command's process, before it is anything else.
 
     Raises:
         RuntimeError: this is not an x86-64 machine.
@@ -71,7 +73,12 @@ def run(
         raise RuntimeError(reason)
     ours, theirs = socket.socketpair()
     handlers = _handlers(perf_folder, cpus, on_mount)
-    kept = keeper.start(command, functools.partial(_send_listener, theirs, tuple(handlers)))
+
+    def prepare() -> None:
+        on_start()
+        _send_listener(theirs, tuple(handlers))
+
+    kept = keeper.start(command, prepare)
     theirs.close()
     with ours:
         _, fds, _, _ = socket.recv_fds(ours, 1, 1)

@@ -1,0 +1,92 @@
+"""What the counter groups counted between two tables, brought to the topology's order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.column import Bools, Floats, Reasons
+from nftop.model.reading import Reason
+from nftop.model.sample import CounterTable, Counts
+from nftop.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Deltas:
+    """Between two tables, by row of the topology; g groups and k columns as in `CounterTable`.
+
+    Attributes:
+        group: int32 (k,), the group of each column.
+        enabled_ns, running_ns: float64 (rows, g), NaN where not comparable.
+        counts: float64 (rows, k), NaN where not comparable.
+        absent: uint8 (rows, k), the newer table's reasons.
+        why: uint8 (rows, g), the `Reason` that the group can't be rated at all, or PRESENT.
+    """
+
+    group: NDArray[np.int32]
+    enabled_ns: Floats
+    running_ns: Floats
+    counts: Floats
+    absent: Reasons
+    why: Reasons
+
+    @property
+    def good(self) -> Bools:
+        """bool (rows, k): which columns can be rated."""
+        ran: Bools = (self.why == 0) & (self.running_ns > 0)
+        return np.equal(self.absent, 0) & ran[:, self.group]
+
+
+def deltas(before: CounterTable | None, after: CounterTable, topology: Topology) -> Deltas:
+    """What was counted between two tables, RESET for a group of which anything stepped back.
+
+    UNDEFINED where the newer table lacks the CPU; WARMING where only the older one lacks it, or
+    holds other columns.
+    """
+    rows, (_, groups) = len(topology.cpus), after.enabled_ns.shape
+    row = np.array([topology.row_of.get(int(cpu), -1) for cpu in after.cpus], dtype=np.int64)
+    here = np.flatnonzero(row >= 0)
+    absent = np.zeros((rows, len(after.events)), dtype=np.uint8)
+    absent[row[here]] = after.reasons[here]
+    why = np.full((rows, groups), np.uint8(Reason.UNDEFINED))  # not in the table: offline
+    why[row[here]] = Reason.WARMING
+    enabled, running = np.full((rows, groups), np.nan), np.full((rows, groups), np.nan)
+    counts = np.full(absent.shape, np.nan)
+    if before is not None and _alike(before, after):
+        index_of = {int(cpu): index for index, cpu in enumerate(before.cpus)}
+        old = np.array([index_of.get(int(cpu), -1) for cpu in after.cpus], dtype=np.int64)
+        new = np.flatnonzero((row >= 0) & (old >= 0))
+        into, old = row[new], old[new]
+        why[into] = np.where(_stepped_back(before, after, old, new), Reason.RESET, Reason.PRESENT)
+        enabled[into] = _difference(after.enabled_ns[new], before.enabled_ns[old])
+        running[into] = _difference(after.running_ns[new], before.running_ns[old])
+        counts[into] = _difference(after.values[new], before.values[old])
+    return Deltas(after.group, enabled, running, counts, absent, why)
+
+
+def _alike(before: CounterTable, after: CounterTable) -> bool:
+    return (
+        before.events == after.events
+        and np.array_equal(before.group, after.group)
+        and before.enabled_ns.shape[1] == after.enabled_ns.shape[1]
+    )
+
+
+def _stepped_back(
+    before: CounterTable, after: CounterTable, old: NDArray[np.int64], new: NDArray[np.int64]
+) -> Bools:
+    """bool (rows, g): which groups of these rows count less than before, or have run less."""
+    back: Bools = (after.enabled_ns[new] < before.enabled_ns[old]) | (
+        after.running_ns[new] < before.running_ns[old]
+    )
+    values = after.values[new] < before.values[old]
+    for group in range(back.shape[1]):
+        back[:, group] |= values[:, after.group == group].any(axis=1)
+    return back
+
+
+def _difference(after: Counts, before: Counts) -> Floats:
+    """After - before in integers, then float64: beyond 2**53 the floats themselves are rounded."""
+    return np.where(after >= before, after - before, 0).astype(np.float64)

@@ -1,0 +1,204 @@
+"""Rates of OVS-DPDK: each PMD thread tells its own packets and how much of its time was work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from nftop.derive.nf import (
+    Around,
+    NfCore,
+    NfRates,
+    awake_or_asleep,
+    not_bound,
+    of_its_own_time,
+    qualified,
+    quotient,
+    shares,
+    total,
+    where_it_runs,
+)
+from nftop.derive.rating import Rated, identity, rate_counters, rate_of
+from nftop.derive.threads import ThreadRate
+from nftop.model.nf_ovs import OvsPmd, OvsSwitch, OvsTable
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import SourceReading
+
+# What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
+Counter: TypeAlias = tuple[str, int]
+
+_UNTOLD = Missing(Reason.SOURCE, "this OVS does not count it for its PMD threads")
+_CLEARED = Missing(Reason.RESET, "its statistics were cleared, and OVS has none to tell yet")
+_NO_CYCLES = Missing(
+    Reason.IDLE, "OVS tells a PMD thread's cycles only once it has received a packet"
+)
+_NO_BUSY = Missing(
+    Reason.SOURCE,
+    "this OVS does not count busy cycles, and its pmd-rxq-show has no shares of each queue yet",
+)
+_NO_DROPS = Missing(
+    Reason.SOURCE,
+    "OVS' PMD statistics don't count what the NIC dropped; its DPDK telemetry socket does",
+)
+_NO_PMDS = Missing(Reason.UNDEFINED, "it has no PMD threads")
+
+
+@dataclass(frozen=True, slots=True)
+class OvsState:
+    """By process: pid and start time, so that a restart is another."""
+
+    switches: Mapping[str, Rated[Counter]] = field(default_factory=dict)
+
+
+def step_ovs(
+    state: OvsState | None, reading: SourceReading[OvsTable] | None, around: Around
+) -> tuple[OvsState, tuple[NfRates, ...]]:
+    """Fold one reading in; processes that are gone leave no trace.
+
+    Packets are those PMD threads received, as CPP divides by them; what the main thread takes from
+    taps is not among them.
+    """
+    if reading is None or isinstance(reading.value, Missing):
+        return OvsState(), ()
+    switches: dict[str, Rated[Counter]] = {}
+    rates = []
+    for switch in reading.value.switches:
+        key = identity(switch.pid, switch.start_ticks, switch.socket)
+        if switch.problem is None:
+            before = state.switches.get(key) if state is not None else None
+            switches[key] = rate_counters(before, _counters(switch), switch.read_at_ns)
+        rates.append(_nf_rates(key, _PmdRates(switch, switches.get(key)), around.threads))
+    return OvsState(switches), tuple(rates)
+
+
+def _counters(switch: OvsSwitch) -> dict[Counter, int]:
+    """Every cumulative counter OVS gave, flat."""
+    return {
+        (what, pmd.core): count
+        for pmd in switch.pmds
+        for what, count in _told(pmd).items()
+        if count is not None
+    }
+
+
+def _told(pmd: OvsPmd) -> dict[str, int | None]:
+    """What of a PMD thread is rated."""
+    return {
+        "rx_packets": pmd.rx_packets,
+        "tx_packets": pmd.tx_packets,
+        "used_cycles": pmd.used_cycles,
+        "busy_cycles": pmd.busy_cycles,
+        "sleep_us": pmd.sleep_us,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _PmdRates:
+    """One vswitchd's rates by name, with a reason for each that is not there."""
+
+    switch: OvsSwitch
+    rated: Rated[Counter] | None
+
+    def rate(self, what: str, pmd: OvsPmd) -> Reading:
+        if self.switch.problem is not None:
+            return self.switch.problem
+        return rate_of(self.rated, (what, pmd.core), _uncounted(what, pmd))
+
+    def total(self, what: str) -> Reading:
+        """One counter's rate over all PMD threads."""
+        return total(
+            (self.rate(what, pmd) for pmd in self.switch.pmds),
+            of_nothing=self.switch.problem or _NO_PMDS,
+        )
+
+    def busy(self, pmd: OvsPmd) -> Reading:
+        """Share of time a PMD thread worked: busy cycles of used ones, of the time it was awake."""
+        busy, used = self.rate("busy_cycles", pmd), self.rate("used_cycles", pmd)
+        ratio = quotient(busy, used)
+        if pmd.busy_cycles is None and not isinstance(used, Missing):
+            ratio = _of_its_queues(pmd)
+        asleep = self.rate("sleep_us", pmd)
+        if isinstance(ratio, Missing) or isinstance(asleep, Missing):
+            return ratio  # what does not count its sleep is too old to sleep
+        return ratio * max(1.0 - asleep / 1e6, 0.0)
+
+
+def _uncounted(what: str, pmd: OvsPmd) -> Missing:
+    """Why a PMD thread has no such counter."""
+    if all(count is None for count in _told(pmd).values()):
+        return _CLEARED
+    if what.endswith("_cycles") and pmd.used_cycles is None and pmd.rx_packets == 0:
+        return _NO_CYCLES
+    return _UNTOLD
+
+
+def _of_its_queues(pmd: OvsPmd) -> Reading:
+    """What pmd-rxq-show says in place of busy cycles: the shares of its queues, and the overhead.
+
+    Source: OVS 4.0, whose pmd-stats-show is pmd-perf-show and has no exact busy cycles.
+    """
+    parts = [*(queue.used_ratio for queue in pmd.queues), pmd.overhead_ratio]
+    known = [part for part in parts if part is not None]
+    # Each is rounded for itself.
+    return min(sum(known), 1.0) if len(known) == len(parts) else _NO_BUSY
+
+
+def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRates:
+    switch = rates.switch
+    own = {
+        rate.thread.role_index: rate
+        for rate in threads
+        if rate.thread.pid == switch.pid and rate.thread.role == "ovs_pmd"
+    }
+    received = rates.total("rx_packets")
+    return NfRates(
+        key=key,
+        name=qualified(switch.name, _folder(switch.rundir), usual="openvswitch"),
+        prefix="",
+        kind="ovs",
+        pid=switch.pid,
+        interval_s=None if rates.rated is None else rates.rated.interval_s,
+        attribution=_attribution(switch),
+        problem=switch.problem,
+        rx_packets_per_s=received,
+        tx_packets_per_s=rates.total("tx_packets"),
+        drop_packets_per_s=switch.problem or _NO_DROPS,
+        packets_per_s=received,
+        direction="rx",
+        cores=tuple(_core(rates, pmd, own.get(pmd.core)) for pmd in switch.pmds),
+        uncounted=None,
+    )
+
+
+def _attribution(switch: OvsSwitch) -> str:
+    if not switch.pmds:
+        return "it has no PMD threads: does it have a DPDK port, and is dpdk-init set?"
+    by_window = any(
+        pmd.busy_cycles is None and pmd.overhead_ratio is not None for pmd in switch.pmds
+    )
+    window_s = switch.usage_window_s
+    how = "each PMD thread counts what it receives"
+    if by_window and window_s is not None:
+        how += f"; its busy share is that of the last {window_s:.0f} s, as pmd-rxq-show rounds it"
+    return how
+
+
+def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
+    run, wait = shares(thread)
+    name = f"pmd on core {pmd.core}" if thread is None else thread.thread.comm
+    return NfCore(
+        cpu=pmd.core if thread is None else where_it_runs(thread),
+        thread=name,
+        packets_per_s=rates.rate("rx_packets", pmd),
+        run_ratio=run,
+        wait_ratio=wait,
+        busy_ratio=of_its_own_time(rates.busy(pmd), awake_or_asleep(thread)),
+        nf_cycles_per_s=rates.rate("used_cycles", pmd),
+        # OVS binds it; where its thread can't be seen that is all there is to know.
+        loose=None if thread is None else not_bound(name, thread.thread.allowed),
+    )
+
+
+def _folder(rundir: str) -> str:
+    return rundir.rstrip("/").rpartition("/")[2]

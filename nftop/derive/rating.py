@@ -1,0 +1,64 @@
+"""From the counters of one process to their rates: the same for every network function."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nftop.model.reading import Missing, Reading, Reason
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Rated(Generic[K]):
+    """One process' counters when last rated, and the rates per second that gave.
+
+    Attributes:
+        read_at_ns: the clock of `counters`: when they were read.
+        rates: of every counter that was there the time before too.
+        interval_s: between the two readings; None before the second, and after a restart.
+    """
+
+    read_at_ns: int
+    counters: Mapping[K, int]
+    rates: Mapping[K, Reading]
+    interval_s: float | None
+
+
+def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns: int) -> Rated[K]:
+    """Fold one reading of a process' cumulative counters in.
+
+    A reading that was rated before is not rated again: its rates are held. After a restart every
+    rate is RESET, and the next reading counts from there.
+    """
+    if before is None:
+        return Rated(read_at_ns, counters, {}, None)
+    if read_at_ns == before.read_at_ns:
+        return before
+    elapsed_s = (read_at_ns - before.read_at_ns) / 1e9
+    if any(counters[name] < count for name, count in before.counters.items() if name in counters):
+        # One counter went back, so all may have been cleared, even those that look higher again.
+        why = Missing(Reason.RESET, "the application's counters restarted")
+        return Rated(read_at_ns, counters, dict.fromkeys(counters, why), None)
+    rates: dict[K, Reading] = {
+        name: (count - before.counters[name]) / elapsed_s
+        for name, count in counters.items()
+        if name in before.counters
+    }
+    return Rated(read_at_ns, counters, rates, elapsed_s)
+
+
+def rate_of(rated: Rated[K] | None, name: K, uncounted: Missing) -> Reading:
+    """One counter's rate; WARMING before its second reading, `uncounted` where there is no such."""
+    if rated is None:
+        return Missing(Reason.WARMING)
+    if name in rated.rates:
+        return rated.rates[name]
+    return Missing(Reason.WARMING) if name in rated.counters else uncounted
+
+
+def identity(pid: int, start_ticks: int, socket: str) -> str:
+    """Who a process is over ticks: a restart is another; its socket until it is known."""
+    return f"{pid}:{start_ticks}" if pid else socket

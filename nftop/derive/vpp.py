@@ -1,0 +1,203 @@
+"""Rates of VPP: each thread's packets by interface, and how busy its graph nodes say it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from nftop.derive.nf import (
+    Around,
+    NfCore,
+    NfRates,
+    awake_or_asleep,
+    not_bound,
+    of_its_own_time,
+    qualified,
+    shares,
+    total,
+    where_it_runs,
+)
+from nftop.derive.rating import Rated, identity, rate_counters, rate_of
+from nftop.derive.threads import ThreadRate
+from nftop.derive.vpp_nodes import NodeState, busy_ratio, clocks_per_packet, step_nodes
+from nftop.model.ids import Cpu
+from nftop.model.nf_vpp import VppInstance, VppTable, VppThread
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import SourceReading
+
+# What is counted, by which thread, on which interface: an index may be given to another one.
+Counter: TypeAlias = tuple[str, int, str]
+
+_NO_INTERFACES = Missing(Reason.UNDEFINED, "it has no interfaces")
+_NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
+_NOWHERE = Missing(
+    Reason.SOURCE, "some of its threads were not found, so their CPUs are not known: run as root"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """One VPP's interface counters and nodes when last rated."""
+
+    packets: Rated[Counter]
+    nodes: NodeState | None
+
+
+@dataclass(frozen=True, slots=True)
+class VppState:
+    """By process: pid and start time, so that a restart is another."""
+
+    instances: Mapping[str, _Known] = field(default_factory=dict)
+
+
+def step_vpp(
+    state: VppState | None, reading: SourceReading[VppTable] | None, around: Around
+) -> tuple[VppState, tuple[NfRates, ...]]:
+    """Fold one reading in; processes that are gone leave no trace."""
+    if reading is None or isinstance(reading.value, Missing):
+        return VppState(), ()
+    instances: dict[str, _Known] = {}
+    rates = []
+    for vpp in reading.value.instances:
+        key = identity(vpp.pid, vpp.start_ticks, vpp.socket)
+        if vpp.problem is None:
+            before = state.instances.get(key) if state is not None else None
+            instances[key] = _step_instance(before, vpp)
+        rates.append(_nf_rates(key, _VppRates(vpp, instances.get(key)), around))
+    return VppState(instances), tuple(rates)
+
+
+def _step_instance(before: _Known | None, vpp: VppInstance) -> _Known:
+    packets, nodes = (None, None) if before is None else (before.packets, before.nodes)
+    return _Known(
+        rate_counters(packets, _counters(vpp), vpp.read_at_ns),
+        step_nodes(nodes, vpp.heartbeat, vpp.nodes),
+    )
+
+
+def _counters(vpp: VppInstance) -> dict[Counter, int]:
+    """Every cumulative counter of its interfaces that is rated, flat."""
+    told = vpp.interfaces
+    counted = {
+        "rx_packets": told.rx_packets,
+        "tx_packets": told.tx_packets,
+        "rx_misses": told.rx_misses,
+    }
+    return {
+        (what, thread.index, name): count
+        for what, counts in counted.items()
+        for thread, row in zip(vpp.threads, counts.tolist(), strict=True)
+        for name, count in zip(told.names, row, strict=True)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _VppRates:
+    """One VPP's rates, with a reason for each that is not there."""
+
+    vpp: VppInstance
+    known: _Known | None
+
+    def thread(self, what: str, thread: VppThread) -> Reading:
+        """One counter's rate of one thread, over all interfaces."""
+        return total(self._of_interfaces(what, thread), of_nothing=self._nothing)
+
+    def all_threads(self, what: str) -> Reading:
+        return total(
+            (self.thread(what, thread) for thread in self.vpp.threads), of_nothing=self._nothing
+        )
+
+    def busy(self, thread: VppThread, packets_per_s: Reading, tsc_hz: Reading) -> Reading:
+        if self.vpp.problem is not None:
+            return self.vpp.problem
+        nodes = self.known.nodes if self.known is not None else None
+        bounds = clocks_per_packet(nodes, self.vpp.threads.index(thread), thread.rx_queues)
+        return busy_ratio(bounds, packets_per_s, tsc_hz)
+
+    def receives(self, thread: VppThread) -> bool:
+        """Whether it has received anything since VPP began to count."""
+        row = self.vpp.threads.index(thread)
+        return bool(self.vpp.interfaces.rx_packets[row].any())
+
+    @property
+    def _nothing(self) -> Missing:
+        return self.vpp.problem or _NO_INTERFACES
+
+    def _of_interfaces(self, what: str, thread: VppThread) -> Iterator[Reading]:
+        rated = self.known.packets if self.known is not None else None
+        for name in self.vpp.interfaces.names:
+            yield self.vpp.problem or rate_of(rated, (what, thread.index, name), _NO_INTERFACES)
+
+
+def _nf_rates(key: str, rates: _VppRates, around: Around) -> NfRates:
+    vpp = rates.vpp
+    own = {
+        _index_of(rate): rate
+        for rate in around.threads
+        if rate.thread.pid == vpp.pid and rate.thread.role in ("vpp_main", "vpp_worker")
+    }
+    forwarding = _forwarding(rates)
+    cores = [_core(rates, thread, own.get(thread.index), around) for thread in forwarding]
+    known = tuple(core for core in cores if core is not None)
+    received = rates.all_threads("rx_packets")
+    return NfRates(
+        key=key,
+        name=qualified(vpp.name, _folder(vpp.socket), usual="vpp"),
+        prefix="",
+        kind="vpp",
+        pid=vpp.pid,
+        interval_s=None if rates.known is None else rates.known.packets.interval_s,
+        attribution="each of its threads counts what it receives",
+        problem=vpp.problem,
+        rx_packets_per_s=received,
+        tx_packets_per_s=rates.all_threads("tx_packets"),
+        drop_packets_per_s=rates.all_threads("rx_misses"),
+        packets_per_s=received,
+        direction="rx",
+        cores=known,
+        uncounted=None if len(known) == len(cores) else _NOWHERE,
+    )
+
+
+def _index_of(rate: ThreadRate) -> int:
+    """VPP's index of a thread: 0 is vpp_main, n is vpp_wk_<n-1>; -1 where its name is odd."""
+    if rate.thread.role == "vpp_main":
+        return 0
+    return -1 if rate.thread.role_index is None else rate.thread.role_index + 1
+
+
+def _forwarding(rates: _VppRates) -> Sequence[VppThread]:
+    """The workers, and the main thread where there are none or it has received packets itself."""
+    threads = rates.vpp.threads
+    workers = [thread for thread in threads if thread.index != 0]
+    return [thread for thread in threads if thread.index or not workers or rates.receives(thread)]
+
+
+def _core(
+    rates: _VppRates, thread: VppThread, found: ThreadRate | None, around: Around
+) -> NfCore | None:
+    """One thread's; None where nothing tells its CPU."""
+    cpu: Cpu | None = thread.cpu if found is None else where_it_runs(found)
+    if cpu is None:
+        return None
+    run, wait = shares(found)
+    packets = rates.thread("rx_packets", thread)
+    fallback = f"vpp_wk_{thread.index - 1}" if thread.index else "vpp_main"
+    name = fallback if found is None else found.thread.comm
+    return NfCore(
+        cpu=cpu,
+        thread=name,
+        packets_per_s=packets,
+        run_ratio=run,
+        wait_ratio=wait,
+        busy_ratio=of_its_own_time(
+            rates.busy(thread, packets, around.tsc_hz), awake_or_asleep(found)
+        ),
+        nf_cycles_per_s=_NO_CYCLES,
+        loose=None if found is None else not_bound(name, found.thread.allowed),
+    )
+
+
+def _folder(socket: str) -> str:
+    return socket.rpartition("/")[0].rpartition("/")[2]

@@ -1,0 +1,54 @@
+"""What may be allocated of a cache: masks of its ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cbm:
+    """A capacity bit mask over a cache of `width` ways; bit n is way n.
+
+    Raises:
+        ValueError: a bit is set that the cache has no way for.
+    """
+
+    bits: int
+    width: int
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or not 0 <= self.bits < 1 << self.width:
+            raise ValueError(f"0x{self.bits:x} is no mask of {self.width} ways")
+
+    @property
+    def ways(self) -> int:
+        """How many ways it has."""
+        return self.bits.bit_count()
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether its ways are side by side, as most CPUs demand; no way at all is not."""
+        lowest = self.bits & -self.bits
+        filled = self.bits + lowest
+        return self.bits > 0 and filled & (filled - 1) == 0
+
+    @property
+    def hex(self) -> str:
+        """As resctrl prints it on Linux 6.1: `0f0`, as many digits as the cache's ways need."""
+        return f"{self.bits:0{-(-self.width // 4)}x}"
+
+    def has(self, way: int) -> bool:
+        """Whether a way is in it."""
+        return bool(self.bits >> way & 1)
+
+    def overlap(self, other: Cbm) -> Cbm:
+        """The ways that both have."""
+        return Cbm(self.bits & other.bits, self.width)
+
+    def union(self, other: Cbm) -> Cbm:
+        """The ways that either has; ValueError where the other's cache has more ways."""
+        return Cbm(self.bits | other.bits, self.width)
+
+    def bytes(self, cache_bytes: float) -> float:
+        """How much of a cache of this size its ways are."""
+        return self.ways * cache_bytes / self.width

@@ -1,0 +1,38 @@
+"""In which share of the interval something was counted: what other metrics rest on."""
+
+from __future__ import annotations
+
+from nftop.model.metric import Metric, Unit
+
+COVERAGE = "coverage"
+LLC_COVERAGE = "llc_misses_coverage"
+SHARE_OF_TIME = "sum over the groups that count it(delta(time running)) / delta(time enabled)"
+TIMES = "perf_event_open(2), PERF_FORMAT_TOTAL_TIME_*"
+
+COVERAGE_METRICS: tuple[Metric, ...] = (
+    Metric(
+        id=COVERAGE,
+        label="COV",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of the interval in which cycles, instructions and clocks were counted, "
+        "in whichever counter group. Below 100 % what rests on them is an estimate, shown with "
+        "'~'.",
+        formula=SHARE_OF_TIME,
+        origin=TIMES,
+        good="high",
+        priority=14,
+    ),
+    Metric(
+        id=LLC_COVERAGE,
+        label="MISS.cov",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of the interval in which last-level cache misses were counted. Below "
+        "100 % misses per packet are an estimate, shown with '~'.",
+        formula=SHARE_OF_TIME,
+        origin=TIMES,
+        good="high",
+        optional=True,
+    ),
+)

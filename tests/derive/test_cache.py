@@ -1,0 +1,183 @@
+"""Cache classes: rates by the source's clock, and a reason wherever there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.derive.cache import CacheState, rate, step_cache
+from nftop.derive.select import only_cpus
+from nftop.model.allocation import Cbm
+from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.frame import CacheClass, GroupRow
+from nftop.model.rdt import EVENTS, ROOT, WORDS, Event, ResctrlTable
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import SourceReading
+from tests.frames import SECOND_NS as S
+from tests.frames import topology
+from tests.rdt import DOMAINS, MIB, SIZE, frame_of, group, in_cache, table, values
+
+HOST = topology(8, packages=2)
+counts = st.integers(0, 2**62)
+
+
+def only(*groups: GroupRow, name: str) -> GroupRow:
+    return next(each for each in groups if each.name == name)
+
+
+def fold(*tables: ResctrlTable | Missing) -> tuple[GroupRow, ...]:
+    return frame_of(*tables).groups
+
+
+@given(counts, counts, st.integers(1, 10**12))
+def test_a_rate_is_what_was_counted_over_the_sources_time(
+    start: int, added: int, elapsed_ns: int
+) -> None:
+    state, _ = step_cache(CacheState(), SourceReading(_one(start), 5, 0), HOST)
+    later = SourceReading(_one(start + added), 5 + elapsed_ns, 10**9)
+    _, classes = step_cache(state, later, HOST)
+    readings = classes.groups[0].caches[0].readings
+    assert readings["mbm_total_bytes_per_s"] == pytest.approx(added / elapsed_ns * 1e9, rel=1e-9)
+    assert readings["mbm_local_bytes_per_s"] == readings["mbm_total_bytes_per_s"]
+
+
+@given(counts, counts, st.floats(-1e9, 1e9))
+def test_a_rate_is_never_negative(before: int, after: int, elapsed_s: float) -> None:
+    got = rate(before, after, elapsed_s)
+    if isinstance(got, Missing):
+        assert got.reason is (Reason.RESET if elapsed_s > 0 else Reason.WARMING)
+        assert elapsed_s <= 0 or after < before
+    else:
+        assert got >= 0
+
+
+def _one(total: int) -> ResctrlTable:
+    return ResctrlTable((group(ROOT, 0, (), in_cache(0, 0xFFF, 7, total)),), DOMAINS)
+
+
+def test_capacity_is_the_ways_share_and_with_cdp_that_of_either_mask() -> None:
+    vpp = only(*fold(table()), name="vpp")
+    assert vpp.caches[0].readings["capacity_bytes"] == 16 * MIB
+    cdp = in_cache(0, 0x0F0, code=Cbm(0x3C0, 12))
+    split = fold(ResctrlTable((group(ROOT, 0, (), cdp),), DOMAINS))[0]
+    assert split.caches[0].readings["capacity_bytes"] == 6 * SIZE / 12
+    unsized = tuple(replace(domain, size_bytes=None) for domain in DOMAINS)
+    unknown = fold(table(domains=unsized))[0].caches[0].readings["capacity_bytes"]
+    assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
+
+
+def test_the_root_group_is_first_and_those_of_unknown_class_last() -> None:
+    groups = (*table().groups, group("b", None, ()), group("a", None, ()))
+    assert [row.name for row in fold(table(groups=groups))] == [ROOT, "vpp", "ovs", "a", "b"]
+
+
+def test_a_cpu_is_in_one_group_and_the_root_group_yields() -> None:
+    frame = frame_of(table())
+    assert frame.cpus.group[:3] == (CacheClass(ROOT, 0), CacheClass("vpp", 1), CacheClass("vpp", 1))
+    torn = table(groups=(group("vpp", 1, (1,)), group(ROOT, 0, (0, 1))))
+    of_cpus = frame_of(torn).cpus.group
+    assert of_cpus[1] == CacheClass("vpp", 1)
+    lost = of_cpus[2]
+    assert isinstance(lost, Missing) and lost.reason is Reason.UNDEFINED
+    assert only_cpus(frame, {1, 3}).cpus.group == (CacheClass("vpp", 1), CacheClass("ovs", 2))
+
+
+MBM = "mbm_total_bytes_per_s"
+
+
+def _reason(rows: tuple[GroupRow, ...], name: str = "vpp", metric: str = MBM) -> Reason:
+    reading = only(*rows, name=name).caches[0].readings[metric]
+    assert isinstance(reading, Missing) and reading.sentence
+    return reading.reason
+
+
+def test_no_rate_before_the_second_reading_nor_across_a_group_made_anew() -> None:
+    assert _reason(fold(table(10))) is Reason.WARMING
+    old = table(10)
+    anew = replace(
+        table(20), groups=tuple(replace(each, inode=7 + at) for at, each in enumerate(old.groups))
+    )
+    assert _reason(fold(old, anew)) is Reason.WARMING
+    mbm = only(*fold(old, anew), name="vpp").caches[0].readings[MBM]
+    assert isinstance(mbm, Missing) and "made anew" in mbm.sentence
+    born = table(20, groups=(*table(20).groups, group("new", 3, (), in_cache(0, 1))))
+    rows = fold(table(10), born)
+    assert _reason(rows, "new") is Reason.WARMING
+    assert only(*rows, name="vpp").caches[0].readings[MBM] == 20.0
+
+
+def test_a_counter_that_steps_back_says_reset() -> None:
+    assert _reason(fold(table(10), table(9))) is Reason.RESET
+
+
+@pytest.mark.parametrize("why", WORDS.values(), ids=WORDS)
+def test_what_the_kernel_says_instead_of_a_number_is_the_reason(why: Missing) -> None:
+    def saying(total: int, said: Mapping[Event, int | Missing]) -> ResctrlTable:
+        cache = in_cache(0, 0xF0, 0, total, values=said)
+        return ResctrlTable((group("vpp", 1, (), cache),), DOMAINS)
+
+    fine, lost = values(1, 2, 3), dict.fromkeys(EVENTS, why)
+    rows = fold(saying(1, fine), saying(1, lost))
+    assert _reason(rows) is _reason(rows, metric="occupancy_bytes") is why.reason
+    # What was lost begins anew, and one event that is lost takes no other with it.
+    assert _reason(fold(saying(1, lost), saying(1, fine))) is Reason.WARMING
+    rows = fold(saying(1, fine), saying(1, values(why, 9, 9)))
+    assert only(*rows, name="vpp").caches[0].readings[MBM] == 7.0
+
+
+def test_a_reading_seen_before_keeps_its_rows() -> None:
+    state, _ = step_cache(CacheState(), SourceReading(table(0), 1 * S, 0), HOST)
+    new = SourceReading(table(100), 2 * S, 0)
+    state, first = step_cache(state, new, HOST)
+    again, second = step_cache(state, new, HOST)
+    assert again is state and second.groups is first.groups
+
+
+def test_a_stale_reading_keeps_the_groups_and_the_next_is_rated_across_the_gap() -> None:
+    old = Missing(Reason.STALE, "has not answered for 9 s")
+    frame = frame_of(table(0), table(10), old)
+    assert [row.name for row in frame.groups] == [ROOT, "vpp", "ovs"]
+    for row in frame.groups:
+        for cache in row.caches:
+            assert cache.cbm == cache.mba == old
+            assert cache.readings == {metric.id: old for metric in GROUP_METRICS}
+    assert set(frame.cpus.group) == {old}
+    assert only(*fold(table(0), old, table(10)), name="vpp").caches[0].readings[MBM] == 10.0
+
+
+@pytest.mark.parametrize("reason", [Reason.SOURCE, Reason.ERROR, Reason.PERMISSION])
+def test_without_resctrl_there_are_no_groups_and_every_cpu_says_why(reason: Reason) -> None:
+    why = Missing(reason, "resctrl is not mounted: mount -t resctrl resctrl /sys/fs/resctrl")
+    frame = frame_of(table(10), why)
+    assert frame.groups == () and frame.domains == ()
+    assert frame.cpus.group == (why,) * 8
+    assert _reason(fold(table(10), why, table(20))) is Reason.WARMING
+
+
+def test_a_host_whose_resctrl_is_not_read() -> None:
+    _, classes = step_cache(CacheState(), None, HOST)
+    assert classes.groups == ()
+    assert {isinstance(each, Missing) and each.reason for each in classes.of_cpus} == {
+        Reason.SOURCE
+    }
+
+
+def test_gaps_are_what_no_group_has() -> None:
+    assert table().gaps == ""
+    why = Missing(Reason.HARDWARE, "this CPU can't meter it")
+    blind = tuple(
+        replace(
+            each,
+            caches=tuple(replace(c, values=values(c.values["llc_occupancy"], why, why))
+                         for c in each.caches),
+        )
+        for each in table().groups
+    )  # fmt: skip
+    assert table(groups=blind).gaps == (
+        "no mbm_total_bytes, mbm_local_bytes: this CPU can't meter it"
+    )
+    assert table(groups=(blind[0], *table().groups[1:])).gaps == ""

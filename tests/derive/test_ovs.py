@@ -1,0 +1,274 @@
+"""OVS' PMD threads: packets, how busy they were, and why that is not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.model.ids import Cpu
+from nftop.model.nf_ovs import OvsPmd, OvsQueue, OvsTable
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import DpdkApp, Sample
+from tests.derive.nf_scene import PID, host, ovs, pmd, pmd_thread, switch, working
+from tests.derive.scene import START, TSC_HZ, cpu, nf, reason, without_perf
+from tests.samples import S, app, fold, port, table
+
+MPPS_5 = 5_000_000
+
+
+def test_a_pmd_thread_tells_its_packets_and_its_busy_share() -> None:
+    frames = fold(START, *(ovs(t, working(1, t, MPPS_5, 0.7), working(2, t, MPPS_5, 1.0))
+                           for t in (1, 2)))  # fmt: skip
+    assert reason(cpu(frames[0], "rx_packets_per_s")) is Reason.WARMING
+    frame = frames[1]
+    assert frame.cpus.thread[1:3] == ("pmd-c01/id:8", "pmd-c02/id:8")
+    assert frame.cpus.nf[1] == "ovs-vswitchd" and frame.cpus.nf_pid[1] == PID
+    assert cpu(frame, "rx_packets_per_s") == pytest.approx(MPPS_5)
+    assert cpu(frame, "busy_ratio") == pytest.approx(0.7)
+    assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_5)
+    assert cpu(frame, "busy_cpp") == pytest.approx(0.7 * TSC_HZ / MPPS_5)
+    assert frame.cpus.saturated[1:3] == (False, True)
+    (row,) = frame.nfs
+    assert (row.kind, row.cpus, row.saturated, row.interval_s) == ("ovs", (1, 2), False, 1.0)
+    assert row.readings["rx_packets_per_s"] == pytest.approx(2 * MPPS_5)
+    assert row.readings["tx_packets_per_s"] == pytest.approx(2 * MPPS_5)
+    assert row.readings["cpp"] == pytest.approx(TSC_HZ / MPPS_5)
+    assert row.readings["busy_cpp"] == pytest.approx(0.85 * TSC_HZ / MPPS_5)
+    assert reason(row.readings["drop_packets_per_s"]) is Reason.SOURCE
+
+
+def test_without_perf_the_cycles_are_its_own() -> None:
+    frame = fold(START, *(without_perf(ovs(t, working(1, t, MPPS_5, 0.7))) for t in (1, 2)))[-1]
+    assert frame.cpus.cpp_clock[1] == "nf"
+    assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_5)
+    assert cpu(frame, "busy_ratio") == pytest.approx(0.7)
+
+
+@given(st.integers(1, 100_000_000), st.floats(0.0, 1.0), st.floats(0.0, 0.9), st.integers(2, 50))
+def test_busy_is_the_share_of_all_its_time(
+    pps: int, busy: float, asleep: float, tenths: int
+) -> None:
+    """Sleep is time too, though OVS leaves it out of its cycles."""
+
+    def at(second: float) -> OvsPmd:
+        used = int(TSC_HZ * second * (1 - asleep))
+        return working(1, second, pps, busy, used_cycles=used, busy_cycles=int(used * busy),
+                       sleep_us=int(asleep * second * 1e6))  # fmt: skip
+
+    frame = fold(START, ovs(1, at(1)), ovs(1 + tenths / 10, at(1 + tenths / 10)))[-1]
+    assert cpu(frame, "busy_ratio") == pytest.approx(busy * (1 - asleep), abs=1e-5)
+    assert frame.cpus.saturated[1] is (busy * (1 - asleep) >= 0.95)
+
+
+def reset(second: int, first: int, **changes: Any) -> Sample:
+    """Another start time, or counters that begin at `first` seconds."""
+    return ovs(second, working(1, second - first, MPPS_5, 0.7), **changes)
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["cleared", "restarted"])
+def test_counters_that_start_again_give_no_spike(restarted: bool) -> None:
+    new = {"start_ticks": 9000} if restarted else {}
+    frames = fold(START, reset(11, 0), reset(12, 0), reset(13, 12, **new), reset(14, 12, **new))
+    why = Reason.WARMING if restarted else Reason.RESET
+    for metric in ("rx_packets_per_s", "cpp", "busy_ratio"):
+        assert reason(cpu(frames[2], metric)) is why
+    assert frames[2].nfs[0].saturated is None
+    assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_5)
+    assert cpu(frames[3], "busy_ratio") == pytest.approx(0.7)
+
+
+def test_right_after_a_clear_a_pmd_tells_nothing() -> None:
+    frames = fold(
+        START,
+        ovs(1, working(1, 1, MPPS_5, 0.7)),
+        ovs(2, pmd(1)),
+        ovs(3, working(1, 1, MPPS_5, 0.7)),
+        ovs(4, working(1, 2, MPPS_5, 0.7)),
+    )
+    empty = cpu(frames[1], "rx_packets_per_s")
+    assert isinstance(empty, Missing) and empty.reason is Reason.RESET
+    assert "cleared" in empty.sentence
+    assert reason(cpu(frames[2], "rx_packets_per_s")) is Reason.WARMING
+    assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_5)
+
+
+def test_a_pmd_without_a_packet_is_idle() -> None:
+    """It prints no cycles then."""
+
+    def at(second: int) -> Sample:
+        return ovs(second, pmd(1, rx_packets=0), working(2, second, MPPS_5, 0.5))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert cpu(frame, "rx_packets_per_s") == 0.0
+    for metric in ("busy_ratio", "cpp", "busy_cpp"):
+        assert reason(cpu(frame, metric)) is Reason.IDLE
+    assert nf(frame, "rx_packets_per_s") == pytest.approx(MPPS_5)
+    # One polls for nothing, so its cycles count too.
+    assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / MPPS_5)
+
+
+def test_an_idle_pmd_works_none_of_its_time() -> None:
+    def at(second: int) -> Sample:
+        quiet = working(1, second, MPPS_5, 0.0, rx_packets=572_480, busy_cycles=51_063_592)
+        return ovs(second, quiet)
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert cpu(frame, "busy_ratio") == 0.0
+    assert reason(cpu(frame, "cpp")) is Reason.IDLE
+
+
+def shares_of_4_0(second: int, *used: float | None, overhead: float | None) -> Sample:
+    queues = tuple(OvsQueue("n0", queue, True, ratio) for queue, ratio in enumerate(used))
+    return ovs(
+        second,
+        working(1, second, MPPS_5, 0, busy_cycles=None, queues=queues, overhead_ratio=overhead),
+    )
+
+
+def test_where_busy_cycles_are_not_told_the_queues_shares_are() -> None:
+    frame = fold(START, *(shares_of_4_0(t, 0.5, 0.25, overhead=0.12) for t in (1, 2)))[-1]
+    assert cpu(frame, "busy_ratio") == pytest.approx(0.87)
+    assert "last 5 s, as pmd-rxq-show" in frame.nfs[0].attribution
+    # Each is rounded for itself, so together they can be more than all.
+    frame = fold(START, *(shares_of_4_0(t, 0.9, 0.07, overhead=0.04) for t in (1, 2)))[-1]
+    assert cpu(frame, "busy_ratio") == 1.0
+    frame = fold(START, *(shares_of_4_0(t, 0.9, None, overhead=0.04) for t in (1, 2)))[-1]
+    unknown = cpu(frame, "busy_ratio")
+    assert isinstance(unknown, Missing) and "pmd-rxq-show" in unknown.sentence
+    assert cpu(frame, "rx_packets_per_s") == pytest.approx(MPPS_5)
+
+
+def test_cycles_while_the_thread_was_off_its_cpu_are_not_work() -> None:
+    def at(second: int, *, wait: float) -> Sample:
+        thread = pmd_thread(1, second, run=0.5, wait=wait)
+        one = switch(second, working(1, second, MPPS_5, 0.97))
+        return host(second, thread, ovs=OvsTable((one,)))
+
+    robbed = fold(START, at(1, wait=0.5), at(2, wait=0.5))[-1]
+    unknown = cpu(robbed, "busy_ratio")
+    assert isinstance(unknown, Missing) and "50%" in unknown.sentence
+    # One that sleeps of its own accord is not robbed.
+    asleep = fold(START, at(1, wait=0.0), at(2, wait=0.0))[-1]
+    assert cpu(asleep, "busy_ratio") == pytest.approx(0.97)
+    assert asleep.cpus.saturated[1] is False
+
+
+def test_a_pmd_that_may_move_has_no_cycles_of_its_own() -> None:
+    def at(second: int) -> Sample:
+        loose = replace(pmd_thread(1, second), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
+        return host(second, loose, ovs=OvsTable((switch(second, working(1, second, MPPS_5, 1)),)))
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].cpus == (2,)
+    why = cpu(frame, "cpp", 2)
+    assert isinstance(why, Missing) and "pin it" in why.sentence
+
+
+def test_hidden_threads_leave_the_core_ovs_names() -> None:
+    frame = fold(
+        START,
+        *(host(t, ovs=OvsTable((switch(t, working(1, t, MPPS_5, 0.7)),))) for t in (1, 2)),
+    )[-1]
+    assert frame.cpus.thread[1] == "pmd on core 1"
+    assert cpu(frame, "rx_packets_per_s") == pytest.approx(MPPS_5)
+    assert cpu(frame, "busy_ratio") == pytest.approx(0.7)
+    assert reason(cpu(frame, "run_ratio")) is Reason.SOURCE
+
+
+def test_a_vswitchd_that_does_not_answer_keeps_its_cores() -> None:
+    dead = Missing(Reason.ERROR, "ovs-vswitchd does not answer")
+    frames = fold(
+        START,
+        ovs(1, working(1, 1, MPPS_5, 0.7)),
+        ovs(2, working(1, 2, MPPS_5, 0.7)),
+        ovs(3, working(1, 2, MPPS_5, 0.7), problem=dead),
+        ovs(4, working(1, 4, MPPS_5, 0.7)),
+        ovs(5, working(1, 5, MPPS_5, 0.7)),
+    )
+    assert frames[2].nfs[0].problem == dead and frames[2].nfs[0].cpus == (1,)
+    for metric in ("rx_packets_per_s", "busy_ratio", "cpp"):
+        assert cpu(frames[2], metric) == dead
+    assert nf(frames[2], "drop_packets_per_s") == dead
+    assert "does not answer" in frames[2].sources["ovs"].detail
+    assert reason(cpu(frames[3], "rx_packets_per_s")) is Reason.WARMING
+    assert cpu(frames[4], "rx_packets_per_s") == pytest.approx(MPPS_5)
+
+
+def test_a_source_that_stops_answering_is_stale() -> None:
+    def late(second: int) -> Sample:
+        whole = ovs(second, working(1, second, MPPS_5, 0.7))
+        old = ovs(2, working(1, 2, MPPS_5, 0.7)).readings["ovs"]
+        return replace(whole, readings={**whole.readings, "ovs": old})
+
+    frames = fold(START, ovs(1, working(1, 1, MPPS_5, 0.7)), *(late(t) for t in (2, 3, 4, 5)))
+    assert cpu(frames[2], "rx_packets_per_s") == pytest.approx(MPPS_5)  # held, not rated again
+    assert frames[4].sources["ovs"].reason is Reason.STALE
+    assert reason(cpu(frames[4], "rx_packets_per_s")) is Reason.STALE
+
+
+def test_its_dpdk_socket_is_the_same_process_and_knows_what_the_nic_dropped() -> None:
+    def dpdk(second: int, **changes: Any) -> DpdkApp:
+        one = port(rx=MPPS_5 * second, tx=0, rx_missed=300 * second)
+        return app(second * S, one, pid=PID, name="ovs-vswitchd", prefix="rte", **changes)
+
+    def at(second: int, *apps: DpdkApp) -> Sample:
+        return host(
+            second,
+            pmd_thread(1, second),
+            ovs=OvsTable((switch(second, working(1, second, MPPS_5, 0.7)),)),
+            dpdk=table(*apps),
+        )
+
+    frame = fold(START, at(1, dpdk(1)), at(2, dpdk(2)))[-1]
+    (row,) = frame.nfs
+    assert row.kind == "ovs" and row.readings["drop_packets_per_s"] == pytest.approx(300)
+    assert cpu(frame, "rx_packets_per_s") == pytest.approx(MPPS_5)
+    # It goes on counting drops where the control socket hangs.
+    hung = Missing(Reason.ERROR, "ovs-vswitchd does not answer")
+    late = OvsTable((switch(3, working(1, 2, MPPS_5, 0.7), problem=hung),))
+    three = host(3, pmd_thread(1, 3), ovs=late, dpdk=table(dpdk(3)))
+    frame = fold(START, at(1, dpdk(1)), at(2, dpdk(2)), three)[-1]
+    (row,) = frame.nfs
+    assert row.problem == hung and row.readings["rx_packets_per_s"] == hung
+    assert row.readings["drop_packets_per_s"] == pytest.approx(300)
+    # Another's is another's.
+    other = app(S, pid=1), app(2 * S, pid=1)
+    frame = fold(START, at(1, other[0]), at(2, other[1]))[-1]
+    assert {each.kind for each in frame.nfs} == {"ovs", "dpdk"}
+
+
+def test_those_that_never_answered_are_not_one() -> None:
+    """Neither has a pid yet."""
+    denied = Missing(Reason.PERMISSION, "run as root")
+    unknown = switch(1, pid=0, start_ticks=0, problem=denied)
+    other = app(S, pid=0, start_ticks=0, problem=denied)
+    frame = fold(START, host(1, ovs=OvsTable((unknown,)), dpdk=table(other)))[-1]
+    assert {row.kind for row in frame.nfs} == {"ovs", "dpdk"}
+
+
+def test_names_tell_several_apart() -> None:
+    one = switch(1, working(1, 1, 1, 1))
+    other = replace(one, pid=PID + 1, rundir="/run/tenant/")
+    frame = fold(START, host(1, ovs=OvsTable((one, other))))[-1]
+    assert [row.name for row in frame.nfs] == ["ovs-vswitchd", "tenant/ovs-vswitchd"]
+
+
+def test_a_kernel_datapath_has_no_pmd_threads() -> None:
+    frame = fold(START, *(ovs(t) for t in (1, 2)))[-1]
+    assert reason(nf(frame, "rx_packets_per_s")) is Reason.UNDEFINED
+    assert frame.nfs[0].cpus == () and "dpdk-init" in frame.nfs[0].attribution
+
+
+def test_where_no_such_source_is_read_that_is_said() -> None:
+    frame = fold(START, *(host(t, pmd_thread(1, t)) for t in (1, 2)))[-1]
+    unread = cpu(frame, "rx_packets_per_s")
+    assert unread == Missing(Reason.SOURCE, "nftop does not read ovs statistics here")
+    denied = OvsTable((), ("can't open /var/run/openvswitch: run as root",))
+    hidden = [replace(pmd_thread(1, t), container=None) for t in (1, 2)]
+    frame = fold(START, *(host(t, row, ovs=denied) for t, row in enumerate(hidden, 1)))[-1]
+    assert reason(cpu(frame, "rx_packets_per_s")) is Reason.PERMISSION
+    assert frame.sources["ovs"].detail == denied.gaps

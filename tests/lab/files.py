@@ -1,0 +1,167 @@
+"""What sysfs says of the CPUs and nodes of a host, as files.
+
+Names and formats: the kernel's Documentation/ABI/stable/sysfs-devices-system-cpu and
+Documentation/ABI/testing/sysfs-devices-system-cpu; which of them there are and what they hold
+follows trees taken from two-socket Skylake and Cascade Lake servers by
+github.com/intel/cri-resource-manager (pkg/cpuallocator/testdata) and hwloc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.topology import CpuInfo, Topology
+from tests.lab.machine import Machine
+
+_LINE_BYTES = 64
+_WORD = 32  # bits that the kernel prints between two commas of a mask
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Static files by their path below `target`, the folder of the host they stand in for."""
+
+    target: Path
+    files: Mapping[str, bytes]
+
+
+def sysfs_folders(topology: Topology, machine: Machine) -> tuple[Folder, ...]:
+    """/sys/devices/system/cpu and .../node of a host."""
+    system = Path("/sys/devices/system")
+    texts = {
+        "cpu": [*_all_cpus(topology), *_each_cpu(topology, machine.tables["sysfs"])],
+        "node": list(_nodes(topology)),
+    }
+    return tuple(
+        Folder(system / name, {path: f"{text}\n".encode() for path, text in rows})
+        for name, rows in texts.items()
+    )
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write each below `folder`, readable for all and writable for none."""
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o444)
+
+
+def mask(cpus: Iterable[int], width: int) -> str:
+    """CPUs as the kernel prints a mask of `width` bits: words of 32, `000,ffffffff`."""
+    bits = sum(1 << cpu for cpu in cpus)
+    words = []
+    for low in range(0, width, _WORD):
+        digits = (min(width - low, _WORD) + 3) // 4
+        words.append(f"{bits >> low & (1 << _WORD) - 1:0{digits}x}")
+    return ",".join(reversed(words))
+
+
+def topology_of(machine: Machine, model: Topology) -> Topology:
+    """The simulated host's topology with the last-level caches that this machine has."""
+    table = machine.tables["sysfs"]
+    core_of = {info.cpu: info.core for info in model.cpus}
+    caches = (
+        replace(
+            cache,
+            size_bytes=len({core_of[cpu] for cpu in cache.cpus}) * table["l3_bytes_per_core"],
+            ways=table["l3_ways"],
+        )
+        for cache in model.l3
+    )
+    return replace(model, l3=tuple(caches))
+
+
+def _all_cpus(topology: Topology) -> Iterator[tuple[str, str]]:
+    every = range(len(topology.cpus))
+    online = [info.cpu for info in topology.cpus if info.online]
+    smt = int(any(info.siblings for info in topology.cpus))
+    nohz_full = [info.cpu for info in topology.cpus if info.nohz_full]
+    yield "online", format_cpu_list(online)
+    yield "offline", format_cpu_list(set(every) - set(online))
+    yield "present", format_cpu_list(every)
+    yield "possible", format_cpu_list(every)
+    yield "kernel_max", "8191"
+    yield "isolated", format_cpu_list(info.cpu for info in topology.cpus if info.isolated)
+    # A mask that was never allocated is printed as the null pointer it is.
+    yield "nohz_full", format_cpu_list(nohz_full) if nohz_full else "  (null)"
+    yield "smt/active", str(smt)
+    yield "smt/control", "on" if smt else "notsupported"
+
+
+def _each_cpu(topology: Topology, table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for info in topology.cpus:
+        rows = [("online", str(int(info.online)))] if info.cpu else []  # CPU 0 can't be switched
+        if info.online:
+            rows += [*_place(topology, info), *_caches(topology, info, table)]
+        if info.base_frequency_hz is not None:
+            rows.append(("cpufreq/base_frequency", f"{info.base_frequency_hz / 1e3:.0f}"))
+        yield from ((f"cpu{info.cpu}/{name}", text) for name, text in rows)
+
+
+def _place(topology: Topology, info: CpuInfo) -> Iterator[tuple[str, str]]:
+    core = sorted((info.cpu, *info.siblings))
+    package = [other.cpu for other in topology.cpus if other.package == info.package]
+    first = min(other.core or 0 for other in topology.cpus if other.package == info.package)
+    yield "topology/physical_package_id", str(info.package)
+    yield "topology/die_id", str(info.die)
+    yield "topology/core_id", str((info.core or 0) - first)
+    for name, cpus in (
+        ("core_cpus", core),
+        ("thread_siblings", core),
+        ("die_cpus", package),
+        ("package_cpus", package),
+        ("core_siblings", package),
+    ):
+        yield from _set(f"topology/{name}", f"topology/{name}_list", cpus, topology)
+
+
+def _caches(
+    topology: Topology, info: CpuInfo, table: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    core = sorted((info.cpu, *info.siblings))
+    for index, cache in enumerate(table["caches"]):
+        yield from _cache(index, cache, info.core or 0, core, topology)
+    for found in topology.l3:
+        if found.id == info.l3:
+            shared = {"level": 3, "type": "Unified", "bytes": found.size_bytes, "ways": found.ways}
+            yield from _cache(len(table["caches"]), shared, found.id, found.cpus, topology)
+
+
+def _cache(
+    index: int, cache: Mapping[str, Any], number: int, cpus: Iterable[Cpu], topology: Topology
+) -> Iterator[tuple[str, str]]:
+    at = f"cache/index{index}"
+    yield f"{at}/id", str(number)
+    yield f"{at}/level", str(cache["level"])
+    yield f"{at}/type", cache["type"]
+    yield f"{at}/size", f"{cache['bytes'] // 1024}K"
+    yield f"{at}/ways_of_associativity", str(cache["ways"])
+    yield f"{at}/number_of_sets", str(cache["bytes"] // cache["ways"] // _LINE_BYTES)
+    yield f"{at}/coherency_line_size", str(_LINE_BYTES)
+    yield f"{at}/physical_line_partition", "1"
+    yield from _set(f"{at}/shared_cpu_map", f"{at}/shared_cpu_list", cpus, topology)
+
+
+def _nodes(topology: Topology) -> Iterator[tuple[str, str]]:
+    nodes = sorted({info.node for info in topology.cpus if info.node is not None})
+    for name in ("online", "possible", "has_cpu", "has_memory", "has_normal_memory"):
+        yield name, format_cpu_list(nodes)
+    for node in nodes:
+        # Nodes list their online CPUs only.
+        cpus = [info.cpu for info in topology.cpus if info.node == node and info.online]
+        yield from _set(f"node{node}/cpumap", f"node{node}/cpulist", cpus, topology)
+        distances = ("10" if other == node else "21" for other in nodes)
+        yield f"node{node}/distance", " ".join(distances)
+
+
+def _set(
+    map_name: str, list_name: str, cpus: Iterable[Cpu], topology: Topology
+) -> Iterator[tuple[str, str]]:
+    members = list(cpus)
+    yield map_name, mask(members, len(topology.cpus))
+    yield list_name, format_cpu_list(members)

@@ -1,0 +1,185 @@
+"""The host that a lab shows: its model, its clock, and every tree and file made from them."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nftop.model.topology import Topology
+from nftop.sim import scenario
+from nftop.sim.model import Model, model_of
+from tests.lab import clock, machine, proc
+from tests.lab.clock import Clock
+from tests.lab.files import Folder, sysfs_folders, topology_of
+from tests.lab.machine import Machine
+from tests.lab.options import Options
+from tests.lab.perf.sysfs import perf_files, sysctl_files
+from tests.lab.perf.tree import PerfTree
+from tests.lab.resctrl import mount as resctrl_mount
+from tests.lab.resctrl import profile
+from tests.lab.resctrl.hardware import hardware_of
+from tests.lab.resctrl.host import host_of
+from tests.lab.resctrl.processes import ProcFolder
+from tests.lab.resctrl.tree import ResctrlTree
+from tests.lab.texts import Text, TextTree
+from tests.lab.tree import Tree
+
+
+class MountPoint:
+    """Whether a file system is mounted, with which options, by lines written to a file of `ctl`.
+
+    What programs see is mounted by `namespace`; this is the file system's side of it.
+    """
+
+    def __init__(self, mount: Callable[[Collection[str]], None]) -> None:
+        """`mount` makes it as after a mount(2) with such options; OSError if it can't."""
+        self._mount = mount
+        self.options: str | None = None
+
+    def command(self, text: str) -> None:
+        """`mount`, `mount OPTIONS` or `unmount`, with the errno the kernel has for each.
+
+        Raises:
+            OSError: EBUSY where it is mounted already, EINVAL where it is not; what the tree says.
+            ValueError: it is none of these.
+        """
+        match text.split():
+            case ["mount", *options] if len(options) < 2:
+                if self.options is not None:
+                    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+                self._mount([each for each in "".join(options).split(",") if each])
+                self.options = "".join(options)
+            case ["unmount"]:
+                if self.options is None:
+                    raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+                self.options = None
+            case _:
+                raise ValueError(f"{text!r} is none of mount, mount OPTIONS and unmount")
+
+    def shown(self) -> str | None:
+        """The options as /proc/mounts has them; None while it is not mounted."""
+        if self.options is None:
+            return None
+        return ",".join(filter(None, ("rw,relatime", self.options)))
+
+
+@dataclass(frozen=True, slots=True)
+class LabHost:
+    """Everything that a lab's trees and files are made from.
+
+    `topology` is the model's, with the caches of the machine.
+    """
+
+    options: Options
+    machine: Machine
+    model: Model
+    topology: Topology
+    clock: Clock
+
+
+def lab_host(options: Options) -> LabHost:
+    """The host that the options ask for; ValueError says what of it there can't be."""
+    kind = machine.load(options.machine)
+    asked = {"nmi_watchdog": options.watchdog, "paranoid": options.paranoid}
+    told = {name: value for name, value in asked.items() if value is not None}
+    perf = {**kind.tables["perf"], **told}
+    kind = replace(kind, tables={**kind.tables, "perf": perf})
+    model = model_of(_scenario(options.scenario), options.cpus)
+    return LabHost(
+        options=options,
+        machine=kind,
+        model=model,
+        topology=topology_of(kind, model.layout.topology),
+        clock=Clock(at_ns=options.frozen_at_ns or 0, running=options.frozen_at_ns is None),
+    )
+
+
+def trees(host: LabHost) -> Mapping[str, Tree]:
+    """What the server serves, by the folder's name."""
+    resctrl, mount = _resctrl(host)
+    return {
+        "ctl": _control(host, mount),
+        "proc": _proc(host, mount),
+        "perf": PerfTree(host.machine, host.model, host.clock.now_ns),
+        "resctrl": resctrl,
+    }
+
+
+def folders(host: LabHost) -> tuple[Folder, ...]:
+    """The static files."""
+    smt = any(info.siblings for info in host.topology.cpus)
+    pmus = perf_files(host.machine, smt=smt)
+    return (
+        *sysfs_folders(host.topology, host.machine),
+        Folder(Path("/sys/bus/event_source/devices"), pmus),
+    )
+
+
+def _resctrl(host: LabHost) -> tuple[ResctrlTree, MountPoint]:
+    make = functools.partial(
+        resctrl_mount.mount,
+        hardware_of(host.machine.tables["resctrl"], host.topology, boot=host.options.rdt),
+        profile.load(host.options.kernel),
+        ProcFolder(),
+        host_of(host.model),
+        host.clock.now_ns,
+    )
+    tree = ResctrlTree(make())
+
+    def mount(options: Collection[str]) -> None:
+        tree.state = make(options)
+
+    return tree, MountPoint(mount)
+
+
+def _scenario(name: str) -> scenario.Scenario:
+    path = Path(name)
+    if path.suffix != ".toml":
+        return scenario.load(name)
+    try:
+        return scenario.parse(path.stem, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+
+
+def _control(host: LabHost, resctrl: MountPoint) -> Tree:
+    def order(text: str) -> None:
+        clock.command(host.clock, text)
+
+    return TextTree(
+        {
+            "now": Text(lambda: f"{host.clock.now_ns()}\n"),
+            "clock": Text(lambda: "running\n" if host.clock.running else "frozen\n", order),
+            "resctrl": Text(lambda: f"{resctrl.shown() or 'not mounted'}\n", resctrl.command),
+        }
+    )
+
+
+def _proc(host: LabHost, resctrl: MountPoint) -> Tree:
+    """Files of /proc, with dots where their paths have slashes.
+
+    Those of sysctl(8) are read-only: what they say is taken when the lab starts.
+    """
+    booted_s = int(time.time() - host.clock.now_ns() / 1e9)
+    fixed = {
+        "cpuinfo": proc.cpuinfo(host.topology, host.machine),
+        "filesystems": proc.filesystems(Path("/proc/filesystems").read_text(encoding="ascii")),
+    }
+    for name, data in sysctl_files(host.machine).items():
+        fixed[f"sys.kernel.{name}"] = data.decode()
+    return TextTree(
+        {
+            **{name: Text(functools.partial(str, text)) for name, text in fixed.items()},
+            "stat": Text(lambda: proc.stat(host.model, host.clock.now_ns(), booted_s)),
+            "mounts": Text(lambda: proc.mounts(_own_mounts(), resctrl.shown())),
+        }
+    )
+
+
+def _own_mounts() -> str:
+    return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")

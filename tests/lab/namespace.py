@@ -1,0 +1,101 @@
+"""The private view of the host: mounts that nobody outside sees and that end with its processes.
+
+    /sys/fs/lab/files    static files, by the path of what they stand in for
+    /sys/fs/lab/live     what the server answers: resctrl, perf, proc, ctl
+
+It is a memory file system mounted in the private namespace only, so there is nothing to remove
+afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.lab import syscalls
+from tests.lab.server import NAME
+
+LAB = Path("/sys/fs/lab")
+FILES, LIVE = LAB / "files", LAB / "live"
+CLOCK = LIVE / "ctl" / "clock"
+RESCTRL = Path("/sys/fs/resctrl")
+_SYS_FS = Path("/sys/fs")
+
+
+def enter() -> None:
+    """A private mount namespace, a /proc of this PID namespace, and `LAB` with room for resctrl.
+
+    Raises:
+        OSError: a privilege is missing; the sentence names the call.
+    """
+    syscalls.unshare(syscalls.NEW_MOUNTS)
+    syscalls.mount("", Path("/"), flags=syscalls.RECURSIVE | syscalls.PRIVATE)
+    plain = syscalls.NOSUID | syscalls.NODEV | syscalls.NOEXEC
+    syscalls.mount("proc", Path("/proc"), "proc", plain)
+    _make_room()
+    for folder in (FILES, LIVE, RESCTRL):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def furnish(targets: Iterable[str]) -> None:
+    """Put what the lab serves where programs look for it.
+
+    Args:
+        targets: absolute paths, each of which has its stand-in below `FILES`.
+
+    Raises:
+        OSError: this kernel has nothing there that could be stood in for.
+    """
+    for target in targets:
+        syscalls.bind(FILES / target[1:], Path(target), read_only=True)
+    for served in sorted((LIVE / "proc").iterdir()):
+        # Named as sysctl(8) does: with dots where the path has slashes.
+        file = Path("/proc", *served.name.split("."))
+        syscalls.bind(served, file, follow=not file.is_symlink())
+
+
+def mount_resctrl(options: str = "", target: Path = RESCTRL) -> None:
+    """Do what a mount(2) of resctrl with these options asks for, for all programs of the lab.
+
+    Raises:
+        OSError: as the kernel's: EBUSY if it is mounted, EINVAL if there is no such option.
+    """
+    _order(f"mount {options}")
+    try:
+        syscalls.bind(LIVE / "resctrl", target)
+    except OSError:
+        _order("unmount")
+        raise
+
+
+def unmount_resctrl() -> None:
+    """Do what a umount(2) of it asks for.
+
+    Raises:
+        OSError: EINVAL if it is not mounted, EBUSY if a file of it is open.
+    """
+    syscalls.unmount(RESCTRL)
+    _order("unmount")
+
+
+def _order(line: str) -> None:
+    handle = os.open(LIVE / "ctl" / "resctrl", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(handle, line.encode())
+    finally:
+        os.close(handle)
+
+
+def _make_room() -> None:
+    """A /sys/fs that folders can be made in, showing what the real one has."""
+    real = os.open(_SYS_FS, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        names = sorted(entry.name for entry in os.scandir(_SYS_FS) if entry.is_dir())
+        syscalls.mount(NAME, _SYS_FS, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "mode=0755")
+        for name in names:
+            (_SYS_FS / name).mkdir()
+            # By the descriptor: the path leads to the new one by now.
+            syscalls.bind(Path(f"/proc/self/fd/{real}/{name}"), _SYS_FS / name)
+    finally:
+        os.close(real)

@@ -1,0 +1,72 @@
+"""What a lab can be told to be."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.lab import machine
+from tests.lab.clock import nanoseconds
+from tests.lab.resctrl import profile
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One lab.
+
+    Attributes:
+        machine: a name of `machine.names()`.
+        kernel: whose texts and formats resctrl has, a name of `profile.kernels()`.
+        rdt: words of the boot parameter rdt=; None: as the machine has it.
+        scenario: a name of nftop's scenarios, or the path of a file with one.
+        cpus: how many logical CPUs.
+        resctrl: it is mounted from the beginning.
+        frozen_at_ns: where the clock stands; None: it runs, from 0.
+        watchdog: the NMI watchdog is on. paranoid: kernel.perf_event_paranoid. None: as the
+            machine has it.
+        command: what to run inside.
+    """
+
+    machine: str
+    kernel: str
+    rdt: tuple[str, ...] | None
+    scenario: str
+    cpus: int
+    resctrl: bool
+    frozen_at_ns: int | None
+    watchdog: bool | None
+    paranoid: int | None
+    command: tuple[str, ...]
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """The command line; leaves with a sentence and exit code 2 if there is no such lab."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lab",
+        description="Run a command on a virtual two-socket Xeon. Needs root, and Debian's fuse3.",
+        epilog="The clock: echo freeze|run|'step SECONDS' > /sys/fs/lab/live/ctl/clock",
+    )
+    parser.add_argument("--model", dest="machine", default="skx-4", choices=machine.names())
+    parser.add_argument("--kernel", default="6.1", choices=profile.kernels())
+    parser.add_argument(
+        "--rdt",
+        type=lambda words: tuple(words.split(",")),
+        metavar="WORD,...",
+        help="what it is booted with, to show what it hides: cmt,mbmtotal,mbmlocal,l3cat,l3cdp,mba",
+    )
+    parser.add_argument("--scenario", default="default", metavar="NAME|FILE")
+    parser.add_argument("--cpus", type=int, default=88, metavar="N")
+    parser.add_argument(
+        "--no-resctrl", dest="resctrl", action="store_false", help="leave it to be mounted inside"
+    )
+    parser.add_argument(
+        "--freeze", dest="frozen_at_ns", type=nanoseconds, metavar="T", help="stand still at T s"
+    )
+    parser.add_argument("--watchdog", choices=("on", "off"))
+    parser.add_argument("--paranoid", type=int, choices=range(-1, 5))
+    parser.add_argument("command", nargs="+", metavar="-- CMD ...")
+    chosen = vars(parser.parse_args(arguments))
+    chosen["watchdog"] = {"on": True, "off": False, None: None}[chosen["watchdog"]]
+    chosen["command"] = tuple(chosen["command"])
+    return Options(**chosen)

@@ -1,0 +1,120 @@
+"""A lab's command: its exit code, its signals, and that nothing of the lab outlives it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.tests.labs import ROOT, enter, gone, needs_lab, running
+
+pytestmark = needs_lab
+# A program, and one that has left its session behind.
+_BUSY = "setsid bash -c 'echo ready; while :; do sleep 1; done' & wait"
+_LAST_WORDS = {
+    victim: f"nftop's lab: {role} has ended, and so does the lab\n"
+    for victim, role in (
+        ("lab-init", "its first process"),
+        ("lab-server", "its server"),
+        ("lab-supervisor", "its supervisor"),
+    )
+}
+_TRAPS = "trap 'echo caught; exit 42' {0}; echo ready; while :; do sleep 0.02; done"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("true",), 0),
+        (("sh", "-c", "exit 7"), 7),
+        (("sh", "-c", "kill -9 $$"), 128 + 9),
+        (("sh", "-c", "kill -TERM $$"), 128 + 15),
+        (("/etc/passwd",), 126),
+        (("no-such-program",), 127),
+    ],
+)
+def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> None:
+    assert enter("--cpus", "4", "--", *command).returncode == code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--cpus", "1"), ("--cpus", "513"), ("--scenario", "nope"), ("--scenario", "/nope.toml")],
+)
+def test_a_host_there_can_not_be_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+    done = enter(*arguments, "--", "true")
+    assert done.returncode == 125
+    [line] = done.stderr.splitlines()
+    assert line.startswith("nftop's lab: ")
+    assert arguments[1].removeprefix("/") in line
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1])
+def test_signals_are_passed_on(number: signal.Signals) -> None:
+    with running("--cpus", "4", "--", "sh", "-c", _TRAPS.format(number.name[3:])) as lab:
+        lab.outer.send_signal(number)
+        assert lab.hear() == "caught"
+        assert lab.outer.wait() == 42
+
+
+@pytest.mark.parametrize("victim", ["outer", "lab-init", "lab-server", "lab-supervisor", "sh"])
+def test_nothing_is_left_whoever_is_killed(victim: str) -> None:
+    mounts = Path("/proc/self/mounts").read_text()
+    with running("--cpus", "4", "--", "sh", "-c", _BUSY) as lab:
+        inside = lab.inside()
+        assert inside.keys() >= {"lab-init", "lab-server", "lab-supervisor", "sh", "bash"}
+        assert Path("/proc/self/mounts").read_text() == mounts
+        os.kill({"outer": [lab.outer.pid], **inside}[victim][0], signal.SIGKILL)
+        code = lab.outer.wait()
+        assert gone(lab.namespace) == {}
+        assert code == {"outer": -9, "sh": 128 + 9}.get(victim, 125)
+        assert lab.outer.stderr is not None
+        said = lab.outer.stderr.read()
+        assert said == _LAST_WORDS.get(victim, "")
+    assert Path("/proc/self/mounts").read_text() == mounts
+
+
+def test_what_a_command_leaves_running_ends_with_it() -> None:
+    with running("--cpus", "4", "--", "sh", "-c", _BUSY.replace("wait", "read x")) as lab:
+        assert "bash" in lab.inside()
+        lab.say("go\n")
+        assert lab.outer.wait() == 0
+        assert gone(lab.namespace) == {}
+
+
+def test_two_side_by_side_are_two_hosts() -> None:
+    ask = "cat /sys/devices/system/cpu/online; read x; cat /sys/fs/lab/live/ctl/now"
+    with (
+        running("--cpus", "4", "--freeze", "1", "--", "sh", "-c", f"echo ready; {ask}") as one,
+        running("--cpus", "8", "--freeze", "2", "--", "sh", "-c", f"echo ready; {ask}") as other,
+    ):
+        assert (one.hear(), other.hear()) == ("0-3", "0-7")
+        other.say("go\n")
+        one.say("go\n")
+        assert (one.hear(), other.hear()) == ("1000000000", "2000000000")
+
+
+def test_a_key_of_the_terminal_reaches_the_command_once() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        script = _TRAPS.format("INT").replace("exit 42", "seen=$((seen + 1)); echo $seen")
+        script = script.replace("trap", "trap 'exit $((40 + seen))' TERM; seen=0; trap", 1)
+        command = [sys.executable, "-m", "tests.lab", "--cpus", "4", "--", "sh", "-c", script]
+        os.execv(command[0], command)
+    with os.fdopen(terminal, "r+b", buffering=0) as screen:
+        seen = _until(screen.fileno(), b"ready")
+        screen.write(b"\x03")
+        _until(screen.fileno(), b"caught", seen)
+        os.kill(pid, signal.SIGTERM)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 41
+
+
+def _until(terminal: int, what: bytes, seen: bytes = b"") -> bytes:
+    while what not in seen:
+        seen += os.read(terminal, 1024)
+    return seen

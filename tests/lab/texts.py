@@ -1,0 +1,91 @@
+"""A tree of small texts that are made when they are read, and understood when written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.lab.tree import Caller, Entry, Handle
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file: how its text is made, and what is done with what is written to it.
+
+    `write` raises ValueError where it can't make sense of it; None: the file is read-only.
+    """
+
+    read: Callable[[], str]
+    write: Callable[[str], None] | None = None
+
+    @property
+    def mode(self) -> int:
+        return 0o444 if self.write is None else 0o644
+
+
+class _Open:
+    """Made anew whenever it is read from its start, as a seq_file is."""
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self._made = b""
+
+    def read(self, size: int, offset: int) -> bytes:
+        if offset == 0:
+            self._made = self._text.read().encode()
+        return self._made[offset : offset + size]
+
+    def write(self, data: bytes, offset: int) -> int:
+        if self._text.write is None:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        try:
+            self._text.write(data.decode())
+        except ValueError:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
+        return len(data)
+
+    def ioctl(self, request: int, argument: int, data: bytearray | None) -> int:
+        raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class TextTree:
+    """One folder of texts, by name."""
+
+    def __init__(self, texts: Mapping[str, Text]) -> None:
+        self._texts = texts
+
+    def lookup(self, path: str) -> Entry:
+        if path == "/":
+            return Entry(folder=True, mode=0o555, inode=1)
+        text = self._text(path)
+        return Entry(folder=False, mode=text.mode, inode=2 + list(self._texts).index(path[1:]))
+
+    def names(self, path: str) -> Sequence[str]:
+        return tuple(self._texts)
+
+    def open(self, path: str, flags: int, caller: Caller) -> Handle:
+        text = self._text(path)
+        # Root passes every check of permission bits, so what can't be written must say so itself.
+        if flags & os.O_ACCMODE != os.O_RDONLY and text.write is None:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return _Open(text)
+
+    def mkdir(self, path: str, mode: int, caller: Caller) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def rmdir(self, path: str, caller: Caller) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def rename(self, old: str, new: str, caller: Caller) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def _text(self, path: str) -> Text:
+        try:
+            return self._texts[path[1:]]
+        except KeyError:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT)) from None

@@ -1,0 +1,176 @@
+"""The panel of cache classes, and the column of them in the table of CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.model.allocation import Cbm
+from nftop.model.catalogue import cpu_metric
+from nftop.model.frame import Frame
+from nftop.model.ids import L3Domain
+from nftop.model.rdt import ROOT, IoWays
+from nftop.model.reading import Missing, Reason
+from nftop.render.cache import cache_lines
+from nftop.render.columns import columns_for
+from nftop.render.detail import Trend, detail_lines
+from nftop.render.line import Tone
+from nftop.render.pages import help_lines
+from nftop.render.plain import frame_text
+from nftop.render.rows import View
+from nftop.render.table import table_lines
+from tests.frames import HOSTILE, REASONS, frame
+from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
+from tests.sim.hosts import Frozen, S
+
+MOCK_UP = frame_of(table(0), table(1_234_000_000))
+
+
+def texts(shown: Frame, width: int, limit: int | None = None) -> list[str]:
+    return [line.text for line in cache_lines(shown, width, limit)]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_panel(width: int, snapshot: SnapshotAssertion) -> None:
+    assert "\n".join(texts(MOCK_UP, width)) == snapshot
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_panel_of_the_noisy_neighbour(width: int, snapshot: SnapshotAssertion) -> None:
+    host = Frozen("noisy")
+    host.tick(0)
+    host.tick(119 * S)
+    assert "\n".join(texts(host.tick(S), width)) == snapshot
+
+
+def test_side_by_side_only_where_both_are_whole() -> None:
+    headers = {width: texts(MOCK_UP, width)[0].count("CACHE") for width in (60, 80, 120, 124, 200)}
+    assert headers == {60: 1, 80: 1, 120: 1, 124: 2, 200: 2}
+    assert len(texts(MOCK_UP, 80)) == 2 * len(texts(MOCK_UP, 160))
+
+
+@pytest.mark.parametrize("width", range(1, 240, 7))
+@pytest.mark.parametrize("limit", [None, 0, 1, 2, 5, 6, 9, 10, 99])
+def test_it_stays_within_its_width_and_limit(width: int, limit: int | None) -> None:
+    names = (ROOT, *HOSTILE, "x" * 40)
+    rows = tuple(
+        group(name, at, (), in_cache(0, 0xFFF, 1 << 62), in_cache(1, 1))
+        for at, name in enumerate(names)
+    )
+    wide = frame_of(table(groups=rows))
+    for shown in (MOCK_UP, wide):
+        lines = cache_lines(shown, width, limit)
+        assert all(line.width <= width for line in lines)
+        assert len(lines) <= (999 if limit is None else limit)
+
+
+def test_what_is_left_out_is_counted() -> None:
+    assert texts(MOCK_UP, 80, 6)[-1] == "+ 1 more cache"
+    assert texts(MOCK_UP, 80, 4)[-1] == "+ 2 more lines, 1 more cache"
+    assert texts(MOCK_UP, 160, 4)[-1] == "+ 2 more lines"
+    assert texts(MOCK_UP, 80, 10) == texts(MOCK_UP, 80)
+
+
+def row_of(shown: Frame, name: str) -> str:
+    return next(text for text in texts(shown, 80) if f" {name} " in text)
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "said"), [(15.1, ""), (15.3, "full"), (16.5, "full"), (17.0, "over")]
+)
+def test_a_class_that_has_no_room_says_so(used_mib: float, said: str) -> None:
+    one = table(groups=(group("vpp", 1, (), in_cache(0, 0xF0, int(used_mib * MIB))),))
+    text = row_of(frame_of(one), "vpp")
+    assert [word for word in ("full", "over") if word in text] == [said] * bool(said)
+
+
+def test_every_way_that_two_may_fill_is_marked_for_both_with_code_and_data() -> None:
+    first = group("a", 1, (), in_cache(0, 0x0F0, code=Cbm(0x00F, 12)))
+    second = group("b", 2, (), in_cache(0, 0x300, code=Cbm(0x018, 12)))
+    lines = texts(frame_of(table(groups=(first, second), domains=DOMAINS[:1])), 80)
+    cells = [text[14:26] for text in lines[1:5]]
+    assert cells == ["....###+....", "........+###", "..##........", ".......++..."]
+
+
+def test_a_class_alone_overlaps_nobody_and_no_class_is_no_panel() -> None:
+    alone = frame_of(table(groups=(group(ROOT, 0, (), in_cache(0, 0xFFF)),)))
+    assert "############" in row_of(alone, "default")
+    assert cache_lines(frame(8), 120) == []
+    assert "CACHE" not in frame_text(frame(8), 120, True)
+    assert "CACHE" in frame_text(MOCK_UP, 120, True)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_an_absent_value_is_its_mark(reason: Reason) -> None:
+    why = Missing(reason, "here is what to do")
+    bare = in_cache(0, 1, cbm=why, mba=why, values=values(why, why, why))
+    domains = tuple(replace(each, ways=None, io=why) for each in DOMAINS)
+    shown = frame_of(table(groups=(group("vpp", None, (), bare),), domains=domains))
+    lines = cache_lines(shown, 80)
+    marks = "".join(span.text for span in lines[1].spans if span.tone is Tone.MISSING)
+    assert "".join(marks.split()) == reason.mark * 4 and "COS -" in lines[1].text
+    assert lines[2].text.split()[1] == reason.mark and why.detail in lines[2].text
+    said = f"MASK, CAP, USED, MBM, MBM.loc: {why.detail}"
+    assert said in frame_text(shown, 120, True)
+
+
+def test_how_far_the_ways_of_io_are_known() -> None:
+    told = IoWays(Cbm(0x003, 12), "register")
+    shown = frame_of(table(domains=(replace(DOMAINS[0], l3=L3Domain(0), io=told),), groups=()))
+    assert cache_lines(shown, 80) == []
+    both = (replace(DOMAINS[0], io=told), DOMAINS[1])
+    lines = [text for text in texts(frame_of(table(domains=both)), 80) if text.startswith("I/O")]
+    assert "..........II" in lines[0] and lines[0].endswith("as its register says")
+    assert "II.........." in lines[1] and lines[1].endswith("CPUID's hint, not register")
+
+
+def test_the_column_is_there_where_a_class_is_known_and_wide_with_its_name() -> None:
+    assert "group" not in [col.key for col in columns_for(200, frame(8).cpus)]
+    assert "group" not in [col.key for col in columns_for(200)]
+    narrow, wide = (table_lines(MOCK_UP.cpus, View(), width) for width in (100, 160))
+    at = narrow[0].text.index("COS")
+    assert narrow[2].text[at : at + 4].strip() == "1"
+    at = wide[0].text.index("COS")
+    assert [line.text[at : at + 12].rstrip() for line in wide[1:4]] == [
+        "1  vpp",
+        "1  vpp",
+        "2  ovs",
+    ]
+
+
+def test_a_class_of_unknown_number_goes_by_its_name_and_an_unknown_one_by_its_reason() -> None:
+    why = Missing(Reason.UNDEFINED, "offline")
+    cpus = frame_of(table(groups=(group("vpp", None, (1, 2)),))).cpus
+    cpus = replace(cpus, group=(why, *cpus.group[1:]))
+    lines = table_lines(cpus, View(folded=False), 100)
+    at = lines[0].text.index("COS")
+    cells = {line.text[:5].strip(): line.text[at : at + 3].strip() for line in lines[1:]}
+    assert (cells["0"], cells["1"], cells["2"]) == ("-", "vpp", "vpp")
+
+
+def test_the_detail_of_a_cpu_names_its_class() -> None:
+    trend = Trend(cpu_metric("cpp"), np.zeros(20, np.float32), 60.0)
+    text = "\n".join(line.text for line in detail_lines(MOCK_UP, 1, trend, 120, 12))
+    assert "class vpp (COS1)" in text
+    unknown = "\n".join(line.text for line in detail_lines(frame(8), 1, trend, 120, 12))
+    assert "class" not in unknown
+
+
+def test_rows_sort_by_class() -> None:
+    lines = table_lines(MOCK_UP.cpus, View(sort="group", folded=False), 160)
+    at = lines[0].text.index("COS")
+    pollers = [line.text[at : at + 12].split() for line in lines[1:4]]
+    assert pollers == [["1", "vpp"], ["1", "vpp"], ["2", "ovs"]]
+    down = table_lines(MOCK_UP.cpus, View(sort="group", inverted=True, folded=False), 160)
+    assert down[1].text[at : at + 12].split() == ["2", "ovs"]
+
+
+def test_help_says_what_the_marks_are() -> None:
+    page = "\n".join(line.text for line in help_lines((), 100))
+    assert "In the panel of cache classes" in page
+    for mark in ("#", "+", "I", "full", "over"):
+        assert f"\n{mark} " in page
+    assert "\nUSED " in page

@@ -1,0 +1,203 @@
+"""Simulated cache classes: closed in time, within their masks, and as the scenario says."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.model.column import Floats
+from nftop.model.frame import Frame, GroupCacheRow
+from nftop.model.rdt import EVENTS, ROOT, Event
+from nftop.model.reading import Missing, Reason
+from nftop.sim import scenario
+from nftop.sim.model import model_of
+from nftop.sim.rdt import SETTLE_S, mask_of, rdt_of, resctrl_table, settle, value
+from nftop.sim.workloads import INDEX
+from tests.sim.hosts import Frozen, S
+from tests.sim.test_scenario import GOOD
+
+MODELS = {
+    (name, cpus): rdt_of(model_of(scenario.load(name), cpus))
+    for name in scenario.names()
+    for cpus in (2, 3, 16, 88, 512)
+}
+QUIET_S, LOUD_S = 30, 120
+
+
+@given(
+    masks=st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=5),
+    data=st.data(),
+)
+def test_ways_are_shared_out_within_what_there_is(
+    masks: list[list[bool]], data: st.DataObject
+) -> None:
+    rows = len(masks)
+
+    def floats(low: float, high: float) -> Floats:
+        each = st.just(0.0) | st.floats(low, high)
+        return np.array(data.draw(st.lists(each, min_size=rows, max_size=rows)))
+
+    reach, wants, weights = np.array(masks), floats(1e-3, 100.0), floats(1e-3, 50.0)
+    got = settle(reach, wants, weights, 2.0)
+    assert (got >= 0).all() and (got <= wants).all()
+    assert (got <= 2.0 * reach.sum(axis=1)).all()
+    for own in reach:  # whoever has no way outside these shares them
+        within = [at for at, other in enumerate(reach) if not (other & ~own).any()]
+        assert got[within].sum() <= 2.0 * own.sum() * (1 + 1e-9)
+    # Room is left only where nobody wants it any more.
+    hungry = (got < wants * (1 - 1e-6)) & (weights > 0)
+    taken = reach[hungry].any(axis=0).sum() * 2.0
+    assert got.sum() >= taken * (1 - 1e-6)
+
+
+def test_a_way_of_two_is_shared_by_their_pace() -> None:
+    masks = np.array([[True, True, False], [False, True, True]])
+    plenty = np.array([100.0, 100.0])
+    assert settle(masks, plenty, np.array([1.0, 1.0]), 4.0) == pytest.approx([6.0, 6.0])
+    # At twice the pace on both ways the shared one is full at 4/3, with 8/3 of the first's.
+    assert settle(masks, plenty, np.array([4.0, 2.0]), 3.0) == pytest.approx([5.0, 4.0])
+    assert settle(masks, np.array([1.0, 100.0]), np.ones(2), 4.0) == pytest.approx([1.0, 7.5])
+
+
+@pytest.mark.parametrize(("name", "cpus"), MODELS)
+@settings(max_examples=10)
+@given(t_ns=st.integers(0, 400 * S))
+def test_no_class_exceeds_its_ways_nor_all_the_cache(name: str, cpus: int, t_ns: int) -> None:
+    rdt = MODELS[name, cpus]
+    table = resctrl_table(rdt, t_ns)
+    sizes = {cache.id: cache.size_bytes for cache in rdt.model.layout.topology.l3}
+    for l3, size in sizes.items():
+        caches = [c for group in table.groups for c in group.caches if c.l3 == l3]
+        used = [_number(cache.values["llc_occupancy"]) for cache in caches]
+        assert sum(used) <= size
+        for cache, bytes_used in zip(caches, used, strict=True):
+            assert not isinstance(cache.cbm, Missing)
+            assert 0 <= bytes_used <= cache.cbm.bytes(size)
+            assert bytes_used % 64 == 0
+    on_host = [int(cpu) for group in table.groups for cpu in group.cpus]
+    assert sorted(on_host) == list(range(cpus))
+
+
+@pytest.mark.parametrize(("name", "cpus"), MODELS)
+def test_the_same_time_gives_the_same_values_and_single_ones_are_the_tables(
+    name: str, cpus: int
+) -> None:
+    rdt = MODELS[name, cpus]
+    times = (7 * S + 1, 61 * S, 59 * S, 3600 * S, 61 * S)
+    tables = [resctrl_table(rdt, t_ns) for t_ns in times]
+    assert tables[1] == tables[4]
+    for t_ns, table in zip(times, tables, strict=True):
+        for group in table.groups:
+            for cache in group.caches:
+                for event in EVENTS:
+                    assert value(rdt, group.name, cache.l3, event, t_ns) == cache.values[event]
+
+
+def test_memory_traffic_is_that_of_the_groups_cpus_and_local() -> None:
+    rdt = MODELS["noisy", 88]
+    t_ns = 100 * S
+    lines = rdt.model.counts(t_ns)[:, [INDEX["cas_reads"], INDEX["cas_writes"]]].sum(axis=1)
+    for group in resctrl_table(rdt, t_ns).groups:
+        total = [_number(cache.values["mbm_total_bytes"]) for cache in group.caches]
+        assert sum(total) == 64 * int(lines[list(group.cpus)].sum())
+        assert total == [cache.values["mbm_local_bytes"] for cache in group.caches]
+
+
+def test_occupancy_moves_to_its_new_level_with_the_time_constant() -> None:
+    rdt = MODELS["noisy", 88]
+    start_ns = rdt.model.starts_ns[1]
+    period_ns = round(rdt.model.scenario.period_s * S)
+    assert start_ns % period_ns == 0, "so that the swing is the same a period later"
+
+    def tenant(after_ns: int) -> int:
+        return value(rdt, "tenant", 0, "llc_occupancy", start_ns + after_ns)
+
+    before, end = tenant(0), tenant(100 * period_ns)
+    assert value(rdt, "tenant", 0, "llc_occupancy", 0) == before
+    gone = (end - tenant(period_ns)) / (end - before)
+    assert gone == pytest.approx(np.exp(-rdt.model.scenario.period_s / SETTLE_S), rel=1e-3)
+
+
+def test_what_is_not_there() -> None:
+    rdt = MODELS["default", 2]
+    with pytest.raises(KeyError):
+        value(rdt, "nobody", 0, "llc_occupancy", 0)
+    with pytest.raises(KeyError):
+        value(rdt, ROOT, 1, "llc_occupancy", 0)
+    with pytest.raises(KeyError):
+        value(rdt, ROOT, 0, "mbm_total_bits", 0)  # type: ignore[arg-type]
+    for event in get_args(Event):
+        with pytest.raises(ValueError, match="starts at 0 ns, not at -1"):
+            value(rdt, ROOT, 0, event, -1)
+
+
+def test_without_groups_all_is_the_root_groups() -> None:
+    rdt = rdt_of(model_of(scenario.parse("t", GOOD), 8))
+    (group,) = resctrl_table(rdt, S).groups
+    assert (group.name, group.clos, group.cpus) == (ROOT, 0, tuple(range(8)))
+    assert mask_of(rdt.groups[0], 1).hex == "7ff"
+
+
+def _number(value: int | Missing) -> int:
+    assert not isinstance(value, Missing)
+    return value
+
+
+def _cache(frame: Frame, name: str, l3: int = 0) -> GroupCacheRow:
+    row = next(group for group in frame.groups if group.name == name)
+    return row.caches[l3]
+
+
+def _share(frame: Frame, name: str) -> float:
+    readings = _cache(frame, name).readings
+    used, capacity = readings["occupancy_bytes"], readings["capacity_bytes"]
+    assert not isinstance(used, Missing) and not isinstance(capacity, Missing)
+    return used / capacity
+
+
+def test_the_noisy_neighbour_fills_its_ways_and_takes_from_those_it_overlaps() -> None:
+    host = Frozen("noisy")
+    first = host.tick(0)
+    warming = _cache(first, "vpp").readings["mbm_total_bytes_per_s"]
+    assert isinstance(warming, Missing) and warming.reason is Reason.WARMING
+    host.tick((QUIET_S - 1) * S)
+    quiet = host.tick(S)
+    host.tick((LOUD_S - QUIET_S - 1) * S)
+    loud = host.tick(S)
+    assert {name: _share(quiet, name) for name in ("vpp", "switch", "tenant")} == pytest.approx(
+        {"vpp": 0.94, "switch": 0.96, "tenant": 0.12}, abs=0.02
+    )
+    assert {name: _share(loud, name) for name in ("vpp", "switch", "tenant")} == pytest.approx(
+        {"vpp": 0.42, "switch": 0.35, "tenant": 0.74}, abs=0.02
+    )
+    # 12 GB/s a core, as the RDT paper's memtester streams.
+    mbm = _cache(loud, "tenant").readings["mbm_total_bytes_per_s"]
+    assert mbm == pytest.approx(4 * 12e9, rel=1e-3)
+    # What runs on the other package is not disturbed.
+    away = [_cache(each, ROOT, 1).readings["occupancy_bytes"] for each in (quiet, loud)]
+    assert away[0] == pytest.approx(away[1], rel=0.005)
+    named = {each.name for each in loud.cpus.group if not isinstance(each, Missing)}
+    assert named == {ROOT, "vpp", "switch", "tenant"}
+    for cpu in host.cpus_of("ovs"):
+        group = loud.cpus.group[cpu]
+        assert not isinstance(group, Missing) and (group.name, group.clos) == ("switch", 2)
+
+
+def test_memory_seen_by_class_is_what_the_packages_controllers_count() -> None:
+    host = Frozen("default")
+    host.tick(0)
+    # Whole periods, so that nothing swings, and so many that cut-off fractions weigh nothing.
+    frame = host.tick(1000 * 20 * S)
+    for package, row in enumerate(frame.packages):
+        by_class = [_cache(frame, g.name, package).readings["mbm_total_bytes_per_s"]
+                    for g in frame.groups]  # fmt: skip
+        counted = [row.readings[f"memory.{way}_bytes_per_s"] for way in ("read", "write")]
+        assert _sum(by_class) == pytest.approx(_sum(counted), rel=1e-6)
+
+
+def _sum(readings: list[float | Missing]) -> float:
+    return sum(each for each in readings if not isinstance(each, Missing))

@@ -1,0 +1,108 @@
+"""Counter groups that take turns, from the model through the pipeline: exact all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nftop.derive.counters import CounterState, step_counters
+from nftop.derive.tma import tma_columns
+from nftop.model.catalogue import CPU_METRICS
+from nftop.model.catalogue_tma import TMA_METRICS
+from nftop.model.sample import SourceReading
+from nftop.model.topology import Topology
+from nftop.render.table import estimates
+from nftop.sim import workloads
+from nftop.sim.payloads import counter_table
+from nftop.uarch import table
+from tests.sim.hosts import Frozen, S, value
+
+PERIOD = 20 * S
+# What rests on counters that take turns, in the demo.
+TURNS = {m.id for m in TMA_METRICS if m.coverage} | {"llc_misses_per_packet"}
+# The FD.io paper's tables 10 to 13, per cent of slots: frontend latency, branch mispredicts, memory
+# bound, and the microcode sequencer, which stands for heavy operations.
+TABLES_10_TO_13 = {
+    ("testpmd", False): (0.6, 3.7, 37.1, 0.0),
+    ("l3fwd", True): (16.0, 0.7, 14.5, 0.2),
+    ("vpp_ip4", False): (1.4, 0.7, 18.3, 0.2),
+}
+LEVEL_2 = ("fetch_latency", "branch_mispredicts", "memory_bound", "heavy_operations")
+OTHER_PART = {
+    "fetch_bandwidth": ("frontend_bound", "fetch_latency"),
+    "machine_clears": ("bad_speculation", "branch_mispredicts"),
+    "core_bound": ("backend_bound", "memory_bound"),
+    "light_operations": ("retiring", "heavy_operations"),
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "workload", "ht"),
+    [("loop", "testpmd", False), ("south", "l3fwd", True), ("vpp", "vpp_ip4", False)],
+)
+@pytest.mark.parametrize("after_ns", [S // 10, PERIOD])
+def test_frames_show_the_paper_s_level_2_though_its_events_take_turns(
+    task: str, workload: str, ht: bool, after_ns: int
+) -> None:
+    host = Frozen()
+    host.tick(3 * S)
+    frame = host.tick(after_ns)
+    cpu = host.cpus_of(task)[0]
+    found = [100 * value(frame, f"tma.{node}", cpu) for node in LEVEL_2]
+    assert found == pytest.approx(TABLES_10_TO_13[workload, ht], abs=0.05)
+    for node, (whole, other) in OTHER_PART.items():
+        rest = value(frame, f"tma.{whole}", cpu) - value(frame, f"tma.{other}", cpu)
+        assert value(frame, f"tma.{node}", cpu) == pytest.approx(rest, abs=1e-12)
+    assert value(frame, "tma.coverage", cpu) == pytest.approx(0.25, rel=1e-7)
+    assert value(frame, "coverage", cpu) == 1.0
+
+
+def test_only_what_took_turns_is_marked_as_an_estimate() -> None:
+    host = Frozen()
+    host.tick(3 * S)
+    cpus = host.tick(S).cpus
+    rows = range(len(cpus))
+    for metric in CPU_METRICS:
+        took_turns = metric.id in TURNS
+        marked = np.array(estimates(cpus, rows, metric))
+        assert (marked == (cpus.columns[metric.id].present & took_turns)).all(), metric.id
+    assert {metric.id for metric in CPU_METRICS if any(estimates(cpus, rows, metric))} == TURNS
+
+
+@pytest.mark.parametrize(("task", "workload"), [("loop", "testpmd"), ("south", "l3fwd")])
+def test_cache_misses_of_a_packet_are_the_lines_it_reads(task: str, workload: str) -> None:
+    host = Frozen()
+    host.tick(3 * S)
+    frame = host.tick(PERIOD)
+    cpu = host.cpus_of(task)[0]
+    # Table 6's traffic is half reads.
+    lines = workloads.tables()[workload]["memory_bytes_per_packet"] / 64 / 2
+    assert value(frame, "llc_misses_per_packet", cpu) == pytest.approx(lines, rel=1e-5)
+    assert value(frame, "llc_misses_coverage", cpu) == pytest.approx(0.25, rel=1e-9)
+
+
+def test_without_hyper_threading_one_turn_is_enough() -> None:
+    model = Frozen().simulated.model
+    cores = model.layout.topology.cpus[:44]
+    topology = Topology(tuple(replace(info, siblings=()) for info in cores), ())
+    uarch = table.load("SKX").with_smt(on=False)
+    first, second = (
+        SourceReading(counter_table(model, t_ns, uarch), t_ns, 0)
+        for t_ns in (3 * S, 3 * S + PERIOD)
+    )
+    state, _ = step_counters(CounterState(), first, topology)
+    _, rates = step_counters(state, second, topology)
+    top_down = tma_columns(uarch, rates, topology)
+    cpu = next(p.cpus for p in model.layout.placed if p.name == "loop")[0]
+    found = [top_down[f"tma.{node}"][cpu] for node in LEVEL_2]
+    printed = [percent / 100 for percent in TABLES_10_TO_13["testpmd", False]]
+    assert found == pytest.approx(printed, abs=0.0005)
+    level_1 = [top_down[f"tma.{node}"][cpu] for node in ("retiring", "bad_speculation")]
+    assert level_1 == pytest.approx([0.341, 0.038], abs=0.0005)
+    assert top_down["tma.coverage"][cpu] == rates.share("llc_misses")[cpu] == 0.5
+    assert rates.coverage[cpu] == 1.0
+    per_cycle = 0.121 / 64 / 2 * 34.6e6 / workloads.core_hz()
+    misses = rates.rate_by_cycles("llc_misses").values[cpu] / rates.core_cycles.values[cpu]
+    assert misses == pytest.approx(per_cycle, rel=1e-4)
