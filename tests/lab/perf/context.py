@@ -31,6 +31,7 @@ class Member:
         siblings: of a leader, in the order they were opened.
         on: it is enabled.
         broken: in the error state: pinned, and there was no room.
+        dead: its CPU went offline; it stays as it was then.
         count, enabled_ns, running_ns: until the context's last change.
     """
 
@@ -40,6 +41,7 @@ class Member:
     on: bool
     siblings: list[Member] = field(default_factory=list)
     broken: bool = False
+    dead: bool = False
     count: float = 0.0
     enabled_ns: int = 0
     running_ns: int = 0
@@ -61,7 +63,8 @@ class Member:
     @property
     def active(self) -> bool:
         """It takes part in the rota: on, and so is its leader."""
-        return self.on and self.leader.on and not (self.broken or self.leader.broken)
+        stopped = self.dead or self.broken or self.leader.broken
+        return self.on and self.leader.on and not stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,15 @@ class Context:
             member.siblings = []
         else:
             member.leader.siblings.remove(member)
+        self._plan_from(now)
+
+    def end(self) -> None:
+        """The CPU is gone: every event is on its own and never counts again."""
+        now = self._settled()
+        for each in [member for leader in self.leaders for member in leader.group]:
+            if each.leader is not each:
+                self.leaders.append(each)
+            each.leader, each.siblings, each.dead = each, [], True
         self._plan_from(now)
 
     def switch(self, members: tuple[Member, ...], *, on: bool) -> None:

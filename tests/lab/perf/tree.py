@@ -103,6 +103,7 @@ class PerfTree:
             if call.event in self._open:
                 fail(errno.EBUSY)
             uid = self._tasks.uid(call.pid) if call.pid > 0 else None
+            self._bury()
             paranoid = self._paranoid()
             check_arguments(call, attr, paranoid=paranoid, uid=uid, cpus=self._cpus)
             leader = self._leader(call)
@@ -120,7 +121,8 @@ class PerfTree:
                 self._watch.follow(context.clock)
             self._contexts[key] = context
             self._open[call.event] = name, member
-        return _Event(context, member, self._lock, functools.partial(self._close, key, member))
+        close = functools.partial(self._close, key, context, member)
+        return _Event(context, member, lock=self._lock, look=self._bury, close=close)
 
     def mkdir(self, path: str, mode: int, caller: Caller) -> None:
         fail(errno.EPERM)
@@ -153,12 +155,19 @@ class PerfTree:
     def _exact(self, cpu: int, t_ns: int) -> Floats:
         return np.asarray(self._model.exact(t_ns, [cpu])[0])
 
-    def _close(self, key: tuple[int, int], member: Member) -> None:
-        context = self._contexts[key]
+    def _bury(self) -> None:
+        """End the events of CPUs that have gone offline; those opened later are new ones."""
+        online = self._online()
+        for pid, cpu in list(self._contexts):
+            if pid == EVERY_TASK and cpu not in online:
+                self._contexts.pop((pid, cpu)).end()
+
+    def _close(self, key: tuple[int, int], context: Context, member: Member) -> None:
         context.remove(member)
         del self._open[member.number]
         if not context.leaders:
-            del self._contexts[key]
+            if self._contexts.get(key) is context:
+                del self._contexts[key]
             if isinstance(context.clock, TaskClock):
                 self._watch.forget(context.clock)
 
@@ -170,15 +179,19 @@ class _Event:
         self,
         context: Context,
         member: Member,
+        *,
         lock: threading.RLock,
+        look: Callable[[], None],
         close: Callable[[], None],
     ) -> None:
+        """`look`: after CPUs that have gone; called, as `close` is, with the lock held."""
         self._context, self._member, self._lock = context, member, lock
-        self._close = close
+        self._look, self._close = look, close
 
     def read(self, size: int, offset: int) -> bytes:
         """All of it at once, wherever the file's position is; nothing in the error state."""
         with self._lock:
+            self._look()
             if self._member.broken:
                 return b""
             words = _words(self._context, self._member)
@@ -196,6 +209,7 @@ class _Event:
         if number in _REFUSED:
             fail(errno.EINVAL)  # they are for events that sample, or for tracepoints
         with self._lock:
+            self._look()
             members = self._member.group if argument & _FOR_GROUP else (self._member,)
             if number in (_ENABLE, _DISABLE):
                 self._context.switch(members, on=number == _ENABLE)

@@ -114,13 +114,27 @@ def main() -> int:
 
 
 def _binds(top: Path, machine: machines.Machine) -> dict[str, Path]:
-    cpus = dict.fromkeys(("online", "possible", "present"), b"0-%d\n" % (CPUS - 1))
-    write(top, cpus | dict(sysctl_files(machine)))
+    write(top, sysctl_files(machine))
     return {
         "/sys/bus/event_source/devices": write(top / "devices", perf_files(machine)),
-        "/proc/sys/kernel/perf_event_paranoid": top / "perf_event_paranoid",
-        **{f"/sys/devices/system/cpu/{each}": top / each for each in cpus},
+        **{f"/proc/sys/kernel/{each}": top / each for each in sysctl_files(machine)},
+        "/sys/devices/system/cpu": write(top / "cpu", _cpu_files()),
     }
+
+
+def _cpu_files() -> dict[str, bytes]:
+    files = dict.fromkeys(("online", "possible", "present"), b"0-%d\n" % (CPUS - 1))
+    for info in model_of(scenario.load("default"), CPUS).layout.topology.cpus:
+        siblings = ",".join(str(cpu) for cpu in sorted([info.cpu, *info.siblings]))
+        for name, text in {
+            "physical_package_id": info.package,
+            "die_id": 0,
+            "core_id": info.core,
+            "core_cpus_list": siblings,
+            "thread_siblings_list": siblings,
+        }.items():
+            files[f"cpu{info.cpu}/topology/{name}"] = f"{text}\n".encode()
+    return files
 
 
 def _on_mount(mount: Mount) -> int | None:

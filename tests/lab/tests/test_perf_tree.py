@@ -263,6 +263,25 @@ def test_siblings_outlive_their_leader() -> None:
     assert words(sibling)[0] == pytest.approx(expected(0xC0, 0, 0, 2 * S), abs=1)
 
 
+def test_events_of_a_cpu_that_goes_offline_stay_dead() -> None:
+    lab = Lab()
+    leader = lab.group(0x3C, 0xC0)
+    lab.now_ns = S
+    lab.online.discard(0)
+    size, enabled, running, value = words(leader)  # its group has fallen apart
+    assert (size, enabled, running) == (1, S, S)
+    assert value == pytest.approx(expected(0x3C, 0, 0, S), abs=1)
+    lab.online.add(0)
+    lab.now_ns = 2 * S
+    leader.ioctl(ENABLE, 1, None)
+    again = lab.raw(0x3C)
+    lab.now_ns = 3 * S
+    assert words(leader) == [1, S, S, value]
+    assert words(again)[1:] == [S, S]
+    leader.close()
+    again.close()
+
+
 class TestIcelake:
     METRICS = (0x8000, 0x8100, 0x8200, 0x8300)
 

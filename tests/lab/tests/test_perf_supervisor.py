@@ -1,0 +1,108 @@
+"""Supervisor and keeper as processes: what is started ends, whichever of them goes first."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.lab.perf import seccomp, supervisor
+from tests.lab.tests import staged
+
+pytestmark = pytest.mark.skipif(bool(seccomp.unsupported()), reason=seccomp.unsupported())
+
+_LIMIT_S = 30
+# Prints its process id and that of a daemon that has left its parent; ends with its input.
+_STAY = """
+import os, sys, time
+if not os.fork():
+    os.setsid()
+    pid = os.fork()
+    if pid:
+        print(os.getppid(), pid, flush=True)
+        os._exit(0)
+    time.sleep(1000)
+os.wait()
+sys.stdin.read()
+"""
+_RUN = (
+    "import sys\nfrom pathlib import Path\nfrom tests.lab.perf.supervisor import run\n"
+    "sys.exit(run(sys.argv[2:], Path(sys.argv[1]), cpus=4))"
+)
+
+
+@contextmanager
+def supervised(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", _RUN, str(folder), sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, env=staged.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ends(pidfds: list[int]) -> bool:
+    """All of them within the limit."""
+    for each in pidfds:
+        ready, _, _ = select.select([each], [], [], _LIMIT_S)
+        os.close(each)
+        if not ready:
+            return False
+    return True
+
+
+def first_line(process: subprocess.Popen[str]) -> list[int]:
+    assert process.stdout is not None
+    return [int(word) for word in process.stdout.readline().split()]
+
+
+def test_a_daemon_ends_with_the_command(tmp_path: Path) -> None:
+    with supervised(tmp_path, _STAY) as process:
+        _, daemon = first_line(process)
+        watched = [os.pidfd_open(daemon)]
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(_LIMIT_S) == 0
+        assert ends(watched)
+
+
+def keeper_of(command: int) -> int:
+    stat = Path(f"/proc/{command}/stat").read_text(encoding="ascii")
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("killed", ["supervisor", "keeper", "command"])
+def test_whoever_is_killed_nothing_stays(killed: str, tmp_path: Path) -> None:
+    with supervised(tmp_path, _STAY) as process:
+        command, daemon = first_line(process)
+        keeper = keeper_of(command)
+        pids = {"supervisor": process.pid, "keeper": keeper, "command": command}
+        watched = [os.pidfd_open(pid) for pid in (command, daemon, keeper)]
+        os.kill(pids[killed], signal.SIGKILL)
+        assert ends(watched)
+        assert process.wait(_LIMIT_S) == (-9 if killed == "supervisor" else 128 + 9)
+
+
+def test_what_the_server_refuses_reaches_the_caller(tmp_path: Path) -> None:
+    # There is no file of that name in an empty folder.
+    script = (
+        "import ctypes, sys\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        "assert libc.syscall(298, bytes(128), -1, 0, -1, 0) == -1\nsys.exit(ctypes.get_errno())"
+    )
+    with supervised(tmp_path, script) as process:
+        assert process.wait(_LIMIT_S) == 2  # ENOENT
+
+
+def test_other_machines_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(RuntimeError, match="x86-64 only, and this is riscv64"):
+        supervisor.run(["true"], tmp_path, cpus=1)

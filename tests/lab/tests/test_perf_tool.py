@@ -1,0 +1,186 @@
+"""Debian's `perf`, unmodified, on the stage: what it prints is what the model says, within 1 %.
+
+A count over the time it was counted in lies between the model's lowest and highest rate: the
+model's rates swing, and when perf reads is its own affair.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from nftop.sim.events import parts_of
+from nftop.sim.workloads import INDEX
+from nftop.uarch.table import Encoding, EventSpec, PmuTerms
+from tests.lab.tests import staged
+from tests.lab.tests.events import CPUS, RAW, SOFTWARE, S, model
+
+pytestmark = pytest.mark.skipif(bool(staged.missing()), reason=staged.missing())
+
+UARCH = {"skx-4": "SKX", "icx": "ICX"}
+VENDOR = {"skx-4": "GenuineIntel-6-55-4", "icx": "GenuineIntel-6-6A-6"}
+CODES: dict[str, EventSpec] = {
+    "cycles": Encoding(0, 0),
+    "instructions": Encoding(0, 1),
+    "cache-misses": Encoding(0, 3),
+    "ref-cycles": Encoding(0, 9),
+    "msr/tsc/": PmuTerms("msr", "tsc"),
+    "msr/aperf/": PmuTerms("msr", "aperf"),
+    "context-switches": Encoding(SOFTWARE, 3),
+    "r19c": Encoding(RAW, 0x19C),
+    "r10e": Encoding(RAW, 0x10E),
+    "r2c2": Encoding(RAW, 0x2C2),
+    "r2a6": Encoding(RAW, 0x2A6),
+    "r4a6": Encoding(RAW, 0x4A6),
+    "slots": Encoding(RAW, 0x400),
+    "topdown-retiring": Encoding(RAW, 0x8000),
+    "topdown-bad-spec": Encoding(RAW, 0x8100),
+    "topdown-fe-bound": Encoding(RAW, 0x8200),
+    "topdown-be-bound": Encoding(RAW, 0x8300),
+}
+TOPDOWN = tuple(name for name in CODES if name.startswith(("slots", "topdown")))
+
+
+def stat(machine: str, *arguments: str) -> str:
+    command = ("perf", "stat", *arguments)
+    ran = staged.run(machine, *command, PERF_CPUID=VENDOR[machine])
+    assert ran.returncode == 0, ran.stderr
+    return ran.stderr
+
+
+def bounds(machine: str, event: str, cpus: Sequence[int]) -> tuple[float, float]:
+    """The lowest and the highest rate per second, CPUs added up."""
+    parts = parts_of(CODES[event], UARCH[machine]) or {}
+    assert model().starts_ns[1:] == () or model().starts_ns[1] > 30 * S
+    weights = np.zeros(len(INDEX))
+    for name, factor in parts.items():
+        weights[INDEX[name]] = factor
+    steady = float((model().steady[0][list(cpus)] @ weights).sum())
+    swing = float(np.abs(model().swinging[0][list(cpus)] @ weights).sum())
+    return steady - swing, steady + swing
+
+
+def check(machine: str, event: str, cpus: Sequence[int], per_s: float) -> None:
+    low, high = bounds(machine, event, cpus)
+    assert low * 0.99 - 50 <= per_s <= high * 1.01 + 50, (event, cpus)
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    """Lines of `-x,`."""
+    for row in csv.reader(text.splitlines()):
+        if len(row) > 5 and not row[0].startswith("#"):
+            yield row
+
+
+@pytest.mark.parametrize("machine", ["skx-4", "icx"])
+def test_per_cpu_and_interval(machine: str) -> None:
+    wanted = "cycles,instructions,cache-misses,ref-cycles,msr/tsc/,context-switches".split(",")
+    text = stat(machine, *"-a -A -I 400 -x, -e".split(), ",".join(wanted), "sleep", "1")
+    seen = set()
+    for _, cpu, value, _, event, ran_ns, percent, *_ in rows(text):
+        number = int(cpu.removeprefix("CPU"))
+        assert float(percent) == 100.0
+        check(machine, event, [number], int(value) / int(ran_ns) * S)
+        seen.add((number, event))
+    assert seen == {(cpu, event) for cpu in range(CPUS) for event in wanted}
+
+
+def total(machine: str, *arguments: str) -> dict[str, tuple[float, float]]:
+    """Rate per second of all CPUs, and the share of its time an event was counted, by event."""
+    found = {}
+    for value, _, event, ran_ns, percent, *_ in rows(stat(machine, "-a", "-x,", *arguments)):
+        share = float(percent) / 100
+        found[event] = (float(value) / (int(ran_ns) / share) * S * CPUS, share)
+    return found
+
+
+def test_events_that_take_turns() -> None:
+    wanted = ("instructions", "r19c", "r10e", "r2c2", "r2a6", "r4a6")
+    found = total("skx-4", "-e", ",".join(wanted), "sleep", "1")
+    assert set(found) == set(wanted)
+    for event, (per_s, share) in found.items():
+        # Five want four counters, and what has its own is kept off now and then.
+        assert 0.6 < share < 1.0
+        check("skx-4", event, range(CPUS), per_s)
+
+
+def test_groups_that_take_turns() -> None:
+    groups = "{instructions,r19c,r10e,r2c2},{instructions,r2a6,r4a6}"
+    text = stat("skx-4", "-a", "-x,", "-e", groups, "sleep", "1")
+    shares = [float(row[4]) for row in rows(text)]
+    assert shares == pytest.approx([50.0] * 7, abs=2)
+
+
+def test_a_group_that_the_watchdog_keeps_off() -> None:
+    """The kernel's own answers: five are never counted, the sixth is refused."""
+    group = "{cycles,r01d1,r02d1,r04d1,r10d1,r20d1}"
+    text = stat("skx-4", "-a", "-x,", "-e", group, "sleep", "0.2")
+    assert [row[0] for row in rows(text)] == ["<not counted>"] * 5 + ["<not supported>"]
+
+
+def test_slots_and_their_metrics() -> None:
+    group = "{" + ",".join(TOPDOWN) + "},cycles"
+    found = total("icx", "-e", group, "sleep", "0.5")
+    for event in TOPDOWN:
+        check("icx", event, range(CPUS), found[event][0])
+    parts = sum(found[event][0] for event in TOPDOWN[1:])
+    assert parts == pytest.approx(found["slots"][0], rel=1e-6)
+
+
+def shares_of(machine: str) -> dict[str, float]:
+    """Level 1 of the whole host in percent, from the model's steady rates."""
+    low_high = {event: bounds(machine, event, range(CPUS)) for event in TOPDOWN}
+    middle = {event: sum(pair) / 2 for event, pair in low_high.items()}
+    return {event: 100 * value / middle["slots"] for event, value in middle.items()}
+
+
+def test_topdown_of_perf() -> None:
+    text = stat("icx", "-a", "--topdown", "sleep", "0.5")
+    line = next(each for each in text.splitlines() if each.count("%") == 4)
+    seen = [float(each) for each in line.replace("%", "").split()]
+    wanted = shares_of("icx")
+    order = ("topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound")
+    assert seen == pytest.approx([wanted[event] for event in order], abs=1.0)
+
+
+def test_metric_groups_of_perf() -> None:
+    text = stat("icx", "-a", "-M", "TopdownL1", "sleep", "0.5")
+    wanted = shares_of("icx")
+    for metric, event in (("retiring", "retiring"), ("frontend_bound", "fe-bound")):
+        line = next(each for each in text.splitlines() if f"tma_{metric}" in each)
+        seen = float(line.partition("#")[2].split()[0])
+        assert seen == pytest.approx(wanted[f"topdown-{event}"], abs=1.0)
+
+
+def test_topdown_of_skylake_for_every_core() -> None:
+    # Five events on four counters, as the watchdog holds the one of cycles: they take turns.
+    text = stat("skx-4", "-a", "--topdown", "sleep", "1")
+    seen = {
+        line.split()[0]: [float(each) for each in line.replace("%", "").split()[2:]]
+        for line in text.splitlines()
+        if line.startswith("S")
+    }
+    rates = model().steady[0]
+    wanted = {}
+    for info in model().layout.topology.cpus:
+        core = rates[[info.cpu, *info.siblings]].sum(axis=0)
+        slots = 4 * rates[info.cpu, INDEX["core_clocks"]]
+        retiring, frontend = core[INDEX["retire_slots"]], core[INDEX["slots_not_delivered"]]
+        recovery = 4 * rates[info.cpu, INDEX["core_recovery_cycles"]]
+        bad = core[INDEX["uops_issued"]] - retiring + recovery
+        parts = np.array([retiring, bad, frontend, slots - retiring - bad - frontend])
+        wanted[f"S{info.package}-D0-C{info.core}"] = pytest.approx(100 * parts / slots, abs=1.5)
+    assert seen == wanted
+
+
+def test_a_command_of_its_own() -> None:
+    script = "sum(i * i for i in range(2_000_000))"
+    command = ("-x,", "-e", "task-clock,cycles,instructions", "python3", "-c", script)
+    text = stat("skx-4", *command)
+    value = {row[2]: float(row[0]) for row in rows(text)}
+    assert value["task-clock"] > 20  # ms
+    assert value["cycles"] == pytest.approx(value["task-clock"] / 1e3 * 2.2e9, rel=0.01)
+    assert 0.5 < value["instructions"] / value["cycles"] < 4
