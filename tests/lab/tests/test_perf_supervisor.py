@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.perf import seccomp, supervisor
-from tests.lab.tests import staged
+from tests.lab.tests.labs import ROOT
 
 pytestmark = pytest.mark.skipif(bool(seccomp.unsupported()), reason=seccomp.unsupported())
 
@@ -42,7 +42,7 @@ _RUN = (
 def supervised(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", _RUN, str(folder), sys.executable, "-c", script]
     with subprocess.Popen(
-        command, env=staged.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield process
