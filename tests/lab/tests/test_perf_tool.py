@@ -95,11 +95,17 @@ def test_per_cpu_and_interval(machine: str) -> None:
 
 
 def total(machine: str, *arguments: str) -> dict[str, tuple[float, float]]:
-    """Rate per second of all CPUs, and the share of its time an event was counted, by event."""
-    found = {}
-    for value, _, event, ran_ns, percent, *_ in rows(stat(machine, "-a", "-x,", *arguments)):
-        share = float(percent) / 100
-        found[event] = (float(value) / (int(ran_ns) / share) * S * CPUS, share)
+    """Rate per second of all CPUs, and the mean share of its time an event was counted, by event.
+
+    Of each CPU by itself: perf enables them one after the other, so their times differ.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for _, value, _, event, ran_ns, percent, *_ in rows(
+        stat(machine, "-a", "-A", "-x,", *arguments)
+    ):
+        share, (per_s, shares) = float(percent) / 100, found.get(event, (0.0, 0.0))
+        rate = float(value) * share / int(ran_ns) * S
+        found[event] = per_s + rate, shares + share / CPUS
     return found
 
 
