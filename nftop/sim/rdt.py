@@ -16,6 +16,7 @@ Assumptions, all of them closed forms in time as the rest of the model is:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +75,8 @@ def rdt_of(model: Model) -> Rdt:
     levels = np.zeros((len(model.starts_ns), len(groups), len(model.layout.topology.l3)))
     for at, now in enumerate(phases(model.scenario)):
         for column, cache in enumerate(model.layout.topology.l3):
-            wants, weights = _wants(cpus, cache, model.layout, now)
+            beside = [[cpu for cpu in own if cpu in cache.cpus] for own in cpus]
+            wants, weights = appetites(beside, model.layout, now)
             masks = np.array([_bits(mask_of(group, column)) for group in groups])
             levels[at, :, column] = settle(masks, wants, weights, cache.size_bytes / L3_WAYS)
     return Rdt(model, groups, cpus, levels)
@@ -135,6 +137,25 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
             for cache in caches
         ),
     )
+
+
+def appetites(cpus: Sequence[Sequence[int]], layout: Layout, now: Now) -> tuple[Floats, Floats]:
+    """What each of g groups of CPUs would fill of the cache beside them, and at which pace.
+
+    Returns:
+        float64 (g,), bytes; float64 (g,), the pace as `settle` takes it.
+    """
+    system = workloads.working_set_bytes("system")
+    one = {int(info.cpu): (system, _SYSTEM_SHARE) for info in layout.topology.cpus}
+    for placed in layout.placed:
+        load = now.load.get(placed.task.name, placed.task.load)
+        kept = workloads.working_set_bytes(placed.task.workload)
+        share = load if placed.task.kind == "vm" else 1.0
+        pace = 1.0 + workloads.load(placed.task.workload, ht=placed.task.ht).bytes_per_cycle
+        one |= dict.fromkeys(placed.cpus, (kept * share, pace * share))
+    sums = [np.sum([one[cpu] for cpu in own] or [(0.0, 0.0)], axis=0) for own in cpus]
+    wants, weights = np.array(sums).T
+    return wants, weights
 
 
 def settle(masks: Bools, wants: Floats, weights: Floats, way_bytes: float) -> Floats:
@@ -209,26 +230,6 @@ def _cpus(groups: tuple[Group, ...], layout: Layout) -> tuple[tuple[Cpu, ...], .
     taken = frozenset(cpu for cpus in named for cpu in cpus)
     rest = tuple(info.cpu for info in layout.topology.cpus if info.cpu not in taken)
     return (rest, *named)
-
-
-def _wants(
-    cpus: tuple[tuple[Cpu, ...], ...], cache: L3Cache, layout: Layout, now: Now
-) -> tuple[Floats, Floats]:
-    """Bytes each group would fill of a cache, and the pace at which it does; both (g,)."""
-    system = workloads.working_set_bytes("system")
-    one = {info.cpu: (system, _SYSTEM_SHARE) for info in layout.topology.cpus}
-    for placed in layout.placed:
-        load = now.load.get(placed.task.name, placed.task.load)
-        kept = workloads.working_set_bytes(placed.task.workload)
-        share = load if placed.task.kind == "vm" else 1.0
-        pace = 1.0 + workloads.load(placed.task.workload, ht=placed.task.ht).bytes_per_cycle
-        one |= dict.fromkeys(placed.cpus, (kept * share, pace * share))
-    sums = [
-        np.sum([one[cpu] for cpu in own if cpu in cache.cpus] or [(0.0, 0.0)], axis=0)
-        for own in cpus
-    ]
-    wants, weights = np.array(sums).T
-    return wants, weights
 
 
 def _bits(mask: Cbm) -> list[bool]:

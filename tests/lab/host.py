@@ -20,8 +20,8 @@ from tests.lab.machine import Machine
 from tests.lab.options import Options
 from tests.lab.perf.sysfs import perf_files, sysctl_files
 from tests.lab.perf.tree import PerfTree
+from tests.lab.resctrl import counters, profile
 from tests.lab.resctrl import mount as resctrl_mount
-from tests.lab.resctrl import profile
 from tests.lab.resctrl.hardware import hardware_of
 from tests.lab.resctrl.host import host_of
 from tests.lab.resctrl.processes import ProcFolder
@@ -103,7 +103,7 @@ def trees(host: LabHost) -> Mapping[str, Tree]:
     """What the server serves, by the folder's name."""
     resctrl, mount = _resctrl(host)
     return {
-        "ctl": _control(host, mount),
+        "ctl": _control(host, mount, resctrl),
         "proc": _proc(host, mount),
         "perf": PerfTree(host.machine, host.model, host.clock.now_ns),
         "resctrl": resctrl,
@@ -147,7 +147,7 @@ def _scenario(name: str) -> scenario.Scenario:
         raise ValueError(f"{path}: {error.strerror}") from None
 
 
-def _control(host: LabHost, resctrl: MountPoint) -> Tree:
+def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree) -> Tree:
     def order(text: str) -> None:
         clock.command(host.clock, text)
 
@@ -156,6 +156,10 @@ def _control(host: LabHost, resctrl: MountPoint) -> Tree:
             "now": Text(lambda: f"{host.clock.now_ns()}\n"),
             "clock": Text(lambda: "running\n" if host.clock.running else "frozen\n", order),
             "resctrl": Text(lambda: f"{resctrl.shown() or 'not mounted'}\n", resctrl.command),
+            "counters": Text(
+                lambda: counters.commands(tree.state),
+                lambda text: counters.command(tree.state, text),
+            ),
         }
     )
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import platform
+import re
 import shutil
+from pathlib import Path
+
+from tests.lab.perf import seccomp
+
+_SYS_ADMIN = 1 << 21  # linux/capability.h
 
 
 def missing() -> str:
     """Why no lab can be run here, and what would help; "" if one can."""
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return f"it answers the system calls of Linux on x86_64; this is {platform.machine()}"
-    if os.geteuid() != 0:
-        return "it mounts, in a namespace of its own: run it as root"
+    if seccomp.unsupported():
+        return seccomp.unsupported()
+    if os.geteuid() != 0 or not _capabilities() & _SYS_ADMIN:
+        return "it mounts, in a namespace of its own: run it as root, with CAP_SYS_ADMIN"
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return "there is no /dev/fuse: modprobe fuse, or give the container that device"
     if importlib.util.find_spec("mfusepy") is None:
@@ -21,3 +26,9 @@ def missing() -> str:
     if shutil.which("fusermount3") is None:
         return "fuse3 is missing: apt-get install fuse3"
     return ""
+
+
+def _capabilities() -> int:
+    """The effective ones of this process, a bit each."""
+    found = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(found[1], 16) if found else 0

@@ -36,7 +36,7 @@ class Entry:
 
 
 class Handle(Protocol):
-    """An open file. What it read is what was there when it was opened, as of a seq_file."""
+    """An open file, whose text is made anew when it is read from its start, as a seq_file's is."""
 
     def read(self, size: int, offset: int) -> bytes:
         """At most `size` bytes from `offset`."""

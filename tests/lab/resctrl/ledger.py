@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -71,6 +71,7 @@ class Ledger:
         traffic: float64 (n, 2), what the model said.
         moved: float64 (r, d, 2), bytes.
         held: float64 (r, d), bytes.
+        levels: what they come to hold, by when that began: nothing changes it but a change.
     """
 
     host: Host
@@ -82,6 +83,7 @@ class Ledger:
     traffic: Floats
     moved: Floats
     held: Floats
+    levels: dict[int, Floats] = field(default_factory=dict)
 
 
 def start(hardware: Hardware, host: Host, at_ns: int) -> Ledger:
@@ -118,6 +120,7 @@ def change(book: Ledger, at_ns: int, rmid_of: Ints, ways: Bools) -> None:
     """From now on the CPUs have these RMIDs, and these may fill these ways."""
     _settle(book, at_ns)
     book.rmid_of, book.ways = rmid_of, ways
+    book.levels.clear()
 
 
 def forget(book: Ledger, at_ns: int, rmid: int) -> None:
@@ -150,6 +153,12 @@ def _settle(book: Ledger, at_ns: int) -> None:
 
 def _levels(book: Ledger, at_ns: int) -> Floats:
     """What every RMID comes to fill, float64 (r, d); those without CPUs nothing."""
+    if at_ns not in book.levels:
+        book.levels[at_ns] = _settled(book, at_ns)
+    return book.levels[at_ns]
+
+
+def _settled(book: Ledger, at_ns: int) -> Floats:
     levels = np.zeros_like(book.held)
     for column, way_bytes in enumerate(book.way_bytes):
         here = np.flatnonzero(book.column_of == column)

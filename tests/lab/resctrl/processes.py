@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import os
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-# proc(5): the fields of /proc/PID/stat after the name, which may hold anything but is in brackets.
-_STARTED = 22 - 3
+# proc(5): fields of /proc/PID/stat after the name, which may hold anything but is in brackets.
+_PARENT, _STARTED = 4 - 3, 22 - 3
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A thread: its owner's real user id, and when it was started."""
+    """A thread.
+
+    Attributes:
+        uid: its owner's.
+        started: when, in clock ticks since the host was booted.
+        parent: who started it, as far as is known: its process's first thread, or of that the
+            parent process.
+    """
 
     uid: int
     started: int
+    parent: int
 
 
 class Processes(Protocol):
     """Who is there."""
 
-    def task(self, pid: int) -> Task | None:
-        """The thread of this id; None if there is none."""
+    def tasks(self) -> Mapping[int, Task]:
+        """Every thread by its id, process by process."""
 
-    def ids(self) -> Iterator[int]:
-        """Every thread's id, process by process."""
+    def now(self) -> int:
+        """Clock ticks since the host was booted."""
 
 
 class ProcFolder:
@@ -35,24 +46,31 @@ class ProcFolder:
     def __init__(self, root: Path = Path("/proc")) -> None:
         self._root = root
 
-    def task(self, pid: int) -> Task | None:
+    def tasks(self) -> Mapping[int, Task]:
         """See `Processes`."""
-        folder = self._root / str(pid)
-        try:
-            stat, status = (folder / "stat").read_text(), (folder / "status").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-        started = int(stat.rpartition(")")[2].split()[_STARTED])
-        uid = next(line.split()[1] for line in status.splitlines() if line.startswith("Uid:"))
-        return Task(int(uid), started)
+        found: dict[int, Task] = {}
+        for process in _ids(self._root):
+            for thread in _ids(self._root / f"{process}/task"):
+                # Any of them may be gone by the time it is looked at.
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    found[thread] = self._task(process, thread)
+        return found
 
-    def ids(self) -> Iterator[int]:
+    def now(self) -> int:
         """See `Processes`."""
-        for process in sorted(
-            int(each.name) for each in self._root.iterdir() if each.name.isdigit()
-        ):
-            try:
-                threads = [int(each.name) for each in (self._root / f"{process}/task").iterdir()]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            yield from sorted(threads)
+        tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // tick_ns
+
+    def _task(self, process: int, thread: int) -> Task:
+        folder = self._root / f"{process}/task/{thread}"
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        parent = int(fields[_PARENT]) if thread == process else process
+        return Task(folder.stat().st_uid, int(fields[_STARTED]), parent)
+
+
+def _ids(folder: Path) -> list[int]:
+    """The numbers that are names in it, ascending; none if it is gone."""
+    try:
+        return sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit())
+    except (FileNotFoundError, ProcessLookupError):
+        return []

@@ -20,7 +20,6 @@ from tests.lab.resctrl.processes import Processes
 from tests.lab.resctrl.profile import Profile
 
 Mode: TypeAlias = Literal["shareable", "exclusive"]
-Word: TypeAlias = Literal["Unavailable", "Error", "Unassigned"]
 ROOT_CLOSID = ROOT_RMID = 0
 UNLIMITED_MBPS = 0xFFFF_FFFF
 # What the kernel keeps the status in, with the zero that ends it.
@@ -73,10 +72,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A task that was moved, and when it was started: process ids are used again."""
+    """A task that was moved, or whose starter was.
+
+    Attributes:
+        started: as in `Task`: process ids are used again.
+        since: when it came to the group, in the same ticks.
+    """
 
     group: Group
     started: int
+    since: int
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +92,7 @@ class Resctrl:
         now_ns: time since the model's start.
         options: of the mount.
         root, groups: control groups; `groups` are the others by name.
-        members: tasks that are not the root group's.
+        members: tasks by id; those who are not there are the root group's.
         status: the lines of last_cmd_status.
         threshold_bytes: max_threshold_occupancy.
         ledger, pool: None where nothing can be monitored.
@@ -107,7 +112,7 @@ class Resctrl:
     groups: dict[str, Group] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)
     status: list[str] = field(default_factory=list)
-    words: dict[tuple[str, int, str], Word] = field(default_factory=dict)
+    words: dict[tuple[str, int, str], str] = field(default_factory=dict)
     serials: int = 1
 
 

@@ -1,7 +1,7 @@
 """Which tasks are in a group: the file tasks.
 
-A task that starts another does not hand its group on here: the kernel does so at fork(2), which
-nobody tells the lab of.
+The kernel hands a task's group on at fork(2), of which nobody tells the lab. So whenever somebody
+looks at tasks or moves one, those that are new are put where those are who started them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from tests.lab.tree import Caller
 
 def show(state: Resctrl, group: Group) -> str:
     """The file: of a control group those of its monitoring groups too."""
-    pids = [pid for pid in state.processes.ids() if _in(state, pid, group)]
-    return "".join(f"{pid}\n" for pid in pids)
+    _inherit(state)
+    groups = ((pid, _group_of(state, pid)) for pid in state.processes.tasks())
+    return "".join(f"{pid}\n" for pid, own in groups if group in (own, own.control))
 
 
 def write(state: Resctrl, group: Group, text: str, caller: Caller) -> None:
@@ -55,41 +56,37 @@ def write(state: Resctrl, group: Group, text: str, caller: Caller) -> None:
 
 def hand_over(state: Resctrl, group: Group, heir: Group) -> None:
     """The group is going: its tasks, and its monitoring groups' if it has any, are the heir's."""
+    _inherit(state)
     for pid, member in list(state.members.items()):
         if group in (member.group, member.group.control):
-            if heir is state.root:
-                del state.members[pid]
-            else:
-                state.members[pid] = Member(heir, member.started)
+            state.members[pid] = Member(heir, member.started, state.processes.now())
 
 
-def group_of(state: Resctrl, pid: int) -> Group:
-    """The group that a thread is in."""
+def _inherit(state: Resctrl) -> None:
+    """Forget who is gone; who is new has the group of who started it."""
+    tasks = state.processes.tasks()
+    for pid, member in list(state.members.items()):
+        if pid not in tasks or tasks[pid].started != member.started:
+            del state.members[pid]
+    for pid, task in sorted(tasks.items(), key=lambda row: (row[1].started, row[0])):
+        starter = state.members.get(task.parent)
+        if pid not in state.members and starter is not None and task.started >= starter.since:
+            state.members[pid] = Member(starter.group, task.started, task.started)
+
+
+def _group_of(state: Resctrl, pid: int) -> Group:
     member = state.members.get(pid)
-    if member is None:
-        return state.root
-    task = state.processes.task(pid)
-    if task is None or task.started != member.started:
-        del state.members[pid]
-        return state.root
-    return member.group
-
-
-def _in(state: Resctrl, pid: int, group: Group) -> bool:
-    own = group_of(state, pid)
-    return group in (own, own.control)
+    return state.root if member is None else member.group
 
 
 def _move(state: Resctrl, group: Group, pid: int, caller: Caller) -> None:
-    task = state.processes.task(pid or caller.pid)
+    _inherit(state)
+    own = pid or caller.pid
+    task = state.processes.tasks().get(own)
     if task is None:
         raise refused(state, "no_task", errno.ESRCH, pid=pid)
     if caller.uid not in (0, task.uid):
         raise refused(state, "not_your_task", errno.EPERM, pid=pid)
-    own = group_of(state, pid or caller.pid)
-    if group.parent is not None and own.control is not group.parent:
+    if group.parent is not None and _group_of(state, own).control is not group.parent:
         raise refused(state, "other_class_task")
-    if group is state.root:
-        state.members.pop(pid or caller.pid, None)
-    else:
-        state.members[pid or caller.pid] = Member(group, task.started)
+    state.members[own] = Member(group, task.started, state.processes.now())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,6 @@ from tests.lab.resctrl.hardware import (
     Hardware,
     Monitoring,
 )
-from tests.lab.resctrl.host import share
 from tests.lab.resctrl.ledger import Host
 from tests.lab.resctrl.mount import mount
 from tests.lab.resctrl.processes import Task
@@ -70,19 +69,26 @@ class Clock:
 
 @dataclass
 class People:
-    """Threads that there are, by id."""
+    """Threads that there are, by id; the clock ticks when it is told to."""
 
-    tasks: dict[int, Task] = field(
+    by_id: dict[int, Task] = field(
         default_factory=lambda: {
-            pid: Task(0 if pid < 200 else 1000, pid) for pid in (100, 101, 200)
+            pid: Task(0 if pid < 200 else 1000, pid, 1) for pid in (100, 101, 200)
         }
     )
+    ticks: int = 1000
 
-    def task(self, pid: int) -> Task | None:
-        return self.tasks.get(pid)
+    def tasks(self) -> Mapping[int, Task]:
+        return dict(sorted(self.by_id.items()))
 
-    def ids(self) -> Iterator[int]:
-        yield from sorted(self.tasks)
+    def now(self) -> int:
+        return self.ticks
+
+    def start(self, pid: int, parent: int) -> None:
+        """A tick later, a thread starts another."""
+        self.ticks += 1
+        self.by_id[pid] = Task(0, self.ticks, parent)
+        self.ticks += 1
 
 
 # Bytes a second that every CPU of the busy host moves, and the share of it that is local.
@@ -91,14 +97,16 @@ LOCAL = 0.75
 
 
 def busy_host(count: int, starts_ns: tuple[int, ...] = (0,)) -> Host:
-    """CPU n of `count` moves n+1 times RATE."""
+    """CPU n of `count` moves n+1 times RATE; each way is shared by those who may fill it."""
 
     def traffic(at_ns: int) -> Floats:
         moved = np.arange(1, count + 1) * RATE * (at_ns / 1e9)
         return np.stack([moved, LOCAL * moved], axis=1)
 
     def fill(at_ns: int, cpus: Sequence[Sequence[int]], ways: Bools, way_bytes: float) -> Floats:
-        return share(np.array([float(len(each)) for each in cpus]), ways, way_bytes)
+        claims = np.array([float(len(each)) for each in cpus])[:, None] * ways
+        total = np.maximum(claims.sum(axis=0), 1.0)
+        return np.asarray((claims / total).sum(axis=1) * way_bytes)
 
     return Host(starts_ns, 2.0, traffic, fill)
 

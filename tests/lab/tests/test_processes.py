@@ -62,9 +62,9 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("victim", ["outer", "lab-init", "lab-server", "lab-supervisor", "sh"])
-def test_nothing_is_left_whoever_is_killed(victim: str) -> None:
+def test_nothing_is_left_whoever_is_killed(victim: str, tmp_path: Path) -> None:
     mounts = Path("/proc/self/mounts").read_text()
-    with running("--cpus", "4", "--", "sh", "-c", _BUSY) as lab:
+    with running("--cpus", "4", "--", "sh", "-c", _BUSY, scratch=tmp_path) as lab:
         inside = lab.inside()
         assert inside.keys() >= {"lab-init", "lab-server", "lab-supervisor", "sh", "bash"}
         assert Path("/proc/self/mounts").read_text() == mounts
@@ -76,6 +76,7 @@ def test_nothing_is_left_whoever_is_killed(victim: str) -> None:
         said = lab.outer.stderr.read()
         assert said == _LAST_WORDS.get(victim, "")
     assert Path("/proc/self/mounts").read_text() == mounts
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_command_leaves_running_ends_with_it() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,10 +15,9 @@ from nftop.model.topology import Topology
 from nftop.sim import scenario
 from nftop.sim.layout import build
 from tests.lab import machine
-from tests.lab.resctrl import profile
-from tests.lab.resctrl.counters import pretend
+from tests.lab.resctrl import counters, profile
 from tests.lab.resctrl.hardware import hardware_of
-from tests.lab.resctrl.processes import Task
+from tests.lab.resctrl.processes import ProcFolder, Task
 from tests.lab.tests.hosts import (
     LOCAL,
     MIB,
@@ -285,8 +286,53 @@ def test_a_removed_monitoring_group_leaves_its_tasks_to_its_parent() -> None:
     host.rmdir("/a/mon_groups/m")
     assert host.cat("/a/tasks") == "100\n101\n"
     # The id is used again by another process, which nobody moved.
-    host.people.tasks[101] = Task(0, 7)
+    host.people.by_id[101] = Task(0, 7, 1)
     assert (host.cat("/a/tasks"), host.cat("/tasks")) == ("100\n", "101\n200\n")
+
+
+def test_a_task_hands_its_group_on_to_those_it_starts() -> None:
+    host = two_groups()
+    host.people.start(110, 100)
+    host.echo("100", "/a/tasks")
+    host.people.start(120, 100)
+    host.people.start(121, 120)
+    host.echo("100", "/b/tasks")
+    host.people.start(130, 100)
+    host.echo("120", "/tasks")
+    host.people.start(131, 121)
+    # 110 was there before its parent was moved, 120 was moved back.
+    assert host.cat("/a/tasks").split() == ["121", "131"]
+    assert host.cat("/b/tasks").split() == ["100", "130"]
+    assert host.cat("/tasks").split() == ["101", "110", "120", "200"]
+    del host.people.by_id[121]
+    host.rmdir("/b")
+    host.people.start(140, 131)
+    assert host.cat("/a/tasks").split() == ["131", "140"]
+    assert host.cat("/tasks").split() == ["100", "101", "110", "120", "130", "200"]
+
+
+def test_the_host_s_processes_are_known_with_their_threads() -> None:
+    here = ProcFolder()
+    before = here.now()
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+        tasks = here.tasks()
+        assert tasks[child.pid].parent == os.getpid()
+        assert tasks[child.pid].uid == os.geteuid()
+        assert before <= tasks[child.pid].started <= here.now()
+    done, started = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        started.set()
+        done.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    started.wait()
+    assert thread.native_id is not None
+    assert here.tasks()[thread.native_id].parent == os.getpid()
+    done.set()
+    thread.join()
+    assert child.pid not in here.tasks()
 
 
 def test_a_list_of_tasks_is_done_up_to_the_first_that_fails() -> None:
@@ -456,7 +502,7 @@ def test_a_threshold_of_nothing_never_frees_an_rmid(kernel: str) -> None:
 # counters
 
 
-def counters(host: Lab, group: str, domain: int = 0) -> dict[str, int]:
+def values(host: Lab, group: str, domain: int = 0) -> dict[str, int]:
     folder = f"{group}/mon_data/mon_L3_{domain:02d}"
     return {name: int(host.cat(f"{folder}/{name}")) for name in host.tree.names(folder)}
 
@@ -476,12 +522,12 @@ def test_traffic_follows_cpus_from_group_to_group() -> None:
     host.echo("6", "/a/cpus_list")
     host.clock.forward(8.0)
     # CPUs 1 and 4 move 2 and 5 times RATE beside cache 0; CPU 6 moves 7 times beside cache 1.
-    assert counters(host, "/a")["mbm_total_bytes"] == steps(RATE * (2 * 6 + 5 * 4))
-    assert counters(host, "/a")["mbm_local_bytes"] == steps(RATE * LOCAL * (2 * 6 + 5 * 4))
-    assert counters(host, "/a", 1)["mbm_total_bytes"] == steps(RATE * 7 * 12)
+    assert values(host, "/a")["mbm_total_bytes"] == steps(RATE * (2 * 6 + 5 * 4))
+    assert values(host, "/a")["mbm_local_bytes"] == steps(RATE * LOCAL * (2 * 6 + 5 * 4))
+    assert values(host, "/a", 1)["mbm_total_bytes"] == steps(RATE * 7 * 12)
     # The root group began at mount, and has what the others have not.
     everything = RATE * (1 + 2 + 5 + 6) * 15
-    assert counters(host, "")["mbm_total_bytes"] == steps(everything - RATE * (2 * 6 + 5 * 4))
+    assert values(host, "")["mbm_total_bytes"] == steps(everything - RATE * (2 * 6 + 5 * 4))
 
 
 def test_a_control_group_has_what_its_monitoring_groups_have_until_they_go() -> None:
@@ -489,26 +535,26 @@ def test_a_control_group_has_what_its_monitoring_groups_have_until_they_go() -> 
     host.mkdir("/a/mon_groups/m")
     host.echo("0", "/a/mon_groups/m/cpus_list")
     host.clock.forward(10.0)
-    whole = counters(host, "/a")["mbm_total_bytes"]
-    part = counters(host, "/a/mon_groups/m")["mbm_total_bytes"]
+    whole = values(host, "/a")["mbm_total_bytes"]
+    part = values(host, "/a/mon_groups/m")["mbm_total_bytes"]
     assert (whole, part) == (steps(10 * RATE) + steps(10 * 2 * RATE), steps(10 * RATE))
     host.rmdir("/a/mon_groups/m")
-    assert counters(host, "/a")["mbm_total_bytes"] == whole - part
+    assert values(host, "/a")["mbm_total_bytes"] == whole - part
     host.mkdir("/a/mon_groups/m")
-    assert counters(host, "/a/mon_groups/m")["mbm_total_bytes"] == 0
+    assert values(host, "/a/mon_groups/m")["mbm_total_bytes"] == 0
 
 
 def test_occupancy_drains_after_a_mask_shrank() -> None:
     host = two_groups()
     host.echo("0-1,4-5", "/a/cpus_list")
     host.clock.forward(100.0)
-    assert counters(host, "/a")["llc_occupancy"] == steps(16 * MIB)
+    assert values(host, "/a")["llc_occupancy"] == steps(16 * MIB)
     host.echo("L3:0=3", "/a/schemata")
     host.clock.forward(2.0)
     left = 16 * MIB * (2 / 11 + 9 / 11 / 2.718281828459045)
-    assert counters(host, "/a")["llc_occupancy"] == steps(left)
+    assert values(host, "/a")["llc_occupancy"] == steps(left)
     host.clock.forward(100.0)
-    assert counters(host, "/a")["llc_occupancy"] == steps(16 * MIB * 2 / 11)
+    assert values(host, "/a")["llc_occupancy"] == steps(16 * MIB * 2 / 11)
 
 
 def test_counters_that_have_no_number_say_why() -> None:
@@ -517,15 +563,27 @@ def test_counters_that_have_no_number_say_why() -> None:
     host.echo("0", "/a/mon_groups/m/cpus_list")
     host.clock.forward(1.0)
     path = "/mon_data/mon_L3_00/mbm_total_bytes"
-    child = host.state.groups["a"].children["m"]
-    pretend(host.state, child, 0, "mbm_total_bytes", "Unassigned")
+    counters.command(host.state, "/a/mon_groups/m 0 mbm_total_bytes Unassigned\n")
     assert host.cat(f"/a/mon_groups/m{path}") == "Unassigned\n"
+    # As long as one of them has a number, their sum has.
     assert int(host.cat(f"/a{path}")) == steps(2 * RATE)
-    pretend(host.state, child.control, 0, "mbm_total_bytes", "Unavailable")
+    counters.command(host.state, "/a 0 mbm_total_bytes Unavailable")
     assert host.cat(f"/a{path}") == "Unavailable\n"
-    pretend(host.state, child.control, 0, "mbm_total_bytes", None)
-    pretend(host.state, child, 0, "mbm_total_bytes", None)
+    assert counters.commands(host.state).splitlines() == [
+        "/a 0 mbm_total_bytes Unavailable",
+        "/a/mon_groups/m 0 mbm_total_bytes Unassigned",
+    ]
+    counters.command(host.state, "/a 0 mbm_total_bytes number")
+    counters.command(host.state, "/a/mon_groups/m 0 mbm_total_bytes number")
     assert int(host.cat(f"/a{path}")) == steps(RATE) + steps(2 * RATE)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/ 0 mbm_total_bytes Broken", "/ 2 mbm_total_bytes Error", "/ 0 mbm Error"]
+)
+def test_counters_are_told_only_what_they_can_say(text: str) -> None:
+    with pytest.raises(ValueError, match=r"never says|is not GROUP"):
+        counters.command(lab().state, text)
 
 
 def test_a_divided_cache_tells_its_parts_and_their_sum() -> None:
