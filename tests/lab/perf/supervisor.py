@@ -12,6 +12,7 @@ import functools
 import itertools
 import os
 import select
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -85,6 +86,9 @@ def run(
     try:
         if fds:  # else the command has ended without one, and says why
             _serve(fds[0], handlers, kept.pid)
+    except BaseException:
+        os.kill(kept.pid, signal.SIGTERM)  # nobody would answer the command any more
+        raise
     finally:
         for fd in fds:
             os.close(fd)  # who still waits for an answer is told that there will be none
