@@ -12,6 +12,7 @@ import functools
 import itertools
 import os
 import select
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -84,8 +85,13 @@ def run(
         _, fds, _, _ = socket.recv_fds(ours, 1, 1)
     try:
         if fds:  # else the command has ended without one, and says why
-            _serve(fds[0], handlers, os.pidfd_open(kept.pid))
+            _serve(fds[0], handlers, kept.pid)
+    except BaseException:
+        os.kill(kept.pid, signal.SIGTERM)  # nobody would answer the command any more
+        raise
     finally:
+        for fd in fds:
+            os.close(fd)  # who still waits for an answer is told that there will be none
         code = keeper.end(kept)
     return code
 
@@ -111,21 +117,20 @@ def _send_listener(theirs: socket.socket, numbers: Sequence[int]) -> None:
     os.close(listener)
 
 
-def _serve(listener: int, handlers: dict[int, _Handler], process: int) -> None:
-    """Answer calls until the keeper has ended."""
+def _serve(listener: int, handlers: dict[int, _Handler], pid: int) -> None:
+    """Answer calls until the keeper, process `pid`, has ended."""
+    process = os.pidfd_open(pid)
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     poll.register(process, select.POLLIN)
-    while True:
-        ready = dict(poll.poll())
-        if process in ready:
-            return
-        if ready.get(listener, 0) & select.POLLIN:
+    while process not in (ready := dict(poll.poll())):
+        if ready[listener] & select.POLLIN:
             caught = seccomp.receive(listener)
             if caught is not None:
                 _handle(listener, caught, handlers[caught.number])
-        elif listener in ready:
+        else:
             poll.unregister(listener)  # no process is under the filter any more
+    os.close(process)
 
 
 def _handle(listener: int, caught: Caught, handler: _Handler) -> None:
@@ -139,7 +144,7 @@ def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caug
     """perf_event_open(attr, pid, cpu, group_fd, flags)."""
     address, pid, cpu, group_fd = (caught.arguments[0], *map(_signed, caught.arguments[1:4]))
     flags = caught.arguments[4]
-    attr = _attr(caught.tid, address)
+    attr = _attr(listener, caught, address)
     leader = _leader(caught.tid, group_fd, folder) if group_fd != _NONE else 0
     status = _status(caught.tid)
     if not seccomp.waits(listener, caught):
@@ -161,14 +166,14 @@ def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caug
         os.close(fd)
 
 
-def _attr(tid: int, address: int) -> bytes:
+def _attr(listener: int, caught: Caught, address: int) -> bytes:
     """The caller's perf_event_attr; of one that is too large it learns which size is not."""
     try:
-        size = size_of(_memory(tid, address, _HEAD_BYTES))
-        return cut(_memory(tid, address, size))
+        size = size_of(_memory(caught.tid, address, _HEAD_BYTES))
+        return cut(_memory(caught.tid, address, size))
     except OSError as error:
-        if error.errno == errno.E2BIG:
-            with Path(f"/proc/{tid}/mem").open("r+b", buffering=0) as memory:
+        if error.errno == errno.E2BIG and seccomp.waits(listener, caught):
+            with Path(f"/proc/{caught.tid}/mem").open("r+b", buffering=0) as memory:
                 memory.seek(address + _SIZE_AT)
                 memory.write(KNOWN.to_bytes(4, "little"))
         raise

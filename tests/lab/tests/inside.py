@@ -26,14 +26,14 @@ from nftop.sim.workloads import INDEX
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table as uarch_table
 from tests.lab.perf import seccomp
-from tests.lab.tests.stage import CPUS
+from tests.lab.tests.events import CPUS
 
 _libc = ctypes.CDLL(None, use_errno=True)
 CLOEXEC = 8
 
 
 def model_ns() -> int:
-    return time.monotonic_ns() - int(os.environ["STAGE_START_NS"])
+    return int(Path("/sys/fs/lab/live/ctl/now").read_text(encoding="ascii"))
 
 
 def perf_event_open(
@@ -138,19 +138,6 @@ def affinity() -> None:
         raise AssertionError("a CPU that is not there was taken")
 
 
-def mounts() -> None:
-    """resctrl is the hook's, everything else the kernel's."""
-
-    def mount(kind: bytes, target: bytes, options: bytes | None = None) -> int:
-        return ctypes.get_errno() if _libc.mount(kind, target, kind, 0, options) else 0
-
-    assert mount(b"resctrl", b"/sys/fs/resctrl") == 0
-    assert mount(b"resctrl", b"/sys/fs/resctrl", b"cdp") == errno.EBUSY
-    assert mount(b"nonesuch", b"/sys/fs/resctrl") in (errno.ENODEV, errno.ENOENT)
-    assert _libc.umount2(b"/sys/fs/resctrl", 0) == 0
-    assert _libc.umount2(b"/proc/1/x", 0) == -1
-
-
 def unprivileged() -> None:
     """Another user is held to perf_event_paranoid, which is 2."""
     os.setgroups([])
@@ -177,7 +164,7 @@ def threads() -> None:
 PROGRAMS: dict[str, Callable[[], None]] = {
     each.__name__: each
     for each in (
-        nftop_counts, arguments, descriptors, affinity, mounts, unprivileged, threads,
+        nftop_counts, arguments, descriptors, affinity, unprivileged, threads,
     )
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Programs on the stage, each in its own; what they assert is in `inside`."""
+"""Programs in labs of their own; what they assert is in `inside`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ import sys
 
 import pytest
 
-from tests.lab.tests import inside, staged
+from tests.lab.tests import inside
+from tests.lab.tests.events import CPUS
+from tests.lab.tests.labs import enter, needs_lab
 
-pytestmark = pytest.mark.skipif(bool(staged.missing()), reason=staged.missing())
+pytestmark = needs_lab
 
 
 @pytest.mark.parametrize("program", sorted(inside.PROGRAMS))
 def test_it_sees_what_it_should(program: str) -> None:
-    ran = staged.run("skx-4", sys.executable, "-m", "tests.lab.tests.inside", program)
+    ran = enter(
+        *("--model", "skx-4", "--cpus", str(CPUS), "--"),
+        *(sys.executable, "-m", "tests.lab.tests.inside", program),
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
-
-
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        (["sh", "-c", "exit 7"], 7),
-        (["sh", "-c", "kill -9 $$"], 128 + 9),
-        (["/nonesuch"], 127),
-        (["/proc/self/status"], 126),
-    ],
-)
-def test_exit_codes_are_a_shells(command: list[str], code: int) -> None:
-    assert staged.run("skx-4", *command).returncode == code

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.perf import seccomp, supervisor
-from tests.lab.tests import staged
+from tests.lab.tests.labs import ROOT
 
 pytestmark = pytest.mark.skipif(bool(seccomp.unsupported()), reason=seccomp.unsupported())
 
@@ -34,7 +34,7 @@ sys.stdin.read()
 """
 _RUN = (
     "import sys\nfrom pathlib import Path\nfrom tests.lab.perf.supervisor import run\n"
-    "sys.exit(run(sys.argv[2:], Path(sys.argv[1]), cpus=4))"
+    "sys.exit(run(sys.argv[2:], Path(sys.argv[1]), cpus=4, on_mount=lambda mount: 1 // 0))"
 )
 
 
@@ -42,7 +42,7 @@ _RUN = (
 def supervised(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", _RUN, str(folder), sys.executable, "-c", script]
     with subprocess.Popen(
-        command, env=staged.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             yield process
@@ -100,6 +100,17 @@ def test_what_the_server_refuses_reaches_the_caller(tmp_path: Path) -> None:
     )
     with supervised(tmp_path, script) as process:
         assert process.wait(_LIMIT_S) == 2  # ENOENT
+
+
+def test_a_supervisor_that_fails_ends_its_command(tmp_path: Path) -> None:
+    # Its mount hook raises.
+    script = _STAY + "\nimport ctypes\nctypes.CDLL(None).mount(b'x', b'/', b'resctrl', 0, None)"
+    with supervised(tmp_path, f"{script}\ntime.sleep(1000)") as process:
+        watched = [os.pidfd_open(pid) for pid in first_line(process)]
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(_LIMIT_S) == 1
+        assert ends(watched)
 
 
 def test_other_machines_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

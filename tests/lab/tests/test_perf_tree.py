@@ -12,17 +12,14 @@ from nftop.sim.events import count
 from nftop.uarch.table import Encoding, PmuTerms
 from tests.lab.tests import events
 from tests.lab.tests.events import (
-    CPUS,
     DISABLE,
     DISABLED,
     ENABLE,
     GROUP,
     HARDWARE,
     ID,
-    INHERIT,
     LOST,
     MS,
-    ON_EXEC,
     PINNED,
     RAW,
     RESET,
@@ -316,29 +313,3 @@ class TestIcelake:
 def test_skylake_takes_those_codes_for_events() -> None:
     # Linux 6.1 on a Skylake model: both open.
     assert [Lab().code(RAW, config) for config in (0x400, 0x8000)] == [0, 0]
-
-
-class TestTasks:
-    def test_a_task_is_counted_while_it_runs(self) -> None:
-        lab = Lab(ran_ns={77: 5 * S})
-        bits = DISABLED | ON_EXEC | INHERIT
-        clock = lab.open(SOFTWARE, 1, pid=77, cpu=-1, bits=bits)
-        cycles = lab.raw(0x3C, pid=77, cpu=-1, bits=bits)
-        lab.now_ns, lab.ran_ns[77] = 90 * S, 7 * S
-        assert words(clock) == [2 * S, 2 * S, 2 * S]
-        assert words(cycles)[0] == pytest.approx(2 * 2.2e9)
-
-    def test_what_a_task_did_outlives_it(self) -> None:
-        lab = Lab(ran_ns={77: 0})
-        clock = lab.open(SOFTWARE, 1, pid=77, cpu=-1)
-        lab.ran_ns[77] = S
-        words(clock)
-        del lab.ran_ns[77]
-        assert words(clock) == [S, S, S]
-        clock.close()
-
-    def test_its_cpu_is_one_of_the_labs(self) -> None:
-        lab = Lab(ran_ns={77: 0})
-        rows = [lab.open(SOFTWARE, 1, pid=77, cpu=cpu) for cpu in range(CPUS)]
-        lab.ran_ns[77] = S
-        assert sorted(words(each)[0] for each in rows) == [0] * (CPUS - 1) + [S]
