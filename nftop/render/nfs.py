@@ -7,6 +7,7 @@ from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reason
+from nftop.model.roles import NF_KINDS
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import is_bound, value_tone
@@ -36,9 +37,11 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
 
 
 def _nobody(frame: Frame, width: int) -> list[Line]:
-    state = frame.sources.get("dpdk")
-    why = f": {state.detail or state.reason.sentence}" if state and state.reason else ""
-    return paragraph(f"no statistics of a network function found{why}", width, tone=Tone.DIM)
+    kinds = dict.fromkeys(NF_KINDS.values())
+    states = (frame.sources[kind] for kind in kinds if kind in frame.sources)
+    whys = "; ".join(state.detail or state.reason.sentence for state in states if state.reason)
+    text = "no statistics of a network function found" + (f": {whys}" if whys else "")
+    return paragraph(text, width, tone=Tone.DIM)
 
 
 def _metrics_for(width: int) -> list[Metric]:

@@ -29,7 +29,7 @@ def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Li
     metrics = _SHOWN[: max(0, (width - _NAME) // (_CELL + 1))]
     labels = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)
     text = f"{fit('SOCKET', _NAME)}{labels}"
-    note = " GB/s; million requests/s"
+    note = " GB/s; M requests/s"
     head = line(Span(text, Tone.HEADER), Span(note, Tone.HEADER), fill=Tone.HEADER)
     if head.width > width:
         head = line(Span(text, Tone.HEADER), fill=Tone.HEADER)
