@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from rich.cells import cell_len
-
 from nftop.render import text as safe
 
 
@@ -58,7 +56,7 @@ class Line:
     @property
     def width(self) -> int:
         """Cells it takes."""
-        return sum(cell_len(span.text) for span in self.spans)
+        return sum([safe.cells(span.text) for span in self.spans])
 
 
 BLANK = Line()
@@ -67,30 +65,22 @@ BLANK = Line()
 def line(*parts: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
     """One line from texts, spans and lines; all text is made printable, equal tones are joined."""
     spans: list[Span] = []
-    texts: list[str] = []
-    tone = Tone.PLAIN
-    for text, new in _flat(parts):
-        if new is not tone:
-            _add(spans, texts, tone)
-            texts, tone = [], new
-        texts.append(text)
-    _add(spans, texts, tone)
+    for part in parts:
+        if isinstance(part, Line):
+            for text, tone in part.spans:
+                _add(spans, text, tone)
+        elif isinstance(part, str):
+            _add(spans, safe.printable(part), Tone.PLAIN)
+        else:
+            _add(spans, safe.printable(part.text), part.tone)
     return Line(tuple(spans), fill)
 
 
-def _add(spans: list[Span], texts: list[str], tone: Tone) -> None:
-    if text := safe.printable("".join(texts)):
+def _add(spans: list[Span], text: str, tone: Tone) -> None:
+    if spans and spans[-1].tone is tone:
+        spans[-1] = Span(spans[-1].text + text, tone)
+    elif text:
         spans.append(Span(text, tone))
-
-
-def _flat(parts: Iterable[str | Span | Line]) -> Iterable[Span]:
-    for part in parts:
-        if isinstance(part, Line):
-            yield from part.spans
-        elif isinstance(part, Span):
-            yield part
-        else:
-            yield Span(part, Tone.PLAIN)
 
 
 def crop(whole: Line, width: int) -> Line:
@@ -100,7 +90,7 @@ def crop(whole: Line, width: int) -> Line:
     spans: list[Span] = []
     room = width
     for span in whole.spans:
-        used = cell_len(span.text)
+        used = safe.cells(span.text)
         # The ellipsis has to fit too, so a span may only be whole if something follows in the room.
         if used < room:
             spans.append(span)

@@ -18,7 +18,7 @@ class CountedNftop(Counted, NftopApp):
     """nftop on the counting driver."""
 
     # Textual looks beside the file of the class.
-    CSS_PATH = Path(ui.__file__).parent / "nftop.tcss"
+    CSS_PATH = str(Path(ui.__file__).with_name("nftop.tcss"))
 
 
 def drawn(frames: list[Frame], size: tuple[int, int]) -> Cost:

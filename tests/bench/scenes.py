@@ -1,4 +1,4 @@
-"""Frames of the simulated host to measure with: as they are, all values changing, a few changing."""
+"""Frames of the simulated host to measure with: as it is, every value changing, or a few."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ def shaken(cpus: int, ticks: int, share: float = 1.0) -> list[Frame]:
     Every CPU has a poller, so that every row is one of the table's.
     """
     clocked = Clocked(cpus)
-    for _ in range(4):
-        frame = clocked.fold(clocked.sample())
+    frame = [clocked.fold(clocked.sample()) for _ in range(4)][-1]
     rng = np.random.default_rng(1)
     frames = []
     table = _crowded(frame.cpus)
@@ -72,7 +71,9 @@ def shaken(cpus: int, ticks: int, share: float = 1.0) -> list[Frame]:
             replace(
                 frame,
                 cpus=table,
-                nfs=tuple(replace(nf, readings=_readings(nf.readings, share, rng)) for nf in frame.nfs),
+                nfs=tuple(
+                    replace(nf, readings=_readings(nf.readings, share, rng)) for nf in frame.nfs
+                ),
                 packages=tuple(
                     replace(row, readings=_readings(row.readings, share, rng))
                     for row in frame.packages
@@ -92,13 +93,16 @@ def _crowded(cpus: CpuTable) -> CpuTable:
         name: Column(column.values[rows], column.reasons[rows], {}, column.by_reason)
         for name, column in cpus.columns.items()
     }
+    at = rows.tolist()
     return replace(
         cpus,
         columns=columns,
-        **{
-            name: tuple(getattr(cpus, name)[row] for row in rows.tolist())
-            for name in ("thread", "nf", "nf_pid", "direction", "cpp_clock", "saturated")
-        },
+        thread=tuple(cpus.thread[row] for row in at),
+        nf=tuple(cpus.nf[row] for row in at),
+        nf_pid=tuple(cpus.nf_pid[row] for row in at),
+        direction=tuple(cpus.direction[row] for row in at),
+        cpp_clock=tuple(cpus.cpp_clock[row] for row in at),
+        saturated=tuple(cpus.saturated[row] for row in at),
     )
 
 
