@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from nftop.render import text as safe
@@ -56,7 +57,7 @@ class Line:
     @property
     def width(self) -> int:
         """Cells it takes."""
-        return sum([safe.cells(span.text) for span in self.spans])
+        return sum([len(text) if text.isascii() else safe.cells(text) for text, _ in self.spans])
 
 
 BLANK = Line()
@@ -104,6 +105,11 @@ def crop(whole: Line, width: int) -> Line:
 
 def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:
     """The items side by side, on as many lines of `width` cells as they need."""
+    return list(_flow(tuple(items), width, gap))
+
+
+@lru_cache(maxsize=32)  # who and where one is does not change with the numbers
+def _flow(items: tuple[Line, ...], width: int, gap: str) -> tuple[Line, ...]:
     lines: list[Line] = []
     for item in items:
         joined = line(lines[-1], gap, item) if lines else item
@@ -111,12 +117,18 @@ def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:
             lines[-1] = joined
         else:
             lines.append(item)
-    return [crop(each, width) for each in lines]
+    return tuple(crop(each, width) for each in lines)
 
 
 def paragraph(text: str, width: int, *, lead: Line = BLANK, tone: Tone = Tone.PLAIN) -> list[Line]:
     """`text` wrapped beside `lead`, which the lines after the first leave blank."""
+    return list(_paragraph(text, width, lead, tone))
+
+
+@lru_cache(maxsize=128)  # a sentence stays for many ticks
+def _paragraph(text: str, width: int, lead: Line, tone: Tone) -> tuple[Line, ...]:
     indent = lead.width
     rows = safe.wrap(text, width - indent)
     heads = [lead, *[line(" " * indent)] * (len(rows) - 1)]
-    return [line(head, Span(row, tone)) for head, row in zip(heads, rows or [""], strict=False)]
+    pairs = zip(heads, rows or [""], strict=False)
+    return tuple(line(head, Span(row, tone)) for head, row in pairs)

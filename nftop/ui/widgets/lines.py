@@ -60,14 +60,16 @@ class Lines(Widget):
             self._forget()
             self._strips_width = width
         kept = self._strips
-        strips = [kept[y] if y in kept else self.render_line(y) for y in crop.line_range]
+        strips = [kept[y] if y in kept else self._make(y, width) for y in crop.line_range]
         if crop.column_span != (0, width):
             strips = [strip.crop(*crop.column_span) for strip in strips]
         return strips
 
     def render_line(self, y: int) -> Strip:
+        return self._make(y, self.size.width)
+
+    def _make(self, y: int, width: int) -> Strip:
         """The strip of a line, kept until another line takes its place or the width changes."""
-        width = self.size.width
         shown = crop(self._shown[y], width) if y < len(self._shown) else BLANK
         self._strips[y] = strip = LineStrip(shown, width, self._ink(shown.fill))
         return strip
