@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ class Cost:
 
 async def ticking(
     app: Counted,
-    ticks: list[Callable[[], object]],
+    ticks: Sequence[Callable[[], object]],
     *,
     size: tuple[int, int],
     warm: int = 10,

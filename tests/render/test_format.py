@@ -114,3 +114,18 @@ def test_what_prints_is_the_number_to_the_digits_shown(
     )
     half = 0.5 * 10 ** -len(decimals or "") * scale
     assert abs(float(digits) * scale - value) <= half * (1 + 1e-9)
+
+
+@given(st.floats(), units, st.integers(0, 9), st.booleans())
+def test_a_column_prints_what_its_cells_would(
+    value: float, unit: Unit, width: int, bound: bool
+) -> None:
+    assert fmt.printer(unit, width, bound=bound)(value) == fmt.cell(value, unit, width, bound=bound)
+
+
+@given(st.floats(-10, 2e5), st.sampled_from([1.0, 1e-9, 1e-3, 1e6, 1e9]), units, st.integers(1, 9))
+def test_so_it_does_where_most_values_are(
+    value: float, scale: float, unit: Unit, width: int
+) -> None:
+    value *= scale
+    assert fmt.printer(unit, width)(value) == fmt.cell(value, unit, width)
