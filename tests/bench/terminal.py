@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from textual.app import App
 from textual.driver import Driver
@@ -17,6 +18,18 @@ class CountingDriver(HeadlessDriver):
     """Takes what is written, as a terminal does, and counts it."""
 
     written = 0
+
+    def __init__(
+        self,
+        app: App[Any],
+        *,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        if isinstance(app, Counted):
+            app.driver = self
 
     @property
     def is_headless(self) -> bool:
@@ -30,6 +43,7 @@ class Counted(App[None]):
     """Mixed into an application: draws on the counting driver and tells when it has drawn."""
 
     drawn: asyncio.Event
+    driver: CountingDriver
 
     def get_driver_class(self) -> type[Driver]:
         self.drawn = asyncio.Event()
@@ -57,7 +71,7 @@ async def ticking(
 ) -> Cost:
     """What a tick costs from what it does to the last byte, the first `warm` ones left out."""
     running = asyncio.create_task(app.run_async(size=size))
-    await _settled(app)
+    await settled(app)
     if prepare is not None:
         await prepare()
     began, sent = 0.0, 0
@@ -77,7 +91,8 @@ async def ticking(
     return Cost(cost / (len(ticks) - warm), sent / (len(ticks) - warm))
 
 
-async def _settled(app: Counted) -> None:
+async def settled(app: Counted) -> None:
+    """Wait until it runs and has drawn its first screen."""
     for _ in range(20):
         await asyncio.sleep(0.02)
     await asyncio.wait_for(app.drawn.wait(), 30)
