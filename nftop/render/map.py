@@ -145,9 +145,9 @@ def _band(
 
 
 def _row(cpus: CpuTable, rows: NDArray[np.intp], codes: NDArray[np.int64], level: int) -> Line:
-    first = cpus.topology.cpus[rows[rows >= 0][0]]
+    # Every core has a first thread, and not one of a block may have a second.
+    tag = "SMT" if level else f"S{cpus.topology.cpus[rows[0]].package}"
     numbers = np.fromiter(cpus.topology.row_of, np.int64, len(cpus))[rows[rows >= 0]]
-    tag = "SMT" if level else f"S{first.package}"
     seen = codes[rows]  # -1, no such CPU, is the code after the last
     text, tones = "".join(_GLYPHS[seen].tolist()), _TONE_AT[seen]
     edges = [0, *(np.flatnonzero(tones[1:] != tones[:-1]) + 1).tolist(), len(rows)]

@@ -188,7 +188,7 @@ _LABEL_TEXTS: Mapping[str, Callable[[CpuTable, int], str | None]] = {
 def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> list[_Cell]:
     column = cpus.columns[metric.id]
     exact, bound = (fmt.printer(metric.unit, width, bound=each) for each in (False, True))
-    toned = metric.bounded or metric.bad_above is not None
+    plain = not metric.bounded and metric.bad_above is None
     spans: list[_Cell] = []
     for value, reason, saturated, estimate, base in zip(
         column.values[shown.at].tolist(),
@@ -201,11 +201,14 @@ def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> 
         if reason:
             spans.append(_marks(width)[reason])
             continue
-        text = (bound if is_bound(metric, saturated=saturated) else exact)(value)
         # `~` stands in the cell between columns, so that digits stay under digits.
-        text = text.rjust(width) + (fmt.ESTIMATE if estimate else " ")
-        tone = value_tone(metric, value, base, saturated=saturated) if toned else base
-        spans.append((Span(text, tone),))
+        after = fmt.ESTIMATE if estimate else " "
+        if plain:
+            spans.append((Span(exact(value).rjust(width) + after, base),))
+            continue
+        text = (bound if is_bound(metric, saturated=saturated) else exact)(value)
+        tone = value_tone(metric, value, base, saturated=saturated)
+        spans.append((Span(text.rjust(width) + after, tone),))
     return spans
 
 

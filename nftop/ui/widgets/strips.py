@@ -1,18 +1,17 @@
 """Strips that go to the terminal as text made straight from a line.
 
-Textual's strips are lists of segments with seven caches each, and rendering one composes every
-segment's style anew: more than half of a tick's time. Nearly every strip of ours is written whole
-and once, so its text is put together from the line, with each tone's escape codes ready; only a
-strip that is cut or looked into becomes a list of segments.
+Textual's strips are lists of segments with seven caches each, and every segment is styled and reset
+by itself. Nearly every strip of ours is written whole and once, so its text is put together from
+the line, with each tone's escape codes ready; only a strip that is cut or looked into becomes a
+list of segments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from rich.color import ColorSystem
-from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -27,8 +26,15 @@ _SYSTEMS = {
     "windows": ColorSystem.WINDOWS,
 }
 _RESET = "\x1b[m"
-# The shortest blank end of a line for which "erase to the end of the line" is shorter.
-_ERASE = "\x1b[K"
+_ERASE = "\x1b[K"  # from here to the end of the line
+
+
+class Terminal(Protocol):
+    """What is asked of Rich's console."""
+
+    @property
+    def color_system(self) -> str | None:
+        """`standard`, `256`, `truecolor`; None for one without colours."""
 
 
 class Ink:
@@ -54,10 +60,10 @@ class Ink:
             segments.append(Segment(" " * left, self.styles[Tone.PLAIN]))
         return segments
 
-    def text(self, line: Line, width: int, console: Console) -> str:
+    def text(self, line: Line, width: int, console: Terminal) -> str:
         """The same as text with escape codes, as few as it takes. Begins and ends without a style.
 
-        No span may be wider than `width` in all.
+        The line must be no wider than `width`.
         """
         codes = self._codes_for(console)
         parts: list[str] = []
@@ -82,7 +88,7 @@ class Ink:
     def _shown(self, text: str) -> str:
         return ascii_only(text) if self.plain else text
 
-    def _codes_for(self, console: Console) -> dict[Tone, str]:
+    def _codes_for(self, console: Terminal) -> dict[Tone, str]:
         """The codes of each tone after a reset."""
         if not self._codes or console.color_system != self._system:
             self._system = console.color_system
@@ -112,7 +118,7 @@ def _without_defaults(style: Style) -> Style:
 class LineStrip(Strip):
     """A line in `width` cells. It must be no wider."""
 
-    __slots__ = ["ink", "line", "text_sent", "width"]
+    __slots__ = ["ink", "is_whole", "line", "text_sent", "width"]
 
     def __init__(self, line: Line, width: int, ink: Ink) -> None:
         # Textual's own part, `Strip.__init__`, waits until it is needed: see `__getattr__`.
@@ -120,19 +126,21 @@ class LineStrip(Strip):
         self.width = width
         self.ink = ink
         self.text_sent: str | None = None
+        self.is_whole = False
 
     def __getattr__(self, name: str) -> Any:
         """Only asked for what isn't there: become a list of segments first."""
-        if name in LineStrip.__slots__:
+        if self.is_whole:
             raise AttributeError(name)
+        self.is_whole = True
         super().__init__(self.ink.segments(self.line, self.width), self.width)
-        return object.__getattribute__(self, name)
+        return getattr(self, name)
 
     @property
     def cell_length(self) -> int:
         return self.width
 
-    def render(self, console: Console) -> str:
+    def render(self, console: Terminal) -> str:
         if self.text_sent is None:
             self.text_sent = self.ink.text(self.line, self.width, console)
         return self.text_sent
