@@ -123,9 +123,12 @@ def test_a_column_prints_what_its_cells_would(
     assert fmt.printer(unit, width, bound=bound)(value) == fmt.cell(value, unit, width, bound=bound)
 
 
-@given(st.floats(-10, 2e5), st.sampled_from([1.0, 1e-9, 1e-3, 1e6, 1e9]), units, st.integers(1, 9))
-def test_so_it_does_where_most_values_are(
-    value: float, scale: float, unit: Unit, width: int
-) -> None:
-    value *= scale
-    assert fmt.printer(unit, width)(value) == fmt.cell(value, unit, width)
+def test_so_it_does_at_every_power_of_ten_and_where_digits_round() -> None:
+    digits = (0.5, 0.95, 0.995, 0.9995, 1, 1.5, 2, 3, 4, 4.9, 5, 5.1, 7, 9.4, 9.94, 9.95, 9.994)
+    values = [one * 10.0**power for one in digits for power in range(-13, 14)]
+    for unit in Unit:
+        for width in (3, 5, 6, 8):
+            for bound in (False, True):
+                printed = fmt.printer(unit, width, bound=bound)
+                wanted = [fmt.cell(value, unit, width, bound=bound) for value in values]
+                assert [printed(value) for value in values] == wanted

@@ -14,6 +14,7 @@ from textual.strip import Strip
 
 from nftop.render.line import Line, Span, Tone, crop, line
 from nftop.render.text import printable
+from nftop.ui.widgets.lines import _regions
 from nftop.ui.widgets.strips import Ink, LineStrip
 from tests.ui.emulator import Screen, cells
 
@@ -104,3 +105,13 @@ def test_rendering_alone_makes_no_segments(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_is_not_there_is_not_found() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         LineStrip(line("ab"), WIDTH, ink()).nonsense  # noqa: B018 - the access is the test
+
+
+@given(st.sets(st.integers(0, 40), min_size=1))
+def test_what_is_drawn_again_is_what_changed_in_as_few_pieces_as_cover_it(
+    changed: set[int],
+) -> None:
+    regions = list(_regions(sorted(changed), WIDTH))
+    assert [y for region in regions for y in region.line_range] == sorted(changed)
+    assert all(region.column_span == (0, WIDTH) for region in regions)
+    assert len(regions) == sum(y - 1 not in changed for y in changed)
