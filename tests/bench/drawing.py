@@ -116,18 +116,18 @@ def _beside_datatable(everything: list[Frame]) -> list[Reached]:
             Cost(*(median([getattr(pair[at], what) for pair in pairs]) for what in Cost.__slots__))
             for at in (0, 1)
         )
-        whole = screen_ticks(frames, size)
-        for name, cost in (("table alone", ours), ("whole screen", whole)):
+        for name, cost in (("table alone", ours), ("whole screen", screen_ticks(frames, size))):
             print(
                 f"{share:>9.0%}{name:>14}{cost.cpu_s * 1e3:>8.2f}{cost.sent:>8.0f}"
                 f"{theirs.cpu_s * 1e3:>15.1f}{theirs.sent:>8.0f}"
             )
-            if share == 1.0:
-                cheaper = theirs.cpu_s / cost.cpu_s
-                what = f"drawing, {name}, against DataTable"
-                reached.append(Reached(what, ">= 45 times less", cheaper, 45, least=True))
-            fewer = cost.sent / theirs.sent
-            what = f"bytes, {share:.0%} changing, {name}"
-            reached.append(Reached(what, f"<= 1/{target} of DataTable", fewer, 1 / target))
+        # The whole screen shows a third of the rows that the DataTable does: no fair comparison.
+        if share == 1.0:
+            cheaper = theirs.cpu_s / ours.cpu_s
+            what = "drawing the table, against DataTable"
+            reached.append(Reached(what, ">= 45 times less", cheaper, 45, least=True))
+        fewer = ours.sent / theirs.sent
+        what = f"bytes of the table, {share:.0%} changing"
+        reached.append(Reached(what, f"<= 1/{target} of DataTable", fewer, 1 / target))
     print()
     return reached
