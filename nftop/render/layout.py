@@ -18,7 +18,7 @@ _FOOTER = 1
 _DETAIL_FROM = 12  # lines of table and detail together from which both have their place
 _TABLE_LEAST, _DETAIL_LEAST = 5, 6  # headers and title included
 _TABLE_GOOD = 8  # lines which only what names the host's trouble may take from the table
-_DETAIL_GOOD = 9  # what blank lines between the parts must leave it
+_DETAIL_GOOD = 7  # what blank lines between the parts must leave it
 _NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen
 
 
