@@ -19,7 +19,7 @@ _DETAIL_FROM = 12  # lines of table and detail together from which both have the
 _TABLE_LEAST, _DETAIL_LEAST = 5, 6  # headers and title included
 _TABLE_GOOD = 8  # lines which only what names the host's trouble may take from the table
 _DETAIL_GOOD = 7  # what blank lines between the parts must leave it
-_NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen
+_NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen; from the latter on it has room
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def share_out(
     wanted = rows + 1 + (not below)  # a line apart from what follows
     table = max(_TABLE_LEAST, min(room - max(_DETAIL_LEAST, room * 2 // 5), wanted))
     gaps = len(above) + len(below)
-    if table < wanted or room - table - gaps < _DETAIL_GOOD:
+    if height < _PANELS_FROM or table < wanted or room - table - gaps < _DETAIL_GOOD:
         return Parts(_joined(above), table, _joined(below), room - table, _FOOTER)
     # Blank lines cost nothing that is missed. The last panel needs none: a rule follows it.
     parts_above = [line for part in above for line in (*part, BLANK)]
