@@ -58,17 +58,17 @@ def online_rows(reading: SourceReading[CpuTimes] | None, topology: Topology) -> 
 
 def _columns(before: CpuTimes | None, after: CpuTimes, topology: Topology) -> Mapping[str, Column]:
     rows = len(topology.cpus)
+    cpus = np.array([info.cpu for info in topology.cpus])
     spent = np.full((rows, len(after.fields)), np.nan)
-    here = np.zeros(rows, dtype=np.bool_)
-    old = {} if before is None else {int(cpu): ticks for cpu, ticks in _by_cpu(before)}
-    for cpu, ticks in _by_cpu(after):
-        row = topology.row_of.get(cpu)
-        if row is None:
-            continue
-        here[row] = True
-        if cpu in old and before is not None and before.fields == after.fields:
-            # idle and iowait may step back by a few ticks (proc(5)); a share below zero is none.
-            spent[row] = np.maximum(ticks.astype(np.int64) - old[cpu].astype(np.int64), 0)
+    here = np.isin(cpus, after.cpus)
+    if before is not None and before.fields == after.fields:
+        both = here & np.isin(cpus, before.cpus)
+        new, old = (
+            each.ticks[np.searchsorted(each.cpus, cpus[both])].astype(np.int64)
+            for each in (after, before)
+        )
+        # idle and iowait may step back by a few ticks (proc(5)); a share below zero is none.
+        spent[both] = np.maximum(new - old, 0)
     total = spent.sum(axis=1)
     total = np.where(total > 0, total, np.nan)
 
@@ -82,10 +82,6 @@ def _columns(before: CpuTimes | None, after: CpuTimes, topology: Topology) -> Ma
 
     columns = {"cpu_time_ratio": labelled(1.0 - share(_IDLE))}
     return columns | {metric: labelled(share(fields)) for metric, fields in _SHARES.items()}
-
-
-def _by_cpu(times: CpuTimes) -> list[tuple[int, np.ndarray[tuple[int], np.dtype[np.uint64]]]]:
-    return [(int(cpu), times.ticks[index]) for index, cpu in enumerate(times.cpus)]
 
 
 def _nothing(rows: int, why: Missing) -> Mapping[str, Column]:

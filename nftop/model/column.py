@@ -20,6 +20,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 Reasons: TypeAlias = NDArray[np.uint8]
 
+_PRESENT = np.uint8(Reason.PRESENT)  # to ask the enumeration at every comparison takes longer
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
@@ -51,7 +53,7 @@ class Column:
     @property
     def present(self) -> Bools:
         """bool of shape (n,): which rows have a number."""
-        return np.equal(self.reasons, Reason.PRESENT)
+        return np.equal(self.reasons, _PRESENT)
 
 
 def column(values: Floats, absent: Bools | None = None, why: Missing | None = None) -> Column:
@@ -91,17 +93,23 @@ def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing
 
 def where(condition: Bools, then: Column, other: Column) -> Column:
     """Rows of `then` where `condition` holds, of `other` elsewhere; reasons travel along."""
+    reasons = np.where(condition, then.reasons, other.reasons)
     details = {row: text for row, text in then.details.items() if condition[row]}
     details |= {row: text for row, text in other.details.items() if not condition[row]}
-    for chosen, source in ((condition, then), (~condition, other)):
-        for reason, text in source.by_reason.items():
-            rows = np.flatnonzero(chosen & (source.reasons == reason))
-            details |= {int(row): text for row in rows if int(row) not in details}
-    return Column(
-        np.where(condition, then.values, other.values),
-        np.where(condition, then.reasons, other.reasons),
-        details,
-    )
+    by_reason = {}
+    for reason in then.by_reason.keys() | other.by_reason.keys():
+        ours, theirs = (each.by_reason.get(reason, "") for each in (then, other))
+        if ours != theirs:
+            rows = np.flatnonzero(reasons == reason)
+            mine = condition[rows]
+            if mine.any() and not mine.all():
+                # Each keeps its own sentence: one side's rows by name, so that both can.
+                text = theirs or Reason(reason).sentence
+                details = dict.fromkeys(rows[~mine].tolist(), text) | details
+            ours = ours if mine.any() else theirs
+        by_reason[reason] = ours
+    values = np.where(condition, then.values, other.values)
+    return Column(values, reasons, details, by_reason)
 
 
 def take(source: Column, rows: Sequence[int]) -> Column:

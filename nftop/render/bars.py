@@ -7,6 +7,7 @@ where the CPU's table doesn't tell the two apart), `R` retiring. The letters say
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
     level_1 = [cpus.columns[f"tma.{name}"].values[rows] for name in _LEVEL_1]
     frontend, speculation, backend, retiring = np.maximum(level_1, 0.0)
     memory, core = (
-        np.nan_to_num(np.maximum(cpus.columns[f"tma.{name}"].values[rows], 0.0))
+        _positive(cpus.columns[f"tma.{name}"].values[rows])
         for name in ("memory_bound", "core_bound")
     )
     told = memory + core > 0
@@ -73,6 +74,11 @@ def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
     total = frontend + speculation + backend + retiring
     known = (total > 0)[:, None]  # not so where a part is NaN
     return np.where(known, each / np.where(known, total[:, None], 1.0), 0.0)
+
+
+def _positive(values: Floats) -> Floats:
+    """0 for what is below it and for NaN, which is above nothing."""
+    return np.where(values > 0, values, 0.0)
 
 
 def apportion(parts: Floats, cells: int) -> NDArray[np.int64]:
@@ -95,10 +101,17 @@ def _bar(counts: Sequence[int], reason: int, base: Tone, cells: int) -> Line:
         # Slots of which none went anywhere are no work, so no ratio.
         why = Reason(reason) if reason else Reason.IDLE
         return Line((Span(f"{fmt.mark(why, cells):<{cells}}", Tone.MISSING),))
-    return Line(
+    runs = _runs(base, cells)
+    return Line(tuple([runs[part][count] for part, count in enumerate(counts) if count]))
+
+
+@lru_cache(maxsize=16)
+def _runs(base: Tone, cells: int) -> tuple[tuple[Span, ...], ...]:
+    """Every run of letters there can be in a bar: by part, by length."""
+    return tuple(
         tuple(
-            Span(letter * count, tone if base is Tone.PLAIN else base)
-            for (letter, tone, _), count in zip(PARTS, counts, strict=True)
-            if count
+            Span(letter * length, tone if base is Tone.PLAIN else base)
+            for length in range(cells + 1)
         )
+        for letter, tone, _ in PARTS
     )

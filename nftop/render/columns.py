@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.frame import CacheClass, CpuTable
@@ -79,6 +80,7 @@ _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 
 _FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
 _IN_ORDER = (*LABELS, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
+_OPTIONAL = tuple(col for col in _IN_ORDER if col is GROUP or (col.metric and col.metric.optional))
 _BY_KEY = {col.key: col for col in _IN_ORDER}
 
 
@@ -87,10 +89,17 @@ def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
 
     An optional metric, and the cache class, has a column only where some CPU in `cpus` has one.
     """
+    here = frozenset(col.key for col in _OPTIONAL if _is_told(col, cpus))
+    return _columns_for(width, here)
+
+
+@lru_cache(maxsize=16)  # they change with the width only, and every tick asks for them
+def _columns_for(width: int, here: frozenset[str]) -> tuple[Col, ...]:
+    """`columns_for`, `here` being the optional columns that some CPU has a value of."""
     room = width
     chosen: dict[str, Col] = {}
     for col in sorted(_IN_ORDER, key=lambda col: col.priority):
-        if not (is_here(col.metric, cpus) if col.metric else _is_told(col, cpus)):
+        if col in _OPTIONAL and col.key not in here:
             continue
         fitted = _fitted(col, width)
         if chosen and fitted.width > room:
@@ -106,9 +115,9 @@ def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
 
 
 def _is_told(col: Col, cpus: CpuTable | None) -> bool:
-    """Whether there is anything to put in the column of a label."""
-    if col is not GROUP:
-        return True
+    """Whether some CPU has anything to put in an optional column."""
+    if col.metric:
+        return is_here(col.metric, cpus)
     return cpus is not None and any(isinstance(each, CacheClass) for each in cpus.group)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.frame import CpuTable, Frame
+from nftop.model.frame import CacheClass, CpuTable, Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing
+from nftop.model.topology import CpuInfo
 from nftop.render import format as fmt
 from nftop.render import spark
 from nftop.render.cache import group_name
@@ -59,7 +61,7 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
     """The panel, in at most `height` lines."""
     head = [_rule(frame.cpus, row, width)]
     said = [
-        *_place(frame.cpus, row, width),
+        *_place(frame.cpus.topology.cpus[row], frame.cpus.group[row], width),
         *attribution_lines(frame.cpus, row, width),
         *absence_lines(frame.cpus, row, width),
     ]
@@ -78,7 +80,9 @@ def absences(
     """
     found: dict[Missing, list[str]] = {}
     for metric in metrics or (each for each in _SHOWN if is_here(each, cpus)):
-        reading = cpus.columns[metric.id][row]
+        column = cpus.columns[metric.id]
+        # Most have a value, and to make a reading of each only to see that takes longer.
+        reading = column[row] if column.reasons[row] else None
         if isinstance(reading, Missing):
             why = Missing(reading.reason, reading.sentence)
             found.setdefault(why, []).append(metric.label)
@@ -114,15 +118,18 @@ def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
 
 
 def _rule(cpus: CpuTable, row: int, width: int) -> Line:
-    names = (cpus.thread[row], cpus.nf[row])
-    title = f"cpu {cpus.topology.cpus[row].cpu}"
-    title = " · ".join((title, *(name for name in names if name)))
+    names = (f"cpu {cpus.topology.cpus[row].cpu}", cpus.thread[row], cpus.nf[row])
+    return _titled(" · ".join(name for name in names if name), width)
+
+
+@lru_cache(maxsize=8)
+def _titled(title: str, width: int) -> Line:
     head = crop(line(Span("── ", Tone.DIM), Span(title, Tone.TITLE), " "), width)
     return line(head, Span("─" * (width - head.width), Tone.DIM))
 
 
-def _place(cpus: CpuTable, row: int, width: int) -> list[Line]:
-    info, group = cpus.topology.cpus[row], cpus.group[row]
+@lru_cache(maxsize=8)  # where a CPU is changes with the topology only, its class seldom
+def _place(info: CpuInfo, group: CacheClass | Missing, width: int) -> tuple[Line, ...]:
     numbers = (
         ("sibling", format_cpu_list(info.siblings)),
         ("core", info.core),
@@ -140,7 +147,7 @@ def _place(cpus: CpuTable, row: int, width: int) -> list[Line]:
         facts.append(f"base {info.base_frequency_hz / 1e9:.2f} GHz")
     if not info.online:
         facts.insert(0, "offline")
-    return flow([line(Span(fact, Tone.DIM)) for fact in facts], width, "  ")
+    return tuple(flow([line(Span(fact, Tone.DIM)) for fact in facts], width, "  "))
 
 
 def _cut(lines: list[Line], height: int, width: int) -> list[Line]:
@@ -164,12 +171,13 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
     rows = spark.graph(trend.values, top, height - 1)
     marks = [f"{metric.label} {fmt.number(top, metric.unit, 5)}", *[""] * (height - 2)]
     lines = [
-        line(Span(f"{text:>{_AXIS - 1}}│", Tone.DIM), Span(blocks, Tone.AREA))
+        Line((Span(f"{text:>{_AXIS - 1}}│", Tone.DIM), Span(blocks, Tone.AREA)))
         for text, blocks in zip(marks, rows, strict=True)
     ]
     return [*lines, _time_axis(trend.span_s, width)]
 
 
+@lru_cache(maxsize=8)
 def _time_axis(span_s: float, width: int) -> Line:
     left, right = f"└ -{_span_name(span_s)} ", " now"
     dashes = "─" * (width - _AXIS + 1 - len(left) - len(right))

@@ -8,7 +8,8 @@ zero never prints as zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from nftop.model.metric import Unit
@@ -17,6 +18,7 @@ from nftop.model.reading import Missing, Reading, Reason
 BOUND = "<"
 ESTIMATE = "~"
 
+_HUGE = 1e15  # from here on a number is certainly too long for its first form
 _SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 
@@ -55,6 +57,32 @@ def cell(
     text = number(reading, unit, room)
     before = BOUND if bound and not text.startswith(BOUND) else ""
     return f"{before}{text}{ESTIMATE if estimate else ''}"
+
+
+@lru_cache(maxsize=256)
+def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float], str]:
+    """`cell` for numbers of one column: what only depends on the column is settled once.
+
+    A tick prints hundreds of numbers, and nearly all fit in the first form that is tried; any
+    other is left to `cell`.
+    """
+    form, before = _FORMS[unit], BOUND if bound else ""
+    suffix = form.suffix.replace("%", "%%")
+    below = f"{before}%.{form.places_below}f{suffix}"
+    above = f"{before}%.{form.places}f{suffix}"
+    factor, limit = form.factor, form.limit
+    least = 10.0**-form.places_below  # what is less may print as nothing, and must not
+    zero = cell(0.0, unit, width, bound=bound)
+
+    def printed(value: float) -> str:
+        scaled = value * factor
+        if least <= scaled < _HUGE:
+            text = (below if scaled < limit else above) % scaled
+            if len(text) <= width:
+                return text
+        return cell(value, unit, width, bound=bound) if value else zero
+
+    return printed
 
 
 def mark(reason: Reason, width: int) -> str:

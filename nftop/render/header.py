@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from nftop.model.frame import Frame, SelfCost, SourceState
+from nftop.model.frame import Frame, SelfCost
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Unit
 from nftop.model.reading import Missing, Reason
@@ -39,24 +39,31 @@ class Status:
 
 def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
     """Identity, mode, sources and own cost, on as few lines as they fit; then what is wrong."""
-    groups = [
-        _identity(frame, status, width),
-        [
-            _source(name, state)
+    groups = (
+        _identity(frame.host, size_of(frame.topology), status, width),
+        tuple(
+            _source(name, state.reason, partial=bool(state.detail))
             for name, state in frame.sources.items()
             if name not in _TAKEN_FOR_GRANTED or state.reason is not Reason.PRESENT or state.detail
-        ],
-        [line(Span(own_cost(frame.own), Tone.DIM))] if _is_told(frame.own) else [],
-    ]
-    blocks = [line(*_spaced(items)) for items in groups if items]
+        ),
+        (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_told(frame.own) else (),
+    )
+    lines = _grouped(groups, width)
+    return [*lines, *alert_lines(frame.own.warning, status.problem, width=width)]
+
+
+@lru_cache(maxsize=8)  # hardly anything of it changes from tick to tick
+def _grouped(groups: tuple[tuple[Line, ...], ...], width: int) -> tuple[Line, ...]:
+    """Groups of items beside each other where they fit, else each from a new line on."""
     lines: list[Line] = []
-    for block, items in zip(blocks, filter(None, groups), strict=True):
+    for items in filter(None, groups):
+        block = line(*_spaced(items))
         joined = line(lines[-1], _GAP, block) if lines else block
         if lines and joined.width <= width:
             lines[-1] = joined
         else:
             lines += flow(items, width)
-    return [*lines, *alert_lines(frame.own.warning, status.problem, width=width)]
+    return tuple(lines)
 
 
 def alert_lines(*sentences: str, width: int) -> list[Line]:
@@ -83,19 +90,19 @@ def _spaced(items: Iterable[Line]) -> Iterable[Line | str]:
         yield item
 
 
-def _identity(frame: Frame, status: Status, width: int) -> list[Line]:
-    host = frame.host
+@lru_cache(maxsize=8)
+def _identity(host: Host, size: str, status: Status, width: int) -> tuple[Line, ...]:
     model = f"{short_model(host.model)}  " if width >= WIDE else ""
     pace = f" {status.interval_s:g}s" if status.interval_s is not None else ""
     # LIVE is what everyone expects; anything else must catch the eye.
     mode = Tone.PLAIN if status.mode == "LIVE" else Tone.BADGE
-    return [
+    return (
         *_badge(host),
         line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),
-        line(Span(f" {model}{size_of(frame.topology)} ", Tone.DIM)),
+        line(Span(f" {model}{size} ", Tone.DIM)),
         line(Span(f"{status.mode}{pace}", mode)),
         line(" ", Span("READ-ONLY", Tone.DIM)),
-    ]
+    )
 
 
 def _badge(host: Host) -> list[Line]:
@@ -119,10 +126,11 @@ def short_model(model: str) -> str:
     return " ".join(bare.split()) or model
 
 
-def _source(name: str, state: SourceState) -> Line:
-    if state.reason is not Reason.PRESENT:
-        return line(Span(name, Tone.DIM), Span(state.reason.mark, Tone.MISSING))
-    return line(name, Span("~" if state.detail else "+", Tone.ACCENT))
+@lru_cache(maxsize=64)
+def _source(name: str, reason: Reason, *, partial: bool) -> Line:
+    if reason is not Reason.PRESENT:
+        return line(Span(name, Tone.DIM), Span(reason.mark, Tone.MISSING))
+    return line(name, Span("~" if partial else "+", Tone.ACCENT))
 
 
 def _is_told(own: SelfCost) -> bool:

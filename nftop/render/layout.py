@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nftop.model.frame import Frame
@@ -11,14 +11,15 @@ from nftop.render.header import Status, alert_lines, header_lines
 from nftop.render.line import BLANK, Line
 from nftop.render.map import map_lines
 from nftop.render.nfs import nf_lines
-from nftop.render.panels import panel_lines
+from nftop.render.panels import panels
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 _FOOTER = 1
 _DETAIL_FROM = 12  # lines of table and detail together from which both have their place
 _TABLE_LEAST, _DETAIL_LEAST = 5, 6  # headers and title included
 _TABLE_GOOD = 8  # lines which only what names the host's trouble may take from the table
-_NFS_FROM, _ROOMY = 14, 30
+_DETAIL_GOOD = 7  # what blank lines between the parts must leave it
+_NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen; from the latter on it has room
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,30 @@ def share_out(
         notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
         top = alert_lines(notice, width=width)[: max(0, height - 2)]
         return Parts(top, height - len(top), (), 0, 0)
-    gap = (BLANK,) if height >= _ROOMY else ()  # costs nothing that is missed
-    head = [*header_lines(frame, status, width), *gap][: max(2, height // 3)]
+    head = header_lines(frame, status, width)[: max(2, height // 3)]
     room = height - _FOOTER - len(head)
-    nfs = _spaced(_nfs(frame, width, height, room), gap)
+    nfs = _nfs(frame, width, height, room)
     room -= len(nfs)
     spare = room - min(_TABLE_GOOD, rows + 2) - _DETAIL_LEAST
-    panels = panel_lines(frame, width, spare - len(gap)) if gap else []
-    panels = [*gap, *panels] if panels else []  # the rule above what follows is a gap by itself
-    spare -= len(panels)
-    limit = min(height // 4, spare - len(gap))
-    drawn = _spaced(map_lines(frame.cpus, metric, width, limit) if gap else [], gap)
-    room -= len(panels) + len(drawn)
-    top = [*head, *nfs, *drawn]
+    drawn: list[Line] = []
+    below: list[list[Line]] = []
+    if height >= _PANELS_FROM:
+        below = panels(frame, width, spare)
+        taken = sum(map(len, below))
+        drawn = map_lines(frame.cpus, metric, width, min(height // 4, spare - taken))
+        room -= taken + len(drawn)
+    above = [part for part in (head, nfs, drawn) if part]
     if room < _DETAIL_FROM:
-        return Parts(top, room, panels, 0, _FOOTER)
-    detail = max(_DETAIL_LEAST, room * 2 // 5)
-    wanted = rows + 1 + (not panels)  # a line apart from what follows
-    table = max(_TABLE_LEAST, min(room - detail, wanted))
-    return Parts(top, table, panels, room - table, _FOOTER)
+        return Parts(_joined(above), room, _joined(below), 0, _FOOTER)
+    wanted = rows + 1 + (not below)  # a line apart from what follows
+    table = max(_TABLE_LEAST, min(room - max(_DETAIL_LEAST, room * 2 // 5), wanted))
+    gaps = len(above) + len(below)
+    if height < _PANELS_FROM or table < wanted or room - table - gaps < _DETAIL_GOOD:
+        return Parts(_joined(above), table, _joined(below), room - table, _FOOTER)
+    # Blank lines cost nothing that is missed. The last panel needs none: a rule follows it.
+    parts_above = [line for part in above for line in (*part, BLANK)]
+    parts_below = [line for part in below for line in (BLANK, *part)]
+    return Parts(parts_above, table, parts_below, room - table - gaps, _FOOTER)
 
 
 def _nfs(frame: Frame, width: int, height: int, room: int) -> list[Line]:
@@ -95,5 +101,5 @@ def _nfs(frame: Frame, width: int, height: int, room: int) -> list[Line]:
     return nf_lines(frame, width, max(0, limit))
 
 
-def _spaced(lines: Sequence[Line], gap: Sequence[Line]) -> list[Line]:
-    return [*lines, *gap] if lines else []
+def _joined(parts: Iterable[Sequence[Line]]) -> list[Line]:
+    return [line for part in parts for line in part]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
-
-from rich.cells import cell_len
 
 from nftop.render import text as safe
 
@@ -58,7 +57,7 @@ class Line:
     @property
     def width(self) -> int:
         """Cells it takes."""
-        return sum(cell_len(span.text) for span in self.spans)
+        return sum([len(text) if text.isascii() else safe.cells(text) for text, _ in self.spans])
 
 
 BLANK = Line()
@@ -67,30 +66,22 @@ BLANK = Line()
 def line(*parts: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
     """One line from texts, spans and lines; all text is made printable, equal tones are joined."""
     spans: list[Span] = []
-    texts: list[str] = []
-    tone = Tone.PLAIN
-    for text, new in _flat(parts):
-        if new is not tone:
-            _add(spans, texts, tone)
-            texts, tone = [], new
-        texts.append(text)
-    _add(spans, texts, tone)
+    for part in parts:
+        if isinstance(part, Line):
+            for text, tone in part.spans:
+                _add(spans, text, tone)
+        elif isinstance(part, str):
+            _add(spans, safe.printable(part), Tone.PLAIN)
+        else:
+            _add(spans, safe.printable(part.text), part.tone)
     return Line(tuple(spans), fill)
 
 
-def _add(spans: list[Span], texts: list[str], tone: Tone) -> None:
-    if text := safe.printable("".join(texts)):
+def _add(spans: list[Span], text: str, tone: Tone) -> None:
+    if spans and spans[-1].tone is tone:
+        spans[-1] = Span(spans[-1].text + text, tone)
+    elif text:
         spans.append(Span(text, tone))
-
-
-def _flat(parts: Iterable[str | Span | Line]) -> Iterable[Span]:
-    for part in parts:
-        if isinstance(part, Line):
-            yield from part.spans
-        elif isinstance(part, Span):
-            yield part
-        else:
-            yield Span(part, Tone.PLAIN)
 
 
 def crop(whole: Line, width: int) -> Line:
@@ -100,7 +91,7 @@ def crop(whole: Line, width: int) -> Line:
     spans: list[Span] = []
     room = width
     for span in whole.spans:
-        used = cell_len(span.text)
+        used = safe.cells(span.text)
         # The ellipsis has to fit too, so a span may only be whole if something follows in the room.
         if used < room:
             spans.append(span)
@@ -114,6 +105,11 @@ def crop(whole: Line, width: int) -> Line:
 
 def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:
     """The items side by side, on as many lines of `width` cells as they need."""
+    return list(_flow(tuple(items), width, gap))
+
+
+@lru_cache(maxsize=32)  # who and where one is does not change with the numbers
+def _flow(items: tuple[Line, ...], width: int, gap: str) -> tuple[Line, ...]:
     lines: list[Line] = []
     for item in items:
         joined = line(lines[-1], gap, item) if lines else item
@@ -121,12 +117,18 @@ def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:
             lines[-1] = joined
         else:
             lines.append(item)
-    return [crop(each, width) for each in lines]
+    return tuple(crop(each, width) for each in lines)
 
 
 def paragraph(text: str, width: int, *, lead: Line = BLANK, tone: Tone = Tone.PLAIN) -> list[Line]:
     """`text` wrapped beside `lead`, which the lines after the first leave blank."""
+    return list(_paragraph(text, width, lead, tone))
+
+
+@lru_cache(maxsize=128)  # a sentence stays for many ticks
+def _paragraph(text: str, width: int, lead: Line, tone: Tone) -> tuple[Line, ...]:
     indent = lead.width
     rows = safe.wrap(text, width - indent)
     heads = [lead, *[line(" " * indent)] * (len(rows) - 1)]
-    return [line(head, Span(row, tone)) for head, row in zip(heads, rows or [""], strict=False)]
+    pairs = zip(heads, rows or [""], strict=False)
+    return tuple(line(head, Span(row, tone)) for head, row in pairs)

@@ -7,6 +7,7 @@ of pollers is seen without scrolling, and where on the host it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -36,11 +37,9 @@ _MARKS = "".join(fmt.mark(reason, 1) or " " for reason in Reason).replace(".", "
 _GLYPHS = np.array(list(spark.BLOCKS + _MARKS + _NOBODY + _BAD + _NONE))
 _REASON_AT = len(spark.BLOCKS)
 _NOBODY_AT, _BAD_AT, _NONE_AT = (len(_GLYPHS) - back for back in (3, 2, 1))
-_TONES = np.array(
-    [Tone.AREA] * _REASON_AT
-    + [Tone.MISSING] * len(_MARKS)
-    + [Tone.DIM, Tone.BAD, Tone.PLAIN]
-)  # fmt: skip
+_TONES = (Tone.AREA, Tone.MISSING, Tone.DIM, Tone.BAD, Tone.PLAIN)
+# By code, as `_GLYPHS`, the index in `_TONES`.
+_TONE_AT = np.array([0] * _REASON_AT + [1] * len(_MARKS) + [2, 3, 4])
 LEGEND = ". no poller  - no value  ! waits for its CPU"
 
 
@@ -89,7 +88,11 @@ def _codes(cpus: CpuTable, metric: Metric) -> tuple[NDArray[np.int64], float]:
     drawn = polled if polled.any() else np.ones(len(cpus), np.bool_)
     values = np.where(drawn, column.values, np.nan)
     top = spark.scale_top(_measure(cpus, metric, values))
-    levels = np.clip(np.ceil(np.nan_to_num(values) / top * _REASON_AT) - 1, 0, _REASON_AT - 1)
+    levels = np.clip(
+        np.ceil(np.where(drawn & column.present, values, 0.0) / top * _REASON_AT) - 1,
+        0,
+        _REASON_AT - 1,
+    )
     codes = np.where(column.present, levels, _REASON_AT + column.reasons.astype(np.int64))
     codes = np.where(drawn, codes, _NOBODY_AT)
     codes = np.where(drawn & _is_bad(cpus, metric), _BAD_AT, codes)
@@ -104,11 +107,17 @@ def _measure(cpus: CpuTable, metric: Metric, values: NDArray[np.float64]) -> NDA
     """
     values = values[np.isfinite(values)]
     if metric.bounded and len(values):
-        sure = np.array([each is True for each in cpus.saturated], np.bool_)
-        known = cpus.columns[metric.id].values[sure & cpus.columns[metric.id].present]
+        column = cpus.columns[metric.id]
+        known = column.values[_sure(cpus.saturated) & column.present]
         usual = np.max(known) if len(known) else np.median(values)
         values = values[values <= _FAR * usual]
     return values.astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def _sure(saturated: tuple[bool | None, ...]) -> Bools:
+    """Where a cost is known to be that of packets alone."""
+    return np.array([each is True for each in saturated], np.bool_)
 
 
 def _is_bad(cpus: CpuTable, metric: Metric) -> Bools:
@@ -136,14 +145,21 @@ def _band(
 
 
 def _row(cpus: CpuTable, rows: NDArray[np.intp], codes: NDArray[np.int64], level: int) -> Line:
-    infos = [cpus.topology.cpus[row] for row in rows.tolist() if row >= 0]
-    tag = "SMT" if level else f"S{infos[0].package}"
-    label = f"{tag:<4}{fit(format_cpu_list(info.cpu for info in infos), _LABEL - 5)} "
+    # Every core has a first thread, and not one of a block may have a second.
+    tag = "SMT" if level else f"S{cpus.topology.cpus[rows[0]].package}"
+    numbers = np.fromiter(cpus.topology.row_of, np.int64, len(cpus))[rows[rows >= 0]]
     seen = codes[rows]  # -1, no such CPU, is the code after the last
-    text, tones = "".join(_GLYPHS[seen].tolist()), _TONES[seen]
+    text, tones = "".join(_GLYPHS[seen].tolist()), _TONE_AT[seen]
     edges = [0, *(np.flatnonzero(tones[1:] != tones[:-1]) + 1).tolist(), len(rows)]
-    runs = (Span(text[at:end], Tone(str(tones[at]))) for at, end in pairwise(edges))
-    return line(Span(label, Tone.DIM), *runs)
+    runs = [Span(text[at:end], _TONES[tones[at]]) for at, end in pairwise(edges)]
+    return Line((_label(tag, numbers.tobytes()), *runs))
+
+
+@lru_cache(maxsize=64)  # with the topology and the width only
+def _label(tag: str, cpus: bytes) -> Span:
+    """What stands before a row of glyphs; `cpus` are the bytes of an int64 array."""
+    numbers = format_cpu_list(np.frombuffer(cpus, np.int64).tolist())
+    return Span(f"{tag:<4}{fit(numbers, _LABEL - 5)} ", Tone.DIM)
 
 
 def _with_legend(first: Line, width: int) -> Line:

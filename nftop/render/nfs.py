@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from nftop.model.catalogue import NF_METRICS
 from nftop.model.frame import CpuTable, Frame, NfRow
-from nftop.model.ids import format_cpu_list
+from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reason
+from nftop.model.roles import NF_KINDS
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import is_bound, value_tone
 from nftop.render.text import fit
 
-_NAME, _CPUS = 18, 10
+_NAME, _CPUS, _CELL = 18, 10, 8  # cells
+_COVERAGES = tuple(dict.fromkeys(each.coverage for each in NF_METRICS if each.coverage))
 
 
 def nf_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
@@ -36,53 +40,64 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
 
 
 def _nobody(frame: Frame, width: int) -> list[Line]:
-    state = frame.sources.get("dpdk")
-    why = f": {state.detail or state.reason.sentence}" if state and state.reason else ""
-    return paragraph(f"no statistics of a network function found{why}", width, tone=Tone.DIM)
+    kinds = dict.fromkeys(NF_KINDS.values())
+    states = (frame.sources[kind] for kind in kinds if kind in frame.sources)
+    whys = "; ".join(state.detail or state.reason.sentence for state in states if state.reason)
+    text = "no statistics of a network function found" + (f": {whys}" if whys else "")
+    return paragraph(text, width, tone=Tone.DIM)
 
 
-def _metrics_for(width: int) -> list[Metric]:
-    room = (width - _NAME - _CPUS - 2) // 9
+@lru_cache(maxsize=8)  # with the width only, as what is below
+def _metrics_for(width: int) -> tuple[Metric, ...]:
+    room = (width - _NAME - _CPUS - 2) // (_CELL + 1)
     ranked = sorted(NF_METRICS, key=lambda metric: metric.priority or 0)
-    return ranked[: max(0, room)]
+    return tuple(ranked[: max(0, room)])
 
 
-def _names_width(metrics: list[Metric], width: int) -> int:
-    return max(1, min(_NAME + 14, width - _CPUS - 1 - 9 * len(metrics)))
+def _names_width(columns: int, width: int) -> int:
+    return max(1, min(_NAME + 14, width - _CPUS - 1 - (_CELL + 1) * columns))
 
 
-def _headers(metrics: list[Metric], width: int) -> Line:
-    name = fit("NF", _names_width(metrics, width))
-    cells = "".join(f"{metric.label:>8} " for metric in metrics)
+@lru_cache(maxsize=8)
+def _headers(metrics: tuple[Metric, ...], width: int) -> Line:
+    name = fit("NF", _names_width(len(metrics), width))
+    cells = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)
     text = f"{name} {fit('CPUS', _CPUS)}{cells}"
     return crop(line(Span(text, Tone.HEADER), fill=Tone.HEADER), width)
 
 
-def _row(frame: Frame, nf: NfRow, metrics: list[Metric], width: int) -> Line:
-    name = fit(f"{nf.name} {nf.pid}" if nf.pid else nf.name, _names_width(metrics, width))
-    cpus = fit(format_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, _CPUS)
-    cells = [_cell(frame.cpus, nf, metric) for metric in metrics]
-    return crop(line(name, " ", cpus, *cells), width)
+def _row(frame: Frame, nf: NfRow, metrics: tuple[Metric, ...], width: int) -> Line:
+    partial = _partial(frame.cpus, nf)
+    cells = [_cell(nf, metric, partial) for metric in metrics]
+    name = f"{nf.name} {nf.pid}" if nf.pid else nf.name
+    return crop(Line((_lead(name, nf.cpus, _names_width(len(metrics), width)), *cells)), width)
 
 
-def _cell(cpus: CpuTable, nf: NfRow, metric: Metric) -> Span:
+@lru_cache(maxsize=256)  # who it is and where it polls stays while its numbers change
+def _lead(name: str, cpus: tuple[Cpu, ...], width: int) -> Span:
+    where = format_cpu_list(cpus) or Reason.UNDEFINED.mark
+    return Span(f"{fit(name, width)} {fit(where, _CPUS)}", Tone.PLAIN)
+
+
+def _cell(nf: NfRow, metric: Metric, partial: frozenset[str]) -> Span:
     reading = nf.readings[metric.id]
     if isinstance(reading, Missing):
-        return Span(f"{fmt.mark(reading.reason, 8):>8} ", Tone.MISSING)
-    text = fmt.cell(reading, metric.unit, 8, bound=is_bound(metric, saturated=nf.saturated))
-    after = fmt.ESTIMATE if _estimate(cpus, nf, metric) else " "
+        return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
+    bound = is_bound(metric, saturated=nf.saturated)
+    text = fmt.printer(metric.unit, _CELL, bound=bound)(reading)
+    # As `table.estimates`, but a sum is one already where one of its cores is.
+    other_clock = metric.per_clock and nf.cpp_clock not in (None, "core")
+    after = fmt.ESTIMATE if other_clock or metric.coverage in partial else " "
     tone = value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated)
-    return Span(f"{text:>8}{after}", tone)
+    return Span(text.rjust(_CELL) + after, tone)
 
 
-def _estimate(cpus: CpuTable, nf: NfRow, metric: Metric) -> bool:
-    """As `table.estimates`, but a sum is one already where one of its cores is."""
-    if metric.per_clock and nf.cpp_clock not in (None, "core"):
-        return True
-    if metric.coverage is None:
-        return False
-    coverage, row_of = cpus.columns[metric.coverage].values, cpus.topology.row_of
-    return any(coverage[row_of[cpu]] < 1.0 for cpu in nf.cpus if cpu in row_of)
+def _partial(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
+    """The coverages that the hardware of one of its cores did not reach in full."""
+    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
+    return frozenset(
+        each for each in _COVERAGES if any(cpus.columns[each].values[row] < 1.0 for row in rows)
+    )
 
 
 def _problem(nf: NfRow, width: int) -> list[Line]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.metric import Metric
@@ -27,13 +29,19 @@ def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Li
     if limit is not None and (limit < 1 + len(frame.packages) or width < _WIDTH_LEAST):
         return []
     metrics = _SHOWN[: max(0, (width - _NAME) // (_CELL + 1))]
+    return [_headers(len(metrics), width), *(_row(row, metrics, width) for row in frame.packages)]
+
+
+@lru_cache(maxsize=8)
+def _headers(columns: int, width: int) -> Line:
+    metrics = _SHOWN[:columns]
     labels = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)
     text = f"{fit('SOCKET', _NAME)}{labels}"
-    note = " GB/s; million requests/s"
+    note = " GB/s; M requests/s"
     head = line(Span(text, Tone.HEADER), Span(note, Tone.HEADER), fill=Tone.HEADER)
     if head.width > width:
         head = line(Span(text, Tone.HEADER), fill=Tone.HEADER)
-    return [crop(head, width), *(_row(row, metrics, width) for row in frame.packages)]
+    return crop(head, width)
 
 
 def _has_value(row: PackageRow) -> bool:
@@ -42,7 +50,7 @@ def _has_value(row: PackageRow) -> bool:
 
 def _row(row: PackageRow, metrics: tuple[Metric, ...], width: int) -> Line:
     cells = [_cell(row, metric) for metric in metrics]
-    return crop(line(fit(f"s{row.package}", _NAME), *cells), width)
+    return crop(Line((Span(fit(f"s{row.package}", _NAME), Tone.PLAIN), *cells)), width)
 
 
 def _cell(row: PackageRow, metric: Metric) -> Span:
@@ -50,4 +58,5 @@ def _cell(row: PackageRow, metric: Metric) -> Span:
     if isinstance(reading, Missing):
         return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
     after = fmt.ESTIMATE if metric.id in row.estimates else " "
-    return Span(f"{fmt.cell(reading, metric.unit, _CELL - 1):>{_CELL}}{after}", Tone.PLAIN)
+    text = fmt.printer(metric.unit, _CELL - 1)(reading)
+    return Span(text.rjust(_CELL) + after, Tone.PLAIN)

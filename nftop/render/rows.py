@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -98,8 +99,15 @@ def _cpu_list(text: str) -> frozenset[Cpu]:
 
 def attached(cpus: CpuTable) -> Bools:
     """bool of shape (n,): the CPUs that an NF or a poller is on."""
-    pairs = zip(cpus.nf, cpus.thread, strict=True)
-    return np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(cpus))
+    return _attached(cpus.nf, cpus.thread)
+
+
+@lru_cache(maxsize=4)  # pollers hardly ever move, and every tick asks where they are
+def _attached(nfs: tuple[str | None, ...], threads: tuple[str | None, ...]) -> Bools:
+    pairs = zip(nfs, threads, strict=True)
+    found = np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(nfs))
+    found.flags.writeable = False
+    return found
 
 
 def _rank(cpus: CpuTable, key: str) -> Floats:
@@ -109,7 +117,7 @@ def _rank(cpus: CpuTable, key: str) -> Floats:
 
 
 def _rank_cpus(cpus: CpuTable) -> Floats:
-    return np.array([info.cpu for info in cpus.topology.cpus], np.float64)
+    return np.fromiter(cpus.topology.row_of, np.float64, len(cpus))
 
 
 def _rank_siblings(cpus: CpuTable) -> Floats:

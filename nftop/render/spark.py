@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
+_SHAPES = np.array(list(" " + BLOCKS))
+
 _STEPS = (1, 2, 3, 4, 5, 6, 8, 10)
 _SPANS_S = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 
@@ -38,10 +40,8 @@ def graph(values: NDArray[np.float32], top: float, height: int) -> list[str]:
     Values at or below 0 show the lowest block, values above `top` fill their column.
     """
     share = np.clip(values / top, 0.0, 1.0)
-    eighths = np.maximum(1, np.rint(np.nan_to_num(share) * height * len(BLOCKS)))
-    eighths = np.where(np.isfinite(values), eighths, 0).astype(np.int64)
-    shapes = " " + BLOCKS
-    return [
-        "".join(shapes[level] for level in np.clip(eighths - base, 0, len(BLOCKS)).tolist())
-        for base in range((height - 1) * len(BLOCKS), -1, -len(BLOCKS))
-    ]
+    known = np.isfinite(values)
+    filled = np.where(known, share, 0.0) * (height * len(BLOCKS))
+    eighths = np.where(known, np.maximum(1, np.rint(filled)), 0).astype(np.int64)
+    bases = np.arange(height - 1, -1, -1)[:, None] * len(BLOCKS)
+    return ["".join(row) for row in _SHAPES[np.clip(eighths - bases, 0, len(BLOCKS))].tolist()]

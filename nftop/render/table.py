@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nftop.model.catalogue import cpu_metric
+from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.frame import CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric, Unit
@@ -20,6 +23,8 @@ from nftop.render.line import Line, Span, Tone, line
 from nftop.render.rows import Rows, View, arrange
 from nftop.render.text import fit
 
+_COVERAGES = tuple(dict.fromkeys((None, *(metric.coverage for metric in CPU_METRICS))))
+
 
 def table_lines(cpus: CpuTable, view: View, width: int) -> list[Line]:
     """The whole table: headers and every row."""
@@ -27,15 +32,22 @@ def table_lines(cpus: CpuTable, view: View, width: int) -> list[Line]:
     return [header_line(columns, view), *body_lines(cpus, rows, columns, 0, rows.lines)]
 
 
-def header_line(columns: Iterable[Col], view: View) -> Line:
+def header_line(columns: Sequence[Col], view: View) -> Line:
     """The column headers; an arrow stands by the one the rows are sorted by."""
+    cells = tuple((col.label, col.width, col.right) for col in columns)
+    at = next((at for at, col in enumerate(columns) if col.key == view.sort), -1)
+    arrow = "▼" if sorts_down(view.sort) != view.inverted else "▲"
+    return _headers(cells, at, arrow)
+
+
+@lru_cache(maxsize=16)  # every tick asks for them
+def _headers(cells: tuple[tuple[str, int, bool], ...], at: int, arrow: str) -> Line:
+    """Labels with their widths and whether they stand right, the one at `at` with the arrow."""
     parts = []
-    for col in columns:
-        arrow = " "
-        if col.key == view.sort:
-            arrow = "▼" if sorts_down(col.key) != view.inverted else "▲"
-        text = fit(col.label, col.width - 1, right=True) + arrow if col.right else col.label + arrow
-        parts.append(Span(fit(text, col.width), Tone.HEADER))
+    for place, (label, width, right) in enumerate(cells):
+        mark = arrow if place == at else " "
+        text = fit(label, width - 1, right=True) + mark if right else label + mark
+        parts.append(Span(fit(text, width), Tone.HEADER))
     return line(*parts, fill=Tone.HEADER)
 
 
@@ -43,14 +55,10 @@ def body_lines(
     cpus: CpuTable, rows: Rows, columns: Iterable[Col], top: int, height: int
 ) -> list[Line]:
     """The lines of the table's body from `top` on, `height` at most, and no work for others."""
-    shown = rows.shown[top : top + height]
-    # Idle rows step back only where there are busy ones to step back from.
-    bases = [
-        Tone.DIM if 0 < rows.attached <= place else Tone.PLAIN
-        for place in range(top, top + len(shown))
-    ]
-    spans = [_column_spans(cpus, shown, col, bases) for col in columns] if shown else []
-    lines = [line(*row) for row in zip(*spans, strict=True)]
+    shown = _shown(cpus, rows, top, height)
+    cells = [_cells(cpus, shown, col) for col in columns] if shown.rows else []
+    # All of it is printable already, so it is not looked at again as `line` would.
+    lines = [Line(tuple(chain.from_iterable(row))) for row in zip(*cells, strict=True)]
     if rows.folded and len(lines) < height:
         lines.append(fold_line(cpus, rows.folded))
     return lines
@@ -83,103 +91,154 @@ def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | No
 def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
     """Where a present value rests on multiplexed counters, or on another clock than the core's."""
     at = np.array(rows, np.intp)
-    partial = np.zeros(len(at), np.bool_)
-    if metric.coverage is not None:
-        # A missing coverage is NaN, which is not below anything.
-        partial = cpus.columns[metric.coverage].values[at] < 1.0
-    other = [metric.per_clock and cpus.cpp_clock[row] not in (None, "core") for row in rows]
-    there = cpus.columns[metric.id].present[at]
-    return [bool(each) for each in (partial | np.array(other, np.bool_)) & there]
-
-
-def _column_spans(
-    cpus: CpuTable, shown: Sequence[int], col: Col, bases: Sequence[Tone]
-) -> Sequence[Span | Line]:
-    if col.key == BAR.key:
-        return _bar_cells(cpus, shown, col.width - 1, bases)
-    if col.metric:
-        return _metric_spans(cpus, shown, col.width, col.metric, bases)
-    if col.key == GROUP.key:
-        return _group_cells(cpus, shown, col, bases)
-    text_of = _LABEL_TEXTS[col.key]
+    there = cpus.columns[metric.id].present[at].tolist()
     return [
-        Span(_padded(text_of(cpus, row) or Reason.UNDEFINED.mark, col), base)
-        for row, base in zip(shown, bases, strict=True)
+        here and (partial or (metric.per_clock and other))
+        for here, partial, other in zip(
+            there, _partial(cpus, at, metric.coverage), _other_clock(cpus, rows), strict=True
+        )
     ]
 
 
-def _padded(text: str, col: Col) -> str:
-    return fit(text, col.width - 1, right=col.right) + " "
+def _partial(cpus: CpuTable, at: NDArray[np.intp], coverage: str | None) -> list[bool]:
+    """Whether counters shared the hardware; a missing coverage is NaN, not below anything."""
+    if coverage is None:
+        return [False] * len(at)
+    partial: list[bool] = (cpus.columns[coverage].values[at] < 1.0).tolist()
+    return partial
 
+
+def _other_clock(cpus: CpuTable, rows: Sequence[int]) -> list[bool]:
+    return [cpus.cpp_clock[row] not in (None, "core") for row in rows]
+
+
+class _Shown(NamedTuple):
+    """What every column needs to know of the rows in view."""
+
+    rows: Sequence[int]
+    at: NDArray[np.intp]
+    bases: Sequence[Tone]
+    saturated: Sequence[bool | None]
+    # Which values are estimates, by (coverage, per_clock) of their metric.
+    doubted: Mapping[tuple[str | None, bool], Sequence[bool]]
+
+
+def _shown(cpus: CpuTable, rows: Rows, top: int, height: int) -> _Shown:
+    shown = rows.shown[top : top + height]
+    at = np.array(shown, np.intp)
+    other = _other_clock(cpus, shown)
+    doubted: dict[tuple[str | None, bool], Sequence[bool]] = {}
+    for coverage in _COVERAGES:
+        partial = _partial(cpus, at, coverage)
+        doubted[coverage, False] = partial
+        doubted[coverage, True] = [one or two for one, two in zip(partial, other, strict=True)]
+    return _Shown(
+        shown,
+        at,
+        # Idle rows step back only where there are busy ones to step back from.
+        [
+            Tone.DIM if 0 < rows.attached <= place else Tone.PLAIN
+            for place in range(top, top + len(shown))
+        ],
+        [cpus.saturated[row] for row in shown],
+        doubted,
+    )
+
+
+# The spans of a cell: one, but for bars.
+_Cell: TypeAlias = tuple[Span, ...]
+
+
+def _cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+    if col.key == BAR.key:
+        return _bar_cells(cpus, shown, col.width - 1)
+    if col.metric:
+        return _metric_cells(cpus, shown, col.width - 1, col.metric)
+    if col.key == GROUP.key:
+        return _group_cells(cpus, shown, col)
+    text_of = _LABEL_TEXTS[col.key]
+    return [
+        (
+            Span(
+                _padded(
+                    text_of(cpus, row) or Reason.UNDEFINED.mark, col.width - 1, right=col.right
+                ),
+                base,
+            ),
+        )
+        for row, base in zip(shown.rows, shown.bases, strict=True)
+    ]
+
+
+@lru_cache(maxsize=2048)  # names and CPUs stay while numbers change
+def _padded(text: str, width: int, *, right: bool) -> str:
+    return fit(text, width, right=right) + " "
+
+
+_cpu_list = lru_cache(maxsize=1024)(format_cpu_list)
 
 _LABEL_TEXTS: Mapping[str, Callable[[CpuTable, int], str | None]] = {
     "cpu": lambda cpus, row: str(cpus.topology.cpus[row].cpu),
-    "smt": lambda cpus, row: format_cpu_list(cpus.topology.cpus[row].siblings),
+    "smt": lambda cpus, row: _cpu_list(cpus.topology.cpus[row].siblings),
     "thread": lambda cpus, row: cpus.thread[row] if cpus.online[row] else "offline",
     "nf": lambda cpus, row: cpus.nf[row],
 }
 
 
-def _metric_spans(
-    cpus: CpuTable, shown: Sequence[int], width: int, metric: Metric, bases: Sequence[Tone]
-) -> list[Span]:
-    column, rows = cpus.columns[metric.id], np.array(shown, np.intp)
-    cells = zip(
-        column.values[rows].tolist(),
-        column.reasons[rows].tolist(),
-        [cpus.saturated[row] for row in shown],
-        estimates(cpus, shown, metric),
-        bases,
+def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> list[_Cell]:
+    column = cpus.columns[metric.id]
+    exact, bound = (fmt.printer(metric.unit, width, bound=each) for each in (False, True))
+    plain = not metric.bounded and metric.bad_above is None
+    spans: list[_Cell] = []
+    for value, reason, saturated, estimate, base in zip(
+        column.values[shown.at].tolist(),
+        column.reasons[shown.at].tolist(),
+        shown.saturated,
+        shown.doubted[metric.coverage, metric.per_clock],
+        shown.bases,
         strict=True,
-    )
-    return [_span(metric, width, _Cell(*cell)) for cell in cells]
-
-
-def _group_cells(
-    cpus: CpuTable, shown: Sequence[int], col: Col, bases: Sequence[Tone]
-) -> list[Span]:
-    """The class of each CPU: its number, and its name where the column has grown."""
-    spans = []
-    for row, base in zip(shown, bases, strict=True):
-        group = cpus.group[row]
-        if isinstance(group, Missing):
-            spans.append(Span(_padded(fmt.mark(group.reason, col.width - 1), col), Tone.MISSING))
+    ):
+        if reason:
+            spans.append(_marks(width)[reason])
             continue
-        name = cache.group_name(group.name)
-        number = "" if group.clos is None else str(group.clos)
-        text = f"{number:<2} {name}" if col.width > GROUP.width else number
-        spans.append(Span(_padded(text.strip() or name, col), base))
+        # `~` stands in the cell between columns, so that digits stay under digits.
+        after = fmt.ESTIMATE if estimate else " "
+        if plain:
+            spans.append((Span(exact(value).rjust(width) + after, base),))
+            continue
+        text = (bound if is_bound(metric, saturated=saturated) else exact)(value)
+        tone = value_tone(metric, value, base, saturated=saturated)
+        spans.append((Span(text.rjust(width) + after, tone),))
     return spans
 
 
-def _bar_cells(
-    cpus: CpuTable, shown: Sequence[int], cells: int, bases: Sequence[Tone]
-) -> list[Line]:
+def _group_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+    """The class of each CPU: its number, and its name where the column has grown."""
+    cells: list[_Cell] = []
+    for row, base in zip(shown.rows, shown.bases, strict=True):
+        group = cpus.group[row]
+        if isinstance(group, Missing):
+            text, tone = fmt.mark(group.reason, col.width - 1), Tone.MISSING
+        else:
+            name = cache.group_name(group.name)
+            number = "" if group.clos is None else str(group.clos)
+            text = f"{number:<2} {name}" if col.width > GROUP.width else number
+            text, tone = text.strip() or name, base
+        cells.append((Span(_padded(text, col.width - 1, right=col.right), tone),))
+    return cells
+
+
+@lru_cache(maxsize=16)
+def _marks(width: int) -> tuple[_Cell, ...]:
+    """The cell of each reason, by its number."""
+    return tuple((Span(f"{fmt.mark(each, width):>{width}} ", Tone.MISSING),) for each in Reason)
+
+
+def _bar_cells(cpus: CpuTable, shown: _Shown, cells: int) -> list[_Cell]:
     """The bars, each with its `~` where it is an estimate."""
-    parts = zip(
-        bars(cpus, shown, cells, bases),
-        estimates(cpus, shown, cpu_metric("tma.retiring")),
-        strict=True,
-    )
-    return [line(bar, fmt.ESTIMATE if estimate else " ") for bar, estimate in parts]
-
-
-_REASONS = tuple(Reason)  # by number; to call an enumeration for every cell costs more
-
-
-class _Cell(NamedTuple):
-    value: float
-    reason: int
-    saturated: bool | None
-    estimate: bool
-    base: Tone
-
-
-def _span(metric: Metric, width: int, cell: _Cell) -> Span:
-    if cell.reason:
-        return Span(f"{fmt.mark(_REASONS[cell.reason], width - 1):>{width - 1}} ", Tone.MISSING)
-    bound = is_bound(metric, saturated=cell.saturated)
-    text = fmt.cell(cell.value, metric.unit, width - 1, bound=bound)
-    # `~` stands in the cell between columns, so that digits stay under digits.
-    text = f"{text:>{width - 1}}{fmt.ESTIMATE if cell.estimate else ' '}"
-    return Span(text, value_tone(metric, cell.value, cell.base, saturated=cell.saturated))
+    after = [
+        Span(fmt.ESTIMATE if each else " ", Tone.PLAIN)
+        for each in estimates(cpus, shown.rows, cpu_metric("tma.retiring"))
+    ]
+    drawn = bars(cpus, shown.rows, cells, shown.bases)
+    return [(*bar.spans, mark) for bar, mark in zip(drawn, after, strict=True)]

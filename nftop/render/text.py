@@ -30,6 +30,11 @@ _ASCII_FOR = str.maketrans(
 )
 
 
+def cells(text: str) -> int:
+    """Cells a printable text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
 def printable(text: str) -> str:
     """`text` with everything that could move, hide, recolour or reorder a cell replaced by `?`."""
     if text.isascii() and text.isprintable() and len(text) <= LONGEST:
@@ -74,6 +79,8 @@ def truncate(text: str, width: int) -> str:
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
     """`text` made printable, in exactly `width` cells (none if negative)."""
+    if text.isascii() and text.isprintable() and len(text) <= min(width, LONGEST):
+        return text.rjust(width) if right else text.ljust(width)
     text = truncate(text, width)
     blank = " " * (width - cell_len(text))
     return blank + text if right else text + blank

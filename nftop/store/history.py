@@ -6,7 +6,7 @@ a frame the screen was too slow for is still in its graphs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TypeAlias
 
@@ -31,7 +31,7 @@ class History:
     def __init__(self, metrics: Sequence[str] = KEPT, ticks: int = 600) -> None:
         self._metrics = {metric: index for index, metric in enumerate(metrics)}
         self._lock = Lock()
-        self._row_of: dict[Cpu, int] = {}
+        self._row_of: Mapping[int, int] = {}
         self._count = 0
         self._times_ns = np.zeros(ticks, np.int64)
         self._covers_ns = np.zeros(ticks, np.int64)
@@ -43,9 +43,10 @@ class History:
     def append(self, frame: Frame) -> None:
         """Keep one frame. Frames come in order; one from before the last starts all over."""
         columns = frame.cpus.columns
-        row_of = {info.cpu: row for row, info in enumerate(frame.cpus.topology.cpus)}
+        row_of = frame.cpus.topology.row_of
         with self._lock:
-            if row_of != self._row_of:
+            # A topology stays the same object until it changes, so this costs nothing per CPU.
+            if row_of is not self._row_of and row_of != self._row_of:
                 self._move_rows(row_of)
             newest = (self._count - 1) % len(self._times_ns)
             if self._count and frame.monotonic_ns <= self._times_ns[newest]:
@@ -107,7 +108,7 @@ class History:
             values = self._values[order, index, row or 0].astype(np.float64)
             return self._times_ns[order], self._covers_ns[order], values
 
-    def _move_rows(self, row_of: dict[Cpu, int]) -> None:
+    def _move_rows(self, row_of: Mapping[int, int]) -> None:
         """Make room for another set of CPUs; those that stay keep their history."""
         ticks, metrics, _ = self._values.shape
         values = np.full((ticks, metrics, len(row_of)), np.nan, np.float32)

@@ -116,7 +116,8 @@ def _contradiction(name: str, value: float) -> str:
 
 
 def _erase(part: Column, sentences: Mapping[int, str]) -> Column:
-    rows: Sequence[int] = [row for row in sentences if part.present[row]]
+    present = part.present
+    rows: Sequence[int] = [row for row in sentences if present[row]]
     values, reasons = part.values.copy(), part.reasons.copy()
     values[rows], reasons[rows] = np.nan, Reason.ERROR
     details = {**part.details, **{row: sentences[row] for row in rows}}

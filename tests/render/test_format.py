@@ -114,3 +114,21 @@ def test_what_prints_is_the_number_to_the_digits_shown(
     )
     half = 0.5 * 10 ** -len(decimals or "") * scale
     assert abs(float(digits) * scale - value) <= half * (1 + 1e-9)
+
+
+@given(st.floats(), units, st.integers(0, 9), st.booleans())
+def test_a_column_prints_what_its_cells_would(
+    value: float, unit: Unit, width: int, bound: bool
+) -> None:
+    assert fmt.printer(unit, width, bound=bound)(value) == fmt.cell(value, unit, width, bound=bound)
+
+
+def test_so_it_does_at_every_power_of_ten_and_where_digits_round() -> None:
+    digits = (0.5, 0.95, 0.995, 0.9995, 1, 1.5, 2, 3, 4, 4.9, 5, 5.1, 7, 9.4, 9.94, 9.95, 9.994)
+    values = [one * 10.0**power for one in digits for power in range(-13, 14)]
+    for unit in Unit:
+        for width in (3, 5, 6, 8):
+            for bound in (False, True):
+                printed = fmt.printer(unit, width, bound=bound)
+                wanted = [fmt.cell(value, unit, width, bound=bound) for value in values]
+                assert [printed(value) for value in values] == wanted

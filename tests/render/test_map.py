@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nftop.model.catalogue import cpu_metric
@@ -27,6 +27,7 @@ def _glyphs(cpus: CpuTable, width: int = 120, height: int = 9) -> str:
 
 
 @settings(deadline=None)
+@example(19, 1, 35, 6)  # no core of the second block has a second thread
 @given(st.integers(1, 160), st.integers(1, 3), st.integers(0, 240), st.integers(-1, 40))
 def test_never_wider_or_taller_than_told_and_whole_or_not_at_all(
     n_cpus: int, packages: int, width: int, height: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -168,14 +169,17 @@ def test_the_arrow_says_by_what_and_which_way() -> None:
 
 
 def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Reading] = []
-    real = fmt.cell
+    made: list[float] = []
+    real = fmt.printer
 
-    def counted(reading: Reading, unit: Unit, width: int, *, bound: bool = False) -> str:
-        made.append(reading)
-        return real(reading, unit, width, bound=bound)
+    def counted(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float], str]:
+        def printed(value: float) -> str:
+            made.append(value)
+            return real(unit, width, bound=bound)(value)
 
-    monkeypatch.setattr(fmt, "cell", counted)
+        return printed
+
+    monkeypatch.setattr(fmt, "printer", counted)
 
     def cells(n_cpus: int) -> tuple[list[Line], int]:
         made.clear()
@@ -185,4 +189,4 @@ def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     few, many = cells(64), cells(512)
     assert len(few[0]) == len(many[0]) == 20
-    assert few[1] == many[1] <= 20 * len(columns_for(200))
+    assert 0 < few[1] == many[1] <= 20 * len(columns_for(200))

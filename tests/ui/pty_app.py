@@ -1,6 +1,7 @@
 """The application on a real terminal, with a feed of prepared frames: `python -m ... SCENE FD`.
 
-Ticks come from the parent: a line on descriptor FD is one frame.
+Ticks come from the parent: a line on descriptor FD is one frame. With a third argument, `segments`,
+Textual draws every line from its segments, as `widgets.strips` says it would.
 """
 
 from __future__ import annotations
@@ -10,21 +11,34 @@ import sys
 from collections.abc import Callable
 from threading import Thread
 
+from textual.strip import Strip
+
 from nftop.leaving import leaving_when_told
 from nftop.model.frame import Frame
+from nftop.render.line import Line
 from nftop.store.history import History
 from nftop.ui.app import NftopApp
 from nftop.ui.options import options_from
+from nftop.ui.widgets import lines
+from nftop.ui.widgets.strips import Ink
 from tests.frames import frame, hostile
 from tests.ui.feeds import StepFeed
 
 SCENES: dict[str, Callable[[int], Frame]] = {
     "healthy": lambda tick: frame(64, tick),
+    "busy": lambda tick: frame(64, tick, packages=2, simulated=True, tma=True),
     "hostile": lambda _: hostile(),
 }
 
 
-def main(scene: str, ticks: int) -> None:
+def of_segments(line: Line, width: int, ink: Ink) -> Strip:
+    """What `LineStrip` stands for."""
+    return Strip(ink.segments(line, width), width)
+
+
+def main(scene: str, ticks: int, drawn_by: str = "") -> None:
+    if drawn_by == "segments":
+        setattr(lines, "LineStrip", of_segments)  # noqa: B010 - for this process
     feed = StepFeed()
 
     def tick() -> None:
@@ -39,4 +53,4 @@ def main(scene: str, ticks: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

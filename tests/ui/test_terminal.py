@@ -18,6 +18,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ import pytest
 
 from nftop.model.frame import Frame
 from tests.frames import HOSTILE, frame, hostile, ticks
+from tests.ui.emulator import Screen, cells
 from tests.ui.harness import running
 
 pytestmark = pytest.mark.real
@@ -95,6 +97,7 @@ def terminal(
     *,
     command: Sequence[str] = (),
     controlling: bool = True,
+    drawn_by: str = "",
     environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Terminal]:
     """`scene` of `pty_app`, or any other command, on a pty of that size."""
@@ -112,7 +115,7 @@ def terminal(
         [
             "setsid",
             "--ctty",
-            *(command or [sys.executable, "-m", "tests.ui.pty_app", scene, str(told)]),
+            *(command or [sys.executable, "-m", "tests.ui.pty_app", scene, str(told), drawn_by]),
         ],
         stdin=slave,
         stdout=slave,
@@ -123,7 +126,7 @@ def terminal(
     )
     os.close(slave)
     os.close(told)
-    screen = pyte.Screen(width, height)
+    screen = Screen(width, height)
     try:
         yield Terminal(child, master, teller, screen, pyte.ByteStream(screen))
     finally:
@@ -161,6 +164,54 @@ async def test_a_resize_while_running() -> None:
             shown = term.tick(2)
             seen = 3 + 2 * (1 + ((120, 36), (20, 5), (80, 24)).index(size))
             assert shown == await _expected(frames[:seen], (), size)
+
+
+# What is pressed, or `tick`, or a size; then what must be on the screen.
+STEPS: tuple[tuple[str | tuple[int, int], str], ...] = (
+    ("tick", "dpdk-worker1"),
+    ("ijjj", "MAP CPP"),
+    ("tick", "LIVE"),
+    ("?j", "Close"),
+    ("tick", "Close"),
+    ("\x1b", "LIVE"),
+    ("\\wor", "filter thread"),
+    ("tick", "filter thread"),
+    ("\r", "filter wor"),
+    ("\x1b", "LIVE"),
+    ((90, 24), "LIVE"),
+    ("x", "meaning"),
+    ((120, 40), "meaning"),
+    ("\x1b", "LIVE"),
+    ("\x1b[6~", "LIVE"),
+    ("tick", "LIVE"),
+    ((30, 7), "too small"),
+    ((160, 45), "LIVE"),
+    (">>>>I", "LIVE"),
+    ("tick", "LIVE"),
+)
+
+
+@pytest.mark.parametrize("environ", [{}, {"NO_COLOR": "1"}, {"LC_ALL": "C"}])
+def test_every_cell_is_as_textual_draws_it_from_segments(environ: dict[str, str]) -> None:
+    """Colours and attributes too, whatever came between: pages, prompts, scrolling, resizes."""
+
+    def take(term: Terminal, step: str | tuple[int, int], until: str) -> None:
+        if isinstance(step, tuple):
+            term.resize(*step, until=until)
+        elif step == "tick":
+            term.tick(2, until)
+        else:
+            term.press(step, until)
+
+    with (
+        terminal("busy", (120, 40), environ=environ) as ours,
+        terminal("busy", (120, 40), environ=environ, drawn_by="segments") as plain,
+        ThreadPoolExecutor() as both,
+    ):
+        for step, until in STEPS:
+            list(both.map(lambda term, to=(step, until): take(term, *to), (ours, plain)))
+            assert cells(ours.screen) == cells(plain.screen), step
+        assert len(ours.raw) < len(plain.raw), "segments were not what it was drawn from"
 
 
 def test_a_tiny_terminal() -> None:

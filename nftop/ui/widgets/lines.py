@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
@@ -14,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from nftop.render.line import BLANK, Line, Tone, crop
-from nftop.render.text import ascii_only
+from nftop.ui.widgets.strips import Ink, LineStrip
 
 
 class Lines(Widget):
@@ -31,8 +30,9 @@ class Lines(Widget):
         super().__init__(id=id)
         self._ascii_only = ascii_only
         self._shown: tuple[Line, ...] = ()
-        self._styles_of: dict[tuple[Tone, Tone], Style] = {}
         self._strips: dict[int, Strip] = {}
+        self._strips_width = 0
+        self._inks: dict[Tone, Ink] = {}
         self._height = -1
 
     def show(self, lines: Sequence[Line], height: int) -> None:
@@ -50,52 +50,65 @@ class Lines(Widget):
         for y in changed:
             self._strips.pop(y, None)
         if changed:
-            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
+            self.refresh(*_regions(changed, self.size.width))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The strips of a part of the widget. It has neither border nor padding to draw."""
         width = self.size.width
-        strips = [self._strip(y) for y in crop.line_range]
+        if width != self._strips_width:
+            # The edge of the terminal may be another too, and inks know where that is.
+            self._forget()
+            self._strips_width = width
+        kept = self._strips
+        strips = [kept[y] if y in kept else self._make(y, width) for y in crop.line_range]
         if crop.column_span != (0, width):
             strips = [strip.crop(*crop.column_span) for strip in strips]
         return strips
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        shown = self._shown[y] if y < len(self._shown) else BLANK
-        segments = [
-            Segment(self._drawn(span.text), self._style(shown.fill, span.tone))
-            for span in crop(shown, width).spans
-        ]
-        used = sum(cell_len(segment.text) for segment in segments)
-        if used < width:
-            segments.append(Segment(" " * (width - used), self._style(shown.fill, Tone.PLAIN)))
-        return Strip(segments, width)
+        return self._make(y, self.size.width)
 
-    def notify_style_update(self) -> None:
-        self._styles_of.clear()
-        self._strips.clear()
-        super().notify_style_update()
-
-    def _strip(self, y: int) -> Strip:
+    def _make(self, y: int, width: int) -> Strip:
         """The strip of a line, kept until another line takes its place or the width changes."""
-        strip = self._strips.get(y)
-        if strip is None or strip.cell_length != self.size.width:
-            strip = self.render_line(y)
-            for each in self.get_line_filters():
-                strip = strip.apply_filter(each, self.background_colors[1])
-            self._strips[y] = strip
+        shown = crop(self._shown[y], width) if y < len(self._shown) else BLANK
+        self._strips[y] = strip = LineStrip(shown, width, self._ink(shown.fill))
         return strip
 
-    def _drawn(self, text: str) -> str:
-        return ascii_only(text) if self._ascii_only else text
+    def notify_style_update(self) -> None:
+        self._forget()
+        super().notify_style_update()
+
+    def _forget(self) -> None:
+        self._strips.clear()
+        self._inks.clear()
+
+    def _ink(self, fill: Tone) -> Ink:
+        """What tones look like on a fill; the stylesheet says it, and the line filters."""
+        if fill not in self._inks:
+            self._inks[fill] = Ink(
+                {tone: self._style(fill, tone) for tone in Tone},
+                plain=self._ascii_only,
+                to_edge=self.region.right == self.app.size.width,
+            )
+        return self._inks[fill]
 
     def _style(self, fill: Tone, tone: Tone) -> Style:
-        """The style of a tone on a fill; the stylesheet says what they look like."""
-        if (fill, tone) not in self._styles_of:
-            parts = (
-                self.get_component_rich_style(f"lines--{each}", partial=True)
-                for each in (tone, fill)
-            )
-            self._styles_of[fill, tone] = self.rich_style + Style.combine(parts)
-        return self._styles_of[fill, tone]
+        parts = (
+            self.get_component_rich_style(f"lines--{each}", partial=True) for each in (tone, fill)
+        )
+        drawn = [Segment(" ", self.rich_style + Style.combine(parts))]
+        for each in self.get_line_filters():
+            # A filter looks at a segment's style only, so one of each tone tells it all.
+            drawn = each.apply(drawn, self.background_colors[1])
+        return drawn[0].style or Style.null()
+
+
+def _regions(changed: Sequence[int], width: int) -> Iterator[Region]:
+    """Regions of whole lines, as few as cover those that changed; `changed` ascends."""
+    first = last = changed[0]
+    for y in changed[1:]:
+        if y != last + 1:
+            yield Region(0, first, width, last - first + 1)
+            first = y
+        last = y
+    yield Region(0, first, width, last - first + 1)

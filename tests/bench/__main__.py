@@ -1,0 +1,33 @@
+"""`make bench`: what nftop costs, as counts and ratios. No number here is a test.
+
+Seconds on a shared machine are noise; what is printed is counted, or a ratio of two things
+measured alternately. The last table sets them beside the targets.
+"""
+
+from __future__ import annotations
+
+import time
+
+from tests.bench import drawing, keys, pipeline, programs
+from tests.bench.report import Reached, print_targets
+
+
+def main() -> None:
+    """Print the tables."""
+    began = time.monotonic()
+    drawn = drawing.main()
+    reached: list[Reached] = [
+        *programs.system_calls(),
+        *drawn,
+        *programs.beside_others(),
+        *pipeline.main(drawn[0].value),
+        *programs.start_up(),
+        *keys.main(),
+        Reached("recording", "1/5 of SQLite's bytes", None, why="there are no recordings yet"),
+    ]
+    print_targets(reached)
+    print(f"took {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

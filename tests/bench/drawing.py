@@ -1,0 +1,133 @@
+"""What drawing a tick costs: nftop's screen, nftop's table alone, and a DataTable of the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from textual.app import ComposeResult
+
+from nftop import ui
+from nftop.model.frame import Frame
+from nftop.render.browse import Place
+from nftop.render.columns import columns_for
+from nftop.render.rows import View, arrange
+from nftop.store.history import History
+from nftop.ui.app import NftopApp
+from nftop.ui.widgets.cpu_table import CpuTable
+from tests.bench.report import Reached, median
+from tests.bench.scenes import shaken
+from tests.bench.terminal import Cost, Counted, ticking
+from tests.bench.yardstick import table_ticks
+from tests.ui.feeds import StepFeed
+
+SIZES = ((120, 36), (200, 50))
+FEW, MANY = 64, 512
+# Textual looks for it beside the file of the class.
+_STYLESHEET = str(Path(ui.__file__).with_name("nftop.tcss"))
+
+
+class CountedNftop(Counted, NftopApp):
+    """nftop on the counting driver."""
+
+    CSS_PATH = _STYLESHEET
+
+
+class TableAlone(Counted):
+    """nftop's table, filling the screen."""
+
+    CSS_PATH = _STYLESHEET
+
+    def compose(self) -> ComposeResult:
+        yield CpuTable()
+
+    def draw(self, frame: Frame) -> None:
+        width, height = self.size
+        view = View(folded=False)
+        self.query_one(CpuTable).show_rows(
+            frame.cpus,
+            view,
+            arrange(frame.cpus, view),
+            columns=columns_for(width, frame.cpus),
+            place=Place(),
+            height=height,
+        )
+
+
+def screen_ticks(frames: Sequence[Frame], size: tuple[int, int]) -> Cost:
+    """A tick of nftop's screen: the history it keeps and the drawing, not the making of frames."""
+    feed = StepFeed()
+    app = CountedNftop(feed, History())
+    return asyncio.run(ticking(app, [partial(feed.put, each) for each in frames], size=size))
+
+
+def alone_ticks(frames: Sequence[Frame], size: tuple[int, int]) -> Cost:
+    """The same of the table alone."""
+    app = TableAlone()
+    ticks = [partial(app.call_later, app.draw, each) for each in frames]
+    return asyncio.run(ticking(app, ticks, size=size))
+
+
+def main() -> list[Reached]:
+    """Print the tables; what was reached of the targets for drawing."""
+    everything = {cpus: shaken(cpus, 60) for cpus in (FEW, MANY)}
+    ratios, costs = _by_cpus(everything)
+    yardsticks = _beside_datatable(everything[MANY])
+    return [
+        Reached("drawing 512 CPUs at 120x36", "<= 2.5 ms (1.0)", costs[MANY] * 1e3, 2.5, "ms"),
+        Reached("drawing 512 against 64 CPUs", "<= 1.15", max(ratios), 1.15),
+        *yardsticks,
+    ]
+
+
+def _by_cpus(everything: dict[int, list[Frame]]) -> tuple[list[float], dict[int, float]]:
+    print("a tick of the screen with every value changing, by CPUs in the same window")
+    print(
+        f"{'window':>8}{'ms, 64':>9}{'ms, 512':>9}{'ratio':>7}{'bytes, 64':>11}{'bytes, 512':>11}"
+    )
+    ratios: list[float] = []
+    at_small: dict[int, float] = {}
+    for size in SIZES:
+        # Alternately, so that what else the machine does is in both.
+        runs = [(screen_ticks(everything[FEW], size), screen_ticks(everything[MANY], size))
+                for _ in range(5)]  # fmt: skip
+        few, many = (median([run[at].cpu_s for run in runs]) for at in (0, 1))
+        ratios.append(median([run[1].cpu_s / run[0].cpu_s for run in runs]))
+        window = f"{size[0]}x{size[1]}"
+        print(
+            f"{window:>8}{few * 1e3:>9.2f}{many * 1e3:>9.2f}{ratios[-1]:>7.2f}"
+            f"{runs[0][0].sent:>11.0f}{runs[0][1].sent:>11.0f}"
+        )
+        at_small = at_small or {FEW: few, MANY: many}
+    print()
+    return ratios, at_small
+
+
+def _beside_datatable(everything: list[Frame]) -> list[Reached]:
+    size = SIZES[0]
+    print(f"the same table in {size[0]}x{size[1]}, {MANY} rows: nftop's against a DataTable's")
+    print(f"{'changing':>9}{'':>14}{'ms':>8}{'bytes':>8}{'ms, DataTable':>15}{'bytes':>8}")
+    reached = []
+    for share, frames, target in ((1.0, everything, 4), (0.02, shaken(MANY, 60, 0.02), 10)):
+        pairs = [(alone_ticks(frames, size), table_ticks(frames[:9], size, 2)) for _ in range(2)]
+        ours, theirs = (
+            Cost(*(median([getattr(pair[at], what) for pair in pairs]) for what in Cost.__slots__))
+            for at in (0, 1)
+        )
+        for name, cost in (("table alone", ours), ("whole screen", screen_ticks(frames, size))):
+            print(
+                f"{share:>9.0%}{name:>14}{cost.cpu_s * 1e3:>8.2f}{cost.sent:>8.0f}"
+                f"{theirs.cpu_s * 1e3:>15.1f}{theirs.sent:>8.0f}"
+            )
+        # The whole screen shows a third of the rows that the DataTable does: no fair comparison.
+        if share == 1.0:
+            cheaper = theirs.cpu_s / ours.cpu_s
+            what = "drawing the table, against DataTable"
+            reached.append(Reached(what, ">= 45 times less", cheaper, 45, least=True))
+        fewer = ours.sent / theirs.sent
+        what = f"bytes of the table, {share:.0%} changing"
+        reached.append(Reached(what, f"<= 1/{target} of DataTable", fewer, 1 / target))
+    print()
+    return reached
