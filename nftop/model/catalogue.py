@@ -73,7 +73,8 @@ _CORE_METRICS: tuple[Metric, ...] = (
         label="CPP",
         unit=Unit.CYCLES,
         scope="cpu",
-        meaning=f"Cycles per packet, empty polls included. {_BOUND}",
+        meaning="Cycles of the core per packet; empty polls, and whatever else ran there (see "
+        f"RUN), included. {_BOUND}",
         formula="cycles per second / rx_packets_per_s",
         origin=_EQ5,
         good="low",
@@ -100,7 +101,8 @@ _CORE_METRICS: tuple[Metric, ...] = (
         label="IPP",
         unit=Unit.INSTRUCTIONS,
         scope="cpu",
-        meaning=f"Instructions per packet, empty polls included. {_BOUND}",
+        meaning="Instructions of the core per packet; empty polls, and whatever else ran there "
+        f"(see RUN), included. {_BOUND}",
         formula="instructions per second / rx_packets_per_s",
         origin=_EQ6,
         good="low",

@@ -97,7 +97,7 @@ def _identity(host: Host, size: str, status: Status, width: int) -> tuple[Line, 
     # LIVE is what everyone expects; anything else must catch the eye.
     mode = Tone.PLAIN if status.mode == "LIVE" else Tone.BADGE
     return (
-        *_badge(host),
+        *badge_lines(host),
         line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),
         line(Span(f" {model}{size} ", Tone.DIM)),
         line(Span(f"{status.mode}{pace}", mode)),
@@ -105,7 +105,8 @@ def _identity(host: Host, size: str, status: Status, width: int) -> tuple[Line, 
     )
 
 
-def _badge(host: Host) -> list[Line]:
+def badge_lines(host: Host) -> list[Line]:
+    """Whose numbers these are, where they are not a real host's: no screen goes without it."""
     return [line(Span(f" {host.badge} ", Tone.BADGE))] if host.badge else []
 
 

@@ -73,7 +73,8 @@ def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[L
         return []
     codes, top = _codes(cpus, metric)
     rows = [row for band in bands for row in _band(cpus, band, codes, span)]
-    leads = [f"MAP {metric.label}", f" 0-{fmt.number(top, metric.unit, 6)}"]
+    name, scale = f"MAP {metric.label}", f"0-{fmt.number(top, metric.unit, 6)}"
+    leads = [name, f" {scale}"] if len(rows) > 1 else [f"{name} {scale}"]
     leads += [""] * (len(rows) - 2)
     lines = [
         line(Span(fit(lead, _LEAD), Tone.DIM), row)
@@ -87,7 +88,7 @@ def _codes(cpus: CpuTable, metric: Metric) -> tuple[NDArray[np.int64], float]:
     column, polled = cpus.columns[metric.id], attached(cpus)
     drawn = polled if polled.any() else np.ones(len(cpus), np.bool_)
     values = np.where(drawn, column.values, np.nan)
-    top = spark.scale_top(_measure(cpus, metric, values))
+    top = spark.scale_top(_measure(cpus, metric, values), metric.unit)
     levels = np.clip(
         np.ceil(np.where(drawn & column.present, values, 0.0) / top * _REASON_AT) - 1,
         0,

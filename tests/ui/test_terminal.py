@@ -265,7 +265,7 @@ def test_quitting_leaves_at_once_and_restores_the_terminal(keys: str) -> None:
         assert b"\x1b[?25h" in term.raw, "the cursor is back"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_leaves_in_order(number: signal.Signals) -> None:
     with terminal("healthy", (80, 24)) as term:
         term.tick(1, "dpdk-worker1")

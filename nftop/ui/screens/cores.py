@@ -234,9 +234,14 @@ class CoresScreen(Screen[None]):
             self.query_one(Header).show(waiting_lines(self._status(), width), height)
             return
         self._rows = arrange(frame.cpus, self._view)
-        metric = map_metric(frame.cpus, self._view.sort)
         parts = share_out(
-            frame, self._status(), metric, rows=self._rows.lines, width=width, height=height
+            frame,
+            self._status(),
+            map_metric(frame.cpus, self._view.sort),
+            rows=self._rows.lines,
+            width=width,
+            height=height,
+            sought=self._view.filter,
         )
         self._body_height = max(1, parts.table - 1)
         self._place = settle(self._place, frame.cpus, self._rows, self._body_height)
