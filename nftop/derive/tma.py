@@ -8,7 +8,7 @@ import numpy as np
 
 from nftop.derive.counters import CounterRates
 from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
-from nftop.model.column import Column, Floats, missing
+from nftop.model.column import Column, Floats, missing, ratio, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.uarch.formula import compile_formula
@@ -16,6 +16,12 @@ from nftop.uarch.parts import BUSIEST, Topdown
 from nftop.uarch.siblings import core_index, sum_siblings
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import evaluate
+
+# A core that ran for less than this share of the time did next to nothing.
+_ASLEEP_RATIO = 0.05
+_ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
+# Where a column says this, or has no counts to speak of, it goes before that the core slept.
+_STRONGER = (Reason.SOURCE, Reason.HARDWARE, Reason.WARMING, Reason.RESET, Reason.TAKEN)
 
 
 def tma_columns(
@@ -47,9 +53,30 @@ def tma_columns(
         metric.id: nodes[metric.id] if metric.id in nodes else missing(rows, unknown)
         for metric in TMA_METRICS
     }
+    columns = _of_busy_cores(columns, rates, topology)
     share = _share(_events_read(uarch.topdown, smt=smt), rates, topology)
     columns[TMA_COVERAGE] = _coverage(share, nodes)
     return columns
+
+
+def _of_busy_cores(
+    columns: Mapping[str, Column], rates: CounterRates, topology: Topology
+) -> dict[str, Column]:
+    """The columns, IDLE where both threads of a core slept most of the time.
+
+    Shares of so few slots say nothing of a packet's cost; and where the clock of the core is that
+    of its busier thread, they contradict each other as soon as the threads sleep in turn.
+    """
+    unhalted = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values
+    cores = core_index(topology)
+    most = np.zeros(int(cores.max(initial=0)) + 1)
+    np.fmax.at(most, cores, unhalted)
+    asleep = (most[cores] < _ASLEEP_RATIO) & np.isfinite(unhalted)
+    slept = missing(len(cores), _ASLEEP)
+    return {
+        name: where(asleep & ~np.isin(column.reasons, _STRONGER), slept, column)
+        for name, column in columns.items()
+    }
 
 
 def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:

@@ -39,6 +39,8 @@ _LINE_BYTES = 64
 _SLOTS_PER_CYCLE = 4
 # Share of I/O that misses the cache, where the paper says only that DDIO is effective.
 _IO_MISS_RATIO = 0.005
+# What a line from memory takes at 2.2 GHz: some 90 ns, an assumption.
+_CYCLES_PER_MISS = 200.0
 # Recovery takes half of what bad speculation costs, some twenty cycles an incident.
 _RECOVERY_SHARE, _CYCLES_PER_INCIDENT = 0.5, 20.0
 # How stalls split: of the memory's those on stores, of the rest those with no port busy, with one.
@@ -119,7 +121,8 @@ def working_set_bytes(name: str) -> float:
 def slowed(work: Workload, factor: float) -> Workload:
     """The workload where every packet costs `factor` times the cycles, all of them waiting.
 
-    The same instructions and slots are spread over more cycles; what is added is memory bound.
+    The same instructions and slots are spread over more cycles; what is added is memory bound, and
+    waits for lines that are no longer in the cache.
     """
     slots = {node: share / factor for node, share in work.slots.items()}
     added = 1.0 - 1.0 / factor
@@ -129,7 +132,8 @@ def slowed(work: Workload, factor: float) -> Workload:
         work.ipc / factor,
         work.packets_per_cycle / factor,
         slots,
-        work.bytes_per_cycle / factor,
+        # A line is read for every miss, and another one written back to make room for it.
+        work.bytes_per_cycle / factor + 2 * _LINE_BYTES * added / _CYCLES_PER_MISS,
         work.pcie_writes_per_packet,
         work.pcie_reads_per_packet,
     )

@@ -59,6 +59,21 @@ def test_a_core_that_slept_has_no_shares() -> None:
         assert isinstance(share, Missing) and share.reason is Reason.IDLE
 
 
+@pytest.mark.parametrize(("awake", "shown"), [(49, False), (51, True)])
+def test_a_core_that_hardly_ran_has_none_either(awake: int, shown: bool) -> None:
+    level_1 = rows(
+        tsc=1000,
+        ref_cycles=awake,
+        cycles=1000,
+        idq_uops_not_delivered_core=400,
+        uops_issued_any=2600,
+        uops_retired_retire_slots=2400,
+    )
+    for share in level_1.values():
+        assert isinstance(share, Missing) is not shown
+        assert shown or (isinstance(share, Missing) and share.reason is Reason.IDLE)
+
+
 def test_counts_that_contradict_each_other_are_no_shares() -> None:
     impossible = rows(cycles=1000, uops_retired_retire_slots=9000, uops_issued_any=9000)
     for share in impossible.values():
