@@ -43,6 +43,17 @@ def test_80_columns_keep_what_matters() -> None:
     )
 
 
+def test_what_the_hardware_can_never_give_makes_room_for_what_there_is() -> None:
+    base = frame(8)
+    blind = base
+    for metric in ("ipc", "frequency_hz"):
+        blind = with_cells(blind, metric, dict.fromkeys(range(8), Missing(Reason.HARDWARE)))
+    before, after = ([col.key for col in columns_for(100, each.cpus)] for each in (base, blind))
+    assert "ipc" in before
+    assert "ipc" not in after
+    assert "ipc" in [col.key for col in columns_for(300, blind.cpus)]
+
+
 @given(st.integers(1, 300))
 def test_columns_fit_and_only_the_least_important_are_left_out(width: int) -> None:
     chosen, wider = columns_for(width), columns_for(300)
