@@ -172,6 +172,9 @@ def cpu_table(
     forwards = np.zeros(rows, dtype=np.bool_)
     forwards[[row for row, who in pollers.items() if who.forwards]] = True
     busy = from_readings({row: _busy(who) for row, who in pollers.items()}, rows, NO_NF)
+    of_cycles = from_readings(
+        {row: _busy(who, cycles.clock[row]) for row, who in pollers.items()}, rows, NO_NF
+    )
     # What of a shared CPU's counts belongs to its packets can't be told.
     own_packets = from_readings(
         nobody | {row: who.loose or packets[row] for row, who in pollers.items()}, rows, NO_NF
@@ -182,7 +185,7 @@ def cpu_table(
         "rx_packets_per_s": packets,
         "ipc": ratio(rates.rate("instructions"), rates.core_cycles),
         "cpp": cpp,
-        "busy_cpp": where(polled, _times(cpp, busy), no_nf),
+        "busy_cpp": where(polled, _times(cpp, of_cycles), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
         "llc_misses_per_packet": where(
             polled, ratio(rates.rate_by_cycles("llc_misses"), own_packets), no_nf
@@ -249,10 +252,11 @@ def _packets(
     }
 
 
-def _busy(who: Occupant) -> Reading:
+def _busy(who: Occupant, clock: Clock | None = "tsc") -> Reading:
+    """Share of the cycles that `clock` counts, of all time unless told otherwise, in work."""
     if not who.cores:
         return _UNKNOWN_BUSY
-    return who.cores[0][1].busy_ratio if len(who.cores) == 1 else _SHARED_BUSY
+    return who.cores[0][1].busy_of(clock) if len(who.cores) == 1 else _SHARED_BUSY
 
 
 def _shares(

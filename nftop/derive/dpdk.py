@@ -204,6 +204,7 @@ def _cores(
             busy = quotient(rates.lcore("busy", poller.lcore), cycles)
         taken = _packets_of(poller, attribution, rates, packets, generates=generates)
         run, wait = shares(poller.rate)
+        busy = of_its_own_time(busy, run)
         cores.append(
             NfCore(
                 cpu=poller.cpu,
@@ -211,7 +212,8 @@ def _cores(
                 packets_per_s=taken,
                 run_ratio=run,
                 wait_ratio=wait,
-                busy_ratio=of_its_own_time(busy, run),
+                busy_ratio=busy,
+                awake_busy_ratio=busy,  # one that slept is not rated at all
                 nf_cycles_per_s=cycles,
                 loose=poller.loose,
             )

@@ -73,11 +73,8 @@ def _why_not(nf: NfRates, rows: list[int], pollers: Mapping[int, Occupant]) -> M
 def _busy_cycles(nf: NfRates, topology: Topology, cycles: Cycles, rows: list[int]) -> Reading:
     if len(rows) < len(nf.cores):
         return Missing(Reason.SOURCE, "two of its threads share a CPU: their busy times overlap")
+    at = {core: topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of}
     return total(
-        (
-            product(core.busy_ratio, cycles.per_s[topology.row_of[core.cpu]])
-            for core in nf.cores
-            if core.cpu in topology.row_of
-        ),
+        (product(core.busy_of(cycles.clock[row]), cycles.per_s[row]) for core, row in at.items()),
         _NOBODY,
     )

@@ -112,12 +112,17 @@ class _PmdRates:
             of_nothing=self.switch.problem or _NO_PMDS,
         )
 
-    def busy(self, pmd: OvsPmd) -> Reading:
-        """Share of time a PMD thread worked: busy cycles of used ones, of the time it was awake."""
+    def busy_awake(self, pmd: OvsPmd) -> Reading:
+        """Share of the time it was awake that a PMD thread worked: busy cycles of used ones."""
         busy, used = self.rate("busy_cycles", pmd), self.rate("used_cycles", pmd)
         ratio = quotient(busy, used)
         if pmd.busy_cycles is None and not isinstance(used, Missing):
-            ratio = _of_its_queues(pmd)
+            return _of_its_queues(pmd)
+        return ratio
+
+    def busy(self, pmd: OvsPmd) -> Reading:
+        """The same of all time."""
+        ratio = self.busy_awake(pmd)
         asleep = self.rate("sleep_us", pmd)
         if isinstance(ratio, Missing) or isinstance(asleep, Missing):
             return ratio  # what does not count its sleep is too old to sleep
@@ -186,6 +191,7 @@ def _attribution(switch: OvsSwitch) -> str:
 
 def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
     run, wait = shares(thread)
+    own = awake_or_asleep(thread)
     name = f"pmd on core {pmd.core}" if thread is None else thread.thread.comm
     return NfCore(
         cpu=pmd.core if thread is None else where_it_runs(thread),
@@ -193,7 +199,8 @@ def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
         packets_per_s=rates.rate("rx_packets", pmd),
         run_ratio=run,
         wait_ratio=wait,
-        busy_ratio=of_its_own_time(rates.busy(pmd), awake_or_asleep(thread)),
+        busy_ratio=of_its_own_time(rates.busy(pmd), own),
+        awake_busy_ratio=of_its_own_time(rates.busy_awake(pmd), own),
         nf_cycles_per_s=rates.rate("used_cycles", pmd),
         # OVS binds it; where its thread can't be seen that is all there is to know.
         loose=None if thread is None else not_bound(name, thread.thread.allowed),

@@ -14,6 +14,7 @@ from nftop.derive.nf import (
     not_bound,
     of_its_own_time,
     qualified,
+    quotient,
     shares,
     total,
     where_it_runs,
@@ -183,6 +184,7 @@ def _core(
         return None
     run, wait = shares(found)
     packets = rates.thread("rx_packets", thread)
+    busy = of_its_own_time(rates.busy(thread, packets, around.tsc_hz), awake_or_asleep(found))
     fallback = f"vpp_wk_{thread.index - 1}" if thread.index else "vpp_main"
     name = fallback if found is None else found.thread.comm
     return NfCore(
@@ -191,12 +193,17 @@ def _core(
         packets_per_s=packets,
         run_ratio=run,
         wait_ratio=wait,
-        busy_ratio=of_its_own_time(
-            rates.busy(thread, packets, around.tsc_hz), awake_or_asleep(found)
-        ),
+        busy_ratio=busy,
+        awake_busy_ratio=_of_awake_time(busy, run),
         nf_cycles_per_s=_NO_CYCLES,
         loose=None if found is None else not_bound(name, found.thread.allowed),
     )
+
+
+def _of_awake_time(busy: Reading, run: Reading) -> Reading:
+    """Share of the time its thread ran, from that of all time: in interrupt mode it sleeps."""
+    ratio = quotient(busy, run)
+    return ratio if isinstance(ratio, Missing) else min(ratio, 1.0)
 
 
 def _folder(socket: str) -> str:
