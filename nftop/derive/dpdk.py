@@ -47,10 +47,12 @@ class DpdkState:
     """By application: pid and start time, so that a restart is another application.
 
     `attributions` are the last ones of when it answered: while it hangs its cores stay its own.
+    `generators` are those that only sent when they last moved a packet.
     """
 
     apps: Mapping[str, Rated[Counter]] = field(default_factory=dict)
     attributions: Mapping[str, Attribution] = field(default_factory=dict)
+    generators: frozenset[str] = frozenset()
 
 
 def step_dpdk(
@@ -64,6 +66,7 @@ def step_dpdk(
     state = state or DpdkState()
     apps: dict[str, Rated[Counter]] = {}
     attributions: dict[str, Attribution] = {}
+    generators: set[str] = set()
     rates = []
     for app in reading.value.apps:
         key = identity(app.pid, app.start_ticks, app.socket)
@@ -76,8 +79,11 @@ def step_dpdk(
             if held is None
             else refreshed(held, around.threads)
         )
-        rates.append(_nf_rates(key, known, attributions[key]))
-    return DpdkState(apps, attributions), tuple(rates)
+        generates = _only_generates(known, held=key in state.generators)
+        if generates:
+            generators.add(key)
+        rates.append(_nf_rates(key, known, attributions[key], generates=generates))
+    return DpdkState(apps, attributions, frozenset(generators)), tuple(rates)
 
 
 def _counters(app: DpdkApp) -> dict[Counter, int]:
@@ -103,19 +109,20 @@ def _of_lcore(what: str, lcore: Lcore) -> Counter:
     return what, lcore, "", 0
 
 
-def _only_generates(app: DpdkApp) -> bool:
-    """Whether it sends and does not receive; a stray packet in thousands changes nothing."""
-    received = [port.rx_packets for port in app.ports]
-    sent = [port.tx_packets for port in app.ports]
-    if None in received or None in sent:
-        return False
-    return sum(filter(None, sent)) > _GENERATOR_RATIO * sum(filter(None, received))
+def _only_generates(rates: _AppRates, *, held: bool) -> bool:
+    """Whether it sends now and does not receive; a stray packet in thousands changes nothing.
+
+    Its counters' totals would tell what it did once. While nothing moves, or is known, `held` is.
+    """
+    received, sent = rates.ports("rx"), rates.ports("tx")
+    if isinstance(received, Missing) or isinstance(sent, Missing) or received == sent == 0:
+        return held
+    return sent > _GENERATOR_RATIO * received
 
 
-def _nf_rates(key: str, rates: _AppRates, attribution: Attribution) -> NfRates:
+def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates: bool) -> NfRates:
     app, state = rates.app, rates.state
     received, sent = rates.ports("rx"), rates.ports("tx")
-    generates = _only_generates(app)
     packets = sent if generates else received
     how = attribution.how
     if generates:

@@ -204,7 +204,7 @@ def test_a_driver_that_does_not_count_receives_something_all_the_same() -> None:
 
 def test_a_stray_packet_makes_no_forwarder_of_a_generator() -> None:
     def at(second: int) -> Sample:
-        return tick(second, app(second * S, port(rx=3, tx=MPPS_10 * second)))
+        return tick(second, app(second * S, port(rx=3 * second, tx=MPPS_10 * second)))
 
     frame = fold(START, at(1), at(2))[-1]
     assert frame.cpus.direction[1] == "tx"
@@ -217,3 +217,22 @@ def test_a_port_number_given_to_another_device_is_another_port() -> None:
 
     frame = fold(START, at(1, "0000:01:00.0", 100), at(2, "0000:02:00.0", 4_000_000))[-1]
     assert reason(nf(frame, "rx_packets_per_s")) is Reason.WARMING
+
+
+def test_what_once_generated_and_now_receives_is_rated_by_what_it_receives() -> None:
+    """Its totals would call it a generator for weeks."""
+
+    def phases(second: int) -> DpdkApp:
+        sent, received = min(second, 2), max(second - 2, 0)
+        quiet = min(received, 1)  # a second of nothing before it receives
+        return app(
+            second * S,
+            port(0, rx=(received - quiet) * MPPS_10),
+            port(1, tx=sent * 1000 * MPPS_10),
+        )
+
+    frames = fold(START, *(tick(second, phases(second)) for second in (1, 2, 3, 4)))
+    assert [frame.nfs[0].direction for frame in frames] == ["rx", "tx", "tx", "rx"]
+    assert frames[2].cpus.direction[1] == "tx"
+    assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_10)
+    assert nf(frames[3], "cpp") == pytest.approx(TSC_HZ / MPPS_10)
