@@ -31,6 +31,10 @@ Rates: TypeAlias = Mapping[Counter, Reading]
 # Packets sent for each received from which on an application is taken to generate them.
 _GENERATOR_RATIO = 1000
 
+# How devices are called whose packets are those of other ports, which DPDK lists and counts too. A
+# virtual device's name begins with that of its driver, by which the bus finds it (vdev.c).
+_BONDS = ("net_bonding", "eth_bond")
+
 _NO_BUSY = Missing(
     Reason.SOURCE,
     "the NF does not report busy cycles (testpmd does with --record-core-cycles, since 23.03); "
@@ -162,10 +166,24 @@ class _AppRates:
         )
 
     def ports(self, what: str) -> Reading:
-        """One counter's rate over all ports."""
+        """One counter's rate over all ports: over bonding ports, and not over their members."""
+        if self.app.problem is None and self._counts_twice is not None:
+            return self._counts_twice
         return total(
-            (self.rate(_of_port(what, port)) for port in self.app.ports),
+            (self.rate(_of_port(what, port)) for port in self.app.ports if not port.bond_member),
             of_nothing=self.app.problem or Missing(Reason.UNDEFINED, "it has no ports"),
+        )
+
+    @property
+    def _counts_twice(self) -> Missing | None:
+        """Why its ports can't be added up; None where they can."""
+        bond = next((port for port in self.app.ports if port.name.startswith(_BONDS)), None)
+        if bond is None or all(port.bond_member is not None for port in self.app.ports):
+            return None
+        return Missing(
+            Reason.SOURCE,
+            f"port {bond.port} ({bond.name}) is made of others, and this DPDK does not tell of "
+            "which: their packets would count twice",
         )
 
     def lcore(self, what: str, lcore: Lcore) -> Reading:

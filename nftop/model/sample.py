@@ -220,6 +220,8 @@ class DpdkPort:
     """One ethdev port. Counters are cumulative; None where the driver does not give them.
 
     `rx_queue_packets[q]` is what queue q received; empty where the driver has no queue counters.
+    `bond_member` is whether it is one of a bonding port's, which counts its packets again; None
+    where the application does not tell.
     """
 
     port: int
@@ -229,6 +231,7 @@ class DpdkPort:
     tx_packets: int | None
     rx_missed: int | None
     rx_queue_packets: tuple[int, ...] = ()
+    bond_member: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,10 @@ T = TypeVar("T")
 DICT_ENTRIES = 256  # RTE_TEL_MAX_DICT_ENTRIES
 _ENTRY_BYTES = 200  # more than the longest entry: a name of 128 and a number of 20 characters
 _PORT_END = 1 << 16
-_QUEUE_END = 1 << 16
+_QUEUE_END = 1024 + 1  # RTE_MAX_QUEUES_PER_PORT, and there may be so many
 _LCORE_END = 1 << 16
+_FLAGS_END = 1 << 32
+_BOND_MEMBER = 0x4  # in dev_flags: RTE_ETH_DEV_BONDING_MEMBER, BONDED_SLAVE before 23.11
 _CPU_END = 1 << 16
 _MAX_PORTS = 1024
 _MAX_LCORES = 2048
@@ -86,6 +88,7 @@ class PortFacts:
     port: int
     name: str
     rx_queues: int | None
+    bond_member: bool | None = None
     cut: bool = False
     nonzero_only: bool = False
     basic: bool = False
@@ -211,12 +214,25 @@ def _port(port: int, info: object) -> PortFacts:
     fields = mapping(info, what)
     queues = fields.get("nb_rx_queues")
     rx_queues = None if queues is None else number(queues, f"nb_rx_queues in {what}", _QUEUE_END)
-    return PortFacts(port, text(fields.get("name"), f"name in {what}"), rx_queues)
+    name = text(fields.get("name"), f"name in {what}")
+    return PortFacts(port, name, rx_queues, _is_bond_member(fields.get("dev_flags"), what))
+
+
+def _is_bond_member(flags: object, what: str) -> bool | None:
+    """From dev_flags: a number, and in newer DPDK a hexadecimal text."""
+    if isinstance(flags, str) and re.fullmatch("0x[0-9a-fA-F]{1,16}", flags):
+        flags = int(flags, 16)
+    told = maybe_number(flags, f"dev_flags in {what}", _FLAGS_END)
+    return None if told is None else bool(told & _BOND_MEMBER)
 
 
 def _with_plans(ports: list[PortFacts], before: Facts | None) -> tuple[PortFacts, ...]:
-    known = {(p.port, p.name, p.rx_queues): p for p in before.ports} if before else {}
-    return tuple(known.get((p.port, p.name, p.rx_queues), p) for p in ports)
+    bare = {_bare(port): port for port in before.ports} if before else {}
+    return tuple(bare.get(port, port) for port in ports)
+
+
+def _bare(port: PortFacts) -> PortFacts:
+    return PortFacts(port.port, port.name, port.rx_queues, port.bond_member)
 
 
 def _lcore(lcore: int, info: object) -> DpdkLcore:
@@ -259,7 +275,9 @@ def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[Po
         for name, basic_name in zip(_TOTALS, _BASIC_TOTALS, strict=True)
     )
     queues = _queue_packets(stats, facts.rx_queues, rx, zero)
-    port = DpdkPort(facts.port, facts.name, facts.rx_queues, rx, tx, missed, queues)
+    port = DpdkPort(
+        facts.port, facts.name, facts.rx_queues, rx, tx, missed, queues, facts.bond_member
+    )
     plan = replace(
         facts,
         cut=facts.nonzero_only or (cut and (rx is None or not queues)),
