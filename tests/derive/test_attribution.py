@@ -236,3 +236,22 @@ def test_what_once_generated_and_now_receives_is_rated_by_what_it_receives() -> 
     assert frames[2].cpus.direction[1] == "tx"
     assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_10)
     assert nf(frames[3], "cpp") == pytest.approx(TSC_HZ / MPPS_10)
+
+
+def test_of_many_odd_queues_only_some_are_named() -> None:
+    config = ",".join(f"(0,{queue},1)" for queue in range(4, 304))
+    many = app(S, port(rx=1, rx_queues=1024), app_params=(f"--config={config}",))
+    how = fold(START, tick(1, many))[-1].nfs[0].attribution
+    assert "queue 0 of port 0 is on no lcore" in how
+    assert "queue 304 of port 0" not in how and "and 721 more" in how
+    beyond = app(S, port(rx=1, rx_queues=4), app_params=(f"--config={config}",))
+    how = fold(START, tick(1, beyond))[-1].nfs[0].attribution
+    assert "queue 4 of port 0 does not exist" in how and "and 297 more" in how
+    assert "queue 3 of port 0 is on no lcore" not in how and "and 1 more" in how
+
+
+def test_a_bonds_members_are_not_polled_for_themselves() -> None:
+    member = replace(port(0, rx=1), bond_member=True)
+    bond = replace(port(1, rx=1), name="net_bonding0", bond_member=False)
+    one = app(S, member, bond, app_params=("--config=(1,0,1)",))
+    assert fold(START, tick(1, one))[-1].nfs[0].attribution == "its own --config"
