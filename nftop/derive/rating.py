@@ -10,6 +10,8 @@ from nftop.model.reading import Missing, Reading, Reason
 
 K = TypeVar("K", bound=Hashable)
 
+RESTARTED = Missing(Reason.RESET, "the application's counters restarted")
+
 
 @dataclass(frozen=True, slots=True)
 class Rated(Generic[K]):
@@ -40,8 +42,7 @@ def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns
     elapsed_s = (read_at_ns - before.read_at_ns) / 1e9
     if any(counters[name] < count for name, count in before.counters.items() if name in counters):
         # One counter went back, so all may have been cleared, even those that look higher again.
-        why = Missing(Reason.RESET, "the application's counters restarted")
-        return Rated(read_at_ns, counters, dict.fromkeys(counters, why), None)
+        return Rated(read_at_ns, counters, dict.fromkeys(counters, RESTARTED), None)
     rates: dict[K, Reading] = {
         name: (count - before.counters[name]) / elapsed_s
         for name, count in counters.items()

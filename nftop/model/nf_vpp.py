@@ -37,6 +37,8 @@ class VppInterfaces:
         rx_packets, tx_packets: uint64 (t, i).
         rx_misses: uint64 (t, i), what a NIC dropped for want of descriptors (/if/rx-miss).
         drops: uint64 (t, i), what the graph dropped (/if/drops).
+        kinds: of the interfaces, by VPP's API (`interface_dev_type`: `dpdk`, `bond`, `Loopback`);
+            () where only the segment was read, which does not tell.
     """
 
     names: tuple[str, ...]
@@ -44,6 +46,7 @@ class VppInterfaces:
     tx_packets: Counts
     rx_misses: Counts
     drops: Counts
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
