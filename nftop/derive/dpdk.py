@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from nftop.derive.attribution import Attribution, LcoreThread, attribute, refreshed
@@ -17,11 +18,11 @@ from nftop.derive.nf import (
     shares,
     total,
 )
-from nftop.derive.rating import Rated, identity, rate_counters, rate_of
+from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.model.ids import Lcore
 from nftop.model.queue_map import Queue
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable, SourceReading
+from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
 
 # What is counted (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), of which port or lcore, and the
 # port's name and the queue: a port number may be given to another device.
@@ -60,23 +61,20 @@ class DpdkState:
 
 
 def step_dpdk(
-    state: DpdkState | None,
-    reading: SourceReading[DpdkTable] | None,
-    around: Around,
+    state: DpdkState | None, table: DpdkTable, around: Around
 ) -> tuple[DpdkState, tuple[NfRates, ...]]:
     """Fold one reading in; applications that are gone leave no trace."""
-    if reading is None or isinstance(reading.value, Missing):
-        return DpdkState(), ()
     state = state or DpdkState()
     apps: dict[str, Rated[Counter]] = {}
     attributions: dict[str, Attribution] = {}
     generators: set[str] = set()
     rates = []
-    for app in reading.value.apps:
+    for app in table.apps:
         key = identity(app.pid, app.start_ticks, app.socket)
-        if app.problem is None:
-            apps[key] = rate_counters(state.apps.get(key), _counters(app), app.read_at_ns)
-        known = _AppRates(app, apps.get(key))
+        rated = rate_process(state.apps.get(key), app.problem, partial(_rate, app))
+        if rated is not None:
+            apps[key] = rated
+        known = _AppRates(app, rated)
         held = state.attributions.get(key) if app.problem is not None else None
         attributions[key] = (
             attribute(app, around.threads, known.counting, around.queue_map)
@@ -88,6 +86,10 @@ def step_dpdk(
             generators.add(key)
         rates.append(_nf_rates(key, known, attributions[key], generates=generates))
     return DpdkState(apps, attributions, frozenset(generators)), tuple(rates)
+
+
+def _rate(app: DpdkApp, before: Rated[Counter] | None) -> Rated[Counter]:
+    return rate_counters(before, _counters(app), app.read_at_ns)
 
 
 def _counters(app: DpdkApp) -> dict[Counter, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from nftop.derive.nf import (
@@ -19,11 +20,10 @@ from nftop.derive.nf import (
     total,
     where_it_runs,
 )
-from nftop.derive.rating import Rated, identity, rate_counters, rate_of
+from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.derive.threads import ThreadRate
 from nftop.model.nf_ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import SourceReading
 
 # What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
 Counter: TypeAlias = tuple[str, int]
@@ -52,24 +52,27 @@ class OvsState:
 
 
 def step_ovs(
-    state: OvsState | None, reading: SourceReading[OvsTable] | None, around: Around
+    state: OvsState | None, table: OvsTable, around: Around
 ) -> tuple[OvsState, tuple[NfRates, ...]]:
     """Fold one reading in; processes that are gone leave no trace.
 
     Packets are those PMD threads received, as CPP divides by them; what the main thread takes from
     taps is not among them.
     """
-    if reading is None or isinstance(reading.value, Missing):
-        return OvsState(), ()
+    known = {} if state is None else state.switches
     switches: dict[str, Rated[Counter]] = {}
     rates = []
-    for switch in reading.value.switches:
+    for switch in table.switches:
         key = identity(switch.pid, switch.start_ticks, switch.socket)
-        if switch.problem is None:
-            before = state.switches.get(key) if state is not None else None
-            switches[key] = rate_counters(before, _counters(switch), switch.read_at_ns)
-        rates.append(_nf_rates(key, _PmdRates(switch, switches.get(key)), around.threads))
+        rated = rate_process(known.get(key), switch.problem, partial(_rate, switch))
+        if rated is not None:
+            switches[key] = rated
+        rates.append(_nf_rates(key, _PmdRates(switch, rated), around.threads))
     return OvsState(switches), tuple(rates)
+
+
+def _rate(switch: OvsSwitch, before: Rated[Counter] | None) -> Rated[Counter]:
+    return rate_counters(before, _counters(switch), switch.read_at_ns)
 
 
 def _counters(switch: OvsSwitch) -> dict[Counter, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.absence import after_absence
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.column import Bools, Column, Floats, Reasons, missing
 from nftop.model.frame import PackageRow
@@ -48,9 +49,10 @@ def step_packages(
     A reading seen before keeps the rows it gave.
     """
     if reading is None:
-        return state, _nothing(topology, _UNREAD)
+        return PackageState(), _nothing(topology, _UNREAD)
     if isinstance(reading.value, Missing):
-        return PackageState(), _nothing(topology, reading.value)
+        kept = after_absence(state, PackageState(), reading.value)
+        return kept, _nothing(topology, reading.value)
     if uarch is None or not uarch.traffic:
         name = "generic" if uarch is None else uarch.name
         why = Missing(Reason.SOURCE, f"nftop has no uncore table for this CPU ({name})")

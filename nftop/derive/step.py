@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from nftop.derive.absence import after_absence
 from nftop.derive.cache import CacheState, step_cache
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
@@ -32,11 +33,41 @@ from nftop.uarch.table import Uarch
 _STALE_TICKS = 2.5
 _STALE_AT_LEAST_S = 1.0
 
-# Sources that count packets, and the stage that rates each: (its state or None, its reading, what
-# that is read beside) -> (its state, its NFs).
-NF_STAGES: Mapping[str, Callable[..., tuple[Any, tuple[NfRates, ...]]]] = MappingProxyType(
-    {"dpdk": step_dpdk, "ovs": step_ovs, "vpp": step_vpp}
+
+@dataclass(frozen=True, slots=True)
+class NfStage:
+    """How a source that counts packets is rated.
+
+    Attributes:
+        rate: (its state or None, its table, what that is read beside) -> (its state, its NFs).
+        processes: the table's field that holds its processes, each with a `problem`.
+    """
+
+    rate: Callable[..., tuple[Any, tuple[NfRates, ...]]]
+    processes: str
+
+    def late(self, table: Any, why: Missing) -> Any:
+        """The table as it was, of which nothing is current any more."""
+        rows = getattr(table, self.processes)
+        said = tuple(replace(row, problem=row.problem or why) for row in rows)
+        return replace(table, **{self.processes: said})
+
+
+NF_STAGES: Mapping[str, NfStage] = MappingProxyType(
+    {
+        "dpdk": NfStage(step_dpdk, "apps"),
+        "ovs": NfStage(step_ovs, "switches"),
+        "vpp": NfStage(step_vpp, "instances"),
+    }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NfMemory:
+    """Of one such source its last table and its stage's state."""
+
+    table: Any
+    state: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +85,7 @@ class State:
     counters: CounterState = field(default_factory=CounterState)
     cpu_times: CpuTimeState = field(default_factory=CpuTimeState)
     threads: ThreadState = field(default_factory=ThreadState)
-    nfs: Mapping[str, Any] = field(default_factory=dict)
+    nfs: Mapping[str, NfMemory] = field(default_factory=dict)
     packages: PackageState = field(default_factory=PackageState)
     cache: CacheState = field(default_factory=CacheState)
     own: SourceReading[SelfUse] | None = None
@@ -118,7 +149,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         nfs=nf_states,
         packages=packages,
         cache=cache,
-        own=own,
+        own=_known_use(state.own, own),
     )
     return after, frame
 
@@ -145,13 +176,24 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
 
 def _step_nfs(
     state: State, readings: Mapping[str, SourceReading[Any]], around: Around
-) -> tuple[Mapping[str, Any], tuple[NfRates, ...]]:
-    states: dict[str, Any] = {}
+) -> tuple[Mapping[str, NfMemory], tuple[NfRates, ...]]:
+    """The NFs of all sources; those of a late one keep their rows and their cores."""
+    memories: dict[str, NfMemory] = {}
     rates: list[NfRates] = []
     for source, stage in NF_STAGES.items():
-        states[source], found = stage(state.nfs.get(source), readings.get(source), around)
+        reading, held = readings.get(source), state.nfs.get(source)
+        if reading is None:
+            continue
+        now = table = reading.value
+        if isinstance(now, Missing):
+            held = after_absence(held, None, now)
+            if held is None:
+                continue
+            table, now = held.table, stage.late(held.table, now)
+        after, found = stage.rate(held.state if held is not None else None, now, around)
+        memories[source] = NfMemory(table, after)
         rates += found
-    return states, without_twins(rates)
+    return memories, without_twins(rates)
 
 
 def _interval_s(before: Sample | None, sample: Sample) -> float | None:
@@ -219,6 +261,14 @@ def _of_its_process(rate: ThreadRate, nfs: Sequence[NfRates]) -> Missing | None:
     if rate.thread.role == "vpp_main":
         return Missing(Reason.IDLE, f"{known.name}'s main thread: only its workers receive")
     return None
+
+
+def _known_use(
+    before: SourceReading[SelfUse] | None, after: SourceReading[SelfUse] | None
+) -> SourceReading[SelfUse] | None:
+    if after is None or not isinstance(after.value, Missing):
+        return after
+    return after_absence(before, None, after.value)
 
 
 def _own_cost(

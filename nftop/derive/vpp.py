@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from nftop.derive.nf import (
     Around,
@@ -17,14 +18,13 @@ from nftop.derive.nf import (
     shares,
     where_it_runs,
 )
-from nftop.derive.rating import identity
+from nftop.derive.rating import identity, rate_process
 from nftop.derive.threads import ThreadRate
 from nftop.derive.vpp_nodes import NodeState, busy_ratio, clocks_per_packet, step_nodes
 from nftop.derive.vpp_packets import Counted, RatedPackets, rate_packets
 from nftop.model.ids import Cpu
 from nftop.model.nf_vpp import VppInstance, VppTable, VppThread
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import SourceReading
 
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
 _NOWHERE = Missing(
@@ -48,23 +48,22 @@ class _Known:
 
 
 def step_vpp(
-    state: VppState | None, reading: SourceReading[VppTable] | None, around: Around
+    state: VppState | None, table: VppTable, around: Around
 ) -> tuple[VppState, tuple[NfRates, ...]]:
     """Fold one reading in; processes that are gone leave no trace."""
-    if reading is None or isinstance(reading.value, Missing):
-        return VppState(), ()
+    known = {} if state is None else state.instances
     instances: dict[str, _Known] = {}
     rates = []
-    for vpp in reading.value.instances:
+    for vpp in table.instances:
         key = identity(vpp.pid, vpp.start_ticks, vpp.socket)
-        if vpp.problem is None:
-            before = state.instances.get(key) if state is not None else None
-            instances[key] = _step_instance(before, vpp)
-        rates.append(_nf_rates(key, _VppRates(vpp, instances.get(key)), around))
+        rated = rate_process(known.get(key), vpp.problem, partial(_step_instance, vpp))
+        if rated is not None:
+            instances[key] = rated
+        rates.append(_nf_rates(key, _VppRates(vpp, rated), around))
     return VppState(instances), tuple(rates)
 
 
-def _step_instance(before: _Known | None, vpp: VppInstance) -> _Known:
+def _step_instance(vpp: VppInstance, before: _Known | None) -> _Known:
     packets, nodes = (None, None) if before is None else (before.packets, before.nodes)
     return _Known(rate_packets(packets, vpp), step_nodes(nodes, vpp.heartbeat, vpp.nodes))
 
