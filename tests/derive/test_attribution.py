@@ -255,3 +255,18 @@ def test_a_bonds_members_are_not_polled_for_themselves() -> None:
     bond = replace(port(1, rx=1), name="net_bonding0", bond_member=False)
     one = app(S, member, bond, app_params=("--config=(1,0,1)",))
     assert fold(START, tick(1, one))[-1].nfs[0].attribution == "its own --config"
+
+
+def test_a_core_that_the_topology_lacks_leaves_no_sum() -> None:
+    def at(second: int) -> Sample:
+        rows = spinning(second)
+        there = (rows[0], rows[1], replace(rows[2], allowed=(Cpu(9),), last_cpu=Cpu(9)))
+        return tick(second, two_queues(second), workers=there)
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].cpus == (1, 9) and nf(frame, "rx_packets_per_s") == MPPS_10
+    for metric in ("cpp", "busy_cpp", "ipp"):
+        unknown = nf(frame, metric)
+        assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
+        assert "CPU 9" in unknown.sentence
+    assert frame.nfs[0].saturated is None
