@@ -46,7 +46,7 @@ def step_packages(
 ) -> tuple[PackageState, tuple[PackageRow, ...]]:
     """Fold one uncore reading in: a row for every package of the topology, ascending.
 
-    A reading seen before keeps the rows it gave.
+    A reading seen before keeps the rows it gave; after a change of packages start from a new state.
     """
     if reading is None:
         return PackageState(), _nothing(topology, _UNREAD)
@@ -57,8 +57,7 @@ def step_packages(
         name = "generic" if uarch is None else uarch.name
         why = Missing(Reason.SOURCE, f"nftop has no uncore table for this CPU ({name})")
         return PackageState(), _nothing(topology, why)
-    same = tuple(row.package for row in state.rows) == topology.packages
-    if state.table is not None and same and reading.read_at_ns == state.read_at_ns:
+    if state.table is not None and reading.read_at_ns == state.read_at_ns:
         return state, state.rows
     rows = _rows(state.table, reading.value, uarch, topology.packages)
     return PackageState(reading.value, reading.read_at_ns, rows), rows

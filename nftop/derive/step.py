@@ -171,7 +171,13 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         return state
     if reading.value is state.topology or reading.value == state.topology:
         return state
-    return replace(state, topology=reading.value, counters=CounterState(), cpu_times=CpuTimeState())
+    return replace(
+        state,
+        topology=reading.value,
+        counters=CounterState(),
+        cpu_times=CpuTimeState(),
+        packages=PackageState(),
+    )
 
 
 def _step_nfs(
