@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -22,6 +22,10 @@ _ASLEEP_RATIO = 0.05
 _ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
 # Where a column says this, or has no counts to speak of, it goes before that the core slept.
 _STRONGER = (Reason.SOURCE, Reason.HARDWARE, Reason.WARMING, Reason.RESET, Reason.TAKEN)
+_TURNED_ON = Missing(
+    Reason.SOURCE,
+    "hyper-threading was turned on after nftop had chosen what to count: start nftop anew",
+)
 
 
 def tma_columns(
@@ -41,13 +45,19 @@ def tma_columns(
         name = "generic" if uarch is None else uarch.name
         why = Missing(Reason.SOURCE, f"nftop has no top-down table for this CPU ({name})")
         return {metric.id: missing(rows, why) for metric in TMA_METRICS}
-    smt = any(info.siblings for info in topology.cpus)
+    smt = _counted_with_smt(uarch.topdown, rates.per_s.keys(), topology)
     events = {*uarch.counted, *(event for event in rates.per_s if event in uarch.events)}
     counts = {
         event: rates.rate(event) if event in uarch.of_core else rates.rate_by_cycles(event)
         for event in events
     }
-    nodes = evaluate(uarch, sum_siblings(counts, topology), smt=smt)
+    of_cores = sum_siblings(counts, topology)
+    nodes = evaluate(uarch, of_cores, smt=smt)
+    twice = of_cores["threads"].values > 1
+    if not smt and twice.any():
+        nodes = {
+            name: where(twice, missing(rows, _TURNED_ON), node) for name, node in nodes.items()
+        }
     unknown = Missing(Reason.HARDWARE, f"not a node of {uarch.name}'s table")
     columns = {
         metric.id: nodes[metric.id] if metric.id in nodes else missing(rows, unknown)
@@ -79,11 +89,27 @@ def _of_busy_cores(
     }
 
 
+def _counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:
+    """Whether the events that are counted are those of a host with hyper-threading.
+
+    They are chosen when nftop starts, and hyper-threading may change after that. Where they do not
+    tell, what the host has now does.
+    """
+    with_it, without = (
+        _events_of(terms) for terms in (topdown.terms_smt_on, topdown.terms_smt_off)
+    )
+    on, off = (not only.isdisjoint(counted) for only in (with_it - without, without - with_it))
+    return on if on != off else any(info.siblings for info in topology.cpus)
+
+
 def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:
     """Every event that a formula reads."""
     terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
-    formulas = (*terms.values(), *topdown.nodes.values())
-    names = (name for text in formulas for name in compile_formula(text).names)
+    return _events_of({**terms, **topdown.nodes})
+
+
+def _events_of(formulas: Mapping[str, str]) -> frozenset[str]:
+    names = (name for text in formulas.values() for name in compile_formula(text).names)
     return frozenset(name.removeprefix(BUSIEST) for name in names)
 
 
