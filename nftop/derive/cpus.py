@@ -169,6 +169,9 @@ def cpu_table(
     nobody: dict[int, Reading] = dict.fromkeys(undecided, _NOT_YET)
     no_nf = from_readings(nobody, rows, NO_NF)
     packets = from_readings(nobody | _packets(pollers, unattached), rows, NO_NF)
+    received = from_readings(
+        nobody | {row: _received(who, packets[row]) for row, who in pollers.items()}, rows, NO_NF
+    )
     forwards = np.zeros(rows, dtype=np.bool_)
     forwards[[row for row, who in pollers.items() if who.forwards]] = True
     busy = from_readings({row: _busy(who) for row, who in pollers.items()}, rows, NO_NF)
@@ -182,7 +185,8 @@ def cpu_table(
     cpp = where(polled, ratio(cycles.per_s, own_packets), no_nf)
     columns = {
         "busy_ratio": where(forwards, busy, ready["cpu_time_ratio"]),
-        "rx_packets_per_s": packets,
+        "packets_per_s": packets,
+        "rx_packets_per_s": received,
         "ipc": ratio(rates.rate("instructions"), rates.core_cycles),
         "cpp": cpp,
         "busy_cpp": where(polled, _times(cpp, of_cycles), no_nf),
@@ -250,6 +254,14 @@ def _packets(
         else unattached(who.strangers[0])
         for row, who in pollers.items()
     }
+
+
+def _received(who: Occupant, packets: Reading) -> Reading:
+    """What of its packets it received, where those of some NF may be packets sent."""
+    sends = next((nf for nf, _ in who.cores if nf.direction == "tx"), None)
+    if sends is None:
+        return packets
+    return Missing(Reason.UNDEFINED, f"{sends.name} only sends here: see packets_per_s")
 
 
 def _busy(who: Occupant, clock: Clock | None = "tsc") -> Reading:

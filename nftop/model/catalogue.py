@@ -44,16 +44,27 @@ _CORE_METRICS: tuple[Metric, ...] = (
         priority=3,
     ),
     Metric(
-        id="rx_packets_per_s",
+        id="packets_per_s",
         label="Mpps",
         unit=Unit.PACKETS_PER_S,
         scope="cpu",
         meaning="Packets received per second by the queues this core polls; packets sent where "
-        "the NF only generates.",
-        formula="delta(rx packets of its queues) / delta(the NF's clock)",
+        "the NF only generates. CPP and IPP divide by it.",
+        formula="delta(rx packets of its queues, or tx packets) / delta(the NF's clock)",
         origin=_RX,
         good="high",
         priority=1,
+    ),
+    Metric(
+        id="rx_packets_per_s",
+        label="Mpps rx",
+        unit=Unit.PACKETS_PER_S,
+        scope="cpu",
+        meaning="Packets received per second by the queues this core polls; undefined where the "
+        "NF only generates.",
+        formula="delta(rx packets of its queues) / delta(the NF's clock)",
+        origin=_RX,
+        good="high",
     ),
     Metric(
         id="ipc",
@@ -75,7 +86,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Cycles of the core per packet; empty polls, and whatever else ran there (see "
         f"RUN), included. {_BOUND}",
-        formula="cycles per second / rx_packets_per_s",
+        formula="cycles per second / packets_per_s",
         origin=_EQ5,
         good="low",
         priority=2,
@@ -103,7 +114,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Instructions of the core per packet; empty polls, and whatever else ran there "
         f"(see RUN), included. {_BOUND}",
-        formula="instructions per second / rx_packets_per_s",
+        formula="instructions per second / packets_per_s",
         origin=_EQ6,
         good="low",
         priority=7,
@@ -116,7 +127,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         unit=Unit.PER_PACKET,
         scope="cpu",
         meaning="Last-level cache misses per packet.",
-        formula="LLC misses / cycles of the same group x cycles per second / rx_packets_per_s",
+        formula="LLC misses / cycles of the same group x cycles per second / packets_per_s",
         origin="LONGEST_LAT_CACHE.MISS",
         good="low",
         priority=7.5,

@@ -40,7 +40,10 @@ def test_a_generator_counts_what_it_sends() -> None:
         return app(second * S, port(rx=0, tx=MPPS_10 * second))
 
     frame = fold(START, tick(1, generator(1)), tick(2, generator(2)))[-1]
-    assert cpu(frame, "rx_packets_per_s") == MPPS_10
+    assert cpu(frame, "packets_per_s") == MPPS_10
+    sent = cpu(frame, "rx_packets_per_s")
+    assert isinstance(sent, Missing) and sent.reason is Reason.UNDEFINED
+    assert "only sends" in sent.sentence
     assert "sent" in frame.cpus.attribution[1]
     assert nf(frame, "rx_packets_per_s") == 0.0
     assert nf(frame, "cpp") == pytest.approx(260.0)

@@ -24,7 +24,7 @@ from tests.samples import fold
 CONTRACT_CPU = {
     "cpu", "core", "package", "l3", "siblings", "thread", "nf", "group", "busy_ratio", "ipc",
     "frequency_hz", "base_frequency_hz", "sst_priority", "cpp", "busy_cpp", "cpp_clock", "ipp",
-    "llc_misses_per_packet", "rx_packets_per_s", "tma", "coverage", "missing",
+    "llc_misses_per_packet", "packets_per_s", "rx_packets_per_s", "tma", "coverage", "missing",
 }  # fmt: skip
 CONTRACT_NF = {
     "name", "kind", "pid", "cpus", "interval_s", "rx_packets_per_s", "tx_packets_per_s",
