@@ -166,6 +166,11 @@ def qualified(name: str, of: str, *, usual: str) -> str:
     return name if of in ("", usual) else f"{of}/{name}"
 
 
+def folder(path: str) -> str:
+    """The name of a directory."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
 def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
     """The NFs without the DPDK applications that OVS and VPP are beneath: each process once.
 

@@ -12,6 +12,7 @@ from nftop.derive.nf import (
     NfCore,
     NfRates,
     awake_or_asleep,
+    folder,
     not_bound,
     of_its_own_time,
     qualified,
@@ -162,7 +163,7 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
     received = rates.total("rx_packets")
     return NfRates(
         key=key,
-        name=qualified(switch.name, _folder(switch.rundir), usual="openvswitch"),
+        name=qualified(switch.name, folder(switch.rundir), usual="openvswitch"),
         prefix="",
         kind="ovs",
         pid=switch.pid,
@@ -208,7 +209,3 @@ def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
         # OVS binds it; where its thread can't be seen that is all there is to know.
         loose=None if thread is None else not_bound(name, thread.thread.allowed),
     )
-
-
-def _folder(rundir: str) -> str:
-    return rundir.rstrip("/").rpartition("/")[2]

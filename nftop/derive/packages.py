@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
+from nftop.derive.deltas import difference
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.column import Bools, Column, Floats, Reasons, missing
 from nftop.model.frame import PackageRow
 from nftop.model.ids import Package
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import Counts, SourceReading
+from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.uarch.formula import compile_formula
@@ -116,9 +117,9 @@ def _row_rates(before: UncoreTable | None, after: UncoreTable) -> tuple[Floats, 
     if before is None or not _same_rows(before, after):
         why[why == 0] = Reason.WARMING
         return np.full(rows, np.nan), np.zeros(rows, dtype=np.bool_), why
-    enabled = _difference(after.enabled_ns, before.enabled_ns)
-    running = _difference(after.running_ns, before.running_ns)
-    counted = _difference(after.values, before.values)
+    enabled = difference(after.enabled_ns, before.enabled_ns)
+    running = difference(after.running_ns, before.running_ns)
+    counted = difference(after.values, before.values)
     stepped_back: Bools = (
         (after.values < before.values)
         | (after.enabled_ns < before.enabled_ns)
@@ -142,11 +143,6 @@ def _same_rows(before: UncoreTable, after: UncoreTable) -> bool:
             (before.event, after.event),
         )
     )
-
-
-def _difference(after: Counts, before: Counts) -> Floats:
-    """After - before in integers, then float64: beyond 2**53 the floats themselves are rounded."""
-    return np.where(after >= before, after - before, 0).astype(np.float64)
 
 
 def _summed(

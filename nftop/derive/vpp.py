@@ -11,6 +11,7 @@ from nftop.derive.nf import (
     NfCore,
     NfRates,
     awake_or_asleep,
+    folder,
     not_bound,
     of_its_own_time,
     qualified,
@@ -114,7 +115,7 @@ def _nf_rates(key: str, rates: _VppRates, around: Around) -> NfRates:
     received = rates.all_threads("rx_packets")
     return NfRates(
         key=key,
-        name=qualified(vpp.name, _folder(vpp.socket), usual="vpp"),
+        name=qualified(vpp.name, folder(vpp.socket.rpartition("/")[0]), usual="vpp"),
         prefix="",
         kind="vpp",
         pid=vpp.pid,
@@ -174,7 +175,3 @@ def _of_awake_time(busy: Reading, run: Reading) -> Reading:
     """Share of the time its thread ran, from that of all time: in interrupt mode it sleeps."""
     ratio = quotient(busy, run)
     return ratio if isinstance(ratio, Missing) else min(ratio, 1.0)
-
-
-def _folder(socket: str) -> str:
-    return socket.rpartition("/")[0].rpartition("/")[2]

@@ -48,6 +48,18 @@ def nf_gaps(hidden: Iterable[str], processes: Iterable[NfProcess]) -> str:
     return "; ".join((*hidden, *failing))
 
 
+def event_gaps(absent: Iterable[tuple[str, str]], details: Mapping[str, Mapping[int, str]]) -> str:
+    """Which events are absent, where (" on CPU 3", "" for everywhere), and why, in words."""
+    why: dict[tuple[str, str], list[str]] = {}
+    for name, where in absent:
+        text = "; ".join(details.get(name, {}).values())
+        why.setdefault((where, text), []).append(name)
+    return "; ".join(
+        f"no {', '.join(names)}{where}" + (f": {text}" if text else "")
+        for (where, text), names in why.items()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SourceReading(Generic[T]):
     """What one source gave.
@@ -113,18 +125,14 @@ class CounterTable:
 
         An event is there if one group counts it.
         """
-        why: dict[tuple[str, str], list[str]] = {}
+        found = []
         for name in dict.fromkeys(self.events):
             columns = [index for index, event in enumerate(self.events) if event == name]
             absent = (self.reasons[:, columns] > 0).all(axis=1)
             if absent.any():
                 where = "" if absent.all() else f" on CPU {format_cpu_list(self.cpus[absent])}"
-                text = "; ".join(self.details.get(name, {}).values())
-                why.setdefault((where, text), []).append(name)
-        return "; ".join(
-            f"no {', '.join(names)}{where}" + (f": {text}" if text else "")
-            for (where, text), names in why.items()
-        )
+                found.append((name, where))
+        return event_gaps(found, self.details)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
