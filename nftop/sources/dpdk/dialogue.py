@@ -15,17 +15,27 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from nftop.model.ids import Cpu, Lcore
 from nftop.model.sample import DpdkLcore, DpdkPort
+from nftop.sources.dpdk.facts import (
+    LCORE_END,
+    MAX_LCORES,
+    MAX_PORTS,
+    PORT_END,
+    Facts,
+    PortFacts,
+    arguments,
+    few,
+    lcore_facts,
+    port_facts,
+    with_plans,
+)
 from nftop.sources.dpdk.replies import (
     MAX_MESSAGE_BYTES,
-    ReplyError,
     mapping,
     maybe_number,
     number,
     numbers,
     same_length,
-    text,
     texts,
 )
 
@@ -33,16 +43,6 @@ T = TypeVar("T")
 
 DICT_ENTRIES = 256  # RTE_TEL_MAX_DICT_ENTRIES
 _ENTRY_BYTES = 200  # more than the longest entry: a name of 128 and a number of 20 characters
-_PORT_END = 1 << 16
-_QUEUE_END = 1024 + 1  # RTE_MAX_QUEUES_PER_PORT, and there may be so many
-_LCORE_END = 1 << 16
-_FLAGS_END = 1 << 32
-_BOND_MEMBER = 0x4  # in dev_flags: RTE_ETH_DEV_BONDING_MEMBER, BONDED_SLAVE before 23.11
-_CPU_END = 1 << 16
-_MAX_PORTS = 1024
-_MAX_LCORES = 2048
-_ARGUMENT_LIMIT = 4096  # characters of one command line argument
-
 # How drivers name what a queue received, best first: ethdev's own, then two families of drivers.
 _QUEUE_PATTERNS = (
     re.compile(r"rx_q([0-9]{1,5})_packets"),
@@ -76,54 +76,6 @@ Dialogue: TypeAlias = Generator[tuple[str, ...], Answers, T]
 
 
 @dataclass(frozen=True, slots=True)
-class PortFacts:
-    """A port and how to ask for its counters.
-
-    Attributes:
-        cut: replies leave out counters that are wanted.
-        nonzero_only: ask without counters that are 0, because replies would be cut otherwise.
-        basic: ask `/ethdev/stats` too, because its xstats lack the totals.
-    """
-
-    port: int
-    name: str
-    rx_queues: int | None
-    bond_member: bool | None = None
-    cut: bool = False
-    nonzero_only: bool = False
-    basic: bool = False
-
-    @property
-    def xstats(self) -> str:
-        return f"/ethdev/xstats,{self.port}" + (",hide_zero=true" if self.nonzero_only else "")
-
-    @property
-    def stats(self) -> str:
-        return f"/ethdev/stats,{self.port}"
-
-    @property
-    def questions(self) -> tuple[str, ...]:
-        return (self.xstats, self.stats) if self.basic else (self.xstats,)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What changes slowly.
-
-    Attributes:
-        lcores: without cycles.
-        hides_zero: whether the application can leave out counters that are 0; None: not asked.
-    """
-
-    ports: tuple[PortFacts, ...]
-    lcores: tuple[DpdkLcore, ...]
-    lcores_told: bool
-    eal_params: tuple[str, ...]
-    app_params: tuple[str, ...]
-    hides_zero: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Counters:
     """What changes at every tick; `read_at_ns` is the middle of the poll."""
 
@@ -143,19 +95,21 @@ def ask_facts(before: Facts | None) -> Dialogue[Facts]:
     """Ports, lcores and command lines. `before` is kept where it still holds."""
     lists = ("/ethdev/list", "/eal/lcore/list", "/eal/params", "/eal/app_params")
     listed = (yield lists).values
-    ports = _few(listed["/ethdev/list"], "its list of ports", _PORT_END, _MAX_PORTS)
-    lcores = _few(listed["/eal/lcore/list"], "its list of lcores", _LCORE_END, _MAX_LCORES)
+    ports = few(listed["/ethdev/list"], "its list of ports", PORT_END, MAX_PORTS)
+    lcores = few(listed["/eal/lcore/list"], "its list of lcores", LCORE_END, MAX_LCORES)
     port_info = {port: f"/ethdev/info,{port}" for port in ports}
     lcore_info = {lcore: f"/eal/lcore/info,{lcore}" for lcore in lcores}
     infos = (yield (*port_info.values(), *lcore_info.values())).values
     return Facts(
-        ports=_with_plans([_port(n, infos[asked]) for n, asked in port_info.items()], before),
+        ports=with_plans([port_facts(n, infos[asked]) for n, asked in port_info.items()], before),
         lcores=tuple(
-            _lcore(n, infos[asked]) for n, asked in lcore_info.items() if infos[asked] is not None
+            lcore_facts(n, infos[asked])
+            for n, asked in lcore_info.items()
+            if infos[asked] is not None
         ),
         lcores_told=listed["/eal/lcore/list"] is not None,
-        eal_params=_arguments(listed["/eal/params"], "its EAL arguments"),
-        app_params=_arguments(listed["/eal/app_params"], "its own arguments"),
+        eal_params=arguments(listed["/eal/params"], "its EAL arguments"),
+        app_params=arguments(listed["/eal/app_params"], "its own arguments"),
         hides_zero=before.hides_zero if before else None,
     )
 
@@ -192,58 +146,6 @@ def ask_remedy(facts: Facts) -> Dialogue[Facts]:
         offered = isinstance(answer, dict) and "hide_zero" in str(answer.get("/ethdev/xstats"))
     ports = tuple(replace(port, nonzero_only=port.cut and offered) for port in facts.ports)
     return replace(facts, ports=ports, hides_zero=offered)
-
-
-def _few(value: object, what: str, end: int, most: int) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    found = numbers(value, what, end)
-    if len(found) > most:
-        raise ReplyError(f"{what} has {len(found)} items")
-    return tuple(dict.fromkeys(found))
-
-
-def _arguments(value: object, what: str) -> tuple[str, ...]:
-    return () if value is None else texts(value, what, _ARGUMENT_LIMIT)
-
-
-def _port(port: int, info: object) -> PortFacts:
-    if info is None:  # unplugged between the two questions
-        return PortFacts(port, "", None)
-    what = f"the description of port {port}"
-    fields = mapping(info, what)
-    queues = fields.get("nb_rx_queues")
-    rx_queues = None if queues is None else number(queues, f"nb_rx_queues in {what}", _QUEUE_END)
-    name = text(fields.get("name"), f"name in {what}")
-    return PortFacts(port, name, rx_queues, _is_bond_member(fields.get("dev_flags"), what))
-
-
-def _is_bond_member(flags: object, what: str) -> bool | None:
-    """From dev_flags: a number, and in newer DPDK a hexadecimal text."""
-    if isinstance(flags, str) and re.fullmatch("0x[0-9a-fA-F]{1,16}", flags):
-        flags = int(flags, 16)
-    told = maybe_number(flags, f"dev_flags in {what}", _FLAGS_END)
-    return None if told is None else bool(told & _BOND_MEMBER)
-
-
-def _with_plans(ports: list[PortFacts], before: Facts | None) -> tuple[PortFacts, ...]:
-    bare = {_bare(port): port for port in before.ports} if before else {}
-    return tuple(bare.get(port, port) for port in ports)
-
-
-def _bare(port: PortFacts) -> PortFacts:
-    return PortFacts(port.port, port.name, port.rx_queues, port.bond_member)
-
-
-def _lcore(lcore: int, info: object) -> DpdkLcore:
-    what = f"the description of lcore {lcore}"
-    fields = mapping(info, what)
-    cpus = numbers(fields.get("cpuset"), f"cpuset in {what}", _CPU_END)
-    return DpdkLcore(
-        lcore=Lcore(lcore),
-        cpus=tuple(Cpu(cpu) for cpu in sorted(set(cpus))),
-        role=text(fields.get("role"), f"role in {what}"),
-    )
 
 
 def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore, ...]:

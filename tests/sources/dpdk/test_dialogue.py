@@ -17,13 +17,12 @@ from nftop.sources.dpdk.dialogue import (
     Answers,
     Counters,
     Dialogue,
-    Facts,
-    PortFacts,
     ask_commands,
     ask_counters,
     ask_facts,
     ask_remedy,
 )
+from nftop.sources.dpdk.facts import Facts, PortFacts
 from nftop.sources.dpdk.replies import ReplyError
 
 T = TypeVar("T")
