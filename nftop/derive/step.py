@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from nftop.derive.absence import after_absence
@@ -12,14 +11,12 @@ from nftop.derive.cache import CacheState, step_cache
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
-from nftop.derive.dpdk import step_dpdk
-from nftop.derive.nf import Around, NfRates, without_twins
+from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
-from nftop.derive.ovs import step_ovs
 from nftop.derive.packages import PackageState, step_packages
+from nftop.derive.stages import NfMemory, step_nfs
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
-from nftop.derive.vpp import step_vpp
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import Cpu
 from nftop.model.queue_map import QueueMap
@@ -32,42 +29,6 @@ from nftop.uarch.table import Uarch
 # A reading older than this many ticks, and than a second, says nothing about this tick.
 _STALE_TICKS = 2.5
 _STALE_AT_LEAST_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class NfStage:
-    """How a source that counts packets is rated.
-
-    Attributes:
-        rate: (its state or None, its table, what that is read beside) -> (its state, its NFs).
-        processes: the table's field that holds its processes, each with a `problem`.
-    """
-
-    rate: Callable[..., tuple[Any, tuple[NfRates, ...]]]
-    processes: str
-
-    def late(self, table: Any, why: Missing) -> Any:
-        """The table as it was, of which nothing is current any more."""
-        rows = getattr(table, self.processes)
-        said = tuple(replace(row, problem=row.problem or why) for row in rows)
-        return replace(table, **{self.processes: said})
-
-
-NF_STAGES: Mapping[str, NfStage] = MappingProxyType(
-    {
-        "dpdk": NfStage(step_dpdk, "apps"),
-        "ovs": NfStage(step_ovs, "switches"),
-        "vpp": NfStage(step_vpp, "instances"),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class NfMemory:
-    """Of one such source its last table and its stage's state."""
-
-    table: Any
-    state: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +69,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         {info.cpu for info in topology.cpus if info.nohz_full},
     )
     around = Around(thread_rates, state.queue_map, tsc_hz(rates))
-    nf_states, nfs = _step_nfs(state, readings, around)
+    nf_states, nfs = step_nfs(state.nfs, readings, around)
     pollers = occupants(topology, nfs, thread_rates)
     cycles = count_cycles(rates, pollers)
     packages, package_rows = step_packages(
@@ -178,28 +139,6 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         cpu_times=CpuTimeState(),
         packages=PackageState(),
     )
-
-
-def _step_nfs(
-    state: State, readings: Mapping[str, SourceReading[Any]], around: Around
-) -> tuple[Mapping[str, NfMemory], tuple[NfRates, ...]]:
-    """The NFs of all sources; those of a late one keep their rows and their cores."""
-    memories: dict[str, NfMemory] = {}
-    rates: list[NfRates] = []
-    for source, stage in NF_STAGES.items():
-        reading, held = readings.get(source), state.nfs.get(source)
-        if reading is None:
-            continue
-        now = table = reading.value
-        if isinstance(now, Missing):
-            held = after_absence(held, None, now)
-            if held is None:
-                continue
-            table, now = held.table, stage.late(held.table, now)
-        after, found = stage.rate(held.state if held is not None else None, now, around)
-        memories[source] = NfMemory(table, after)
-        rates += found
-    return memories, without_twins(rates)
 
 
 def _interval_s(before: Sample | None, sample: Sample) -> float | None:
