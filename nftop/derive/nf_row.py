@@ -80,8 +80,8 @@ def _why_not(
 def _busy_cycles(nf: NfRates, topology: Topology, cycles: Cycles, rows: list[int]) -> Reading:
     if len(rows) < len(nf.cores):
         return Missing(Reason.SOURCE, "two of its threads share a CPU: their busy times overlap")
-    at = {core: topology.row_of[core.cpu] for core in nf.cores}
+    at = ((core, topology.row_of[core.cpu]) for core in nf.cores)
     return total(
-        (product(core.busy_of(cycles.clock[row]), cycles.per_s[row]) for core, row in at.items()),
+        (product(core.busy_of(cycles.clock[row]), cycles.per_s[row]) for core, row in at),
         _NOBODY,
     )
