@@ -237,7 +237,9 @@ def _screen(feed: Live, options: argparse.Namespace) -> int:
 
 
 def _has_screen() -> bool:
-    return sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    streams = (sys.stdin, sys.stdout)  # None where nftop was started with it closed
+    here = all(stream is not None and stream.isatty() for stream in streams)
+    return here and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _fail(sentence: str, code: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -118,6 +120,91 @@ def test_signals_end_it_in_order(number: signal.Signals) -> None:
         process.send_signal(number)
         assert process.wait(timeout=30) == 128 + number
         assert process.stderr.read() == b""
+
+
+# Sends itself a Ctrl-C when a module is first imported, or a source is asked what it sees.
+_INTERRUPTED = """
+import importlib.abc, os, signal, sys
+
+moment = sys.argv.pop(1)
+
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+
+class When(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == moment:
+            interrupt()
+
+sys.meta_path.insert(0, When())
+from nftop.__main__ import main
+if moment == "examining":
+    from nftop.sources.kernel import KernelSource
+    KernelSource.check = interrupt
+elif moment == "leaving":
+    import atexit
+    atexit.register(interrupt)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "arguments"),
+    [
+        ("nftop.cli", ["doctor"]),
+        ("numpy", ["doctor"]),
+        ("nftop.doctor", ["doctor"]),
+        ("examining", ["doctor"]),
+        ("nftop.export.batch", ["--batch", "-n", "1"]),
+        ("nftop.sources.simulated", ["demo", "--batch", "-n", "1"]),
+    ],
+)
+def test_ctrl_c_at_any_moment_is_no_traceback(moment: str, arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, moment, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (128 + signal.SIGINT, "", "")
+
+
+def test_ctrl_c_while_python_clears_up_is_no_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, "leaving", "explain", "cpp"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.real
+def test_with_standard_input_closed_there_is_no_screen() -> None:
+    master, slave = pty.openpty()
+    command = " ".join([*NFTOP, "demo", "--cpus", "2", "-d", "0.1", "<&-"])
+    shown = b""
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {command}"],
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm-256color"},
+        text=True,
+    ) as child:
+        try:
+            while b"SIMULATED" not in shown:
+                assert select.select([master], [], [], 60)[0], child.poll()
+                shown += os.read(master, 65536)
+        finally:
+            child.terminate()
+            os.close(master)
+            os.close(slave)
+        assert child.stderr is not None
+        assert "Traceback" not in child.stderr.read()
+    assert b"\x1b" not in shown
 
 
 def test_a_full_disk_is_a_sentence() -> None:
