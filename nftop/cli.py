@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from nftop import __version__
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.queue_map import parse_queue_map
+from nftop.output import OutputError
 
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
@@ -42,21 +43,23 @@ def run(arguments: Sequence[str]) -> int:
     if sys.stdout is None:  # started with it closed
         return _no_output("standard output is closed")
     try:
-        code = commands.COMMANDS[options.command](options)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has what it wanted.
+        return commands.COMMANDS[options.command](options)
+    except OutputError as error:
         _discard_output()
-        return 128 + signal.SIGPIPE
-    except OSError as error:
-        _discard_output()
-        return _no_output(error.strerror or str(error))
-    return code
+        if isinstance(error.cause, BrokenPipeError):  # the reader has what it wanted
+            return 128 + signal.SIGPIPE
+        return _no_output(error.cause.strerror or str(error.cause))
+    except OSError as error:  # of the host: it names the file
+        return _failure(str(error))
 
 
 def _no_output(why: str) -> int:
+    return _failure(f"can't write: {why}")
+
+
+def _failure(sentence: str) -> int:
     if sys.stderr is not None:
-        sys.stderr.write(f"nftop: can't write: {why}\n")
+        sys.stderr.write(f"nftop: {sentence}\n")
     return 1
 
 

@@ -239,6 +239,42 @@ def test_output_that_cannot_be_written_is_a_sentence(arguments: list[str]) -> No
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [
+        ("sources.kernel.KernelSource.close", ["--batch", "-n", "1", "-d", "0.1"]),
+        ("commands.read_topology", ["doctor"]),
+        ("commands.read_topology", ["-n", "1"]),
+    ],
+)
+def test_what_fails_on_the_host_is_no_write_error(what: str, arguments: list[str]) -> None:
+    owner, name = f"nftop.{what}".rsplit(".", 1)
+    code = (
+        "import pkgutil, sys\nfrom nftop.__main__ import main\n"
+        "def fail(*_):\n    raise BrokenPipeError(32, 'it broke', '/sys/devices')\n"
+        f"setattr(pkgutil.resolve_name('{owner}'), '{name}', fail)\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "it broke: '/sys/devices'" in done.stderr
+    assert "write" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_standard_error_that_is_closed_does_not_move_to_standard_output() -> None:
+    command = " ".join([*NFTOP, "demo", "-n", "1", "-d", "0.1", "--cpu-list", "999", "2>&-"])
+    done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 def test_doctor_text_and_json_agree() -> None:
     done = nftop("doctor", "--json")
     assert done.returncode == 0, done.stderr

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Generator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
+from nftop.output import OutputError
 from tests.derive.scene import START, forwarding, tick
 from tests.rdt import MIB, frame_of, group, in_cache, table
 from tests.samples import fold
@@ -184,7 +188,7 @@ class Stepped:
     def stop(self) -> None:
         self.stopped = True
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Generator[Frame, None, None]:
         for frame in self._frames:
             self.taken += 1
             yield frame
@@ -197,6 +201,26 @@ def test_batch_primes_then_writes_count_frames(frames: list[Frame], form: str, l
     assert len(out.getvalue().splitlines()) == lines
     assert feed.stopped
     assert feed.taken == 3  # one to prime, none beyond the last
+
+
+class Failing(Stepped):
+    """A feed whose end fails as an output may."""
+
+    def frames(self) -> Generator[Frame, None, None]:
+        yield from super().frames()
+        raise BrokenPipeError(errno.EPIPE, "a server has gone")
+
+
+def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> None:
+    with pytest.raises(BrokenPipeError, match="a server has gone"):
+        run_batch(Failing(frames), io.StringIO(), form="json", count=None)
+    with Path("/dev/full").open("w") as full, pytest.raises(OutputError) as failure:
+        try:
+            run_batch(Stepped(frames), full, form="json", count=None)
+        finally:
+            with Path(os.devnull).open("w") as nowhere:  # it is flushed once more when closed
+                os.dup2(nowhere.fileno(), full.fileno())
+    assert failure.value.cause.errno == errno.ENOSPC
 
 
 def test_batch_ends_with_its_feed(frames: list[Frame]) -> None:
