@@ -102,6 +102,7 @@ def test_other_commands_are_there() -> None:
     ("arguments", "sentence"),
     [
         (["demo", "--cpus", "1"], "2 to 512 CPUs, not 1"),
+        (["demo", "--cpus", "x"], "'x' is not a number of CPUs"),
         (["demo", "--cpus", "513", "doctor"], "2 to 512 CPUs, not 513"),
         (["demo", "--scenario", "x"], "no scenario is called 'x'; there are default, noisy"),
         (["demo", "--cpu-list", "88", "-n", "1"], "this host has no CPU 88"),

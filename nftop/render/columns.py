@@ -72,10 +72,10 @@ METRICS = tuple(
 )
 LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group"})
 
-# Ranks right after what says how packets fare: rate, cost, busy, waiting.
 # The cache class: the number of its COS, and its name too where there is room.
 GROUP = Col("group", "COS", 4, right=False, priority=5.3)
 
+# Ranks right after what says how packets fare: rate, cost, busy, waiting.
 BAR = Col("tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring"))
 _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 
