@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
+from nftop.export.encode import json_bytes
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
@@ -32,7 +31,7 @@ _PACKAGE_UNREAD = ("memory.channels", "upi", "power_w")
 
 def frame_json(frame: Frame) -> bytes:
     """The frame as one line of UTF-8 JSON, without the newline."""
-    return msgspec.json.encode(frame_object(frame))
+    return json_bytes(frame_object(frame))
 
 
 def frame_object(frame: Frame) -> dict[str, Any]:
