@@ -108,6 +108,7 @@ class CounterTable:
             was on the hardware; equal unless multiplexed. Rates divide by the delta of
             `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
+        extras: events whose absence is no gap: others do as well, or no counter was spare.
     """
 
     cpus: NDArray[np.int32]
@@ -118,15 +119,16 @@ class CounterTable:
     enabled_ns: Counts
     running_ns: Counts
     details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    extras: frozenset[str] = frozenset()
 
     @property
     def gaps(self) -> str:
-        """Which events are absent, where, and why, in words; "" when none is.
+        """Which events are absent, where, and why, in words; "" when none is, `extras` aside.
 
         An event is there if one group counts it.
         """
         found = []
-        for name in dict.fromkeys(self.events):
+        for name in dict.fromkeys(event for event in self.events if event not in self.extras):
             columns = [index for index, event in enumerate(self.events) if event == name]
             absent = (self.reasons[:, columns] > 0).all(axis=1)
             if absent.any():
