@@ -1,6 +1,7 @@
 """A frame as one JSON object, schema `nftop.frame/1`.
 
-An absent number is null and its reason stands in `missing`. Ratios are 0..1.
+An absent number is null and its reason stands in `missing`. Ratios are 0..1. `self.counter_reads`
+counts since the tick before.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "actions": [],
         "self": _with_missing(
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
-            {"cpu_ratio": frame.own.cpu_ratio, "counter_reads": frame.own.counter_reads},
+            {"cpu_ratio": frame.own.cpu_ratio, "counter_reads": frame.own.counter_reads_per_tick},
         ),
     }
 

@@ -74,9 +74,13 @@ def test_attached_rows_come_first_then_values_in_order_then_missing(
     rows = arrange(cpus, View("busy_ratio", inverted=inverted, folded=folded))
 
     assert sorted((*rows.shown, *rows.folded)) == list(range(8))
-    assert set(rows.shown[: rows.attached]) == {1, 2, 3}
+    assert set(rows.shown[: rows.first_unattached]) == {1, 2, 3}
     assert bool(rows.folded) is folded
-    for part in (rows.shown[: rows.attached], rows.shown[rows.attached :], rows.folded):
+    for part in (
+        rows.shown[: rows.first_unattached],
+        rows.shown[rows.first_unattached :],
+        rows.folded,
+    ):
         known = [value for row in part if (value := values[row]) is not None]
         assert known == sorted(known, reverse=not inverted)
         assert [values[row] for row in part[: len(known)]] == known, "a missing value came first"
