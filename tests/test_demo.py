@@ -148,7 +148,7 @@ def test_the_screen_wears_the_badge() -> None:
         arguments, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
     ) as child:
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             asked, header = False, ""
             while child.poll() is None and time.monotonic() < deadline:
                 if select.select([master], [], [], 0.2)[0]:
