@@ -318,9 +318,4 @@ def cpu_metric(metric_id: str) -> Metric:
     return _BY_ID["cpu", metric_id]
 
 
-def nf_metric(metric_id: str) -> Metric:
-    """The catalogue's row of a per-NF metric; KeyError if there is none."""
-    return _BY_ID["nf", metric_id]
-
-
 _BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}

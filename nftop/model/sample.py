@@ -146,7 +146,8 @@ class CpuTimes:
         fields: k names in /proc/stat's order (`user`, `nice`, `system`, `idle`, `iowait`, `irq`,
             `softirq`, `steal`); guest time is already within user.
         ticks: uint64 (n, k), cumulative, in clock ticks.
-        ticks_per_s: USER_HZ.
+        ticks_per_s: USER_HZ. Ratios need none; it is what makes seconds of the ticks for who has
+            nothing but the recording.
     """
 
     cpus: NDArray[np.int32]
@@ -196,7 +197,8 @@ class ThreadTable:
 
     Attributes:
         hidden: how many processes could not be looked into for want of privilege.
-        scanned_at_ns: CLOCK_MONOTONIC of the last scan of all of /proc.
+        scanned_at_ns: CLOCK_MONOTONIC of the last scan of all of /proc: which threads there are
+            is as of then, what they did as of each row's own time.
     """
 
     threads: tuple[ThreadRow, ...]

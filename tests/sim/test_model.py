@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.sim import scenario
-from nftop.sim.events import Uncore, boxes, count, count_uncore, quantity_of
+from nftop.sim.events import Uncore, boxes, count, quantity_of
 from nftop.sim.layout import FULL_CPUS
 from nftop.sim.model import Model, model_of
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding, PmuTerms
+from tests.sim.hosts import count_uncore
 
 DAY = 86_400_000_000_000
 CYCLES = Encoding(0, 0)
