@@ -16,8 +16,8 @@ from nftop.model.column import Floats
 # Everything the model counts on a CPU, one column of its arrays each. What follows `cycles` is per
 # cycle of the thread; the `core_` ones are of the physical core and known only beside its sibling.
 QUANTITIES: tuple[str, ...] = (
-    "tsc", "ref_cycles", "cycles", "core_clocks", "distributed_clocks", "instructions",
-    "context_switches",
+    "tsc", "ref_cycles", "cycles", "core_clocks", "distributed_clocks", "lone_ref_cycles",
+    "instructions", "context_switches",
     "slots_not_delivered", "cycles_none_delivered", "uops_issued", "retire_slots",
     "recovery_cycles", "core_recovery_cycles", "mispredicts", "machine_clears", "macro_fused",
     "stalls_memory", "stalls_total", "stalls_store", "one_port", "two_ports", "llc_misses",
