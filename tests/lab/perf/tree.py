@@ -146,8 +146,8 @@ class PerfTree:
             return new(clock=self._now_ns, exact=functools.partial(self._exact, cpu))
         if cpu not in (ANY_CPU, pid % self._cpus):
             # The host's CPUs are not the lab's: a task is said to run on one of these for good.
-            return new(clock=lambda: 0, exact=lab_tasks.exact)
-        return new(clock=TaskClock(self._tasks, pid), exact=lab_tasks.exact)
+            return new(clock=lambda: 0, exact=lab_tasks.exact, pauses=True)
+        return new(clock=TaskClock(self._tasks, pid), exact=lab_tasks.exact, pauses=True)
 
     def _held(self) -> tuple[int, ...]:
         return self._pmu.held(watchdog=self._watchdog())
