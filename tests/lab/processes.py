@@ -4,6 +4,7 @@
     lab-init        process 1 of a PID namespace: sets it up, reaps, watches the others
     lab-server      holds model and clock, answers files
     lab-supervisor  answers system calls of the command and its children; see `perf.supervisor`
+    lab-keeper      the command's parent; see `perf.keeper`
 
 The kernel kills whatever is left in a PID namespace when its process 1 ends, and process 1 is
 killed when the outer process ends; the mounts go with the last process. So nothing is left behind,

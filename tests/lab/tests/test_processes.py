@@ -61,17 +61,20 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
         assert lab.outer.wait() == 42
 
 
-@pytest.mark.parametrize("victim", ["outer", "lab-init", "lab-server", "lab-supervisor", "sh"])
+@pytest.mark.parametrize(
+    "victim", ["outer", "lab-init", "lab-server", "lab-supervisor", "lab-keeper", "sh"]
+)
 def test_nothing_is_left_whoever_is_killed(victim: str, tmp_path: Path) -> None:
     mounts = Path("/proc/self/mounts").read_text()
     with running("--cpus", "4", "--", "sh", "-c", _BUSY, scratch=tmp_path) as lab:
         inside = lab.inside()
-        assert inside.keys() >= {"lab-init", "lab-server", "lab-supervisor", "sh", "bash"}
+        roles = {"lab-init", "lab-server", "lab-supervisor", "lab-keeper"}
+        assert inside.keys() >= {*roles, "sh", "bash"}
         assert Path("/proc/self/mounts").read_text() == mounts
         os.kill({"outer": [lab.outer.pid], **inside}[victim][0], signal.SIGKILL)
         code = lab.outer.wait()
         assert gone(lab.namespace) == {}
-        assert code == {"outer": -9, "sh": 128 + 9}.get(victim, 125)
+        assert code == {"outer": -9, "sh": 128 + 9, "lab-keeper": 128 + 9}.get(victim, 125)
         assert lab.outer.stderr is not None
         said = lab.outer.stderr.read()
         assert said == _LAST_WORDS.get(victim, "")
@@ -103,7 +106,9 @@ def test_a_key_of_the_terminal_reaches_the_command_once() -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)
-        script = _TRAPS.format("INT").replace("exit 42", "seen=$((seen + 1)); echo $seen")
+        script = _TRAPS.format("INT").replace(
+            "echo caught; exit 42", "seen=$((seen + 1)); echo caught"
+        )
         script = script.replace("trap", "trap 'exit $((40 + seen))' TERM; seen=0; trap", 1)
         command = [sys.executable, "-m", "tests.lab", "--cpus", "4", "--", "sh", "-c", script]
         os.execv(command[0], command)
