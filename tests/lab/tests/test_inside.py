@@ -54,6 +54,18 @@ def test_lscpu_sees_the_server(name: str) -> None:
     assert rows["L3 cache"].endswith("(2 instances)")
 
 
+@pytest.mark.parametrize(
+    ("name", "cpuid"),
+    [
+        ("skx-4", "GenuineIntel-6-55-4"),
+        ("skx-7", "GenuineIntel-6-55-7"),
+        ("icx", "GenuineIntel-6-6A-6"),
+    ],
+)
+def test_perf_is_told_which_cpu_that_is(name: str, cpuid: str) -> None:
+    assert _inside("--model", name, "--cpus", "4", "--", "printenv", "PERF_CPUID") == f"{cpuid}\n"
+
+
 def test_nftop_sees_the_server_and_badges_it() -> None:
     run = [sys.executable, "-m", "nftop", "--batch", "-n", "3", "-d", "0.2", "--json"]
     frames = [json.loads(line) for line in _inside("--", *run).splitlines()]
