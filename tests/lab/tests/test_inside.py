@@ -15,7 +15,7 @@ from nftop.sim.model import model_of
 from nftop.sim.scenario import load
 from nftop.sim.workloads import INDEX
 from tests.lab import machine
-from tests.lab.tests.labs import enter, needs_lab
+from tests.lab.tests.labs import answer, enter, needs_lab
 
 pytestmark = needs_lab
 
@@ -28,9 +28,8 @@ def _inside(*arguments: str) -> str:
 
 
 def _python(program: str, *arguments: str) -> Any:
-    """What a Python program inside prints as JSON."""
     script = f"import errno, fcntl, json, os\n{textwrap.dedent(program)}"
-    return json.loads(_inside("--cpus", "4", *arguments, "--", sys.executable, "-c", script))
+    return answer(script, "--cpus", "4", *arguments)
 
 
 @pytest.mark.parametrize("name", machine.names())
