@@ -15,6 +15,7 @@ from nftop.sim.model import model_of
 from nftop.sim.scenario import load
 from nftop.sim.workloads import INDEX
 from tests.lab import machine
+from tests.lab.resctrl.host import host_of
 from tests.lab.tests.labs import answer, enter, needs_lab
 
 pytestmark = needs_lab
@@ -220,6 +221,33 @@ def test_a_kernel_shows_what_it_hides_when_booted_so(
 ) -> None:
     text = _inside("--cpus", "4", *options, "--", "cat", "/sys/fs/resctrl/schemata")
     assert {line.partition(":")[0].strip() for line in text.splitlines()} == lines
+
+
+def test_clusters_divide_nodes_and_what_is_metered() -> None:
+    program = """
+        def cat(path):
+            return open(path).read().strip()
+        with open("/sys/fs/lab/live/ctl/clock", "w") as clock:
+            clock.write("step 10")
+        caches, nodes = "/sys/fs/resctrl/mon_data/mon_L3_0", "/sys/devices/system/node/node"
+        parts = [f"{caches}{node // 2}/mon_sub_L3_0{node}/mbm_total_bytes" for node in range(4)]
+        print(json.dumps([
+            [cat(f"{nodes}{node}/cpulist") for node in range(4)],
+            [cat(f"{nodes}{node}/distance") for node in range(4)],
+            [int(cat(part)) for part in parts],
+            [int(cat(f"{caches}{cache}/mbm_total_bytes")) for cache in range(2)],
+        ]))
+    """
+    host = ("--model", "icx", "--kernel", "7.2", "--snc", "2", "--freeze", "60")
+    cpus, distances, parts, whole = _python(program, "--cpus", "16", *host)
+    assert cpus == ["0,2,8,10", "1,3,9,11", "4,6,12,14", "5,7,13,15"]
+    assert distances == ["10 11 21 21", "11 10 21 21", "21 21 10 11", "21 21 11 10"]
+    assert whole == [parts[0] + parts[1], parts[2] + parts[3]]
+    traffic = host_of(model_of(load("default"), 16)).traffic
+    moved = (traffic(70_000_000_000) - traffic(60_000_000_000))[:, 0]
+    for part, members in zip(parts, cpus, strict=True):
+        truth = sum(moved[int(cpu)] for cpu in members.split(","))
+        assert part == pytest.approx(truth, abs=1 << 16), members
 
 
 def test_counters_count_what_the_model_says() -> None:

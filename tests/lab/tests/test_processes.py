@@ -43,7 +43,17 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--cpus", "1"), ("--cpus", "513"), ("--scenario", "nope"), ("--scenario", "/nope.toml")],
+    [
+        ("--cpus", "1"),
+        ("--cpus", "513"),
+        ("--scenario", "nope"),
+        ("--scenario", "/nope.toml"),
+        ("--snc", "2"),
+        ("--snc", "0"),
+        ("--snc", "2", "--model", "icx"),
+        ("--snc", "3", "--model", "icx", "--kernel", "7.2"),
+        ("--snc", "2", "--model", "icx", "--kernel", "7.2", "--cpus", "4"),
+    ],
 )
 def test_a_host_there_can_not_be_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
     done = enter(*arguments, "--", "true")
