@@ -38,8 +38,12 @@ def enter(*arguments: str, timeout_s: float = _LONGEST_S) -> subprocess.Complete
 
 
 def answer(program: str, *options: str) -> Any:
-    """What a Python program in a lab prints as JSON; it has nothing else to say."""
-    done = enter(*options, "--", sys.executable, "-c", textwrap.dedent(program))
+    """What a Python program in a lab prints as JSON; it has nothing else to say.
+
+    It finds `errno`, `fcntl`, `json` and `os` imported.
+    """
+    script = f"import errno, fcntl, json, os\n{textwrap.dedent(program)}"
+    done = enter(*options, "--", sys.executable, "-c", script)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 

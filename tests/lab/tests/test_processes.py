@@ -102,14 +102,15 @@ def test_what_a_command_leaves_running_ends_with_it() -> None:
 
 def test_two_side_by_side_are_two_hosts() -> None:
     ask = "cat /sys/devices/system/cpu/online; read x; cat /sys/fs/lab/live/ctl/now"
-    with (
-        running("--cpus", "4", "--freeze", "1", "--", "sh", "-c", f"echo ready; {ask}") as one,
-        running("--cpus", "8", "--freeze", "2", "--", "sh", "-c", f"echo ready; {ask}") as other,
-    ):
+    make, look = "cd /sys/fs/resctrl; echo ready; mkdir", "ls -d one other 2>/dev/null"
+    host = ("--cpus", "4", "--freeze", "1", "--", "sh", "-c", f"{make} one; {ask}; {look}")
+    second = ("--cpus", "8", "--freeze", "2", "--", "sh", "-c", f"{make} other; {ask}; {look}")
+    with running(*host) as one, running(*second) as other:
         assert (one.hear(), other.hear()) == ("0-3", "0-7")
         other.say("go\n")
         one.say("go\n")
         assert (one.hear(), other.hear()) == ("1000000000", "2000000000")
+        assert (one.hear(), other.hear()) == ("one", "other")
 
 
 def test_a_key_of_the_terminal_reaches_the_command_once() -> None:
