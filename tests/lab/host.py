@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from tests.lab.resctrl.host import host_of
 from tests.lab.resctrl.processes import ProcFolder
 from tests.lab.resctrl.tree import ResctrlTree
 from tests.lab.texts import Text, TextTree
-from tests.lab.tree import Tree
+from tests.lab.tree import Tree, failed
 
 _CPUS_PER_CORE = 4  # two packages of cores of two threads
 
@@ -53,12 +52,12 @@ class MountPoint:
         match text.split():
             case ["mount", *options] if len(options) < 2:
                 if self.options is not None:
-                    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+                    raise failed(errno.EBUSY)
                 self._mount([each for each in "".join(options).split(",") if each])
                 self.options = "".join(options)
             case ["unmount"]:
                 if self.options is None:
-                    raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+                    raise failed(errno.EINVAL)
                 self.options = None
             case _:
                 raise ValueError(f"{text!r} is none of mount, mount OPTIONS and unmount")

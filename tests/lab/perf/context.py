@@ -15,10 +15,11 @@ import numpy as np
 
 from nftop.model.column import Floats
 from nftop.sim.workloads import QUANTITIES
-from tests.lab.perf.attr import Attr, fail
+from tests.lab.perf.attr import Attr
 from tests.lab.perf.events import Event
 from tests.lab.perf.pmu import Pmu
 from tests.lab.perf.schedule import METRIC, Group, Rota, fits, rota, running_ns, stretches
+from tests.lab.tree import failed
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +113,7 @@ class Context:
         """
         others = [each for each in leader.group if each is leader or each.on] if leader else []
         if not fits([each.event.mask for each in (*others, member)], self.pmu.available):
-            fail(errno.EINVAL)
+            raise failed(errno.EINVAL)
         now = member.seen_at_ns = self._settled()
         if leader is not None:
             member.leader = leader

@@ -15,6 +15,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab.tree import failed
+
 PERF_EVENT_OPEN, SCHED_SETAFFINITY, MOUNT, UMOUNT2 = 298, 203, 165, 166
 _SECCOMP = 317
 _ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")  # seccomp(2)
@@ -88,7 +90,7 @@ def install(numbers: Collection[int]) -> int:
         if listener >= 0:
             return listener
     code_of_error = ctypes.get_errno()
-    raise OSError(code_of_error, os.strerror(code_of_error))
+    raise failed(code_of_error)
 
 
 def receive(listener: int) -> Caught | None:

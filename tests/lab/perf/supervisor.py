@@ -23,6 +23,7 @@ from tests.lab.perf.access import FD_CLOEXEC, FD_NO_GROUP
 from tests.lab.perf.attr import KNOWN, cut, size_of
 from tests.lab.perf.call import Call, event_of, name_of
 from tests.lab.perf.seccomp import Caught
+from tests.lab.tree import failed
 
 _HEAD_BYTES, _SIZE_AT = 8, 4
 _PATH_BYTES = 4096
@@ -187,7 +188,7 @@ def _leader(tid: int, group_fd: int, folder: Path) -> int:
             return event_of(link.readlink().name)
     except OSError:
         pass
-    raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    raise failed(errno.EBADF)
 
 
 def _status(tid: int) -> dict[str, str]:
@@ -233,7 +234,7 @@ def _memory(tid: int, address: int, size: int) -> bytes:
     except (OSError, OverflowError, ValueError):
         data = b""
     if len(data) < size:
-        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+        raise failed(errno.EFAULT)
     return data
 
 
