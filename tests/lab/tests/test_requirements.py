@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import platform
@@ -40,6 +41,18 @@ def test_what_is_missing_is_said_with_what_helps(
     _WITHOUT[words](monkeypatch)
     assert words in missing()
     assert "\n" not in missing()
+
+
+def test_it_needs_no_more_python_than_nftop_and_mfusepy() -> None:
+    used = set[str]()
+    for path in (ROOT / "tests" / "lab").rglob("*.py"):
+        if "tests" not in path.relative_to(ROOT / "tests").parts:
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    used |= {each.name.partition(".")[0] for each in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    used.add((node.module or "").partition(".")[0])
+    assert used - sys.stdlib_module_names == {"nftop", "numpy", "mfusepy", "tests"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop its privileges")
