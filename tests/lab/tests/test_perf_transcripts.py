@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.tests.events import CPUS, GENERAL, GROUP, RAW, TIMES, Lab, id_of
+from tests.lab.tests.events import CPUS, GENERAL, GROUP, MS, RAW, TIMES, Lab, id_of, words
 
 DATA = Path(__file__).parents[2] / "data" / "kernel"
 # Type, config and CPU; the kernel had eight CPUs, and so there was no sixteenth either.
@@ -76,3 +76,22 @@ def test_the_lab_answers_as_the_kernel_did(
     console: str, machine: str, script: Callable[[Lab], Iterator[str]]
 ) -> None:
     assert list(script(Lab(machine, watchdog=True))) == printed(console)
+
+
+@pytest.mark.parametrize(
+    ("console", "machine"), [("skx-linux-6.1", "skx-4"), ("icx-linux-7.2", "icx")]
+)
+def test_events_take_turns_as_they_did_there(console: str, machine: str) -> None:
+    """Beside the watchdog: {cycles,instructions,r20d1,r04d1} and the other five by themselves.
+
+    perf printed the share of its time that each was counted in, over about a second.
+    """
+    lines = (DATA / f"{console}-turns.txt").read_text().splitlines()
+    printed = [float(line.rpartition("(")[2].removesuffix("%)")) for line in lines]
+    lab = Lab(machine, watchdog=True)
+    leader = lab.group(0x3C, 0xC0, 0x20D1, 0x4D1)
+    handles = [leader] * 4 + [lab.raw(config) for config in (0x1D1, 0x2D1, 0x8D1, 0x10D1, 0x151)]
+    lab.now_ns = 60 * 4 * MS  # ten rounds of six turns
+    seen = [100 * row[2] / row[1] for row in map(words, handles)]
+    # There a second was no whole number of rounds.
+    assert seen == pytest.approx(printed, abs=0.2)
