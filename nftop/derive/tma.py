@@ -17,6 +17,9 @@ from nftop.uarch.siblings import core_index, sum_siblings
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import evaluate
 
+# Those that every core is counted for all the time; the catalogue's metrics are theirs.
+_LEVELS = 2
+
 
 def tma_columns(
     uarch: Uarch | None, rates: CounterRates, topology: Topology
@@ -41,7 +44,7 @@ def tma_columns(
         event: rates.rate(event) if event in uarch.of_core else rates.rate_by_cycles(event)
         for event in events
     }
-    nodes = evaluate(uarch, sum_siblings(counts, topology), smt=smt)
+    nodes = evaluate(uarch, sum_siblings(counts, topology), smt=smt, levels=_LEVELS)
     unknown = Missing(Reason.HARDWARE, f"not a node of {uarch.name}'s table")
     columns = {
         metric.id: nodes[metric.id] if metric.id in nodes else missing(rows, unknown)
@@ -53,9 +56,10 @@ def tma_columns(
 
 
 def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:
-    """Every event that a formula reads."""
+    """Every event that a formula of these levels reads."""
     terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
-    formulas = (*terms.values(), *topdown.nodes.values())
+    nodes = (text for name, text in topdown.nodes.items() if topdown.level[name] <= _LEVELS)
+    formulas = (*terms.values(), *nodes)
     names = (name for text in formulas for name in compile_formula(text).names)
     return frozenset(name.removeprefix(BUSIEST) for name in names)
 

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from nftop.uarch import parts
+from nftop.uarch.bases import whole
 from nftop.uarch.events import CONFIG_WORDS, Encoding, EventSpec, PmuTerms, parse_event
 from nftop.uarch.parts import Counters, CpuModel, Topdown, Uncore
 
@@ -129,9 +130,8 @@ def identify(vendor: str, family: int, model: int, stepping: int) -> str:
 
 def parse(text: str) -> Uarch:
     """A table from its TOML text; ValueError says what is wrong with it."""
-    raw = tomllib.loads(text)
     try:
-        table = _table(raw)
+        table = _table(whole(tomllib.loads(text), _base))
     except KeyError as error:
         raise ValueError(f"the table lacks {error}") from None
     except (TypeError, AttributeError) as error:
@@ -140,6 +140,13 @@ def parse(text: str) -> Uarch:
         if not table.with_smt(on=smt).plans:
             raise ValueError("the table has no plan" + (" with hyper-threading" if smt else ""))
     return table
+
+
+def _base(name: str) -> dict[str, Any]:
+    """The raw table that another is based on."""
+    if name not in names():
+        raise ValueError(f"the table is based on {name!r}, which there is not")
+    return tomllib.loads(_text(name))
 
 
 def _text(name: str) -> str:
