@@ -166,7 +166,7 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
         name=raw["name"],
         title=raw["title"],
         events=events,
-        plans=tuple(_plan(spec, events, raw.get("sets", {})) for spec in raw["plans"]),
+        plans=tuple(_plan(spec, events, raw.get("sets", {})) for spec in raw["plans"].values()),
         vendor_names={
             name: spec["vendor"] for row in rows for name, spec in row.items() if "vendor" in spec
         },

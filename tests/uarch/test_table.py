@@ -17,10 +17,10 @@ title = "an x"
 [events]
 a = { type = "raw", config = 0x3c, config1 = 7 }
 b = { pmu = "msr", terms = "tsc" }
-[[plans]]
+[plans.p1]
 events = ["b", "a"]
 needs = ["a"]
-[[plans]]
+[plans.p2]
 events = ["a"]
 needs = []
 """
@@ -124,12 +124,12 @@ fixed = [["a"]]
 a = { vendor = "A.ALL", type = "raw", event = 0x3c, umask = 0x01, cmask = 2, inv = 1, edge = 1 }
 [sets]
 all = ["a"]
-[[plans]]
+[plans.p3]
 smt = "on"
 events = ["all"]
 needs = ["a"]
 turns = [["a"]]
-[[plans]]
+[plans.p4]
 smt = "off"
 events = ["a"]
 needs = []
