@@ -15,7 +15,7 @@ from typing import Any
 from nftop.uarch import table
 
 _FOLDER = Path(__file__).parents[1] / "data/uarch"
-UARCHES = ("HSX", "BDX", "SKX", "CLX")
+UARCHES = ("HSX", "BDX", "SKX", "CLX", "ICX")
 
 
 @dataclass(frozen=True, slots=True)
