@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ __all__ = [
 
 GENERIC = "generic"
 _SMT = {"on": True, "off": False}
+_BEHIND_CPUID = re.compile(r"^\[(?!\[cpuid\]\])", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,9 @@ def identify(vendor: str, family: int, model: int, stepping: int) -> str:
     Values as in /proc/cpuinfo: `GenuineIntel`, 6, 85, 4 is SKX.
     """
     for name in names():
-        # Only this part of a table is looked at: its formulas take longer to check.
-        cpus = map(parts.parse_model, tomllib.loads(_text(name)).get("cpuid", ()))
+        # Only the head of a file is looked at: all the rest takes longer to read.
+        head = _BEHIND_CPUID.split(_text(name), maxsplit=1)[0]
+        cpus = map(parts.parse_model, tomllib.loads(head).get("cpuid", ()))
         if any(cpu.covers(vendor, family, model, stepping) for cpu in cpus):
             return name
     return GENERIC

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nftop.sources.perf.pmu import Pmu, encode
-from nftop.uarch import table
 from nftop.uarch.table import Encoding, EventSpec, PmuTerms
 from tests.uarch import vectors
+from tests.uarch.vectors import loaded
 
 ANY = 0xFF
 # /sys/bus/event_source/devices/cpu: `any` up to Cascade Lake, the events from Ice Lake on.
@@ -63,7 +63,7 @@ def assigned(
 
     The NMI watchdog has the fixed counter of cycles.
     """
-    known = table.load(uarch)
+    known = loaded(uarch)
     assert known.counters
     free = [fixed for fixed in known.counters.fixed if not (watchdog and "cycles" in fixed)]
     waiting: list[tuple[int, str, int]] = []
@@ -95,7 +95,7 @@ def counting_mask(uarch: str, event: str) -> int:
 
 
 def _masks(uarch: str, event: str) -> tuple[int, int]:
-    listed = vectors.facts(uarch)["events"].get(table.load(uarch).vendor_names[event])
+    listed = vectors.facts(uarch)["events"].get(loaded(uarch).vendor_names[event])
     if listed is None or listed[1] == 0:  # not in the reference, or rather on a fixed counter
         return ANY, ANY
     return listed[1], listed[2]

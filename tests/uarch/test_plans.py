@@ -11,9 +11,8 @@ from nftop.uarch import table
 from nftop.uarch.table import Plan
 from nftop.uarch.topdown import evaluate
 from tests.uarch.counters import assigned, counting_mask
-from tests.uarch.vectors import UARCHES
+from tests.uarch.vectors import UARCHES, loaded
 
-SKX = table.load("SKX")
 OLD = tuple(name for name in ("HSX", "BDX", "SKX", "CLX") if name in UARCHES)
 NEW = tuple(name for name in UARCHES if name not in OLD)
 # Hyper-threading, general counters: on Skylake and before a thread has half of them with it, and
@@ -25,14 +24,14 @@ HOSTS = [(name, *host) for name in OLD for host in ((True, 4), (False, 8), (Fals
 
 def topdown_plans(uarch: str, *, smt: bool) -> list[Plan]:
     """Those that count level 1."""
-    return [plan for plan in table.load(uarch).with_smt(on=smt).plans if len(plan.needs) > 2]
+    return [plan for plan in loaded(uarch).with_smt(on=smt).plans if len(plan.needs) > 2]
 
 
 def uncounted(uarch: str, events: set[str], *, smt: bool, levels: int) -> set[str]:
     """The nodes that lack an event, when these are counted."""
     ones = {event: column(np.ones(1)) for event in events}
     ones |= {f"busiest_{clock}": ones[clock] for clock in ("cycles", "aperf") if clock in ones}
-    nodes = evaluate(table.load(uarch), ones, smt=smt, levels=levels)
+    nodes = evaluate(loaded(uarch), ones, smt=smt, levels=levels)
     readings = {name: node[0] for name, node in nodes.items()}
     return {
         name
@@ -106,7 +105,7 @@ def test_a_plan_counts_level_1_at_a_time_and_level_2_in_turns(uarch: str, smt: b
 
 @pytest.mark.parametrize("uarch", [name for name in NEW if name != "SRF"])
 def test_slots_lead_the_group_that_has_parts_of_them(uarch: str) -> None:
-    known = table.load(uarch)
+    known = loaded(uarch)
     holders = [
         group
         for plan in known.plans
@@ -119,7 +118,7 @@ def test_slots_lead_the_group_that_has_parts_of_them(uarch: str) -> None:
 
 @pytest.mark.parametrize("uarch", UARCHES)
 def test_a_host_s_hyper_threading_chooses_the_plans(uarch: str) -> None:
-    known = table.load(uarch)
+    known = loaded(uarch)
     for smt in (True, False):
         chosen = known.with_smt(on=smt)
         assert {plan.smt for plan in chosen.plans} <= {smt, None}
@@ -132,9 +131,9 @@ def test_a_host_s_hyper_threading_chooses_the_plans(uarch: str) -> None:
 @pytest.mark.parametrize("uarch", UARCHES)
 def test_what_counts_for_the_whole_core_is_known(uarch: str) -> None:
     whole = {"cycles_any", "int_misc_recovery_cycles_any"} if uarch in OLD else set()
-    assert table.load(uarch).of_core == whole
+    assert loaded(uarch).of_core == whole
     for smt in (True, False):
-        counted = set(table.load(uarch).with_smt(on=smt).counted)
+        counted = set(loaded(uarch).with_smt(on=smt).counted)
         recovery = {event for event in counted if event.startswith("int_misc_recovery")}
         wanted = "int_misc_recovery_cycles_any" if smt else "int_misc_recovery_cycles"
         assert recovery == ({wanted} if uarch in OLD else set())

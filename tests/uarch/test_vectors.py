@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from nftop.model.column import column
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.uarch import table
 from nftop.uarch.topdown import RATIO_TOLERANCE, evaluate
 from tests.uarch import vectors
-from tests.uarch.vectors import UARCHES
+from tests.uarch.vectors import UARCHES, loaded
 
 NAMES = (
     "vpp_ip4_route_noHT",
@@ -26,7 +25,7 @@ NAMES = (
 
 def metrics(uarch: str, counts: dict[str, float], *, smt: bool) -> dict[str, Reading]:
     columns = {event: column(np.array([count])) for event, count in counts.items()}
-    nodes = evaluate(table.load(uarch), columns, smt=smt)
+    nodes = evaluate(loaded(uarch), columns, smt=smt)
     return {name.removeprefix("tma."): node[0] for name, node in nodes.items()}
 
 
@@ -67,7 +66,7 @@ def test_skewed_counts_never_pass_as_ratios(uarch: str, name: str, skew: dict[in
     events = sorted(counts)
     for index, factor in skew.items():
         counts[events[index % len(events)]] *= factor
-    topdown = table.load(uarch).topdown
+    topdown = loaded(uarch).topdown
     assert topdown
     got = metrics(uarch, counts, smt=vectors.of(uarch)[name].smt)
     for metric, part in got.items():
@@ -85,7 +84,7 @@ def test_the_first_level_is_all_there_is_and_parts_make_their_whole(uarch: str, 
     smt = vectors.of(uarch)[name].smt
     got = metrics(uarch, vectors.counts(uarch, name), smt=smt)
     numbers = {metric: part for metric, part in got.items() if not isinstance(part, Missing)}
-    topdown = table.load(uarch).topdown
+    topdown = loaded(uarch).topdown
     assert topdown
     families: dict[str | None, list[float]] = {}
     for metric, value in numbers.items():

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from nftop.uarch import table
+from nftop.uarch.table import Uarch
 
 _FOLDER = Path(__file__).parents[1] / "data/uarch"
-UARCHES = ("HSX", "BDX", "SKX", "CLX", "ICX")
+UARCHES = ("HSX", "BDX", "SKX", "CLX", "ICX", "SPR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,12 @@ class Vector:
     smt: bool
     counts: Mapping[str, float]
     ratios: Mapping[str, float | None]
+
+
+@cache
+def loaded(uarch: str) -> Uarch:
+    """The table, read once."""
+    return table.load(uarch)
 
 
 @cache
@@ -49,7 +56,7 @@ def of(uarch: str) -> dict[str, Vector]:
 def counts(uarch: str, vector: str) -> dict[str, float]:
     """A vector's counts by the table's event names."""
     given = of(uarch)[vector].counts
-    names = table.load(uarch).vendor_names
+    names = loaded(uarch).vendor_names
     return {event: given[name] for event, name in names.items() if name in given}
 
 
