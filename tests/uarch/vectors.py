@@ -16,7 +16,7 @@ from nftop.uarch import table
 from nftop.uarch.table import Uarch
 
 _FOLDER = Path(__file__).parents[1] / "data/uarch"
-UARCHES = ("HSX", "BDX", "SKX", "CLX", "ICX", "SPR", "EMR", "GNR")
+UARCHES = ("HSX", "BDX", "SKX", "CLX", "ICX", "SPR", "EMR", "GNR", "SRF")
 
 
 @dataclass(frozen=True, slots=True)
