@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Lcore, format_cpu_list
-from nftop.model.reading import Missing
+from nftop.model.reading import Missing, Reason
 
 SCHEMA = "nftop.sample/1"
 
@@ -111,12 +111,14 @@ class CounterTable:
     def gaps(self) -> str:
         """Which events are absent, where, and why, in words; "" when none is.
 
-        An event is there if one group counts it.
+        An event is there if one group counts it, and no gap where it has nothing to count
+        (UNDEFINED).
         """
         why: dict[tuple[str, str], list[str]] = {}
         for name in dict.fromkeys(self.events):
             columns = [index for index, event in enumerate(self.events) if event == name]
-            absent = (self.reasons[:, columns] > 0).all(axis=1)
+            reasons = self.reasons[:, columns]
+            absent = (reasons > 0).all(axis=1) & (reasons != Reason.UNDEFINED).any(axis=1)
             if absent.any():
                 where = "" if absent.all() else f" on CPU {format_cpu_list(self.cpus[absent])}"
                 text = "; ".join(self.details.get(name, {}).values())

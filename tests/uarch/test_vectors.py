@@ -93,3 +93,45 @@ def test_the_first_level_is_all_there_is_and_parts_make_their_whole(uarch: str, 
     for parent, parts in families.items():
         whole = 1.0 if parent is None else numbers[parent]
         assert sum(parts) == pytest.approx(whole, abs=2 * RATIO_TOLERANCE), parent
+
+
+# By event of PERF_METRICS, what counts the same slots on a general counter.
+STAND_INS = {
+    "perf_metrics_frontend_bound": "undelivered_slots",
+    "perf_metrics_backend_bound": "backend_bound_slots",
+    "perf_metrics_retiring": "uops_retired_slots",
+    "perf_metrics_branch_mispredicts": "br_mispredict_slots",
+    "perf_metrics_memory_bound": "memory_bound_slots",
+    "perf_metrics_heavy_operations": "uops_retired_heavy",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "edge_all_zero"])
+@pytest.mark.parametrize("uarch", ["ICX", "SPR", "EMR", "GNR"])
+def test_general_counters_do_without_the_register(uarch: str, name: str) -> None:
+    counts = vectors.counts(uarch, name)
+    metrics_sum = sum(
+        counts[f"perf_metrics_{part}"]
+        for part in ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+    )
+    topdown = loaded(uarch).topdown
+    assert topdown
+    width = topdown.slots_per_cycle
+    scale = counts["topdown_slots"] / metrics_sum
+    counts |= {
+        stand_in: counts[event] * scale for event, stand_in in STAND_INS.items() if event in counts
+    }
+    if "perf_metrics_fetch_latency" in counts:
+        counts["undelivered_cycles"] = counts["perf_metrics_fetch_latency"] * scale / width
+    counts["distributed_cycles"] = counts["topdown_slots"] / width
+    smt = vectors.of(uarch)[name].smt
+    wanted = metrics(uarch, counts, smt=smt)
+    general = {
+        event: count
+        for event, count in counts.items()
+        if event != "topdown_slots" and not event.startswith("perf_metrics_")
+    }
+    got = metrics(uarch, general, smt=smt)
+    for metric, level in topdown.level.items():
+        if level <= 2:
+            assert got[metric] == pytest.approx(wanted[metric], abs=1e-12), metric

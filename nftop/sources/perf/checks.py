@@ -8,7 +8,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.perf.cores import CoreGroups
-from nftop.sources.perf.problems import NO_CPU, Problem
+from nftop.sources.perf.problems import NO_CPU, SPARE, Problem
 
 
 def table_checks(name: str, events: Sequence[str], cores: CoreGroups) -> tuple[Check, ...]:
@@ -22,7 +22,8 @@ def table_checks(name: str, events: Sequence[str], cores: CoreGroups) -> tuple[C
             continue
         counted |= dict.fromkeys(cores.step(row).names)
         for event, problem in cores.absences(row).items():
-            lacking.setdefault((event, problem), []).append(row.cpu)
+            if problem is not SPARE:
+                lacking.setdefault((event, problem), []).append(row.cpu)
     active = [row.cpu for row in cores.rows if row.group is not None]
     checks = [_whole(name, active, [event for event in events if event in counted], idle)]
     for problem, cpus in idle.items():
