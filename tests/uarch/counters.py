@@ -74,7 +74,9 @@ def assigned(
             free.remove(fixed)
         elif on_core(spec) and not in_perf_metrics(spec):
             mask = kernel_mask(uarch, event) & (1 << general) - 1
-            waiting.append((mask.bit_count(), event, mask))
+            # What may be on a fixed counter too has one more to choose from.
+            choice = mask.bit_count() + any(event in slot for slot in known.counters.fixed)
+            waiting.append((choice, event, mask))
     given: dict[str, int] = {}
     for _, event, mask in sorted(waiting, key=lambda each: each[0]):
         left = [at for at in range(general) if mask >> at & 1 and at not in given.values()]

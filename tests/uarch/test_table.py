@@ -135,6 +135,7 @@ events = ["a"]
 needs = []
 [topdown]
 slots_per_cycle = 4
+level_3 = [["a"]]
 [topdown.terms.smt_on]
 core = "a / threads"
 [topdown.terms.smt_off]
@@ -178,6 +179,7 @@ def test_a_full_table_is_read_as_written() -> None:
     assert parsed.topdown.parent == {"part": "whole", "detail": "part"}
     assert parsed.topdown.level == {"whole": 1, "part": 2, "detail": 3}
     assert list(parsed.topdown.nodes) == ["whole", "part", "detail"], "each behind what it reads"
+    assert parsed.topdown.level_3 == (("a",),)
     assert parsed.topdown.threshold == {"part": 0.25}
     assert parsed.topdown.of_cycles == {"detail"}
     assert parsed.topdown.unreliable_smt == {"part"}
@@ -219,6 +221,9 @@ def test_a_full_table_is_read_as_written() -> None:
         ('parent = "whole"', 'parent = "nowhere"', "part is a part of 'nowhere'"),
         ('"whole / 2"', '"detail / 2"', "formula of part names an unknown event: detail"),
         ("nodes.part]", "nodes.slots]", "name of something else"),
+        ('level_3 = [["a"]]', 'level_3 = [["x"]]', "group of level 3 names an unknown event: x"),
+        ('level_3 = [["a"]]', 'level_3 = [["a", "a"]]', "group of level 3 is empty or"),
+        ('level_3 = [["a"]]', "level_3 = [[]]", "group of level 3 is empty or"),
         ('of = "cycles"', 'of = "days"', "detail has a field"),
         ("threshold =", "treshold =", "part has a field"),
         ('[["x", "z"]]', '[["x"]]', "an event of u has no turn"),
