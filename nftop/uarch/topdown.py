@@ -9,6 +9,7 @@ import numpy as np
 from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.reading import Missing, Reason
 from nftop.uarch.formula import compile_formula
+from nftop.uarch.parts import Topdown
 from nftop.uarch.table import Uarch
 
 PREFIX = "tma."
@@ -45,8 +46,11 @@ def evaluate(
     known = _inputs(uarch, counts_per_s, rows)
     known["slots_per_cycle"] = column(np.full(rows, float(topdown.slots_per_cycle)))
     known.setdefault("threads", column(np.full(rows, 2.0 if smt else 1.0)))
-    for name, text in (topdown.terms_smt_on if smt else topdown.terms_smt_off).items():
-        known[name] = compile_formula(text)(known, rows)
+    terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
+    read = _read(topdown, terms, levels)
+    for name, text in terms.items():
+        if name in read:
+            known[name] = compile_formula(text)(known, rows)
     for level in range(1, levels + 1):
         families: dict[str, list[str]] = {}
         for name, text in topdown.nodes.items():
@@ -70,6 +74,16 @@ def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[s
     rows = len(next(iter(counts_per_s.values()), ()))
     known = _inputs(uarch, counts_per_s, rows)
     return {name: compile_formula(text)(known, rows) for name, text in uarch.traffic.items()}
+
+
+def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
+    """All that the nodes of these levels are computed from."""
+    nodes = (text for name, text in topdown.nodes.items() if topdown.level[name] <= levels)
+    read = {name for text in nodes for name in compile_formula(text).names}
+    for name, text in reversed(list(terms.items())):
+        if name in read:
+            read.update(compile_formula(text).names)
+    return read
 
 
 def _inputs(uarch: Uarch, counts: Mapping[str, Column], rows: int) -> dict[str, Column]:
