@@ -11,11 +11,12 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nftop import __version__
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.queue_map import parse_queue_map
+from nftop.output import OutputError
 
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
@@ -42,21 +43,23 @@ def run(arguments: Sequence[str]) -> int:
     if sys.stdout is None:  # started with it closed
         return _no_output("standard output is closed")
     try:
-        code = commands.COMMANDS[options.command](options)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has what it wanted.
+        return commands.COMMANDS[options.command](options)
+    except OutputError as error:
         _discard_output()
-        return 128 + signal.SIGPIPE
-    except OSError as error:
-        _discard_output()
-        return _no_output(error.strerror or str(error))
-    return code
+        if isinstance(error.cause, BrokenPipeError):  # the reader has what it wanted
+            return 128 + signal.SIGPIPE
+        return _no_output(error.cause.strerror or str(error.cause))
+    except OSError as error:  # of the host: it names the file
+        return _failure(str(error))
 
 
 def _no_output(why: str) -> int:
+    return _failure(f"can't write: {why}")
+
+
+def _failure(sentence: str) -> int:
     if sys.stderr is not None:
-        sys.stderr.write(f"nftop: can't write: {why}\n")
+        sys.stderr.write(f"nftop: {sentence}\n")
     return 1
 
 
@@ -115,8 +118,9 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     batch = parser.add_argument_group("batch")
     batch.add_argument("--batch", action="store_true", help="write frames, draw no screen")
     batch.add_argument(
-        "-n", dest="count", metavar="N", type=_count, default=None, help="end after N frames"
-    )
+        "-n", dest="count", metavar="N", type=_count("frames"), default=None,
+        help="end after N frames",
+    )  # fmt: skip
     form = batch.add_mutually_exclusive_group()
     form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
                       help="JSON Lines, schema nftop.frame/1")  # fmt: skip
@@ -147,8 +151,9 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
         "to stream through the cache after a minute)",
     )  # fmt: skip
     simulated.add_argument(
-        "--cpus", metavar="N", type=_count, default=88, help="its CPUs, 2 to 512 (default 88)"
-    )
+        "--cpus", metavar="N", type=_count("CPUs"), default=88,
+        help="its CPUs, 2 to 512 (default 88)",
+    )  # fmt: skip
 
 
 def _interval(text: str) -> float:
@@ -161,10 +166,15 @@ def _interval(text: str) -> float:
     return seconds
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) <= 9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of frames")
-    return int(text)
+def _count(of: str) -> Callable[[str], int]:
+    """The type of an option that counts these: a whole number from 1 on."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) <= 9):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {of}")
+        return int(text)
+
+    return parse
 
 
 def _cpu_list(text: str) -> tuple[Cpu, ...]:

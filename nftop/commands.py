@@ -18,6 +18,7 @@ from nftop.leaving import handling, leaving_when_told
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
 from nftop.model.topology import Host, Topology
+from nftop.output import OutputError, put
 from nftop.session.live import Live
 from nftop.sources.base import Source
 from nftop.sources.dpdk.source import DpdkSource
@@ -142,7 +143,7 @@ def live(options: argparse.Namespace) -> int:
         return _fail(str(error), USAGE)
     batch = options.batch or options.form != "text" or options.count is not None
     if not batch and not _has_screen():
-        print("nftop: no terminal here, so frames as text (--batch)", file=sys.stderr)
+        _say("nftop: no terminal here, so frames as text (--batch)")
         batch = True
     feed = here.feed(
         interval_s=options.interval_s,
@@ -168,7 +169,7 @@ def doctor(options: argparse.Namespace) -> int:
         for source in here.sources:
             source.close()
     report = report_json if options.json or options.form == "json" else report_text
-    print(report(checks, here.host))
+    put(sys.stdout, report(checks, here.host) + "\n")
     return OK
 
 
@@ -181,16 +182,16 @@ def explain(options: argparse.Namespace) -> int:
     )
 
     if options.all:
-        print("\n\n".join(explain_metric(name) for name in known_metrics()))
+        put(sys.stdout, "\n\n".join(explain_metric(name) for name in known_metrics()) + "\n")
         return OK
     if options.metric is None:
-        print("\n".join(known_metrics()))
+        put(sys.stdout, "\n".join(known_metrics()) + "\n")
         return OK
     names = metrics_called(options.metric)
     if not names:
-        print("known: " + " ".join(known_metrics()), file=sys.stderr)
+        _say("known: " + " ".join(known_metrics()))
         return _fail(f"no metric is called {options.metric!r}", USAGE)
-    print("\n\n".join(explain_metric(name) for name in names))
+    put(sys.stdout, "\n\n".join(explain_metric(name) for name in names) + "\n")
     return OK
 
 
@@ -214,8 +215,8 @@ def _batch(feed: Live, options: argparse.Namespace) -> int:
         try:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
             run_batch(feed, sys.stdout, form=options.form, count=options.count, width=width)
-        except OSError:
-            raise  # of standard output; `cli` says it
+        except OutputError:
+            raise  # `cli` says it
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return _fail(f"nftop's own fault: {type(error).__name__}: {error}", FAILURE)
     return 128 + ended[0] if ended else OK
@@ -237,9 +238,16 @@ def _screen(feed: Live, options: argparse.Namespace) -> int:
 
 
 def _has_screen() -> bool:
-    return sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    streams = (sys.stdin, sys.stdout)  # None where nftop was started with it closed
+    here = all(stream is not None and stream.isatty() for stream in streams)
+    return here and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"nftop: {sentence}", file=sys.stderr)
+    _say(f"nftop: {sentence}")
     return code
+
+
+def _say(line: str) -> None:
+    if sys.stderr is not None:  # `print` would take standard output in its place
+        print(line, file=sys.stderr)

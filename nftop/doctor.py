@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
+from nftop.export.encode import json_bytes
 from nftop.model.reading import Reason
 from nftop.model.topology import Host
 from nftop.render.text import printable
@@ -43,7 +42,7 @@ def report_text(checks: Sequence[Check], host: Host) -> str:
 
 def report_json(checks: Sequence[Check], host: Host) -> str:
     """One JSON object: schema, simulated, lab, and checks: name, state, text and fix or null."""
-    return msgspec.json.encode(
+    return json_bytes(
         {
             "schema": SCHEMA,
             "simulated": host.simulated,

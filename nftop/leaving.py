@@ -16,12 +16,12 @@ from types import FrameType
 
 # How long the screen may take to restore the terminal before the process ends all the same.
 PATIENCE_S = 3.0
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @contextmanager
 def leaving_when_told(leave: Callable[[int], None], terminal: int) -> Iterator[None]:
-    """Call `leave` with an exit code on SIGTERM, SIGHUP, or when the terminal hangs up.
+    """Call `leave` with an exit code on SIGTERM, SIGHUP, SIGQUIT, or when the terminal hangs up.
 
     `leave` may be called from any thread and more than once. PATIENCE_S after the first time the
     process ends with that code, whatever it does then. `terminal` is the descriptor that is read.

@@ -86,7 +86,7 @@ def frame(
     everywhere = np.arange(n_cpus, dtype=np.float64)
     columns: dict[str, Column] = {
         "busy_ratio": column(np.where(everywhere < 4, 0.04, 0.002)),
-        "rx_packets_per_s": polled(14.88e6 * wobble, 0.012e6, 8.4e6),
+        "packets_per_s": polled(14.88e6 * wobble, 0.012e6, 8.4e6),
         "ipc": column(0.8 + everywhere % 5 / 4),
         "cpp": polled(188.2 / wobble, 233_000.0, 333.3),
         "busy_cpp": polled(186.0 / wobble, 116_500.0, 326.6),
@@ -103,6 +103,7 @@ def frame(
         "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
         "llc_misses_coverage": missing(n_cpus, no_misses),
     }
+    columns["rx_packets_per_s"] = columns["packets_per_s"]
     no_table = Missing(Reason.SOURCE, "nftop has no top-down table for this CPU (generic)")
     columns |= {metric.id: missing(n_cpus, no_table) for metric in TMA_METRICS}
     if tma:

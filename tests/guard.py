@@ -59,7 +59,7 @@ MAY: Mapping[str, str] = {
     "commands.py": "io.TextIOWrapper os.environ pathlib.Path shutil.get_terminal_size "
     "signal.SIG* sys.stdin "
     "sys.stdout sys.stderr sys.__stdout__ sys.__stderr__",
-    "__main__.py": "os.environ sys.argv sys.exit",
+    "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit",
 }
 # Layers that read nothing either.
 PURE = ("model", "derive", "render", "ui")

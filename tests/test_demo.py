@@ -102,6 +102,7 @@ def test_other_commands_are_there() -> None:
     ("arguments", "sentence"),
     [
         (["demo", "--cpus", "1"], "2 to 512 CPUs, not 1"),
+        (["demo", "--cpus", "x"], "'x' is not a number of CPUs"),
         (["demo", "--cpus", "513", "doctor"], "2 to 512 CPUs, not 513"),
         (["demo", "--scenario", "x"], "no scenario is called 'x'; there are default, noisy"),
         (["demo", "--cpu-list", "88", "-n", "1"], "this host has no CPU 88"),
@@ -147,7 +148,7 @@ def test_the_screen_wears_the_badge() -> None:
         arguments, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
     ) as child:
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             asked, header = False, ""
             while child.poll() is None and time.monotonic() < deadline:
                 if select.select([master], [], [], 0.2)[0]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from nftop.derive.eal import config_queues, enabled_lcores
 from nftop.derive.nf import not_bound, where_it_runs
@@ -19,6 +20,8 @@ from nftop.model.queue_map import Prefix, Queue, QueueMap
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
 
+# So many queues are named that a map leaves out or makes up.
+_MOST_ODD = 3
 _UNKNOWN = Missing(Reason.WARMING, "not known yet which of its threads poll")
 
 
@@ -203,12 +206,24 @@ def _uncounted(pollers: Sequence[LcoreThread]) -> Missing | None:
 
 def _unassigned(app: DpdkApp, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
     """What of a map does not fit the application's queues, in words."""
-    queues = {(port.port, queue) for port in app.ports for queue in range(port.rx_queues or 0)}
-    if not queues or any(port.rx_queues is None for port in app.ports):
+    queues_of = {port.port: port.rx_queues for port in app.ports}
+    if None in queues_of.values() or not any(queues_of.values()):
         return
-    for verdict, odd in (
-        ("is on no lcore, so its packets are on no core", queues - lcore_of.keys()),
-        ("does not exist", lcore_of.keys() - queues),
+    ours = [port for port in app.ports if not port.bond_member]  # the bond's are polled for those
+    queues = ((port.port, queue) for port in ours for queue in range(port.rx_queues or 0))
+    mine = {port.port for port in ours}
+    known = {each for each in lcore_of if each[1] < (queues_of.get(each[0]) or 0)}
+    polled = sum(port in mine for port, _ in known)
+    for verdict, odd, count in (
+        (
+            "is on no lcore, so its packets are on no core",
+            (each for each in queues if each not in lcore_of),
+            sum(port.rx_queues or 0 for port in ours) - polled,
+        ),
+        ("does not exist", iter(sorted(lcore_of.keys() - known)), len(lcore_of) - len(known)),
     ):
-        for port, queue in sorted(odd):
+        # Their number is the application's word; how long nftop's answer is must not be.
+        for port, queue in islice(odd, _MOST_ODD):
             yield f"queue {queue} of port {port} {verdict}"
+        if count > _MOST_ODD:
+            yield f"and {count - _MOST_ODD} more"

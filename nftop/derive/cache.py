@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from nftop.derive.absence import after_absence
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.frame import CacheClass, GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain
@@ -58,15 +59,15 @@ def step_cache(
     """Fold one reading of resctrl in: a row for every control group, the root group first.
 
     A reading seen before keeps the rows it gave. One that is too old keeps the groups but none of
-    their values; the next is rated across the gap, which is true, if coarse. Any other absence
-    ends what was known.
+    their values.
     """
     if reading is None:
-        return state, _nothing(topology, _UNREAD)
+        return CacheState(), _nothing(topology, _UNREAD)
     if isinstance(reading.value, Missing):
         why = reading.value
-        if why.reason is not Reason.STALE or state.table is None:
-            return CacheState(), _nothing(topology, why)
+        state = after_absence(state, CacheState(), why)
+        if state.table is None:
+            return state, _nothing(topology, why)
         rows = tuple(_without_values(row, why) for row in state.rows)
         return state, replace(_nothing(topology, why), groups=rows, domains=state.table.domains)
     table = reading.value

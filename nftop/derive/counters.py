@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.absence import after_absence
 from nftop.derive.deltas import Deltas, deltas
 from nftop.model.column import Column, Floats, column, first_of, missing, ratio, where
 from nftop.model.reading import Missing, Reason
@@ -83,9 +84,11 @@ def step_counters(
 ) -> tuple[CounterState, CounterRates]:
     """Fold one perf reading in. A reading seen before keeps the rates it gave."""
     if reading is None:
-        return state, _nothing(topology, Missing(Reason.SOURCE, "perf is not read here"))
+        why = Missing(Reason.SOURCE, "perf is not read here")
+        return CounterState(), _nothing(topology, why)
     if isinstance(reading.value, Missing):
-        return CounterState(), _nothing(topology, reading.value)
+        kept = after_absence(state, CounterState(), reading.value)
+        return kept, _nothing(topology, reading.value)
     if state.rates is not None and reading.read_at_ns == state.read_at_ns:
         return state, state.rates
     rates = _rates(state.table, reading.value, topology)

@@ -169,9 +169,15 @@ def cpu_table(
     nobody: dict[int, Reading] = dict.fromkeys(undecided, _NOT_YET)
     no_nf = from_readings(nobody, rows, NO_NF)
     packets = from_readings(nobody | _packets(pollers, unattached), rows, NO_NF)
+    received = from_readings(
+        nobody | {row: _received(who, packets[row]) for row, who in pollers.items()}, rows, NO_NF
+    )
     forwards = np.zeros(rows, dtype=np.bool_)
     forwards[[row for row, who in pollers.items() if who.forwards]] = True
     busy = from_readings({row: _busy(who) for row, who in pollers.items()}, rows, NO_NF)
+    of_cycles = from_readings(
+        {row: _busy(who, cycles.clock[row]) for row, who in pollers.items()}, rows, NO_NF
+    )
     # What of a shared CPU's counts belongs to its packets can't be told.
     own_packets = from_readings(
         nobody | {row: who.loose or packets[row] for row, who in pollers.items()}, rows, NO_NF
@@ -179,10 +185,11 @@ def cpu_table(
     cpp = where(polled, ratio(cycles.per_s, own_packets), no_nf)
     columns = {
         "busy_ratio": where(forwards, busy, ready["cpu_time_ratio"]),
-        "rx_packets_per_s": packets,
+        "packets_per_s": packets,
+        "rx_packets_per_s": received,
         "ipc": ratio(rates.rate("instructions"), rates.core_cycles),
         "cpp": cpp,
-        "busy_cpp": where(polled, _times(cpp, busy), no_nf),
+        "busy_cpp": where(polled, _times(cpp, of_cycles), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
         "llc_misses_per_packet": where(
             polled, ratio(rates.rate_by_cycles("llc_misses"), own_packets), no_nf
@@ -249,10 +256,19 @@ def _packets(
     }
 
 
-def _busy(who: Occupant) -> Reading:
+def _received(who: Occupant, packets: Reading) -> Reading:
+    """What of its packets it received, where those of some NF may be packets sent."""
+    sends = next((nf for nf, _ in who.cores if nf.direction == "tx"), None)
+    if sends is None:
+        return packets
+    return Missing(Reason.UNDEFINED, f"{sends.name} only sends here: see packets_per_s")
+
+
+def _busy(who: Occupant, clock: Clock | None = "tsc") -> Reading:
+    """Share of the cycles that `clock` counts, of all time unless told otherwise, in work."""
     if not who.cores:
         return _UNKNOWN_BUSY
-    return who.cores[0][1].busy_ratio if len(who.cores) == 1 else _SHARED_BUSY
+    return who.cores[0][1].busy_of(clock) if len(who.cores) == 1 else _SHARED_BUSY
 
 
 def _shares(

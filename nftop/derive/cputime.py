@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nftop.derive.absence import after_absence
 from nftop.derive.counters import OFFLINE
 from nftop.model.column import Column, column, missing, where
 from nftop.model.reading import Missing, Reason
@@ -39,7 +40,8 @@ def step_cpu_times(
     if reading is None:
         return CpuTimeState(), _nothing(rows, Missing(Reason.SOURCE, "/proc/stat is not read here"))
     if isinstance(reading.value, Missing):
-        return CpuTimeState(), _nothing(rows, reading.value)
+        kept = after_absence(state, CpuTimeState(), reading.value)
+        return kept, _nothing(rows, reading.value)
     if state.reading is not None and state.reading.read_at_ns == reading.read_at_ns:
         return state, state.columns
     before = None if state.reading is None else state.reading.value

@@ -60,9 +60,9 @@ def deltas(before: CounterTable | None, after: CounterTable, topology: Topology)
         new = np.flatnonzero((row >= 0) & (old >= 0))
         into, old = row[new], old[new]
         why[into] = np.where(_stepped_back(before, after, old, new), Reason.RESET, Reason.PRESENT)
-        enabled[into] = _difference(after.enabled_ns[new], before.enabled_ns[old])
-        running[into] = _difference(after.running_ns[new], before.running_ns[old])
-        counts[into] = _difference(after.values[new], before.values[old])
+        enabled[into] = difference(after.enabled_ns[new], before.enabled_ns[old])
+        running[into] = difference(after.running_ns[new], before.running_ns[old])
+        counts[into] = difference(after.values[new], before.values[old])
     return Deltas(after.group, enabled, running, counts, absent, why)
 
 
@@ -87,6 +87,6 @@ def _stepped_back(
     return back
 
 
-def _difference(after: Counts, before: Counts) -> Floats:
+def difference(after: Counts, before: Counts) -> Floats:
     """After - before in integers, then float64: beyond 2**53 the floats themselves are rounded."""
     return np.where(after >= before, after - before, 0).astype(np.float64)

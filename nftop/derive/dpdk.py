@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from nftop.derive.attribution import Attribution, LcoreThread, attribute, refreshed
@@ -17,11 +18,11 @@ from nftop.derive.nf import (
     shares,
     total,
 )
-from nftop.derive.rating import Rated, identity, rate_counters, rate_of
+from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.model.ids import Lcore
 from nftop.model.queue_map import Queue
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable, SourceReading
+from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
 
 # What is counted (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), of which port or lcore, and the
 # port's name and the queue: a port number may be given to another device.
@@ -30,6 +31,10 @@ Rates: TypeAlias = Mapping[Counter, Reading]
 
 # Packets sent for each received from which on an application is taken to generate them.
 _GENERATOR_RATIO = 1000
+
+# How devices are called whose packets are those of other ports, which DPDK lists and counts too. A
+# virtual device's name begins with that of its driver, by which the bus finds it (vdev.c).
+_BONDS = ("net_bonding", "eth_bond")
 
 _NO_BUSY = Missing(
     Reason.SOURCE,
@@ -47,37 +52,44 @@ class DpdkState:
     """By application: pid and start time, so that a restart is another application.
 
     `attributions` are the last ones of when it answered: while it hangs its cores stay its own.
+    `generators` are those that only sent when they last moved a packet.
     """
 
     apps: Mapping[str, Rated[Counter]] = field(default_factory=dict)
     attributions: Mapping[str, Attribution] = field(default_factory=dict)
+    generators: frozenset[str] = frozenset()
 
 
 def step_dpdk(
-    state: DpdkState | None,
-    reading: SourceReading[DpdkTable] | None,
-    around: Around,
+    state: DpdkState | None, table: DpdkTable, around: Around
 ) -> tuple[DpdkState, tuple[NfRates, ...]]:
     """Fold one reading in; applications that are gone leave no trace."""
-    if reading is None or isinstance(reading.value, Missing):
-        return DpdkState(), ()
     state = state or DpdkState()
     apps: dict[str, Rated[Counter]] = {}
     attributions: dict[str, Attribution] = {}
+    generators: set[str] = set()
     rates = []
-    for app in reading.value.apps:
+    for app in table.apps:
         key = identity(app.pid, app.start_ticks, app.socket)
-        if app.problem is None:
-            apps[key] = rate_counters(state.apps.get(key), _counters(app), app.read_at_ns)
-        known = _AppRates(app, apps.get(key))
+        rated = rate_process(state.apps.get(key), app.problem, partial(_rate, app))
+        if rated is not None:
+            apps[key] = rated
+        known = _AppRates(app, rated)
         held = state.attributions.get(key) if app.problem is not None else None
         attributions[key] = (
             attribute(app, around.threads, known.counting, around.queue_map)
             if held is None
             else refreshed(held, around.threads)
         )
-        rates.append(_nf_rates(key, known, attributions[key]))
-    return DpdkState(apps, attributions), tuple(rates)
+        generates = _only_generates(known, held=key in state.generators)
+        if generates:
+            generators.add(key)
+        rates.append(_nf_rates(key, known, attributions[key], generates=generates))
+    return DpdkState(apps, attributions, frozenset(generators)), tuple(rates)
+
+
+def _rate(app: DpdkApp, before: Rated[Counter] | None) -> Rated[Counter]:
+    return rate_counters(before, _counters(app), app.read_at_ns)
 
 
 def _counters(app: DpdkApp) -> dict[Counter, int]:
@@ -103,19 +115,20 @@ def _of_lcore(what: str, lcore: Lcore) -> Counter:
     return what, lcore, "", 0
 
 
-def _only_generates(app: DpdkApp) -> bool:
-    """Whether it sends and does not receive; a stray packet in thousands changes nothing."""
-    received = [port.rx_packets for port in app.ports]
-    sent = [port.tx_packets for port in app.ports]
-    if None in received or None in sent:
-        return False
-    return sum(filter(None, sent)) > _GENERATOR_RATIO * sum(filter(None, received))
+def _only_generates(rates: _AppRates, *, held: bool) -> bool:
+    """Whether it sends now and does not receive; a stray packet in thousands changes nothing.
+
+    Its counters' totals would tell what it did once. While nothing moves, or is known, `held` is.
+    """
+    received, sent = rates.ports("rx"), rates.ports("tx")
+    if isinstance(received, Missing) or isinstance(sent, Missing) or received == sent == 0:
+        return held
+    return sent > _GENERATOR_RATIO * received
 
 
-def _nf_rates(key: str, rates: _AppRates, attribution: Attribution) -> NfRates:
+def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates: bool) -> NfRates:
     app, state = rates.app, rates.state
     received, sent = rates.ports("rx"), rates.ports("tx")
-    generates = _only_generates(app)
     packets = sent if generates else received
     how = attribution.how
     if generates:
@@ -155,10 +168,24 @@ class _AppRates:
         )
 
     def ports(self, what: str) -> Reading:
-        """One counter's rate over all ports."""
+        """One counter's rate over all ports: over bonding ports, and not over their members."""
+        if self.app.problem is None and self._counts_twice is not None:
+            return self._counts_twice
         return total(
-            (self.rate(_of_port(what, port)) for port in self.app.ports),
+            (self.rate(_of_port(what, port)) for port in self.app.ports if not port.bond_member),
             of_nothing=self.app.problem or Missing(Reason.UNDEFINED, "it has no ports"),
+        )
+
+    @property
+    def _counts_twice(self) -> Missing | None:
+        """Why its ports can't be added up; None where they can."""
+        bond = next((port for port in self.app.ports if port.name.startswith(_BONDS)), None)
+        if bond is None or all(port.bond_member is not None for port in self.app.ports):
+            return None
+        return Missing(
+            Reason.SOURCE,
+            f"port {bond.port} ({bond.name}) is made of others, and this DPDK does not tell of "
+            "which: their packets would count twice",
         )
 
     def lcore(self, what: str, lcore: Lcore) -> Reading:
@@ -204,6 +231,7 @@ def _cores(
             busy = quotient(rates.lcore("busy", poller.lcore), cycles)
         taken = _packets_of(poller, attribution, rates, packets, generates=generates)
         run, wait = shares(poller.rate)
+        busy = of_its_own_time(busy, run)
         cores.append(
             NfCore(
                 cpu=poller.cpu,
@@ -211,7 +239,8 @@ def _cores(
                 packets_per_s=taken,
                 run_ratio=run,
                 wait_ratio=wait,
-                busy_ratio=of_its_own_time(busy, run),
+                busy_ratio=busy,
+                awake_busy_ratio=busy,  # one that slept is not rated at all
                 nf_cycles_per_s=cycles,
                 loose=poller.loose,
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nftop.derive.threads import ThreadRate
-from nftop.model.frame import Direction
+from nftop.model.frame import Clock, Direction
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
@@ -38,8 +38,9 @@ class NfCore:
         packets_per_s: what this core took in; sent, where the NF only generates.
         run_ratio, wait_ratio: its thread's.
         loose: why its cycles are not those of `cpu` (it may move); None when they are.
-        busy_ratio: the NF's own word on how much of its time was work.
-        nf_cycles_per_s: TSC cycles the NF itself counted on this core.
+        busy_ratio: the NF's own word on how much of all time was work; its sleep is not.
+        awake_busy_ratio: the same of the time in which its thread did not sleep.
+        nf_cycles_per_s: TSC cycles the NF itself counted on this core, those of sleep left out.
     """
 
     cpu: Cpu
@@ -48,8 +49,16 @@ class NfCore:
     run_ratio: Reading
     wait_ratio: Reading
     busy_ratio: Reading
+    awake_busy_ratio: Reading
     nf_cycles_per_s: Reading
     loose: Missing | None = None
+
+    def busy_of(self, clock: Clock | None) -> Reading:
+        """Share of the cycles that `clock` counts which were work.
+
+        Only the TSC goes on while the thread sleeps; a halted core counts no core cycles.
+        """
+        return self.busy_ratio if clock == "tsc" else self.awake_busy_ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +164,11 @@ def not_bound(thread: str, allowed: Sequence[Cpu]) -> Missing | None:
 def qualified(name: str, of: str, *, usual: str) -> str:
     """A program's name, and what tells it from others of the same: nothing where that is usual."""
     return name if of in ("", usual) else f"{of}/{name}"
+
+
+def folder(path: str) -> str:
+    """The name of a directory."""
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:

@@ -8,6 +8,7 @@ from nftop.derive.cpus import Cycles, Occupant, saturated
 from nftop.derive.nf import NfRates, product, quotient, total
 from nftop.model.column import Column
 from nftop.model.frame import Clock, NfRow
+from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
 
@@ -31,7 +32,7 @@ def nf_row(
     """
     rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
     clocks = {cycles.clock[row] for row in rows}
-    why_not = _why_not(nf, rows, pollers)
+    why_not = _why_not(nf, topology, rows, pollers)
     all_cycles = why_not or total((cycles.per_s[row] for row in rows), _NOBODY)
     busy_cycles = why_not or _busy_cycles(nf, topology, cycles, rows)
     all_instructions = why_not or total((instructions[row] for row in rows), _NOBODY)
@@ -63,9 +64,15 @@ def nf_row(
     )
 
 
-def _why_not(nf: NfRates, rows: list[int], pollers: Mapping[int, Occupant]) -> Missing | None:
+def _why_not(
+    nf: NfRates, topology: Topology, rows: list[int], pollers: Mapping[int, Occupant]
+) -> Missing | None:
     if nf.uncounted is not None:
         return nf.uncounted
+    unknown = {core.cpu for core in nf.cores} - topology.row_of.keys()
+    if unknown:
+        where = format_cpu_list(unknown)
+        return Missing(Reason.SOURCE, f"it polls on CPU {where}, which this host does not show")
     shared = (pollers[row].shared_with(nf) for row in rows if row in pollers)
     return next((why for why in shared if why is not None), None)
 
@@ -73,11 +80,8 @@ def _why_not(nf: NfRates, rows: list[int], pollers: Mapping[int, Occupant]) -> M
 def _busy_cycles(nf: NfRates, topology: Topology, cycles: Cycles, rows: list[int]) -> Reading:
     if len(rows) < len(nf.cores):
         return Missing(Reason.SOURCE, "two of its threads share a CPU: their busy times overlap")
+    at = ((core, topology.row_of[core.cpu]) for core in nf.cores)
     return total(
-        (
-            product(core.busy_ratio, cycles.per_s[topology.row_of[core.cpu]])
-            for core in nf.cores
-            if core.cpu in topology.row_of
-        ),
+        (product(core.busy_of(cycles.clock[row]), cycles.per_s[row]) for core, row in at),
         _NOBODY,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from nftop.derive.nf import (
@@ -11,6 +12,7 @@ from nftop.derive.nf import (
     NfCore,
     NfRates,
     awake_or_asleep,
+    folder,
     not_bound,
     of_its_own_time,
     qualified,
@@ -19,11 +21,10 @@ from nftop.derive.nf import (
     total,
     where_it_runs,
 )
-from nftop.derive.rating import Rated, identity, rate_counters, rate_of
+from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.derive.threads import ThreadRate
 from nftop.model.nf_ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import SourceReading
 
 # What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
 Counter: TypeAlias = tuple[str, int]
@@ -52,24 +53,27 @@ class OvsState:
 
 
 def step_ovs(
-    state: OvsState | None, reading: SourceReading[OvsTable] | None, around: Around
+    state: OvsState | None, table: OvsTable, around: Around
 ) -> tuple[OvsState, tuple[NfRates, ...]]:
     """Fold one reading in; processes that are gone leave no trace.
 
     Packets are those PMD threads received, as CPP divides by them; what the main thread takes from
     taps is not among them.
     """
-    if reading is None or isinstance(reading.value, Missing):
-        return OvsState(), ()
+    known = {} if state is None else state.switches
     switches: dict[str, Rated[Counter]] = {}
     rates = []
-    for switch in reading.value.switches:
+    for switch in table.switches:
         key = identity(switch.pid, switch.start_ticks, switch.socket)
-        if switch.problem is None:
-            before = state.switches.get(key) if state is not None else None
-            switches[key] = rate_counters(before, _counters(switch), switch.read_at_ns)
-        rates.append(_nf_rates(key, _PmdRates(switch, switches.get(key)), around.threads))
+        rated = rate_process(known.get(key), switch.problem, partial(_rate, switch))
+        if rated is not None:
+            switches[key] = rated
+        rates.append(_nf_rates(key, _PmdRates(switch, rated), around.threads))
     return OvsState(switches), tuple(rates)
+
+
+def _rate(switch: OvsSwitch, before: Rated[Counter] | None) -> Rated[Counter]:
+    return rate_counters(before, _counters(switch), switch.read_at_ns)
 
 
 def _counters(switch: OvsSwitch) -> dict[Counter, int]:
@@ -112,12 +116,17 @@ class _PmdRates:
             of_nothing=self.switch.problem or _NO_PMDS,
         )
 
-    def busy(self, pmd: OvsPmd) -> Reading:
-        """Share of time a PMD thread worked: busy cycles of used ones, of the time it was awake."""
+    def busy_awake(self, pmd: OvsPmd) -> Reading:
+        """Share of the time it was awake that a PMD thread worked: busy cycles of used ones."""
         busy, used = self.rate("busy_cycles", pmd), self.rate("used_cycles", pmd)
         ratio = quotient(busy, used)
         if pmd.busy_cycles is None and not isinstance(used, Missing):
-            ratio = _of_its_queues(pmd)
+            return _of_its_queues(pmd)
+        return ratio
+
+    def busy(self, pmd: OvsPmd) -> Reading:
+        """The same of all time."""
+        ratio = self.busy_awake(pmd)
         asleep = self.rate("sleep_us", pmd)
         if isinstance(ratio, Missing) or isinstance(asleep, Missing):
             return ratio  # what does not count its sleep is too old to sleep
@@ -154,7 +163,7 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
     received = rates.total("rx_packets")
     return NfRates(
         key=key,
-        name=qualified(switch.name, _folder(switch.rundir), usual="openvswitch"),
+        name=qualified(switch.name, folder(switch.rundir), usual="openvswitch"),
         prefix="",
         kind="ovs",
         pid=switch.pid,
@@ -186,6 +195,7 @@ def _attribution(switch: OvsSwitch) -> str:
 
 def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
     run, wait = shares(thread)
+    own = awake_or_asleep(thread)
     name = f"pmd on core {pmd.core}" if thread is None else thread.thread.comm
     return NfCore(
         cpu=pmd.core if thread is None else where_it_runs(thread),
@@ -193,12 +203,9 @@ def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
         packets_per_s=rates.rate("rx_packets", pmd),
         run_ratio=run,
         wait_ratio=wait,
-        busy_ratio=of_its_own_time(rates.busy(pmd), awake_or_asleep(thread)),
+        busy_ratio=of_its_own_time(rates.busy(pmd), own),
+        awake_busy_ratio=of_its_own_time(rates.busy_awake(pmd), own),
         nf_cycles_per_s=rates.rate("used_cycles", pmd),
         # OVS binds it; where its thread can't be seen that is all there is to know.
         loose=None if thread is None else not_bound(name, thread.thread.allowed),
     )
-
-
-def _folder(rundir: str) -> str:
-    return rundir.rstrip("/").rpartition("/")[2]

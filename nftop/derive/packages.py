@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.absence import after_absence
+from nftop.derive.deltas import difference
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.column import Bools, Column, Floats, Reasons, missing
 from nftop.model.frame import PackageRow
 from nftop.model.ids import Package
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import Counts, SourceReading
+from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.uarch.formula import compile_formula
@@ -45,18 +47,18 @@ def step_packages(
 ) -> tuple[PackageState, tuple[PackageRow, ...]]:
     """Fold one uncore reading in: a row for every package of the topology, ascending.
 
-    A reading seen before keeps the rows it gave.
+    A reading seen before keeps the rows it gave; after a change of packages start from a new state.
     """
     if reading is None:
-        return state, _nothing(topology, _UNREAD)
+        return PackageState(), _nothing(topology, _UNREAD)
     if isinstance(reading.value, Missing):
-        return PackageState(), _nothing(topology, reading.value)
+        kept = after_absence(state, PackageState(), reading.value)
+        return kept, _nothing(topology, reading.value)
     if uarch is None or not uarch.traffic:
         name = "generic" if uarch is None else uarch.name
         why = Missing(Reason.SOURCE, f"nftop has no uncore table for this CPU ({name})")
         return PackageState(), _nothing(topology, why)
-    same = tuple(row.package for row in state.rows) == topology.packages
-    if state.table is not None and same and reading.read_at_ns == state.read_at_ns:
+    if state.table is not None and reading.read_at_ns == state.read_at_ns:
         return state, state.rows
     rows = _rows(state.table, reading.value, uarch, topology.packages)
     return PackageState(reading.value, reading.read_at_ns, rows), rows
@@ -115,9 +117,9 @@ def _row_rates(before: UncoreTable | None, after: UncoreTable) -> tuple[Floats, 
     if before is None or not _same_rows(before, after):
         why[why == 0] = Reason.WARMING
         return np.full(rows, np.nan), np.zeros(rows, dtype=np.bool_), why
-    enabled = _difference(after.enabled_ns, before.enabled_ns)
-    running = _difference(after.running_ns, before.running_ns)
-    counted = _difference(after.values, before.values)
+    enabled = difference(after.enabled_ns, before.enabled_ns)
+    running = difference(after.running_ns, before.running_ns)
+    counted = difference(after.values, before.values)
     stepped_back: Bools = (
         (after.values < before.values)
         | (after.enabled_ns < before.enabled_ns)
@@ -141,11 +143,6 @@ def _same_rows(before: UncoreTable, after: UncoreTable) -> bool:
             (before.event, after.event),
         )
     )
-
-
-def _difference(after: Counts, before: Counts) -> Floats:
-    """After - before in integers, then float64: beyond 2**53 the floats themselves are rounded."""
-    return np.where(after >= before, after - before, 0).astype(np.float64)
 
 
 def _summed(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from nftop.derive.absence import after_absence
 from nftop.model.reading import Missing, Reading, Reason
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+RESTARTED = Missing(Reason.RESET, "the application's counters restarted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,7 @@ def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns
     elapsed_s = (read_at_ns - before.read_at_ns) / 1e9
     if any(counters[name] < count for name, count in before.counters.items() if name in counters):
         # One counter went back, so all may have been cleared, even those that look higher again.
-        why = Missing(Reason.RESET, "the application's counters restarted")
-        return Rated(read_at_ns, counters, dict.fromkeys(counters, why), None)
+        return Rated(read_at_ns, counters, dict.fromkeys(counters, RESTARTED), None)
     rates: dict[K, Reading] = {
         name: (count - before.counters[name]) / elapsed_s
         for name, count in counters.items()
@@ -57,6 +60,13 @@ def rate_of(rated: Rated[K] | None, name: K, uncounted: Missing) -> Reading:
     if name in rated.rates:
         return rated.rates[name]
     return Missing(Reason.WARMING) if name in rated.counters else uncounted
+
+
+def rate_process(
+    before: T | None, problem: Missing | None, rate: Callable[[T | None], T]
+) -> T | None:
+    """What is remembered of a process: `rate` of that where it told its counters now."""
+    return rate(before) if problem is None else after_absence(before, None, problem)
 
 
 def identity(pid: int, start_ticks: int, socket: str) -> str:

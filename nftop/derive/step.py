@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
+from nftop.derive.absence import after_absence
 from nftop.derive.cache import CacheState, step_cache
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
-from nftop.derive.dpdk import step_dpdk
-from nftop.derive.nf import Around, NfRates, without_twins
+from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
-from nftop.derive.ovs import step_ovs
 from nftop.derive.packages import PackageState, step_packages
+from nftop.derive.stages import NfMemory, step_nfs
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
-from nftop.derive.vpp import step_vpp
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import Cpu
 from nftop.model.queue_map import QueueMap
@@ -31,12 +29,6 @@ from nftop.uarch.table import Uarch
 # A reading older than this many ticks, and than a second, says nothing about this tick.
 _STALE_TICKS = 2.5
 _STALE_AT_LEAST_S = 1.0
-
-# Sources that count packets, and the stage that rates each: (its state or None, its reading, what
-# that is read beside) -> (its state, its NFs).
-NF_STAGES: Mapping[str, Callable[..., tuple[Any, tuple[NfRates, ...]]]] = MappingProxyType(
-    {"dpdk": step_dpdk, "ovs": step_ovs, "vpp": step_vpp}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,7 @@ class State:
     counters: CounterState = field(default_factory=CounterState)
     cpu_times: CpuTimeState = field(default_factory=CpuTimeState)
     threads: ThreadState = field(default_factory=ThreadState)
-    nfs: Mapping[str, Any] = field(default_factory=dict)
+    nfs: Mapping[str, NfMemory] = field(default_factory=dict)
     packages: PackageState = field(default_factory=PackageState)
     cache: CacheState = field(default_factory=CacheState)
     own: SourceReading[SelfUse] | None = None
@@ -77,7 +69,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         {info.cpu for info in topology.cpus if info.nohz_full},
     )
     around = Around(thread_rates, state.queue_map, tsc_hz(rates))
-    nf_states, nfs = _step_nfs(state, readings, around)
+    nf_states, nfs = step_nfs(state.nfs, readings, around)
     pollers = occupants(topology, nfs, thread_rates)
     cycles = count_cycles(rates, pollers)
     packages, package_rows = step_packages(
@@ -118,7 +110,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         nfs=nf_states,
         packages=packages,
         cache=cache,
-        own=own,
+        own=_known_use(state.own, own),
     )
     return after, frame
 
@@ -140,18 +132,13 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         return state
     if reading.value is state.topology or reading.value == state.topology:
         return state
-    return replace(state, topology=reading.value, counters=CounterState(), cpu_times=CpuTimeState())
-
-
-def _step_nfs(
-    state: State, readings: Mapping[str, SourceReading[Any]], around: Around
-) -> tuple[Mapping[str, Any], tuple[NfRates, ...]]:
-    states: dict[str, Any] = {}
-    rates: list[NfRates] = []
-    for source, stage in NF_STAGES.items():
-        states[source], found = stage(state.nfs.get(source), readings.get(source), around)
-        rates += found
-    return states, without_twins(rates)
+    return replace(
+        state,
+        topology=reading.value,
+        counters=CounterState(),
+        cpu_times=CpuTimeState(),
+        packages=PackageState(),
+    )
 
 
 def _interval_s(before: Sample | None, sample: Sample) -> float | None:
@@ -219,6 +206,14 @@ def _of_its_process(rate: ThreadRate, nfs: Sequence[NfRates]) -> Missing | None:
     if rate.thread.role == "vpp_main":
         return Missing(Reason.IDLE, f"{known.name}'s main thread: only its workers receive")
     return None
+
+
+def _known_use(
+    before: SourceReading[SelfUse] | None, after: SourceReading[SelfUse] | None
+) -> SourceReading[SelfUse] | None:
+    if after is None or not isinstance(after.value, Missing):
+        return after
+    return after_absence(before, None, after.value)
 
 
 def _own_cost(

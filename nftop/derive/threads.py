@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from nftop.derive.absence import after_absence
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.roles import POLLING_RATIO
@@ -73,10 +74,16 @@ def step_threads(
 ) -> tuple[ThreadState, tuple[ThreadRate, ...]]:
     """Fold one reading of the threads in. Threads that are gone leave at once.
 
+    While the source is late they are where they were, and their shares are not known.
+
     `nohz_full` are the CPUs whose threads' times the kernel brings up to date but once a second.
     """
-    if reading is None or isinstance(reading.value, Missing):
+    if reading is None:
         return ThreadState(), ()
+    if isinstance(reading.value, Missing):
+        why = reading.value
+        state = after_absence(state, ThreadState(), why)
+        return state, tuple(replace(one, run_ratio=why, wait_ratio=why) for one in state.rates)
     if state.read_at_ns != reading.read_at_ns:
         tracks = {}
         for row in reading.value.threads:

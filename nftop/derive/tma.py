@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from nftop.derive.counters import CounterRates
 from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
-from nftop.model.column import Column, Floats, missing
+from nftop.model.column import Column, Floats, missing, ratio, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.uarch.formula import compile_formula
@@ -19,6 +19,15 @@ from nftop.uarch.topdown import evaluate
 
 # Those that every core is counted for all the time; the catalogue's metrics are theirs.
 _LEVELS = 2
+# A core that ran for less than this share of the time did next to nothing.
+_ASLEEP_RATIO = 0.05
+_ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
+# Where a column says this, or has no counts to speak of, it goes before that the core slept.
+_STRONGER = (Reason.SOURCE, Reason.HARDWARE, Reason.WARMING, Reason.RESET, Reason.TAKEN)
+_TURNED_ON = Missing(
+    Reason.SOURCE,
+    "hyper-threading was turned on after nftop had chosen what to count: start nftop anew",
+)
 
 
 def tma_columns(
@@ -38,29 +47,72 @@ def tma_columns(
         name = "generic" if uarch is None else uarch.name
         why = Missing(Reason.SOURCE, f"nftop has no top-down table for this CPU ({name})")
         return {metric.id: missing(rows, why) for metric in TMA_METRICS}
-    smt = any(info.siblings for info in topology.cpus)
+    smt = _counted_with_smt(uarch.topdown, rates.per_s.keys(), topology)
     events = {*uarch.counted, *(event for event in rates.per_s if event in uarch.events)}
     counts = {
         event: rates.rate(event) if event in uarch.of_core else rates.rate_by_cycles(event)
         for event in events
     }
-    nodes = evaluate(uarch, sum_siblings(counts, topology), smt=smt, levels=_LEVELS)
+    of_cores = sum_siblings(counts, topology)
+    nodes = evaluate(uarch, of_cores, smt=smt, levels=_LEVELS)
+    twice = of_cores["threads"].values > 1
+    if not smt and twice.any():
+        nodes = {
+            name: where(twice, missing(rows, _TURNED_ON), node) for name, node in nodes.items()
+        }
     unknown = Missing(Reason.HARDWARE, f"not a node of {uarch.name}'s table")
     columns = {
         metric.id: nodes[metric.id] if metric.id in nodes else missing(rows, unknown)
         for metric in TMA_METRICS
     }
+    columns = _of_busy_cores(columns, rates, topology)
     share = _share(_events_read(uarch.topdown, smt=smt), rates, topology)
     columns[TMA_COVERAGE] = _coverage(share, nodes)
     return columns
 
 
+def _of_busy_cores(
+    columns: Mapping[str, Column], rates: CounterRates, topology: Topology
+) -> dict[str, Column]:
+    """The columns, IDLE where both threads of a core slept most of the time.
+
+    Shares of so few slots say nothing of a packet's cost; and where the clock of the core is that
+    of its busier thread, they contradict each other as soon as the threads sleep in turn.
+    """
+    unhalted = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values
+    cores = core_index(topology)
+    most = np.zeros(int(cores.max(initial=0)) + 1)
+    np.fmax.at(most, cores, unhalted)
+    asleep = (most[cores] < _ASLEEP_RATIO) & np.isfinite(unhalted)
+    slept = missing(len(cores), _ASLEEP)
+    return {
+        name: where(asleep & ~np.isin(column.reasons, _STRONGER), slept, column)
+        for name, column in columns.items()
+    }
+
+
+def _counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:
+    """Whether the events that are counted are those of a host with hyper-threading.
+
+    They are chosen when nftop starts, and hyper-threading may change after that. Where they do not
+    tell, what the host has now does.
+    """
+    with_it, without = (
+        _events_of(terms) for terms in (topdown.terms_smt_on, topdown.terms_smt_off)
+    )
+    on, off = (not only.isdisjoint(counted) for only in (with_it - without, without - with_it))
+    return on if on != off else any(info.siblings for info in topology.cpus)
+
+
 def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:
     """Every event that a formula of these levels reads."""
     terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
-    nodes = (text for name, text in topdown.nodes.items() if topdown.level[name] <= _LEVELS)
-    formulas = (*terms.values(), *nodes)
-    names = (name for text in formulas for name in compile_formula(text).names)
+    nodes = {name: f for name, f in topdown.nodes.items() if topdown.level[name] <= _LEVELS}
+    return _events_of({**terms, **nodes})
+
+
+def _events_of(formulas: Mapping[str, str]) -> frozenset[str]:
+    names = (name for text in formulas.values() for name in compile_formula(text).names)
     return frozenset(name.removeprefix(BUSIEST) for name in names)
 
 

@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import partial
 
 from nftop.derive.nf import (
     Around,
     NfCore,
     NfRates,
     awake_or_asleep,
+    folder,
     not_bound,
     of_its_own_time,
     qualified,
+    quotient,
     shares,
-    total,
     where_it_runs,
 )
-from nftop.derive.rating import Rated, identity, rate_counters, rate_of
+from nftop.derive.rating import identity, rate_process
 from nftop.derive.threads import ThreadRate
 from nftop.derive.vpp_nodes import NodeState, busy_ratio, clocks_per_packet, step_nodes
+from nftop.derive.vpp_packets import Counted, RatedPackets, rate_packets
 from nftop.model.ids import Cpu
 from nftop.model.nf_vpp import VppInstance, VppTable, VppThread
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import SourceReading
 
-# What is counted, by which thread, on which interface: an index may be given to another one.
-Counter: TypeAlias = tuple[str, int, str]
-
-_NO_INTERFACES = Missing(Reason.UNDEFINED, "it has no interfaces")
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
 _NOWHERE = Missing(
     Reason.SOURCE, "some of its threads were not found, so their CPUs are not known: run as root"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """One VPP's interface counters and nodes when last rated."""
-
-    packets: Rated[Counter]
-    nodes: NodeState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,45 +40,33 @@ class VppState:
     instances: Mapping[str, _Known] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """One VPP's packets and nodes when last rated."""
+
+    packets: RatedPackets
+    nodes: NodeState | None
+
+
 def step_vpp(
-    state: VppState | None, reading: SourceReading[VppTable] | None, around: Around
+    state: VppState | None, table: VppTable, around: Around
 ) -> tuple[VppState, tuple[NfRates, ...]]:
     """Fold one reading in; processes that are gone leave no trace."""
-    if reading is None or isinstance(reading.value, Missing):
-        return VppState(), ()
+    known = {} if state is None else state.instances
     instances: dict[str, _Known] = {}
     rates = []
-    for vpp in reading.value.instances:
+    for vpp in table.instances:
         key = identity(vpp.pid, vpp.start_ticks, vpp.socket)
-        if vpp.problem is None:
-            before = state.instances.get(key) if state is not None else None
-            instances[key] = _step_instance(before, vpp)
-        rates.append(_nf_rates(key, _VppRates(vpp, instances.get(key)), around))
+        rated = rate_process(known.get(key), vpp.problem, partial(_step_instance, vpp))
+        if rated is not None:
+            instances[key] = rated
+        rates.append(_nf_rates(key, _VppRates(vpp, rated), around))
     return VppState(instances), tuple(rates)
 
 
-def _step_instance(before: _Known | None, vpp: VppInstance) -> _Known:
+def _step_instance(vpp: VppInstance, before: _Known | None) -> _Known:
     packets, nodes = (None, None) if before is None else (before.packets, before.nodes)
-    return _Known(
-        rate_counters(packets, _counters(vpp), vpp.read_at_ns),
-        step_nodes(nodes, vpp.heartbeat, vpp.nodes),
-    )
-
-
-def _counters(vpp: VppInstance) -> dict[Counter, int]:
-    """Every cumulative counter of its interfaces that is rated, flat."""
-    told = vpp.interfaces
-    counted = {
-        "rx_packets": told.rx_packets,
-        "tx_packets": told.tx_packets,
-        "rx_misses": told.rx_misses,
-    }
-    return {
-        (what, thread.index, name): count
-        for what, counts in counted.items()
-        for thread, row in zip(vpp.threads, counts.tolist(), strict=True)
-        for name, count in zip(told.names, row, strict=True)
-    }
+    return _Known(rate_packets(packets, vpp), step_nodes(nodes, vpp.heartbeat, vpp.nodes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +76,12 @@ class _VppRates:
     vpp: VppInstance
     known: _Known | None
 
-    def thread(self, what: str, thread: VppThread) -> Reading:
-        """One counter's rate of one thread, over all interfaces."""
-        return total(self._of_interfaces(what, thread), of_nothing=self._nothing)
+    def thread(self, what: Counted, thread: VppThread) -> Reading:
+        """One counter's rate of one thread, over all interfaces that are not made of others."""
+        return self._rate(what, self.vpp.threads.index(thread))
 
-    def all_threads(self, what: str) -> Reading:
-        return total(
-            (self.thread(what, thread) for thread in self.vpp.threads), of_nothing=self._nothing
-        )
+    def all_threads(self, what: Counted) -> Reading:
+        return self._rate(what, slice(None))
 
     def busy(self, thread: VppThread, packets_per_s: Reading, tsc_hz: Reading) -> Reading:
         if self.vpp.problem is not None:
@@ -120,14 +95,11 @@ class _VppRates:
         row = self.vpp.threads.index(thread)
         return bool(self.vpp.interfaces.rx_packets[row].any())
 
-    @property
-    def _nothing(self) -> Missing:
-        return self.vpp.problem or _NO_INTERFACES
-
-    def _of_interfaces(self, what: str, thread: VppThread) -> Iterator[Reading]:
-        rated = self.known.packets if self.known is not None else None
-        for name in self.vpp.interfaces.names:
-            yield self.vpp.problem or rate_of(rated, (what, thread.index, name), _NO_INTERFACES)
+    def _rate(self, what: Counted, rows: int | slice) -> Reading:
+        if self.vpp.problem is not None or self.known is None:
+            return self.vpp.problem or Missing(Reason.WARMING)
+        per_s = self.known.packets.per_s
+        return per_s if isinstance(per_s, Missing) else float(per_s[what][rows].sum())
 
 
 def _nf_rates(key: str, rates: _VppRates, around: Around) -> NfRates:
@@ -143,7 +115,7 @@ def _nf_rates(key: str, rates: _VppRates, around: Around) -> NfRates:
     received = rates.all_threads("rx_packets")
     return NfRates(
         key=key,
-        name=qualified(vpp.name, _folder(vpp.socket), usual="vpp"),
+        name=qualified(vpp.name, folder(vpp.socket.rpartition("/")[0]), usual="vpp"),
         prefix="",
         kind="vpp",
         pid=vpp.pid,
@@ -183,6 +155,7 @@ def _core(
         return None
     run, wait = shares(found)
     packets = rates.thread("rx_packets", thread)
+    busy = of_its_own_time(rates.busy(thread, packets, around.tsc_hz), awake_or_asleep(found))
     fallback = f"vpp_wk_{thread.index - 1}" if thread.index else "vpp_main"
     name = fallback if found is None else found.thread.comm
     return NfCore(
@@ -191,13 +164,14 @@ def _core(
         packets_per_s=packets,
         run_ratio=run,
         wait_ratio=wait,
-        busy_ratio=of_its_own_time(
-            rates.busy(thread, packets, around.tsc_hz), awake_or_asleep(found)
-        ),
+        busy_ratio=busy,
+        awake_busy_ratio=_of_awake_time(busy, run),
         nf_cycles_per_s=_NO_CYCLES,
         loose=None if found is None else not_bound(name, found.thread.allowed),
     )
 
 
-def _folder(socket: str) -> str:
-    return socket.rpartition("/")[0].rpartition("/")[2]
+def _of_awake_time(busy: Reading, run: Reading) -> Reading:
+    """Share of the time its thread ran, from that of all time: in interrupt mode it sleeps."""
+    ratio = quotient(busy, run)
+    return ratio if isinstance(ratio, Missing) else min(ratio, 1.0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from types import MappingProxyType
 from typing import TextIO
 
 from nftop.export.csv import frame_csv, header_csv
 from nftop.export.jsonl import frame_json
 from nftop.model.frame import Frame
+from nftop.output import put
 from nftop.render.plain import frame_text
 from nftop.session.feed import Feed
 
@@ -39,17 +41,15 @@ def run_batch(
     numbers wherever there are any.
 
     Raises:
-        BrokenPipeError: the reader went away.
+        OutputError: `out` can't be written. What reading the frames raises comes as it is.
     """
     before, write = FORMATS[form]
-    out.write(before())
-    out.flush()
-    frames = feed.frames()
-    next(frames, None)
-    for frame in _first(frames, count):
-        out.write(write(frame, width or TEXT_WIDTH))
-        out.flush()
-    feed.stop()
+    put(out, before())
+    with closing(feed.frames()) as frames:
+        next(frames, None)
+        for frame in _first(frames, count):
+            put(out, write(frame, width or TEXT_WIDTH))
+        feed.stop()
 
 
 def _first(frames: Iterator[Frame], count: int | None) -> Iterator[Frame]:

@@ -45,7 +45,7 @@ def frame_csv(frame: Frame) -> str:
             frame.interval_s,
             frame.host.simulated,
             frame.host.lab,
-            frame.host.name,
+            _text(frame.host.name),
             info.cpu,
             info.core,
             info.package,

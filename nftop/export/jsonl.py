@@ -1,6 +1,7 @@
 """A frame as one JSON object, schema `nftop.frame/1`.
 
-An absent number is null and its reason stands in `missing`. Ratios are 0..1.
+An absent number is null and its reason stands in `missing`. Ratios are 0..1. `self.counter_reads`
+counts since the tick before.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
+from nftop.export.encode import json_bytes
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
@@ -32,7 +32,7 @@ _PACKAGE_UNREAD = ("memory.channels", "upi", "power_w")
 
 def frame_json(frame: Frame) -> bytes:
     """The frame as one line of UTF-8 JSON, without the newline."""
-    return msgspec.json.encode(frame_object(frame))
+    return json_bytes(frame_object(frame))
 
 
 def frame_object(frame: Frame) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "actions": [],
         "self": _with_missing(
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
-            {"cpu_ratio": frame.own.cpu_ratio, "counter_reads": frame.own.counter_reads},
+            {"cpu_ratio": frame.own.cpu_ratio, "counter_reads": frame.own.counter_reads_per_tick},
         ),
     }
 

@@ -41,10 +41,6 @@ class Cbm:
         """Whether a way is in it."""
         return bool(self.bits >> way & 1)
 
-    def overlap(self, other: Cbm) -> Cbm:
-        """The ways that both have."""
-        return Cbm(self.bits & other.bits, self.width)
-
     def union(self, other: Cbm) -> Cbm:
         """The ways that either has; ValueError where the other's cache has more ways."""
         return Cbm(self.bits | other.bits, self.width)

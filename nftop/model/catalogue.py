@@ -44,16 +44,27 @@ _CORE_METRICS: tuple[Metric, ...] = (
         priority=3,
     ),
     Metric(
-        id="rx_packets_per_s",
+        id="packets_per_s",
         label="Mpps",
         unit=Unit.PACKETS_PER_S,
         scope="cpu",
         meaning="Packets received per second by the queues this core polls; packets sent where "
-        "the NF only generates.",
-        formula="delta(rx packets of its queues) / delta(the NF's clock)",
+        "the NF only generates. CPP and IPP divide by it.",
+        formula="delta(rx packets of its queues, or tx packets) / delta(the NF's clock)",
         origin=_RX,
         good="high",
         priority=1,
+    ),
+    Metric(
+        id="rx_packets_per_s",
+        label="Mpps rx",
+        unit=Unit.PACKETS_PER_S,
+        scope="cpu",
+        meaning="Packets received per second by the queues this core polls; undefined where the "
+        "NF only generates.",
+        formula="delta(rx packets of its queues) / delta(the NF's clock)",
+        origin=_RX,
+        good="high",
     ),
     Metric(
         id="ipc",
@@ -73,8 +84,9 @@ _CORE_METRICS: tuple[Metric, ...] = (
         label="CPP",
         unit=Unit.CYCLES,
         scope="cpu",
-        meaning=f"Cycles per packet, empty polls included. {_BOUND}",
-        formula="cycles per second / rx_packets_per_s",
+        meaning="Cycles of the core per packet; empty polls, and whatever else ran there (see "
+        f"RUN), included. {_BOUND}",
+        formula="cycles per second / packets_per_s",
         origin=_EQ5,
         good="low",
         priority=2,
@@ -100,8 +112,9 @@ _CORE_METRICS: tuple[Metric, ...] = (
         label="IPP",
         unit=Unit.INSTRUCTIONS,
         scope="cpu",
-        meaning=f"Instructions per packet, empty polls included. {_BOUND}",
-        formula="instructions per second / rx_packets_per_s",
+        meaning="Instructions of the core per packet; empty polls, and whatever else ran there "
+        f"(see RUN), included. {_BOUND}",
+        formula="instructions per second / packets_per_s",
         origin=_EQ6,
         good="low",
         priority=7,
@@ -114,7 +127,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         unit=Unit.PER_PACKET,
         scope="cpu",
         meaning="Last-level cache misses per packet.",
-        formula="LLC misses / cycles of the same group x cycles per second / rx_packets_per_s",
+        formula="LLC misses / cycles of the same group x cycles per second / packets_per_s",
         origin="LONGEST_LAT_CACHE.MISS",
         good="low",
         priority=7.5,
@@ -303,11 +316,6 @@ def cpu_metric(metric_id: str) -> Metric:
         KeyError: there is no such metric.
     """
     return _BY_ID["cpu", metric_id]
-
-
-def nf_metric(metric_id: str) -> Metric:
-    """The catalogue's row of a per-NF metric; KeyError if there is none."""
-    return _BY_ID["nf", metric_id]
 
 
 _BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}

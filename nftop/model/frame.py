@@ -164,12 +164,19 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class SelfCost:
-    """nftop's own footprint in this interval; see the observer-effect rules."""
+    """nftop's own footprint in this interval; see the observer-effect rules.
+
+    Attributes:
+        cpu_ratio: CPU time of all its threads by the time passed: 1 is one CPU.
+        affinity: the CPUs it may run on.
+        counter_reads_per_tick: reads of counter groups since the tick before.
+        warning: what running there may disturb, a sentence; "" when nothing.
+    """
 
     cpu_ratio: Reading
     affinity: tuple[Cpu, ...]
-    counter_reads: Reading
-    warning: str  # "" unless nftop runs where it may disturb
+    counter_reads_per_tick: Reading
+    warning: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ Package = NewType("Package", int)  # a socket
 L3Domain = NewType("L3Domain", int)  # one last-level cache; the kernel's cache id
 Lcore = NewType("Lcore", int)  # DPDK's own numbering; not a CPU number
 
+# More than any kernel takes (NR_CPUS is at most 8192): lists come from other programs too.
+_MOST_CPUS = 1 << 14
+
 
 def parse_cpu_list(text: str) -> tuple[Cpu, ...]:
     """CPUs of a kernel cpulist such as `0-3,8,10-12:2/4`, ascending and without repeats.
@@ -19,8 +22,9 @@ def parse_cpu_list(text: str) -> tuple[Cpu, ...]:
     `:used/group`. An empty text is no CPU.
 
     Raises:
-        ValueError: the text is not a cpulist.
+        ValueError: the text is not a cpulist, or its ranges are longer than any host's.
     """
+    spanned = 0
     cpus: set[int] = set()
     for part in text.strip().split(","):
         if not part.strip() and not text.strip():
@@ -31,6 +35,9 @@ def parse_cpu_list(text: str) -> tuple[Cpu, ...]:
         if high < low:
             raise ValueError(f"{text!r} is not a CPU list: {span!r} runs backwards")
         used, _, group = pattern.partition("/")
+        spanned += high - low + 1
+        if spanned > _MOST_CPUS:
+            raise ValueError(f"{_MOST_CPUS} CPUs are the most that a CPU list may name")
         take, step = (_number(used, text), _number(group, text)) if pattern else (1, 1)
         if step < 1:
             raise ValueError(f"{text!r} is not a CPU list: group size 0")
@@ -50,8 +57,7 @@ def format_cpu_list(cpus: Iterable[int]) -> str:
 
 
 def _number(text: str, whole: str) -> int:
-    # isdecimal() would let "٣" through; the kernel's lists are ASCII. A length limit keeps a
-    # hostile list from asking for a range of billions.
+    # isdecimal() would let "٣" through; the kernel's lists are ASCII. int() is slow on long texts.
     if not (text.isascii() and text.isdigit() and len(text) <= 6):
         raise ValueError(f"{whole!r} is not a CPU list")
     return int(text)

@@ -20,7 +20,8 @@ class OvsQueue:
 
     Attributes:
         port: the port's name (untrusted text).
-        enabled: whether its device has it switched on; False too where OVS says `disabled`.
+        enabled: whether its device has it switched on; False too where OVS says `disabled`. Why a
+            queue brings nothing.
         used_ratio: share (0..1, to a hundredth) of its PMD's time that went into it over the last
             `OvsSwitch.usage_window_s`; None where that says NOT AVAIL, as in a window not full yet.
     """
@@ -38,7 +39,8 @@ class OvsPmd:
     A PMD that has received nothing prints no cycles; right after a clear it prints nothing at all.
 
     Attributes:
-        core: the CPU it is bound to (`core_id`). numa: its `numa_id`.
+        core: the CPU it is bound to (`core_id`). numa: its `numa_id`, to set beside that of
+            its ports.
         rx_packets: `packets received` or `Rx packets`, once each however often recirculated.
         tx_packets: `Tx packets`.
         used_cycles: TSC cycles of all its iterations, idle ones too, sleep left out: `Used TSC
@@ -46,6 +48,7 @@ class OvsPmd:
         busy_cycles: those of iterations that found packets (`processing cycles`); None from 4.0 on.
         sleep_us: `Sleep time (us)`, from 3.1 on.
         upcalls, lost_upcalls: packets that missed every flow table; of these, the ones dropped.
+            They are what a packet costs most by: the raw side of a high CPP.
         overhead_ratio: as a queue's `used_ratio`, for work on no queue.
     """
 

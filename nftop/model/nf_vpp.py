@@ -19,6 +19,7 @@ class VppThread:
             neither.
         loops_per_s: of its main loop, as VPP last computed it (/sys/loops_per_worker).
         vector_rate: packets per call of a graph node, likewise (/sys/vector_rate_per_worker).
+            Both are how busy a worker is where VPP keeps no counters per node.
     """
 
     index: int
@@ -36,7 +37,10 @@ class VppInterfaces:
         names: of the interfaces (untrusted text).
         rx_packets, tx_packets: uint64 (t, i).
         rx_misses: uint64 (t, i), what a NIC dropped for want of descriptors (/if/rx-miss).
-        drops: uint64 (t, i), what the graph dropped (/if/drops).
+        drops: uint64 (t, i), what the graph dropped (/if/drops), by policy too: no loss for
+            want of time, so beside `rx_misses` and not in it.
+        kinds: of the interfaces, by VPP's API (`interface_dev_type`: `dpdk`, `bond`, `Loopback`);
+            () where only the segment was read, which does not tell.
     """
 
     names: tuple[str, ...]
@@ -44,6 +48,7 @@ class VppInterfaces:
     tx_packets: Counts
     rx_misses: Counts
     drops: Counts
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

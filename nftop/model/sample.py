@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Lcore, format_cpu_list
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing
 
 SCHEMA = "nftop.sample/1"
 
@@ -46,6 +46,18 @@ def nf_gaps(hidden: Iterable[str], processes: Iterable[NfProcess]) -> str:
     """What of some network functions could not be seen or asked, in words; "" when all could."""
     failing = [f"{each.name}: {each.problem.sentence}" for each in processes if each.problem]
     return "; ".join((*hidden, *failing))
+
+
+def event_gaps(absent: Iterable[tuple[str, str]], details: Mapping[str, Mapping[int, str]]) -> str:
+    """Which events are absent, where (" on CPU 3", "" for everywhere), and why, in words."""
+    why: dict[tuple[str, str], list[str]] = {}
+    for name, where in absent:
+        text = "; ".join(details.get(name, {}).values())
+        why.setdefault((where, text), []).append(name)
+    return "; ".join(
+        f"no {', '.join(names)}{where}" + (f": {text}" if text else "")
+        for (where, text), names in why.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,7 @@ class CounterTable:
             was on the hardware; equal unless multiplexed. Rates divide by the delta of
             `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
+        extras: events whose absence is no gap: others do as well, or no counter was spare.
     """
 
     cpus: NDArray[np.int32]
@@ -106,27 +119,22 @@ class CounterTable:
     enabled_ns: Counts
     running_ns: Counts
     details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    extras: frozenset[str] = frozenset()
 
     @property
     def gaps(self) -> str:
-        """Which events are absent, where, and why, in words; "" when none is.
+        """Which events are absent, where, and why, in words; "" when none is, `extras` aside.
 
-        An event is there if one group counts it, and no gap where it has nothing to count
-        (UNDEFINED).
+        An event is there if one group counts it.
         """
-        why: dict[tuple[str, str], list[str]] = {}
-        for name in dict.fromkeys(self.events):
+        found = []
+        for name in dict.fromkeys(event for event in self.events if event not in self.extras):
             columns = [index for index, event in enumerate(self.events) if event == name]
-            reasons = self.reasons[:, columns]
-            absent = (reasons > 0).all(axis=1) & (reasons != Reason.UNDEFINED).any(axis=1)
+            absent = (self.reasons[:, columns] > 0).all(axis=1)
             if absent.any():
                 where = "" if absent.all() else f" on CPU {format_cpu_list(self.cpus[absent])}"
-                text = "; ".join(self.details.get(name, {}).values())
-                why.setdefault((where, text), []).append(name)
-        return "; ".join(
-            f"no {', '.join(names)}{where}" + (f": {text}" if text else "")
-            for (where, text), names in why.items()
-        )
+                found.append((name, where))
+        return event_gaps(found, self.details)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +146,8 @@ class CpuTimes:
         fields: k names in /proc/stat's order (`user`, `nice`, `system`, `idle`, `iowait`, `irq`,
             `softirq`, `steal`); guest time is already within user.
         ticks: uint64 (n, k), cumulative, in clock ticks.
-        ticks_per_s: USER_HZ.
+        ticks_per_s: USER_HZ. Ratios need none; it is what makes seconds of the ticks for who has
+            nothing but the recording.
     """
 
     cpus: NDArray[np.int32]
@@ -188,7 +197,8 @@ class ThreadTable:
 
     Attributes:
         hidden: how many processes could not be looked into for want of privilege.
-        scanned_at_ns: CLOCK_MONOTONIC of the last scan of all of /proc.
+        scanned_at_ns: CLOCK_MONOTONIC of the last scan of all of /proc: which threads there are
+            is as of then, what they did as of each row's own time.
     """
 
     threads: tuple[ThreadRow, ...]
@@ -222,6 +232,8 @@ class DpdkPort:
     """One ethdev port. Counters are cumulative; None where the driver does not give them.
 
     `rx_queue_packets[q]` is what queue q received; empty where the driver has no queue counters.
+    `bond_member` is whether it is one of a bonding port's, which counts its packets again; None
+    where the application does not tell.
     """
 
     port: int
@@ -231,6 +243,7 @@ class DpdkPort:
     tx_packets: int | None
     rx_missed: int | None
     rx_queue_packets: tuple[int, ...] = ()
+    bond_member: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import format_cpu_list
-from nftop.model.sample import Counts
+from nftop.model.sample import Counts, event_gaps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class UncoreTable:
     @property
     def gaps(self) -> str:
         """Which events are absent, where, and why, in words; "" when none is."""
-        why: dict[tuple[str, str], list[str]] = {}
+        found = []
         for index, name in enumerate(self.events):
             mine = self.event == index
             absent = mine & (self.reasons > 0)
@@ -54,9 +54,5 @@ class UncoreTable:
                 everywhere = (absent == mine).all()
                 packages = format_cpu_list(self.packages[absent].tolist())
                 where = "" if everywhere else f" on package {packages}"
-                text = "; ".join(self.details.get(name, {}).values())
-                why.setdefault((where, text), []).append(name)
-        return "; ".join(
-            f"no {', '.join(names)}{where}" + (f": {text}" if text else "")
-            for (where, text), names in why.items()
-        )
+                found.append((name, where))
+        return event_gaps(found, self.details)

@@ -50,9 +50,13 @@ def move(place: Place, by: int, cpus: CpuTable, rows: Rows, height: int) -> Plac
 def find(place: Place, text: str, step: int, cpus: CpuTable, rows: Rows) -> int | None:
     """How far to the next row shown that matches `text`, in direction `step`, around the ends.
 
-    The selected row comes last; None if no row shown matches.
+    The selected row comes last; None if no row shown matches. A number is a CPU's, if there is one.
     """
-    hits = np.flatnonzero(matching(cpus, text)[np.array(rows.shown, np.intp)])
+    shown = np.array(rows.shown, np.intp)
+    numbered = cpus.topology.row_of.get(Cpu(int(text))) if text.isdecimal() else None
+    hits = np.flatnonzero(shown == numbered)
+    if not len(hits):
+        hits = np.flatnonzero(matching(cpus, text)[shown])
     if not len(hits):
         return None
     away = (hits - place.index) * step % len(rows.shown)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metric import Metric, Unit
+from nftop.model.reading import Reason
 
 NARROW = 40
 _LONG_BARS_FROM = 100
@@ -71,16 +72,17 @@ METRICS = tuple(
 )
 LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group"})
 
-# Ranks right after what says how packets fare: rate, cost, busy, waiting.
 # The cache class: the number of its COS, and its name too where there is room.
 GROUP = Col("group", "COS", 4, right=False, priority=5.3)
 
+# Ranks right after what says how packets fare: rate, cost, busy, waiting.
 BAR = Col("tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring"))
 _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 
 _FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
 _IN_ORDER = (*LABELS, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
 _OPTIONAL = tuple(col for col in _IN_ORDER if col is GROUP or (col.metric and col.metric.optional))
+_HARDWARE = int(Reason.HARDWARE)
 _BY_KEY = {col.key: col for col in _IN_ORDER}
 
 
@@ -88,17 +90,19 @@ def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
     """The columns shown in so many cells, from left to right; that of CPUs is always there.
 
     An optional metric, and the cache class, has a column only where some CPU in `cpus` has one.
+    What this hardware can't give any CPU makes room for what there is.
     """
     here = frozenset(col.key for col in _OPTIONAL if _is_told(col, cpus))
-    return _columns_for(width, here)
+    never = frozenset(col.key for col in METRICS if cpus is not None and _is_never(col, cpus))
+    return _columns_for(width, here, never)
 
 
 @lru_cache(maxsize=16)  # they change with the width only, and every tick asks for them
-def _columns_for(width: int, here: frozenset[str]) -> tuple[Col, ...]:
-    """`columns_for`, `here` being the optional columns that some CPU has a value of."""
+def _columns_for(width: int, here: frozenset[str], never: frozenset[str]) -> tuple[Col, ...]:
+    """`columns_for`: optional columns are shown if they are `here`; `never` are ranked last."""
     room = width
     chosen: dict[str, Col] = {}
-    for col in sorted(_IN_ORDER, key=lambda col: col.priority):
+    for col in sorted(_IN_ORDER, key=lambda col: (col.key in never, col.priority)):
         if col in _OPTIONAL and col.key not in here:
             continue
         fitted = _fitted(col, width)
@@ -119,6 +123,12 @@ def _is_told(col: Col, cpus: CpuTable | None) -> bool:
     if col.metric:
         return is_here(col.metric, cpus)
     return cpus is not None and any(isinstance(each, CacheClass) for each in cpus.group)
+
+
+def _is_never(col: Col, cpus: CpuTable) -> bool:
+    """Whether the hardware is why no CPU has a value, so that none will come either."""
+    reasons = cpus.columns[col.key].reasons
+    return bool(len(reasons)) and bool((reasons == _HARDWARE).all())
 
 
 def _fitted(col: Col, width: int) -> Col:

@@ -60,10 +60,11 @@ def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
 def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) -> list[Line]:
     """The panel, in at most `height` lines."""
     head = [_rule(frame.cpus, row, width)]
+    # Why a number is not there is what is missed first where there is little room.
     said = [
-        *_place(frame.cpus.topology.cpus[row], frame.cpus.group[row], width),
-        *attribution_lines(frame.cpus, row, width),
         *absence_lines(frame.cpus, row, width),
+        *attribution_lines(frame.cpus, row, width),
+        *_place(frame.cpus.topology.cpus[row], frame.cpus.group[row], width),
     ]
     room = height - len(head)
     tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(said)))
@@ -167,7 +168,7 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
         why = f": {reading.sentence}" if isinstance(reading, Missing) else ""
         text = f"no {metric.label} in the last {_span_name(trend.span_s)}{why}"
         return paragraph(text, width, tone=Tone.DIM)[:height]
-    top = spark.scale_top(trend.values)
+    top = spark.scale_top(trend.values, metric.unit)
     rows = spark.graph(trend.values, top, height - 1)
     marks = [f"{metric.label} {fmt.number(top, metric.unit, 5)}", *[""] * (height - 2)]
     lines = [

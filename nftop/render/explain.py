@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 
 from nftop.model.catalogue import METRICS
+from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric
+from nftop.render.columns import BAR
 
 _SCOPES = {
     "cpu": "per CPU",
@@ -24,6 +26,8 @@ def known_metrics() -> tuple[str, ...]:
 def metrics_called(name: str) -> tuple[str, ...]:
     """The ids of a metric as the screen or JSON calls it, in any case; none if nothing is."""
     wanted = name.casefold()
+    if wanted in ("tma", BAR.label.split()[0].casefold()):
+        return tuple(metric.id for metric in TMA_METRICS)
     return tuple(
         dict.fromkeys(
             metric.id for metric in METRICS if wanted in (metric.id, metric.label.casefold())

@@ -17,6 +17,7 @@ from nftop.model.reading import Missing, Reading, Reason
 
 BOUND = "<"
 ESTIMATE = "~"
+MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
 _HUGE = 1e15  # from here on a number is certainly too long for its first form
 _SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
@@ -55,8 +56,7 @@ def cell(
     if room < 1:
         return "#" * max(0, width)
     text = number(reading, unit, room)
-    before = BOUND if bound and not text.startswith(BOUND) else ""
-    return f"{before}{text}{ESTIMATE if estimate else ''}"
+    return f"{BOUND if bound else ''}{text}{ESTIMATE if estimate else ''}"
 
 
 @lru_cache(maxsize=256)
@@ -100,15 +100,13 @@ def worded(reading: Reading, unit: Unit) -> str:
 def _fixed(value: float, places: int) -> str:
     text = f"{value:.{places}f}"
     if -0.5 <= value <= 0.5 and not text.strip("-0."):
-        return _nothing_less(value, places)
+        return _nothing_less(value)
     return text
 
 
-def _nothing_less(value: float, places: int) -> str:
+def _nothing_less(value: float) -> str:
     """A number whose decimals are all 0: just 0 if that is what it is."""
-    if value == 0:
-        return "0"
-    return "<1" if places == 0 else f"<.{'0' * (places - 1)}1"
+    return "0" if value == 0 else MORE_THAN_0
 
 
 def _shorter(value: float, places: int) -> Iterator[str]:

@@ -97,7 +97,7 @@ def _identity(host: Host, size: str, status: Status, width: int) -> tuple[Line, 
     # LIVE is what everyone expects; anything else must catch the eye.
     mode = Tone.PLAIN if status.mode == "LIVE" else Tone.BADGE
     return (
-        *_badge(host),
+        *badge_lines(host),
         line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),
         line(Span(f" {model}{size} ", Tone.DIM)),
         line(Span(f"{status.mode}{pace}", mode)),
@@ -105,7 +105,8 @@ def _identity(host: Host, size: str, status: Status, width: int) -> tuple[Line, 
     )
 
 
-def _badge(host: Host) -> list[Line]:
+def badge_lines(host: Host) -> list[Line]:
+    """Whose numbers these are, where they are not a real host's: no screen goes without it."""
     return [line(Span(f" {host.badge} ", Tone.BADGE))] if host.badge else []
 
 
@@ -135,13 +136,13 @@ def _source(name: str, reason: Reason, *, partial: bool) -> Line:
 
 def _is_told(own: SelfCost) -> bool:
     """Not so where frames were made without asking, as those of a clock that is stepped."""
-    readings = (own.cpu_ratio, own.counter_reads)
+    readings = (own.cpu_ratio, own.counter_reads_per_tick)
     return any(not isinstance(r, Missing) or r.reason is not Reason.SOURCE for r in readings)
 
 
 def own_cost(own: SelfCost) -> str:
     """`self 0.6% on cpu 0, 64 reads`."""
-    reads = own.counter_reads
+    reads = own.counter_reads_per_tick
     count = reads.reason.mark if isinstance(reads, Missing) else f"{reads:.0f}"
     cpus = f" on cpu {format_cpu_list(own.affinity)}" if own.affinity else ""
     return f"self {fmt.cell(own.cpu_ratio, Unit.RATIO, 5):>4}{cpus}, {count} reads"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from nftop.model.frame import Frame
 from nftop.model.metric import Metric
-from nftop.render.header import Status, alert_lines, header_lines
-from nftop.render.line import BLANK, Line
+from nftop.render.header import Status, alert_lines, badge_lines, header_lines
+from nftop.render.line import BLANK, Line, crop
 from nftop.render.map import map_lines
 from nftop.render.nfs import nf_lines
 from nftop.render.panels import panels
@@ -47,7 +47,14 @@ def is_tiny(width: int, height: int) -> bool:
 
 
 def share_out(
-    frame: Frame, status: Status, metric: Metric, *, rows: int, width: int, height: int
+    frame: Frame,
+    status: Status,
+    metric: Metric,
+    *,
+    rows: int,
+    width: int,
+    height: int,
+    sought: str = "",
 ) -> Parts:
     """Share the screen out between its parts.
 
@@ -62,14 +69,17 @@ def share_out(
         rows: lines the table would like for its body.
         width: of the screen, in cells.
         height: of the screen, in lines.
+        sought: what the rows are filtered by.
     """
     if is_tiny(width, height):
         notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
-        top = alert_lines(notice, width=width)[: max(0, height - 2)]
+        badge = [crop(each, width) for each in badge_lines(frame.host)]
+        room = max(0, height - 2 - len(badge))
+        top = [*badge, *alert_lines(notice, width=width)[:room]]
         return Parts(top, height - len(top), (), 0, 0)
     head = header_lines(frame, status, width)[: max(2, height // 3)]
     room = height - _FOOTER - len(head)
-    nfs = _nfs(frame, width, height, room)
+    nfs = _nfs(frame, sought, width, height, room)
     room -= len(nfs)
     spare = room - min(_TABLE_GOOD, rows + 2) - _DETAIL_LEAST
     drawn: list[Line] = []
@@ -93,12 +103,12 @@ def share_out(
     return Parts(parts_above, table, parts_below, room - table - gaps, _FOOTER)
 
 
-def _nfs(frame: Frame, width: int, height: int, room: int) -> list[Line]:
+def _nfs(frame: Frame, sought: str, width: int, height: int, room: int) -> list[Line]:
     """The network functions, where the table has lines to spare for them."""
     if height < _NFS_FROM:
         return []
     limit = min(max(4, height // 4), room - _TABLE_LEAST + 2)
-    return nf_lines(frame, width, max(0, limit))
+    return nf_lines(frame, width, max(0, limit), sought)
 
 
 def _joined(parts: Iterable[Sequence[Line]]) -> list[Line]:

@@ -23,7 +23,7 @@ from nftop.render import format as fmt
 from nftop.render import spark
 from nftop.render.columns import metric_of
 from nftop.render.line import BLANK, Line, Span, Tone, line
-from nftop.render.rows import attached
+from nftop.render.rows import polled
 from nftop.render.text import fit
 
 _LEAD, _LABEL = 15, 12  # cells: what is drawn and its scale; package and CPUs of a row of glyphs
@@ -73,7 +73,8 @@ def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[L
         return []
     codes, top = _codes(cpus, metric)
     rows = [row for band in bands for row in _band(cpus, band, codes, span)]
-    leads = [f"MAP {metric.label}", f" 0-{fmt.number(top, metric.unit, 6)}"]
+    name, scale = f"MAP {metric.label}", f"0-{fmt.number(top, metric.unit, 6)}"
+    leads = [name, f" {scale}"] if len(rows) > 1 else [f"{name} {scale}"]
     leads += [""] * (len(rows) - 2)
     lines = [
         line(Span(fit(lead, _LEAD), Tone.DIM), row)
@@ -84,10 +85,10 @@ def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[L
 
 def _codes(cpus: CpuTable, metric: Metric) -> tuple[NDArray[np.int64], float]:
     """What to draw for each CPU as an index of `_GLYPHS`, one more for no CPU; the scale's end."""
-    column, polled = cpus.columns[metric.id], attached(cpus)
-    drawn = polled if polled.any() else np.ones(len(cpus), np.bool_)
+    column, busy = cpus.columns[metric.id], polled(cpus)
+    drawn = busy if busy.any() else np.ones(len(cpus), np.bool_)
     values = np.where(drawn, column.values, np.nan)
-    top = spark.scale_top(_measure(cpus, metric, values))
+    top = spark.scale_top(_measure(cpus, metric, values), metric.unit)
     levels = np.clip(
         np.ceil(np.where(drawn & column.present, values, 0.0) / top * _REASON_AT) - 1,
         0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from nftop.model.catalogue import NF_METRICS
@@ -12,6 +13,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.roles import NF_KINDS
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.rows import matching
 from nftop.render.table import is_bound, value_tone
 from nftop.render.text import fit
 
@@ -19,18 +21,24 @@ _NAME, _CPUS, _CELL = 18, 10, 8  # cells
 _COVERAGES = tuple(dict.fromkeys(each.coverage for each in NF_METRICS if each.coverage))
 
 
-def nf_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
-    """Headers and the network functions, in at most `limit` lines.
+def nf_lines(frame: Frame, width: int, limit: int | None = None, sought: str = "") -> list[Line]:
+    """Headers and the network functions; where they need more than `limit`, those in trouble first.
 
-    Without any, a sentence that says so and why none could be seen.
+    `sought`, if given, leaves those with this in their name or on CPUs that match it. Without any
+    network function at all, a sentence that says so and why none could be seen.
     """
     if not frame.nfs:
         return _nobody(frame, width)[:limit]
     metrics = _metrics_for(width)
     lines = [_headers(metrics, width)]
-    for place, nf in enumerate(frame.nfs):
-        rows = [_row(frame, nf, metrics, width), *_problem(nf, width)]
-        left = len(frame.nfs) - place
+    blocks = [
+        (nf, [_row(frame, nf, metrics, width), *_problem(nf, width)])
+        for nf in _matching(frame, sought)
+    ]
+    if limit is not None and len(lines) + sum(len(rows) for _, rows in blocks) > limit:
+        blocks.sort(key=lambda block: _is_well(block[0]))
+    for place, (_, rows) in enumerate(blocks):
+        left = len(blocks) - place
         # The last line is kept for saying how many more there are.
         if limit is not None and len(lines) + len(rows) + (left > 1) > limit:
             more = f"  + {left} more network function{'s' * (left != 1)}"
@@ -39,10 +47,29 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
     return lines
 
 
+def _matching(frame: Frame, sought: str) -> Sequence[NfRow]:
+    if not sought:
+        return frame.nfs
+    row_of, found = frame.cpus.topology.row_of, matching(frame.cpus, sought)
+    return [
+        nf
+        for nf in frame.nfs
+        if sought.casefold() in nf.name.casefold()
+        or any(found[row_of[cpu]] for cpu in nf.cpus if cpu in row_of)
+    ]
+
+
+def _is_well(nf: NfRow) -> bool:
+    drops = nf.readings["drop_packets_per_s"]
+    return nf.problem is None and (isinstance(drops, Missing) or drops <= 0)
+
+
 def _nobody(frame: Frame, width: int) -> list[Line]:
     kinds = dict.fromkeys(NF_KINDS.values())
     states = (frame.sources[kind] for kind in kinds if kind in frame.sources)
-    whys = "; ".join(state.detail or state.reason.sentence for state in states if state.reason)
+    whys = "; ".join(
+        state.detail or state.reason.sentence for state in states if state.reason or state.detail
+    )
     text = "no statistics of a network function found" + (f": {whys}" if whys else "")
     return paragraph(text, width, tone=Tone.DIM)
 

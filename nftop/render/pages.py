@@ -13,12 +13,13 @@ from nftop.render import format as fmt
 from nftop.render.bars import PARTS
 from nftop.render.cache import MARKS as CACHE_MARKS
 from nftop.render.detail import absence_lines, attribution_lines
+from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import estimates, is_bound
 
 _MARKS = (
     ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
-    ("<.1", "more than 0, less than can be printed"),
+    (fmt.MORE_THAN_0, "more than 0, too little to print"),
     ("~", "estimate: the counters shared the hardware, or these are not core cycles"),
     ("perf~", "the source gives only a part"),
     ("perf+", "the source works"),
@@ -52,7 +53,8 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
 def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Line]:
     """One number of one CPU: its definition, its value or why it has none, and what else is absent.
 
-    Then what each source gives, since that is what any absence comes down to.
+    Then what each source gives, since that is what any absence comes down to. It is of the moment
+    at which `frame` was taken, and says so.
     """
     cpus = frame.cpus
     cpu = cpus.topology.cpus[row].cpu
@@ -62,10 +64,11 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
         ("unit", metric.unit.value),
         ("origin", metric.origin),
         *([("better", metric.good)] if metric.good else []),
-        (f"cpu {cpu}", _value(frame, row, metric)),
+        (f"cpu {cpu}", f"{_value(frame, row, metric)}, at {time_of_day(frame)}"),
     ]
     absent = absence_lines(cpus, row, width, CPU_METRICS)
     return [
+        *(crop(each, width) for each in badge_lines(frame.host)),
         *_section(f"{metric.label} ({metric.id})", facts, width),
         *_titled("How its packets were counted", attribution_lines(cpus, row, width), width),
         *_titled(f"Absent on cpu {cpu}", absent, width),

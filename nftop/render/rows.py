@@ -36,11 +36,11 @@ class View:
 class Rows:
     """Rows of `Frame.cpus` in the order shown, and those folded away.
 
-    The rows from `attached` on have neither NF nor poller.
+    The rows from `first_unattached` on, an index into `shown`, have neither NF nor poller.
     """
 
     shown: tuple[int, ...]
-    attached: int
+    first_unattached: int
     folded: tuple[int, ...] = ()
 
     @property
@@ -56,14 +56,14 @@ def arrange(cpus: CpuTable, view: View) -> Rows:
     rows without a value come last whatever the direction. A filter looks at all CPUs, so it
     unfolds.
     """
-    polled = attached(cpus)
+    busy = polled(cpus)
     rank = _rank(cpus, view.sort)
     known = np.isfinite(rank)
     direction = -1.0 if sorts_down(view.sort) != view.inverted else 1.0
-    order = np.lexsort((np.where(known, direction * rank, 0.0), ~known, ~polled))
+    order = np.lexsort((np.where(known, direction * rank, 0.0), ~known, ~busy))
     if view.filter:
         order = order[matching(cpus, view.filter)[order]]
-    split = int(np.count_nonzero(polled[order]))
+    split = int(np.count_nonzero(busy[order]))
     rows = tuple(order.tolist())
     if view.folded and not view.filter and split:
         return Rows(rows[:split], split, rows[split:])
@@ -97,13 +97,13 @@ def _cpu_list(text: str) -> frozenset[Cpu]:
         return frozenset()
 
 
-def attached(cpus: CpuTable) -> Bools:
+def polled(cpus: CpuTable) -> Bools:
     """bool of shape (n,): the CPUs that an NF or a poller is on."""
-    return _attached(cpus.nf, cpus.thread)
+    return _polled(cpus.nf, cpus.thread)
 
 
 @lru_cache(maxsize=4)  # pollers hardly ever move, and every tick asks where they are
-def _attached(nfs: tuple[str | None, ...], threads: tuple[str | None, ...]) -> Bools:
+def _polled(nfs: tuple[str | None, ...], threads: tuple[str | None, ...]) -> Bools:
     pairs = zip(nfs, threads, strict=True)
     found = np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(nfs))
     found.flags.writeable = False

@@ -11,17 +11,24 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.metric import Unit
+
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 _SHAPES = np.array(list(" " + BLOCKS))
 
-_STEPS = (1, 2, 3, 4, 5, 6, 8, 10)
+# Few steps: a scale that moves makes what stands still move.
+_STEPS = (1, 2, 3, 5, 10)
 _SPANS_S = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 
 
-def scale_top(values: NDArray[np.float32]) -> float:
-    """The end of the scale: the smallest round number at or above every value; 1 without any."""
-    largest = float(np.max(values, initial=0.0, where=np.isfinite(values)))
+def scale_top(values: NDArray[np.float32], unit: Unit) -> float:
+    """The end of the scale: the smallest round number at or above every value; 1 without any.
+
+    A share's scale ends at the whole, so that a little does not look like much.
+    """
+    least = 1.0 if unit is Unit.RATIO else 0.0
+    largest = float(np.max(values, initial=least, where=np.isfinite(values)))
     if largest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(largest))

@@ -137,7 +137,7 @@ def _shown(cpus: CpuTable, rows: Rows, top: int, height: int) -> _Shown:
         at,
         # Idle rows step back only where there are busy ones to step back from.
         [
-            Tone.DIM if 0 < rows.attached <= place else Tone.PLAIN
+            Tone.DIM if 0 < rows.first_unattached <= place else Tone.PLAIN
             for place in range(top, top + len(shown))
         ],
         [cpus.saturated[row] for row in shown],

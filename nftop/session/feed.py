@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Protocol
 
 from nftop.model.frame import Frame
@@ -18,8 +18,11 @@ class Feed(Protocol):
     def set_interval(self, seconds: float) -> None:
         """Change the pace from the next tick on. Safe from any thread."""
 
-    def frames(self) -> Iterator[Frame]:
-        """Every frame in order; blocks between ticks and ends after `stop`."""
+    def frames(self) -> Generator[Frame, None, None]:
+        """Every frame in order; blocks between ticks and ends after `stop`.
+
+        Who leaves before the end closes it: what closing a source raises is then heard.
+        """
 
     def stop(self) -> None:
         """End `frames` soon, even while it blocks. Safe from any thread and signal handlers."""

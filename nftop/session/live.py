@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Protocol
 
 from nftop.derive.select import only_cpus
@@ -91,7 +91,7 @@ class Live:
     def stop(self) -> None:
         self._stopped.set()
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Generator[Frame, None, None]:
         """A frame per tick until `stop`. The first has no rates yet: WARMING."""
         sampler = Sampler(self._sources)
         state = self._start

@@ -81,16 +81,6 @@ def boxes(model: Model, pmu: str, package: int) -> int:
     return {"uncore_imc": _IMC_BOXES, "uncore_cha": len(cores)}[pmu]
 
 
-def count_uncore(model: Model, event: Uncore | PmuTerms, package: int, box: int, t_ns: int) -> int:
-    """What box `box` of a package counts; its boxes share the package's traffic evenly.
-
-    The boxes' counts sum to the package's. Raises as `count` does.
-    """
-    rows = [info.cpu for info in model.layout.topology.cpus if info.package == package]
-    total = int(model.counts(t_ns)[rows, _column(event)].sum())
-    return int(share(total, boxes(model, event.pmu, package))[box])
-
-
 def share(total: int, parts: int) -> Counts:
     """`total` in `parts` even shares that sum to it: uint64 (parts,)."""
     return (np.uint64(total) + np.arange(parts, dtype=np.uint64)) // np.uint64(parts)
@@ -99,13 +89,6 @@ def share(total: int, parts: int) -> Counts:
 def nth_share(totals: Counts, part: int, parts: int) -> Counts:
     """Of each of `totals` the share that `share` gives `part`, in their shape."""
     return (totals + np.uint64(part)) // np.uint64(parts)
-
-
-def _column(event: Event) -> int:
-    column = quantity_of(event)
-    if column is None:
-        raise KeyError(f"the simulated host has no event {event}")
-    return column
 
 
 def _encoded(event: PmuTerms) -> Event:

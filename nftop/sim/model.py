@@ -165,6 +165,8 @@ def _rates(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floats
         share = unhalted[info.cpu] / max(unhalted[core].sum(), 1e-9)
         clocks = steady[info.cpu, INDEX["core_clocks"]] * share
         steady[info.cpu, INDEX["distributed_clocks"]] = clocks
+        alone = math.prod(1.0 - unhalted[core[1:]])
+        steady[info.cpu, INDEX["lone_ref_cycles"]] = unhalted[info.cpu] * alone * TSC_HZ
         for array in (steady, swinging):
             recovery = array[core, INDEX["recovery_cycles"]].sum()
             array[info.cpu, INDEX["core_recovery_cycles"]] = recovery

@@ -13,7 +13,7 @@ from nftop.model.allocation import Cbm
 from nftop.model.rdt import ROOT
 from nftop.sim import workloads
 
-# Kinds of task, and whether nftop can ask them for their packets.
+# Kinds of task. A vm is the one that nftop can't ask for its packets.
 KINDS = ("testpmd", "l3fwd", "vpp", "ovs", "vm")
 # Xeon Gold 6152: ways of its last-level cache and classes of its cache allocation.
 L3_WAYS, CLASSES = 11, 16

@@ -16,8 +16,8 @@ from nftop.model.column import Floats
 # Everything the model counts on a CPU, one column of its arrays each. What follows `cycles` is per
 # cycle of the thread; the `core_` ones are of the physical core and known only beside its sibling.
 QUANTITIES: tuple[str, ...] = (
-    "tsc", "ref_cycles", "cycles", "core_clocks", "distributed_clocks", "instructions",
-    "context_switches",
+    "tsc", "ref_cycles", "cycles", "core_clocks", "distributed_clocks", "lone_ref_cycles",
+    "instructions", "context_switches",
     "slots_not_delivered", "cycles_none_delivered", "uops_issued", "retire_slots",
     "recovery_cycles", "core_recovery_cycles", "mispredicts", "machine_clears", "macro_fused",
     "stalls_memory", "stalls_total", "stalls_store", "one_port", "two_ports", "llc_misses",
@@ -39,6 +39,8 @@ _LINE_BYTES = 64
 _SLOTS_PER_CYCLE = 4
 # Share of I/O that misses the cache, where the paper says only that DDIO is effective.
 _IO_MISS_RATIO = 0.005
+# What a line from memory takes at 2.2 GHz: some 90 ns, an assumption.
+_CYCLES_PER_MISS = 200.0
 # Recovery takes half of what bad speculation costs, some twenty cycles an incident.
 _RECOVERY_SHARE, _CYCLES_PER_INCIDENT = 0.5, 20.0
 # How stalls split: of the memory's those on stores, of the rest those with no port busy, with one.
@@ -119,7 +121,8 @@ def working_set_bytes(name: str) -> float:
 def slowed(work: Workload, factor: float) -> Workload:
     """The workload where every packet costs `factor` times the cycles, all of them waiting.
 
-    The same instructions and slots are spread over more cycles; what is added is memory bound.
+    The same instructions and slots are spread over more cycles; what is added is memory bound, and
+    waits for lines that are no longer in the cache.
     """
     slots = {node: share / factor for node, share in work.slots.items()}
     added = 1.0 - 1.0 / factor
@@ -129,7 +132,8 @@ def slowed(work: Workload, factor: float) -> Workload:
         work.ipc / factor,
         work.packets_per_cycle / factor,
         slots,
-        work.bytes_per_cycle / factor,
+        # A line is read for every miss, and another one written back to make room for it.
+        work.bytes_per_cycle / factor + 2 * _LINE_BYTES * added / _CYCLES_PER_MISS,
         work.pcie_writes_per_packet,
         work.pcie_reads_per_packet,
     )

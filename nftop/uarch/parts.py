@@ -35,7 +35,7 @@ class CpuModel:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What a logical CPU has to count with.
+    """What a logical CPU has to count with: what the table's plans are held to.
 
     Attributes:
         general_smt_on, general_smt_off: general counters, with hyper-threading on and off in the

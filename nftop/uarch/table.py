@@ -63,6 +63,8 @@ class Uarch:
         events: by name; only those that a plan uses are ever opened.
         plans: best first, at least one.
         vendor_names: by event, the vendor's name for it, where it has one.
+        extras: events that stand in for another or take what counter is spare: that they are not
+            counted is no fault.
         cpuid: the CPUs it is for; none: any.
         counters, topdown: None where the table knows nothing of them.
         uncore: the units outside the cores.
@@ -74,6 +76,7 @@ class Uarch:
     events: Mapping[str, EventSpec]
     plans: tuple[Plan, ...]
     vendor_names: Mapping[str, str] = field(default_factory=dict)
+    extras: frozenset[str] = frozenset()
     cpuid: tuple[CpuModel, ...] = ()
     counters: Counters | None = None
     topdown: Topdown | None = None
@@ -164,6 +167,9 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
     uncore = tuple(parts.parse_uncore(name, spec) for name, spec in raw.get("uncore", {}).items())
     traffic = dict(raw.get("traffic", {}))
     parts.check_formulas(traffic, {event for unit in uncore for event in unit.events})
+    extras = raw.get("extras", ())
+    for name in extras:
+        parts.known(name, events, "the list of extras")
     rows = (raw["events"], *(unit["events"] for unit in raw.get("uncore", {}).values()))
     return Uarch(
         name=raw["name"],
@@ -173,6 +179,7 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
         vendor_names={
             name: spec["vendor"] for row in rows for name, spec in row.items() if "vendor" in spec
         },
+        extras=frozenset(extras),
         cpuid=tuple(parts.parse_model(spec) for spec in raw.get("cpuid", ())),
         counters=parts.parse_counters(raw["counters"], events) if "counters" in raw else None,
         topdown=parts.parse_topdown(raw["topdown"], events) if "topdown" in raw else None,

@@ -16,7 +16,7 @@ from nftop.render.columns import columns_for
 from nftop.render.rows import View, arrange
 from nftop.store.history import History
 from nftop.ui.app import NftopApp
-from nftop.ui.widgets.cpu_table import CpuTable
+from nftop.ui.widgets.cpu_table import CpuTableView
 from tests.bench.report import Reached, median
 from tests.bench.scenes import shaken
 from tests.bench.terminal import Cost, Counted, ticking
@@ -41,12 +41,12 @@ class TableAlone(Counted):
     CSS_PATH = _STYLESHEET
 
     def compose(self) -> ComposeResult:
-        yield CpuTable()
+        yield CpuTableView()
 
     def draw(self, frame: Frame) -> None:
         width, height = self.size
         view = View(folded=False)
-        self.query_one(CpuTable).show_rows(
+        self.query_one(CpuTableView).show_rows(
             frame.cpus,
             view,
             arrange(frame.cpus, view),

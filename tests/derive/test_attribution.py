@@ -40,7 +40,10 @@ def test_a_generator_counts_what_it_sends() -> None:
         return app(second * S, port(rx=0, tx=MPPS_10 * second))
 
     frame = fold(START, tick(1, generator(1)), tick(2, generator(2)))[-1]
-    assert cpu(frame, "rx_packets_per_s") == MPPS_10
+    assert cpu(frame, "packets_per_s") == MPPS_10
+    sent = cpu(frame, "rx_packets_per_s")
+    assert isinstance(sent, Missing) and sent.reason is Reason.UNDEFINED
+    assert "only sends" in sent.sentence
     assert "sent" in frame.cpus.attribution[1]
     assert nf(frame, "rx_packets_per_s") == 0.0
     assert nf(frame, "cpp") == pytest.approx(260.0)
@@ -204,7 +207,7 @@ def test_a_driver_that_does_not_count_receives_something_all_the_same() -> None:
 
 def test_a_stray_packet_makes_no_forwarder_of_a_generator() -> None:
     def at(second: int) -> Sample:
-        return tick(second, app(second * S, port(rx=3, tx=MPPS_10 * second)))
+        return tick(second, app(second * S, port(rx=3 * second, tx=MPPS_10 * second)))
 
     frame = fold(START, at(1), at(2))[-1]
     assert frame.cpus.direction[1] == "tx"
@@ -217,3 +220,56 @@ def test_a_port_number_given_to_another_device_is_another_port() -> None:
 
     frame = fold(START, at(1, "0000:01:00.0", 100), at(2, "0000:02:00.0", 4_000_000))[-1]
     assert reason(nf(frame, "rx_packets_per_s")) is Reason.WARMING
+
+
+def test_what_once_generated_and_now_receives_is_rated_by_what_it_receives() -> None:
+    """Its totals would call it a generator for weeks."""
+
+    def phases(second: int) -> DpdkApp:
+        sent, received = min(second, 2), max(second - 2, 0)
+        quiet = min(received, 1)  # a second of nothing before it receives
+        return app(
+            second * S,
+            port(0, rx=(received - quiet) * MPPS_10),
+            port(1, tx=sent * 1000 * MPPS_10),
+        )
+
+    frames = fold(START, *(tick(second, phases(second)) for second in (1, 2, 3, 4)))
+    assert [frame.nfs[0].direction for frame in frames] == ["rx", "tx", "tx", "rx"]
+    assert frames[2].cpus.direction[1] == "tx"
+    assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_10)
+    assert nf(frames[3], "cpp") == pytest.approx(TSC_HZ / MPPS_10)
+
+
+def test_of_many_odd_queues_only_some_are_named() -> None:
+    config = ",".join(f"(0,{queue},1)" for queue in range(4, 304))
+    many = app(S, port(rx=1, rx_queues=1024), app_params=(f"--config={config}",))
+    how = fold(START, tick(1, many))[-1].nfs[0].attribution
+    assert "queue 0 of port 0 is on no lcore" in how
+    assert "queue 304 of port 0" not in how and "and 721 more" in how
+    beyond = app(S, port(rx=1, rx_queues=4), app_params=(f"--config={config}",))
+    how = fold(START, tick(1, beyond))[-1].nfs[0].attribution
+    assert "queue 4 of port 0 does not exist" in how and "and 297 more" in how
+    assert "queue 3 of port 0 is on no lcore" not in how and "and 1 more" in how
+
+
+def test_a_bonds_members_are_not_polled_for_themselves() -> None:
+    member = replace(port(0, rx=1), bond_member=True)
+    bond = replace(port(1, rx=1), name="net_bonding0", bond_member=False)
+    one = app(S, member, bond, app_params=("--config=(1,0,1)",))
+    assert fold(START, tick(1, one))[-1].nfs[0].attribution == "its own --config"
+
+
+def test_a_core_that_the_topology_lacks_leaves_no_sum() -> None:
+    def at(second: int) -> Sample:
+        rows = spinning(second)
+        there = (rows[0], rows[1], replace(rows[2], allowed=(Cpu(9),), last_cpu=Cpu(9)))
+        return tick(second, two_queues(second), workers=there)
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.nfs[0].cpus == (1, 9) and nf(frame, "rx_packets_per_s") == MPPS_10
+    for metric in ("cpp", "busy_cpp", "ipp"):
+        unknown = nf(frame, metric)
+        assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
+        assert "CPU 9" in unknown.sentence
+    assert frame.nfs[0].saturated is None

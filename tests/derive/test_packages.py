@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.packages import PackageState, package_rates, step_packages
+from nftop.derive.step import State
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.ids import Package
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import SourceReading
+from nftop.model.sample import Sample, SourceReading
+from nftop.model.topology import Host, Topology
 from nftop.model.uncore import UncoreTable
 from nftop.uarch.table import load
 from tests.frames import topology
+from tests.samples import S, fold, sample
 
 SKX = load("SKX")
 HOST = topology(8, packages=2)
@@ -113,3 +116,27 @@ def test_every_metric_of_every_package_has_a_reason(
         assert row.readings.keys() == {metric.id for metric in PACKAGE_METRICS}
         for each in row.readings.values():
             assert isinstance(each, Missing) and each.reason is reason and each.detail
+
+
+def test_packages_that_change_between_two_reads_take_no_counter_for_taken() -> None:
+    """The table is the same one, and a table has counted nothing since itself."""
+    one, two = topology(8), HOST
+    start = State(Host("h", "c", "SKX"), one, SKX)
+    reading = SourceReading(reads([100] * 4, [10**9] * 4, 10**9), 2 * S, 0)
+
+    def at(second: int, machine: Topology, uncore: SourceReading[UncoreTable]) -> Sample:
+        told = sample(second * S, topology=machine)
+        return replace(told, readings={**told.readings, "uncore": uncore})
+
+    frames = fold(
+        start,
+        at(1, one, SourceReading(ZERO, S, 0)),
+        at(2, one, reading),
+        at(3, two, reading),
+        at(4, two, SourceReading(reads([300] * 4, [3 * 10**9] * 4, 3 * 10**9), 4 * S, 0)),
+    )
+    assert [len(frame.packages) for frame in frames] == [1, 1, 2, 2]
+    for row in frames[2].packages:
+        anew = row.readings["memory.read_bytes_per_s"]
+        assert isinstance(anew, Missing) and anew.reason is Reason.WARMING
+    assert frames[3].packages[1].readings["memory.read_bytes_per_s"] == 64 * 200

@@ -61,8 +61,10 @@ def test_counters_that_start_again_give_no_spike(restarted: bool) -> None:
     assert frames[3].nfs[0].readings["rx_packets_per_s"] == MPPS_10
 
 
-def test_an_application_that_hangs_gives_its_reason_and_comes_back_warming() -> None:
-    hung = Missing(Reason.STALE, "has not answered for 3 s")
+@pytest.mark.parametrize("reason_given", [Reason.STALE, Reason.ERROR])
+def test_an_application_that_hangs_gives_its_reason(reason_given: Reason) -> None:
+    """One that is late is rated across the gap; one that failed starts over."""
+    hung = Missing(reason_given, "has not answered for 3 s")
     frames = fold(
         START,
         tick(1, forwarding(1)),
@@ -75,7 +77,8 @@ def test_an_application_that_hangs_gives_its_reason_and_comes_back_warming() -> 
     assert cpu(frames[2], "rx_packets_per_s") == hung
     assert cpu(frames[2], "cpp") == hung
     assert frames[2].nfs[0].problem == hung
-    assert reason(nf(frames[3], "rx_packets_per_s")) is Reason.WARMING
+    back = nf(frames[3], "rx_packets_per_s")
+    assert back == MPPS_10 if reason_given is Reason.STALE else reason(back) is Reason.WARMING
     assert nf(frames[4], "rx_packets_per_s") == pytest.approx(MPPS_10)
 
 
@@ -209,7 +212,8 @@ def test_a_long_pause_makes_an_old_reading_no_fresher() -> None:
         replace(late, readings=readings),
     )
     assert frames[-1].sources["dpdk"].reason is Reason.STALE
-    assert frames[-1].nfs == ()
+    assert frames[-1].cpus.nf[1] == "nfa/dpdk-testpmd"  # its cores stay its own
+    assert reason(nf(frames[-1], "rx_packets_per_s")) is Reason.STALE
 
 
 def test_a_source_that_never_answers_is_not_warming_for_ever() -> None:

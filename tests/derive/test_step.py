@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from nftop.derive.select import only_cpus
@@ -9,6 +11,7 @@ from nftop.derive.step import polling_cpus
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, Sample
+from nftop.model.topology import Topology
 from tests.derive.scene import (
     MPPS_10,
     START,
@@ -56,7 +59,7 @@ def test_testpmd_without_a_pmu() -> None:
     assert nf(second, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
     assert polling_cpus(second) == {1}
     assert second.own.cpu_ratio == pytest.approx(0.01)
-    assert second.own.counter_reads == 4
+    assert second.own.counter_reads_per_tick == 4
     # A CPU where nothing polls has no packets, which is not zero packets.
     assert reason(cpu(second, "cpp", 0)) is Reason.UNDEFINED
     assert reason(cpu(second, "rx_packets_per_s", 0)) is Reason.UNDEFINED
@@ -147,3 +150,17 @@ def test_showing_some_cpus_changes_nothing_else() -> None:
     for metric, column in shown.cpus.columns.items():
         assert [column[0], column[1]] == [cpu(whole, metric, 1), cpu(whole, metric, 3)]
     assert shown.nfs == whole.nfs and shown.topology == whole.topology
+
+
+def test_no_field_keeps_the_rows_of_cpus_not_shown() -> None:
+    """`only_cpus` names every field, and a type checker does not see one that is forgotten."""
+    whole = fold(START, tick(1, two_queues(1), workers=spinning(1)))[-1]
+    for cpus in ({1, 3}, {0}, frozenset[int]()):
+        table = only_cpus(whole, cpus).cpus
+        assert len(table) == len(cpus)
+        per_row = {field.name: getattr(table, field.name) for field in fields(table)}
+        assert type(per_row.pop("topology")) is Topology
+        per_row |= per_row.pop("columns")
+        assert {name: len(rows) for name, rows in per_row.items()} == dict.fromkeys(
+            per_row, len(cpus)
+        )

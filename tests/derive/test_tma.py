@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Column
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
+from nftop.model.topology import Topology
 from nftop.uarch.table import load
 from tests.samples import S, counters, topology
 
@@ -59,6 +61,21 @@ def test_a_core_that_slept_has_no_shares() -> None:
         assert isinstance(share, Missing) and share.reason is Reason.IDLE
 
 
+@pytest.mark.parametrize(("awake", "shown"), [(49, False), (51, True)])
+def test_a_core_that_hardly_ran_has_none_either(awake: int, shown: bool) -> None:
+    level_1 = rows(
+        tsc=1000,
+        ref_cycles=awake,
+        cycles=1000,
+        idq_uops_not_delivered_core=400,
+        uops_issued_any=2600,
+        uops_retired_retire_slots=2400,
+    )
+    for share in level_1.values():
+        assert isinstance(share, Missing) is not shown
+        assert shown or (isinstance(share, Missing) and share.reason is Reason.IDLE)
+
+
 def test_counts_that_contradict_each_other_are_no_shares() -> None:
     impossible = rows(cycles=1000, uops_retired_retire_slots=9000, uops_issued_any=9000)
     for share in impossible.values():
@@ -74,11 +91,15 @@ def test_a_cpu_without_a_table_says_so() -> None:
 
 
 def core(
-    *seen: Mapping[str, tuple[int, int]], ran_ns: Sequence[int] | Sequence[Sequence[int]]
+    *seen: Mapping[str, tuple[int, int]],
+    ran_ns: Sequence[int] | Sequence[Sequence[int]],
+    planned: bool = True,
+    machine: Topology | None = None,
 ) -> Mapping[str, Column]:
     """Top-down of one core whose two threads counted this in each of their groups.
 
-    `ran_ns` by group, or by thread and group.
+    `ran_ns` by group, or by thread and group; `planned` is whether there was hyper-threading when
+    the events were chosen, `machine` the host as it is now.
     """
     keys = [(group, event) for group, counts in enumerate(seen) for event in counts]
 
@@ -95,10 +116,10 @@ def core(
         )
         return SourceReading(table, S * second, 1)
 
-    machine = topology(2)
+    machine = machine or topology(2)
     state, _ = step_counters(CounterState(), at(1), machine)
     _, rates = step_counters(state, at(2), machine)
-    return tma_columns(load("SKX").with_smt(on=True), rates, machine)
+    return tma_columns(load("SKX").with_smt(on=planned), rates, machine)
 
 
 POLLER_AND_SLEEPER: Mapping[str, tuple[int, int]] = {
@@ -155,3 +176,29 @@ def test_what_perf_may_not_read_is_a_permission() -> None:
     denied = Missing(Reason.PERMISSION, "perf_event_paranoid is 2")
     _, rates = step_counters(CounterState(), SourceReading(denied, S, 1), ONE)
     assert tma_columns(SKX, rates, ONE)["tma.retiring"][0] == denied
+
+
+def test_hyper_threading_turned_off_leaves_level_1() -> None:
+    """The sibling is offline, and the events are still those that count for the whole core."""
+    both = topology(2)
+    alone, gone = both.cpus
+    now = replace(
+        both, cpus=(replace(alone, siblings=()), replace(gone, online=False, siblings=()))
+    )
+    got = core(POLLER_AND_SLEEPER, ran_ns=(S,), machine=now)
+    assert got["tma.retiring"][0] == pytest.approx(1200 / 4000)
+    assert got["tma.bad_speculation"][0] == pytest.approx((100 + 4 * 50) / 4000)
+
+
+def test_hyper_threading_turned_on_says_what_to_do() -> None:
+    """The events are those of a thread that has its core to itself."""
+    seen = {
+        "int_misc_recovery_cycles" if name.endswith("_any") and "recovery" in name else name: counts
+        for name, counts in POLLER_AND_SLEEPER.items()
+    }
+    got = core(seen, ran_ns=(S,), planned=False)
+    for metric in ("tma.retiring", "tma.frontend_bound", "tma.memory_bound", "tma.coverage"):
+        why = got[metric][0]
+        assert isinstance(why, Missing) and "start nftop anew" in why.sentence
+    alone = core(seen, ran_ns=(S,), planned=False, machine=topology(2, smt=False))
+    assert alone["tma.retiring"][0] == pytest.approx(1200 / 4000)

@@ -1,22 +1,32 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
-from collections.abc import Iterator
+import os
+import unicodedata
+from collections.abc import Generator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from nftop.derive.step import State
+from nftop.doctor import report_json
 from nftop.export.batch import run_batch
 from nftop.export.csv import HEADER, frame_csv, header_csv
+from nftop.export.encode import json_bytes
 from nftop.export.jsonl import frame_json, rfc3339
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
+from nftop.output import OutputError
+from nftop.sources.base import Check
 from tests.derive.scene import START, forwarding, tick
 from tests.rdt import MIB, frame_of, group, in_cache, table
 from tests.samples import fold
@@ -24,7 +34,7 @@ from tests.samples import fold
 CONTRACT_CPU = {
     "cpu", "core", "package", "l3", "siblings", "thread", "nf", "group", "busy_ratio", "ipc",
     "frequency_hz", "base_frequency_hz", "sst_priority", "cpp", "busy_cpp", "cpp_clock", "ipp",
-    "llc_misses_per_packet", "rx_packets_per_s", "tma", "coverage", "missing",
+    "llc_misses_per_packet", "packets_per_s", "rx_packets_per_s", "tma", "coverage", "missing",
 }  # fmt: skip
 CONTRACT_NF = {
     "name", "kind", "pid", "cpus", "interval_s", "rx_packets_per_s", "tx_packets_per_s",
@@ -144,13 +154,33 @@ def test_json_of_a_group_names_what_it_lacks() -> None:
 def test_untrusted_names_are_data_in_json_and_csv(frames: list[Frame]) -> None:
     evil = '[red]x[/] \x1b[2J",\n=cmd'
     table = replace(frames[1].cpus, thread=("=1+1", evil, None, None))
-    frame = replace(frames[1], cpus=table)
+    frame = replace(frames[1], cpus=table, host=replace(frames[1].host, name="@\x1bc\x9bm"))
     text = frame_json(frame).decode()
     assert "\x1b" not in text and "\n" not in text
     assert json.loads(text)["cpus"][1]["thread"] == evil
     rows = list(csv.DictReader(io.StringIO(header_csv() + frame_csv(frame))))
     assert rows[0]["thread"] == "'=1+1"
+    assert rows[0]["host"] == "'@?c?m"
     assert "\x1b" not in frame_csv(frame)
+
+
+@given(st.text(st.characters(codec="utf-8")))
+@example("\x7f\x80\x9b31m\u061c\u202e\u2066\u2069\u200f\u2028é\U0001f1e6")
+def test_json_is_the_same_text_and_none_that_a_terminal_obeys(text: str) -> None:
+    encoded = json_bytes({text: text}).decode()
+    assert json.loads(encoded) == {text: text}
+    assert not [char for char in encoded if unicodedata.category(char) in ("Cc", "Zl", "Zp")]
+    reorders = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    assert not reorders & {unicodedata.bidirectional(char) for char in encoded}
+    assert not set("\u061c\u200e\u200f") & set(encoded)
+
+
+def test_no_report_of_doctor_obeys_a_name_either() -> None:
+    checks = [Check("dpdk \x9b2J", Reason.ERROR, "\u202etext\x7f", "fix\x85")]
+    report = report_json(checks, START.host)
+    assert report.isascii()
+    assert "\x7f" not in report
+    assert json.loads(report)["checks"][0]["text"] == "\u202etext\x7f"
 
 
 def test_csv_has_a_row_per_cpu_and_a_reason_for_every_empty_number(frames: list[Frame]) -> None:
@@ -184,7 +214,7 @@ class Stepped:
     def stop(self) -> None:
         self.stopped = True
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Generator[Frame, None, None]:
         for frame in self._frames:
             self.taken += 1
             yield frame
@@ -197,6 +227,26 @@ def test_batch_primes_then_writes_count_frames(frames: list[Frame], form: str, l
     assert len(out.getvalue().splitlines()) == lines
     assert feed.stopped
     assert feed.taken == 3  # one to prime, none beyond the last
+
+
+class Failing(Stepped):
+    """A feed whose end fails as an output may."""
+
+    def frames(self) -> Generator[Frame, None, None]:
+        yield from super().frames()
+        raise BrokenPipeError(errno.EPIPE, "a server has gone")
+
+
+def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> None:
+    with pytest.raises(BrokenPipeError, match="a server has gone"):
+        run_batch(Failing(frames), io.StringIO(), form="json", count=None)
+    with Path("/dev/full").open("w") as full, pytest.raises(OutputError) as failure:
+        try:
+            run_batch(Stepped(frames), full, form="json", count=None)
+        finally:
+            with Path(os.devnull).open("w") as nowhere:  # it is flushed once more when closed
+                os.dup2(nowhere.fileno(), full.fileno())
+    assert failure.value.cause.errno == errno.ENOSPC
 
 
 def test_batch_ends_with_its_feed(frames: list[Frame]) -> None:

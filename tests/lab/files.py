@@ -61,8 +61,11 @@ def mask(cpus: Iterable[int], width: int) -> str:
     return ",".join(reversed(words))
 
 
-def topology_of(machine: Machine, model: Topology) -> Topology:
-    """The simulated host's topology with the last-level caches that this machine has."""
+def topology_of(machine: Machine, model: Topology, clusters: int = 1) -> Topology:
+    """The simulated host's topology with the last-level caches that this machine has.
+
+    Its packages are divided into `clusters` NUMA nodes, which the cores are dealt out to.
+    """
     table = machine.tables["sysfs"]
     core_of = {info.cpu: info.core for info in model.cpus}
     caches = (
@@ -73,7 +76,19 @@ def topology_of(machine: Machine, model: Topology) -> Topology:
         )
         for cache in model.l3
     )
-    return replace(model, l3=tuple(caches))
+    cpus = model.cpus
+    if clusters > 1:
+        cpus = tuple(replace(info, node=_cluster(model, info, clusters)) for info in cpus)
+    return replace(model, l3=tuple(caches), cpus=cpus)
+
+
+def _cluster(topology: Topology, info: CpuInfo, clusters: int) -> int:
+    number = (info.core or 0) - _first_core(topology, info)
+    return (info.package or 0) * clusters + number % clusters
+
+
+def _first_core(topology: Topology, info: CpuInfo) -> int:
+    return min(other.core or 0 for other in topology.cpus if other.package == info.package)
 
 
 def _all_cpus(topology: Topology) -> Iterator[tuple[str, str]]:
@@ -106,10 +121,9 @@ def _each_cpu(topology: Topology, table: Mapping[str, Any]) -> Iterator[tuple[st
 def _place(topology: Topology, info: CpuInfo) -> Iterator[tuple[str, str]]:
     core = sorted((info.cpu, *info.siblings))
     package = [other.cpu for other in topology.cpus if other.package == info.package]
-    first = min(other.core or 0 for other in topology.cpus if other.package == info.package)
     yield "topology/physical_package_id", str(info.package)
     yield "topology/die_id", str(info.die)
-    yield "topology/core_id", str((info.core or 0) - first)
+    yield "topology/core_id", str((info.core or 0) - _first_core(topology, info))
     for name, cpus in (
         ("core_cpus", core),
         ("thread_siblings", core),
@@ -151,12 +165,17 @@ def _nodes(topology: Topology) -> Iterator[tuple[str, str]]:
     nodes = sorted({info.node for info in topology.cpus if info.node is not None})
     for name in ("online", "possible", "has_cpu", "has_memory", "has_normal_memory"):
         yield name, format_cpu_list(nodes)
+    package_of = {info.node: info.package for info in topology.cpus if info.node in nodes}
     for node in nodes:
         # Nodes list their online CPUs only.
         cpus = [info.cpu for info in topology.cpus if info.node == node and info.online]
         yield from _set(f"node{node}/cpumap", f"node{node}/cpulist", cpus, topology)
-        distances = ("10" if other == node else "21" for other in nodes)
-        yield f"node{node}/distance", " ".join(distances)
+        yield f"node{node}/distance", " ".join(_distances(node, package_of))
+
+
+def _distances(node: int, package_of: Mapping[int, int | None]) -> Iterator[str]:
+    for other, package in sorted(package_of.items()):
+        yield "10" if other == node else "11" if package == package_of[node] else "21"
 
 
 def _set(

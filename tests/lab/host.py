@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +26,9 @@ from tests.lab.resctrl.host import host_of
 from tests.lab.resctrl.processes import ProcFolder
 from tests.lab.resctrl.tree import ResctrlTree
 from tests.lab.texts import Text, TextTree
-from tests.lab.tree import Tree
+from tests.lab.tree import Tree, failed
+
+_CPUS_PER_CORE = 4  # two packages of cores of two threads
 
 
 class MountPoint:
@@ -51,12 +52,12 @@ class MountPoint:
         match text.split():
             case ["mount", *options] if len(options) < 2:
                 if self.options is not None:
-                    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+                    raise failed(errno.EBUSY)
                 self._mount([each for each in "".join(options).split(",") if each])
                 self.options = "".join(options)
             case ["unmount"]:
                 if self.options is None:
-                    raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+                    raise failed(errno.EINVAL)
                 self.options = None
             case _:
                 raise ValueError(f"{text!r} is none of mount, mount OPTIONS and unmount")
@@ -85,6 +86,7 @@ class LabHost:
 def lab_host(options: Options) -> LabHost:
     """The host that the options ask for; ValueError says what of it there can't be."""
     kind = machine.load(options.machine)
+    _check_clusters(kind, options)
     asked = {"nmi_watchdog": options.watchdog, "paranoid": options.paranoid}
     told = {name: value for name, value in asked.items() if value is not None}
     perf = {**kind.tables["perf"], **told}
@@ -94,9 +96,20 @@ def lab_host(options: Options) -> LabHost:
         options=options,
         machine=kind,
         model=model,
-        topology=topology_of(kind, model.layout.topology),
+        topology=topology_of(kind, model.layout.topology, options.clusters),
         clock=Clock(at_ns=options.frozen_at_ns or 0, running=options.frozen_at_ns is None),
     )
+
+
+def _check_clusters(kind: Machine, options: Options) -> None:
+    most = kind.tables["resctrl"]["clusters"] if profile.load(options.kernel).clusters else 1
+    if not 1 <= options.clusters <= most:
+        raise ValueError(
+            f"--snc {options.clusters}: Linux {options.kernel} knows of {most} to a package of "
+            f"{options.machine}; --model icx --kernel 7.2 may have 2"
+        )
+    if options.clusters > 1 and options.cpus < _CPUS_PER_CORE * options.clusters:
+        raise ValueError(f"--snc {options.clusters} needs a core in each: --cpus is too few")
 
 
 def trees(host: LabHost) -> Mapping[str, Tree]:

@@ -26,6 +26,12 @@ class Machine:
     uarch: str
     tables: Mapping[str, Mapping[str, Any]]
 
+    @property
+    def cpuid(self) -> str:
+        """As perf(1) names it and takes it from PERF_CPUID: `GenuineIntel-6-55-4`."""
+        own = self.tables["cpuinfo"]
+        return f"GenuineIntel-{own['family']}-{own['model']:X}-{own['stepping']:X}"
+
 
 def names() -> tuple[str, ...]:
     """The machines there are, sorted."""

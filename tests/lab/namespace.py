@@ -18,7 +18,6 @@ from tests.lab.server import NAME
 
 LAB = Path("/sys/fs/lab")
 FILES, LIVE = LAB / "files", LAB / "live"
-CLOCK = LIVE / "ctl" / "clock"
 RESCTRL = Path("/sys/fs/resctrl")
 _SYS_FS = Path("/sys/fs")
 

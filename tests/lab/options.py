@@ -21,6 +21,7 @@ class Options:
         rdt: words of the boot parameter rdt=; None: as the machine has it.
         scenario: a name of nftop's scenarios, or the path of a file with one.
         cpus: how many logical CPUs.
+        clusters: sub-NUMA clusters a package.
         resctrl: it is mounted from the beginning.
         frozen_at_ns: where the clock stands; None: it runs, from 0.
         watchdog: the NMI watchdog is on. paranoid: kernel.perf_event_paranoid. None: as the
@@ -33,6 +34,7 @@ class Options:
     rdt: tuple[str, ...] | None
     scenario: str
     cpus: int
+    clusters: int
     resctrl: bool
     frozen_at_ns: int | None
     watchdog: bool | None
@@ -57,6 +59,9 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("--scenario", default="default", metavar="NAME|FILE")
     parser.add_argument("--cpus", type=int, default=88, metavar="N")
+    parser.add_argument(
+        "--snc", dest="clusters", type=int, default=1, metavar="N", help="sub-NUMA clusters"
+    )
     parser.add_argument(
         "--no-resctrl", dest="resctrl", action="store_false", help="leave it to be mounted inside"
     )

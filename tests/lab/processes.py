@@ -4,6 +4,7 @@
     lab-init        process 1 of a PID namespace: sets it up, reaps, watches the others
     lab-server      holds model and clock, answers files
     lab-supervisor  answers system calls of the command and its children; see `perf.supervisor`
+    lab-keeper      the command's parent; see `perf.keeper`
 
 The kernel kills whatever is left in a PID namespace when its process 1 ends, and process 1 is
 killed when the outer process ends; the mounts go with the last process. So nothing is left behind,
@@ -23,7 +24,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from tests.lab import namespace, syscalls
+from tests.lab import machine, namespace, syscalls
 from tests.lab.options import Options
 from tests.lab.perf import supervisor
 
@@ -99,7 +100,8 @@ def _supervisor(options: Options, tell: int, restored: Collection[int]) -> int:
         os.close(tell)
         signal.pthread_sigmask(signal.SIG_SETMASK, restored)
 
-    os.environ["NFTOP_LAB"] = str(namespace.LAB)
+    # perf(1) asks the CPU itself, whose answer nobody can change, unless it is told.
+    os.environ.setdefault("PERF_CPUID", machine.load(options.machine).cpuid)
     perf = namespace.LIVE / "perf"
     return supervisor.run(
         options.command, perf, cpus=options.cpus, on_mount=_on_mount, on_start=started

@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+from tests.lab import namespace
 from tests.lab.perf import seccomp
 
 _SYS_ADMIN = 1 << 21  # linux/capability.h
@@ -15,6 +16,8 @@ _SYS_ADMIN = 1 << 21  # linux/capability.h
 
 def missing() -> str:
     """Why no lab can be run here, and what would help; "" if one can."""
+    if namespace.LAB.exists():
+        return "this is inside a lab, and there is no other in it"
     if seccomp.unsupported():
         return seccomp.unsupported()
     if os.geteuid() != 0 or not _capabilities() & _SYS_ADMIN:

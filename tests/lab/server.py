@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.lab.tree import Caller, Entry, Handle, Tree
+from tests.lab.tree import Caller, Entry, Handle, Tree, failed
 
 NAME = "nftop-lab"  # what mounts of the lab are called in /proc/self/mounts
 _INODES_PER_TREE = 1 << 40
@@ -50,10 +50,6 @@ def serve(trees: Mapping[str, Tree], mount_point: Path, ready: Callable[[], None
         entry_timeout=0,
         negative_timeout=0,
     )
-
-
-def _refuse(number: int) -> OSError:
-    return OSError(number, os.strerror(number))
 
 
 class _Operations:
@@ -131,7 +127,7 @@ class _Operations:
         """What `>` of a shell does before it writes; these files have nothing to cut off."""
         _, tree, inner = self._find(path)
         if tree.lookup(inner).folder:
-            raise _refuse(errno.EISDIR)
+            raise failed(errno.EISDIR)
         return 0
 
     def mkdir(self, path: str, mode: int) -> int:
@@ -148,44 +144,44 @@ class _Operations:
         name, tree, inner = self._find(old)
         other, _, target = self._find(new)
         if name != other:
-            raise _refuse(errno.EXDEV)
+            raise failed(errno.EXDEV)
         tree.rename(inner, target, self._caller())
         return 0
 
     # What kernfs has no way to do, with the errno that the kernel has for that.
 
     def create(self, path: str, mode: int, fi: Any) -> int:
-        raise _refuse(errno.EACCES)
+        raise failed(errno.EACCES)
 
     def mknod(self, path: str, mode: int, device: int) -> int:
-        raise _refuse(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def symlink(self, target: str, source: str) -> int:
-        raise _refuse(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def link(self, target: str, source: str) -> int:
-        raise _refuse(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def unlink(self, path: str) -> int:
-        raise _refuse(errno.EPERM)
+        raise failed(errno.EPERM)
 
     # What it has, and no tree yet.
 
     def chmod(self, path: str, mode: int) -> int:
-        raise _refuse(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def chown(self, path: str, uid: int, gid: int) -> int:
-        raise _refuse(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def utimens(self, path: str, times: tuple[int, int] | None = None) -> int:
-        raise _refuse(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def _find(self, path: str) -> tuple[str, Tree, str]:
         """The tree a path is in, its name, and the path within it."""
         name, _, inner = path[1:].partition("/")
         tree = self._trees.get(name)
         if tree is None:
-            raise _refuse(errno.ENOENT)
+            raise failed(errno.ENOENT)
         return name, tree, f"/{inner}"
 
     def _caller(self) -> Caller:

@@ -12,7 +12,7 @@ from pathlib import Path
 NEW_MOUNTS, NEW_PIDS = 0x00020000, 0x20000000
 READ_ONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 18
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _OPEN_TREE, _MOVE_MOUNT = 428, 429
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
 _AT_FDCWD = -100
@@ -63,9 +63,14 @@ def unmount(target: Path) -> None:
     _check(_libc.umount2(os.fsencode(target), 0), f"umount {target}")
 
 
-def die_with_parent() -> None:
-    """SIGKILL for this process when the thread that forked it ends, however that happens."""
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL)), "prctl")
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """A signal for this process when the thread that forked it ends, however that happens."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number)), "prctl")
+
+
+def adopt_orphans() -> None:
+    """Descendants that lose their parent become this process's children."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1)), "prctl")
 
 
 def call_me(name: str) -> None:

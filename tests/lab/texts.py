@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.lab.tree import Caller, Entry, Handle
+from tests.lab.tree import Caller, Entry, Handle, failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class _Open:
 
     def write(self, data: bytes, offset: int) -> int:
         if self._text.write is None:
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise failed(errno.EACCES)
         try:
             self._text.write(data.decode())
         except ValueError:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
+            raise failed(errno.EINVAL) from None
         return len(data)
 
     def ioctl(self, request: int, argument: int, data: bytearray | None) -> int:
-        raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+        raise failed(errno.ENOTTY)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -72,20 +72,20 @@ class TextTree:
         text = self._text(path)
         # Root passes every check of permission bits, so what can't be written must say so itself.
         if flags & os.O_ACCMODE != os.O_RDONLY and text.write is None:
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise failed(errno.EACCES)
         return _Open(text)
 
     def mkdir(self, path: str, mode: int, caller: Caller) -> None:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        raise failed(errno.EPERM)
 
     def rmdir(self, path: str, caller: Caller) -> None:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        raise failed(errno.EPERM)
 
     def rename(self, old: str, new: str, caller: Caller) -> None:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        raise failed(errno.EPERM)
 
     def _text(self, path: str) -> Text:
         try:
             return self._texts[path[1:]]
         except KeyError:
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
+            raise failed(errno.ENOENT) from None

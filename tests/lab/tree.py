@@ -6,9 +6,15 @@ raise OSError with the errno the kernel would give.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+
+def failed(number: int) -> OSError:
+    """What to raise so that a system call returns this errno."""
+    return OSError(number, os.strerror(number))
 
 
 @dataclass(frozen=True, slots=True)

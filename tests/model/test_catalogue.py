@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from nftop.model.catalogue import CPU_METRICS, METRICS, cpu_metric, nf_metric
+from nftop.model.catalogue import CPU_METRICS, METRICS, cpu_metric
 
 
 def test_ids_and_labels_are_unique_within_a_scope() -> None:
@@ -23,7 +23,6 @@ def test_every_metric_says_what_it_means_and_where_it_comes_from() -> None:
 
 def test_look_up_is_by_scope() -> None:
     assert cpu_metric("cpp").scope == "cpu"
-    assert nf_metric("cpp").scope == "nf"
 
 
 def test_what_is_a_bound_or_of_a_clock_is_counted_and_says_so() -> None:

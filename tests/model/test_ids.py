@@ -34,6 +34,17 @@ def test_anything_else_is_an_error(text: str) -> None:
         parse_cpu_list(text)
 
 
+@pytest.mark.parametrize("text", ["0-999999", "0-16383,5", "0-999999:1/1000", "0-9999,0-9999"])
+def test_a_list_longer_than_any_hosts_is_an_error(text: str) -> None:
+    """An application's command line may name anything, and is read at every tick."""
+    with pytest.raises(ValueError, match="CPU list"):
+        parse_cpu_list(text)
+
+
+def test_a_list_as_long_as_any_hosts_is_none() -> None:
+    assert len(parse_cpu_list("0-16383")) == 16384
+
+
 @given(st.sets(st.integers(0, 600)))
 def test_format_and_parse_are_inverse(cpus: set[int]) -> None:
     assert set(parse_cpu_list(format_cpu_list(cpus))) == cpus

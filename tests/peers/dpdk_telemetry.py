@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -42,7 +43,10 @@ class Peer:
         self._log = log
 
     def behave(self, behaviour: str) -> None:
-        """Change its ways: a row of BEHAVIOURS, or `listen again`."""
+        """Change its ways: a row of BEHAVIOURS, or `listen again`.
+
+        Who was not greeted is, before this returns, unless it is to be silent.
+        """
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(behaviour.encode() + b"\n")
         self._process.stdin.flush()
@@ -104,7 +108,8 @@ class Server:
         self._times_asked: Counter[str] = Counter()
         self._log = log
         self._lock = threading.Lock()
-        self.clients = 0
+        self.clients = self.greeted = 0
+        self._at: list[socket.socket] = []
         self.behaviour = "normal"
         self.changed = threading.Condition()
 
@@ -112,12 +117,19 @@ class Server:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener.bind(name)
         listener.listen(1)
+        self._at.append(listener)
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
     def change(self, behaviour: str) -> None:
         with self.changed:
             self.behaviour = behaviour
             self.changed.notify_all()
+
+    def wait_greeted(self) -> None:
+        with self.changed:
+            self.changed.wait_for(
+                lambda: self.greeted == self.clients and not select.select(self._at, [], [], 0)[0]
+            )
 
     def wait_while(self, behaviour: str) -> None:
         with self.changed:
@@ -134,17 +146,23 @@ class Server:
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
-            client, _ = listener.accept()
-            if self.clients >= CLIENTS or self.behaviour == "full":
-                client.close()
-                continue
-            self.clients += 1
+            select.select([listener], [], [])
+            with self.changed:
+                client, _ = listener.accept()
+                self.changed.notify_all()
+                if self.clients >= CLIENTS or self.behaviour == "full":
+                    client.close()
+                    continue
+                self.clients += 1
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
         try:
             self.wait_while("silent")
-            client.send(self.greeting)
+            try:
+                client.send(self.greeting)
+            finally:
+                self._count(greeted=1)
             while raw := client.recv(1024):
                 with self._lock, self._log.open("a") as log:
                     log.write(raw.decode() + "\n")
@@ -153,7 +171,13 @@ class Server:
             pass  # the other side has gone
         finally:
             client.close()
-            self.clients -= 1
+            self._count(greeted=-1, clients=-1)
+
+    def _count(self, *, greeted: int, clients: int = 0) -> None:
+        with self.changed:
+            self.greeted += greeted
+            self.clients += clients
+            self.changed.notify_all()
 
 
 def _advanced(value: Any, by: int) -> Any:
@@ -274,6 +298,8 @@ def main() -> None:
             server.listen(f"{NAME}:1")
         else:
             server.change(line.strip())
+            if line.strip() != "silent":
+                server.wait_greeted()
         print(line.strip(), flush=True)
     os._exit(0)
 

@@ -21,7 +21,7 @@ import pytest
 from nftop.model.ids import Cpu
 from tests.real.machine import bound_to
 
-START_S = 30.0
+START_S = 60.0
 _DEVICES = ("--vdev=net_null0,size=64", "--vdev=net_null1,no-rx=1")
 _PROMPT = "testpmd> "
 
@@ -55,7 +55,7 @@ class Testpmd:
         """Everything printed so far."""
         return bytes(self._printed).decode(errors="replace")
 
-    def command(self, text: str, wait_s: float = 10.0) -> str:
+    def command(self, text: str, wait_s: float = 60.0) -> str:
         """Type a command; returns what it printed before the next prompt."""
         before = len(self.output())
         self._stdin.write(text.encode() + b"\n")
@@ -94,7 +94,7 @@ class Testpmd:
             return
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
-        killer = threading.Timer(10, self._process.kill)
+        killer = threading.Timer(60, self._process.kill)
         killer.start()
         self._process.wait()
         killer.cancel()

@@ -64,3 +64,10 @@ def test_the_table_takes_no_more_than_its_rows() -> None:
     parts = share_out(full(88), Status(), CPP, rows=3, width=120, height=60)
     assert parts.table == 5, "and no fewer than five lines"
     assert sum((len(parts.top), 5, len(parts.panels), parts.detail, 1)) == 60
+
+
+@given(st.integers(1, 60), st.integers(1, 12))
+def test_no_screen_is_without_its_badge(width: int, height: int) -> None:
+    simulated = replace(full(88), host=replace(full(88).host, simulated=True))
+    parts = share_out(simulated, Status(), CPP, rows=9, width=width, height=height)
+    assert parts.top[0].text.startswith(" SIMULATED "[: max(0, width - 1)])

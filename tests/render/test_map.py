@@ -9,8 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from nftop.derive.select import only_cpus
 from nftop.model.catalogue import cpu_metric
 from nftop.model.frame import CpuTable
+from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.render.line import Tone
 from nftop.render.map import LEGEND, map_lines, map_metric
@@ -69,8 +71,14 @@ def test_a_core_stands_with_its_l3_and_an_offline_cpu_nowhere() -> None:
 def test_heights_marks_and_scale() -> None:
     assert _glyphs(frame(8).cpus) == ".▄█!....", "CPU 2's bound goes to the end of the scale"
     lines = map_lines(frame(8).cpus, CPP, 120, 9)
-    assert [each.text[:15].rstrip() for each in lines] == ["MAP CPP", " 0-400"]
-    assert _glyphs(with_cells(frame(8), "wait_ratio", {3: 0.05}).cpus) == ".▄█▇...."
+    assert [each.text[:15].rstrip() for each in lines] == ["MAP CPP", " 0-500"]
+    assert _glyphs(with_cells(frame(8), "wait_ratio", {3: 0.05}).cpus) == ".▄█▆...."
+
+
+def test_a_map_of_one_line_has_its_scale_too() -> None:
+    alone = only_cpus(frame(8), frozenset({Cpu(0), Cpu(1), Cpu(2), Cpu(3)}))
+    (only,) = map_lines(alone.cpus, cpu_metric("busy_ratio"), 120, 9)
+    assert only.text[:15].rstrip() == "MAP BUSY 0-100%"
 
 
 def test_bounds_stretch_the_scale_unless_they_are_far_off() -> None:
@@ -80,7 +88,7 @@ def test_bounds_stretch_the_scale_unless_they_are_far_off() -> None:
             1
         ].text[:8]
 
-    assert scale({1: 100.0, 2: 380.0, 3: 90.0}) == " 0-400  "
+    assert scale({1: 100.0, 2: 380.0, 3: 90.0}) == " 0-500  "
     assert scale({1: 100.0, 2: 420.0, 3: 90.0}) == " 0-100  "
     assert scale({1: 100.0, 2: 420.0, 3: 90.0}, saturated=True) == " 0-500  ", "it is no bound"
     none = replace(with_cells(frame(8), "cpp", {1: 7e4}).cpus, saturated=(None,) * 8)

@@ -17,7 +17,7 @@ from nftop.model.frame import Clock, Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.render.detail import Trend, absences, detail_lines, trend_metric
-from nftop.render.header import Status, header_lines, short_model
+from nftop.render.header import Status, header_lines, short_model, time_of_day
 from nftop.render.line import Line, Tone
 from nftop.render.nfs import nf_lines
 from nftop.render.pages import explain_lines, help_lines
@@ -123,6 +123,15 @@ def test_network_functions_that_do_not_fit_are_counted() -> None:
     assert len(lines) == 4
     assert lines[-1].text.strip() == "+ 8 more network functions"
     assert len(nf_lines(many, 80)) == 11
+
+
+def test_where_not_all_fit_those_in_trouble_come_first_and_a_filter_leaves_what_is_sought() -> None:
+    base = frame(8)
+    assert [each.text.split()[0] for each in nf_lines(base, 80)] == ["NF", "fwd", "vpp"]
+    crowded = replace(base, nfs=(base.nfs[0],) * 5 + (base.nfs[1],))
+    assert [each.text.split()[0] for each in nf_lines(crowded, 80, 4)] == ["NF", "vpp", "fwd", "+"]
+    for sought in ("VPP", "3", "vpp_wk"):
+        assert [each.text.split()[0] for each in nf_lines(base, 80, None, sought)] == ["NF", "vpp"]
 
 
 def test_cost_of_an_nf_whose_cores_are_not_known_to_be_saturated_is_a_bound() -> None:
@@ -240,6 +249,15 @@ def test_explanations(width: int) -> None:
         for metric in CPU_METRICS:
             lines = explain_lines(base, 1, metric, width)
             assert all(each.width <= width for each in lines)
+
+
+def test_an_explanation_says_whose_number_it_is_and_of_when() -> None:
+    base = frame(8)
+    simulated = replace(base, host=replace(base.host, simulated=True))
+    text = _text(explain_lines(simulated, 1, cpu_metric("cpp"), 100))
+    assert text.startswith(" SIMULATED ")
+    assert f"at {time_of_day(base)}" in text
+    assert "SIMULATED" not in _text(explain_lines(base, 1, cpu_metric("cpp"), 100))
 
 
 def test_an_explanation_gives_definition_value_and_caveats(snapshot: SnapshotAssertion) -> None:

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.sim import scenario
-from nftop.sim.events import Uncore, boxes, count, count_uncore, quantity_of
+from nftop.sim.events import Uncore, boxes, count, quantity_of
 from nftop.sim.layout import FULL_CPUS
 from nftop.sim.model import Model, model_of
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding, PmuTerms
+from tests.sim.hosts import count_uncore
 
 DAY = 86_400_000_000_000
 CYCLES = Encoding(0, 0)
@@ -52,6 +53,7 @@ def test_counts_keep_to_what_hardware_could_do(name: str, t_ns: int) -> None:
     seconds = t_ns / S
     assert (of["cycles"] <= 2.2e9 * seconds + slack).all()
     assert (of["cycles"] <= of["core_clocks"] + slack).all()
+    assert (of["lone_ref_cycles"] <= of["ref_cycles"] + slack).all()
     assert (of["instructions"] <= 4 * of["cycles"] + slack).all()
     assert (of["retire_slots"] <= of["uops_issued"] + slack).all()
     assert (of["stalls_memory"] <= of["stalls_total"] + slack).all()
@@ -176,6 +178,16 @@ def test_memory_and_pcie_per_packet_are_the_paper_s() -> None:
     reads = rate["pcirdcur_hit"] + rate["pcirdcur_miss"]
     assert 64 * writes * scale == pytest.approx(4805e6, rel=0.005)
     assert 64 * reads * scale == pytest.approx(4619e6, rel=0.005)
+
+
+def test_a_core_runs_while_one_of_its_threads_does_or_both() -> None:
+    per_s = model().steady[0]
+    for info in model().layout.topology.cpus:
+        lone = per_s[[info.cpu, *info.siblings], INDEX["lone_ref_cycles"]].sum()
+        own = per_s[info.cpu]
+        both = own[INDEX["ref_cycles"]] - own[INDEX["lone_ref_cycles"]]
+        clocks = own[INDEX["core_clocks"]] / 2.2e9 * 2.1e9
+        assert lone + both == pytest.approx(clocks, rel=1e-9)
 
 
 def test_a_core_s_events_are_whole_where_only_one_thread_polls() -> None:

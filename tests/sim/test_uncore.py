@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from nftop.model.reading import Missing, Reason
-from nftop.sim.events import boxes, count_uncore
+from nftop.sim.events import boxes
 from nftop.sim.uncore import uncore_table
 from nftop.sim.workloads import INDEX
-from tests.sim.hosts import Frozen, S
+from tests.sim.hosts import Frozen, S, count_uncore
 
 PERIOD = 20 * S
 LINE_BYTES = 64

@@ -120,11 +120,12 @@ def test_this_host_counts_our_own_work() -> None:
     cpu = max(before_affinity)
     os.sched_setaffinity(0, {cpu})
     try:
+        began_s = time.monotonic()
         before, began_ns = source.read(), time.thread_time_ns()
-        until = time.monotonic() + 0.6
-        while time.monotonic() < until:
+        while time.thread_time_ns() < began_ns + 300_000_000:
             pass
-        after, used_ns = source.read(), time.thread_time_ns() - began_ns
+        used_ns = time.thread_time_ns() - began_ns
+        after, took_s = source.read(), time.monotonic() - began_s
     finally:
         os.sched_setaffinity(0, before_affinity)
     assert isinstance(before, CpuTimes)
@@ -135,7 +136,7 @@ def test_this_host_counts_our_own_work() -> None:
     busy_s = grown.sum() - grown[FIELDS.index("idle")] - grown[FIELDS.index("iowait")]
     # The others on this CPU may add to it, rounding to ticks may take two away.
     assert busy_s >= used_ns / 1e9 - 2 / after.ticks_per_s
-    assert grown.sum() == pytest.approx(0.6, abs=0.15)
+    assert grown.sum() <= took_s + 0.15
     source.close()
     source.close()
     assert isinstance(source.read(), CpuTimes)

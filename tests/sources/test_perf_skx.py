@@ -7,6 +7,7 @@ empty PMU, and one that does not fit beside the NMI watchdog opens and never run
 from __future__ import annotations
 
 import errno
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from nftop.derive.counters import CounterState, step_counters
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.pmu import encode, read_pmu
+from nftop.sources.perf.problems import never_ran
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table
 from nftop.uarch.siblings import sum_siblings
@@ -163,6 +165,23 @@ def test_hyper_threading_gives_level_1_beside_the_watchdog_too(
     assert memory.detail == "CYCLE_ACTIVITY.STALLS_MEM_ANY is not counted here"
     misses = last.reasons[:, last.events.index("llc_misses")]
     assert {Reason(int(code)) for code in misses} == {Reason.SOURCE}  # not in the group
+    assert last.gaps == ("" if not watchdog else "no cycles: " + never_ran(tmp_path).sentence)
+
+
+@pytest.mark.parametrize("smt", [True, False])
+def test_a_healthy_host_has_no_gaps_and_doctor_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smt: bool
+) -> None:
+    """Four counters, with one thread a core too: its siblings are offline."""
+    fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=False)
+    last, _ = topdown(fake, smt=smt)
+    assert last.gaps == ""
+    monkeypatch.setattr(time, "sleep", lambda _: fake.pass_ns(SECOND))
+    source = PerfSource(root=fake.root, kernel=fake.kernel, uarch=SKX.with_smt(on=smt))
+    checks = source.check()
+    source.close()
+    assert [check.reason for check in checks] == [Reason.PRESENT]
+    assert "idq_uops_not_delivered_core" in checks[0].text
 
 
 @pytest.mark.parametrize("watchdog", [False, True])

@@ -150,6 +150,13 @@ def test_a_host_s_hyper_threading_chooses_the_plans(uarch: str) -> None:
         assert chosen.plans[-1] == generic.plans[-1]
 
 
+@pytest.mark.parametrize("smt", [True, False])
+@pytest.mark.parametrize("uarch", UARCHES)
+def test_what_the_best_plan_does_without_is_no_gap(uarch: str, smt: bool) -> None:
+    chosen = loaded(uarch).with_smt(on=smt)
+    assert set(chosen.counted) - set(chosen.plans[0].events) <= chosen.extras
+
+
 @pytest.mark.parametrize("uarch", UARCHES)
 def test_what_counts_for_the_whole_core_is_known(uarch: str) -> None:
     whole = {"cycles_any", "int_misc_recovery_cycles_any"} if uarch in OLD else set()

@@ -63,6 +63,7 @@ def test_a_table_is_read_as_written() -> None:
     ("old", "new", "says"),
     [
         ('title = "an x"', "", "lacks 'title'"),
+        ('title = "an x"', 'title = "an x"\nextras = ["c"]', "extras names an unknown event: c"),
         ('type = "raw"', 'type = "rew"', "event a"),
         ('type = "raw"', 'type = "raw", umask = 1', "event a"),
         ("config1 = 7", "config1 = -7", "event a"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from queue import SimpleQueue
 
 from nftop.model.frame import Frame
@@ -29,7 +29,7 @@ class StepFeed:
     def put(self, item: Frame | Exception) -> None:
         self._queue.put(item)
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Generator[Frame, None, None]:
         while (item := self._queue.get()) is not None:
             if isinstance(item, Exception):
                 raise item

@@ -16,7 +16,7 @@ from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from tests.ui.feeds import StepFeed
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @dataclass

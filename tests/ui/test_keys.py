@@ -57,7 +57,7 @@ async def test_moving() -> None:
 
 async def test_the_mouse() -> None:
     async with running(frame(64), size=(80, 24)) as run:
-        table = run.app.screen.query_one("CpuTable")
+        table = run.app.screen.query_one("CpuTableView")
         await run.pilot.click(table, offset=(3, 2))
         await run.pilot.pause()
         assert _selected(run) == 2

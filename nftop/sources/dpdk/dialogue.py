@@ -15,17 +15,27 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from nftop.model.ids import Cpu, Lcore
 from nftop.model.sample import DpdkLcore, DpdkPort
+from nftop.sources.dpdk.facts import (
+    LCORE_END,
+    MAX_LCORES,
+    MAX_PORTS,
+    PORT_END,
+    Facts,
+    PortFacts,
+    arguments,
+    few,
+    lcore_facts,
+    port_facts,
+    with_plans,
+)
 from nftop.sources.dpdk.replies import (
     MAX_MESSAGE_BYTES,
-    ReplyError,
     mapping,
     maybe_number,
     number,
     numbers,
     same_length,
-    text,
     texts,
 )
 
@@ -33,14 +43,6 @@ T = TypeVar("T")
 
 DICT_ENTRIES = 256  # RTE_TEL_MAX_DICT_ENTRIES
 _ENTRY_BYTES = 200  # more than the longest entry: a name of 128 and a number of 20 characters
-_PORT_END = 1 << 16
-_QUEUE_END = 1 << 16
-_LCORE_END = 1 << 16
-_CPU_END = 1 << 16
-_MAX_PORTS = 1024
-_MAX_LCORES = 2048
-_ARGUMENT_LIMIT = 4096  # characters of one command line argument
-
 # How drivers name what a queue received, best first: ethdev's own, then two families of drivers.
 _QUEUE_PATTERNS = (
     re.compile(r"rx_q([0-9]{1,5})_packets"),
@@ -74,53 +76,6 @@ Dialogue: TypeAlias = Generator[tuple[str, ...], Answers, T]
 
 
 @dataclass(frozen=True, slots=True)
-class PortFacts:
-    """A port and how to ask for its counters.
-
-    Attributes:
-        cut: replies leave out counters that are wanted.
-        nonzero_only: ask without counters that are 0, because replies would be cut otherwise.
-        basic: ask `/ethdev/stats` too, because its xstats lack the totals.
-    """
-
-    port: int
-    name: str
-    rx_queues: int | None
-    cut: bool = False
-    nonzero_only: bool = False
-    basic: bool = False
-
-    @property
-    def xstats(self) -> str:
-        return f"/ethdev/xstats,{self.port}" + (",hide_zero=true" if self.nonzero_only else "")
-
-    @property
-    def stats(self) -> str:
-        return f"/ethdev/stats,{self.port}"
-
-    @property
-    def questions(self) -> tuple[str, ...]:
-        return (self.xstats, self.stats) if self.basic else (self.xstats,)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What changes slowly.
-
-    Attributes:
-        lcores: without cycles.
-        hides_zero: whether the application can leave out counters that are 0; None: not asked.
-    """
-
-    ports: tuple[PortFacts, ...]
-    lcores: tuple[DpdkLcore, ...]
-    lcores_told: bool
-    eal_params: tuple[str, ...]
-    app_params: tuple[str, ...]
-    hides_zero: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Counters:
     """What changes at every tick; `read_at_ns` is the middle of the poll."""
 
@@ -140,19 +95,21 @@ def ask_facts(before: Facts | None) -> Dialogue[Facts]:
     """Ports, lcores and command lines. `before` is kept where it still holds."""
     lists = ("/ethdev/list", "/eal/lcore/list", "/eal/params", "/eal/app_params")
     listed = (yield lists).values
-    ports = _few(listed["/ethdev/list"], "its list of ports", _PORT_END, _MAX_PORTS)
-    lcores = _few(listed["/eal/lcore/list"], "its list of lcores", _LCORE_END, _MAX_LCORES)
+    ports = few(listed["/ethdev/list"], "its list of ports", PORT_END, MAX_PORTS)
+    lcores = few(listed["/eal/lcore/list"], "its list of lcores", LCORE_END, MAX_LCORES)
     port_info = {port: f"/ethdev/info,{port}" for port in ports}
     lcore_info = {lcore: f"/eal/lcore/info,{lcore}" for lcore in lcores}
     infos = (yield (*port_info.values(), *lcore_info.values())).values
     return Facts(
-        ports=_with_plans([_port(n, infos[asked]) for n, asked in port_info.items()], before),
+        ports=with_plans([port_facts(n, infos[asked]) for n, asked in port_info.items()], before),
         lcores=tuple(
-            _lcore(n, infos[asked]) for n, asked in lcore_info.items() if infos[asked] is not None
+            lcore_facts(n, infos[asked])
+            for n, asked in lcore_info.items()
+            if infos[asked] is not None
         ),
         lcores_told=listed["/eal/lcore/list"] is not None,
-        eal_params=_arguments(listed["/eal/params"], "its EAL arguments"),
-        app_params=_arguments(listed["/eal/app_params"], "its own arguments"),
+        eal_params=arguments(listed["/eal/params"], "its EAL arguments"),
+        app_params=arguments(listed["/eal/app_params"], "its own arguments"),
         hides_zero=before.hides_zero if before else None,
     )
 
@@ -191,45 +148,6 @@ def ask_remedy(facts: Facts) -> Dialogue[Facts]:
     return replace(facts, ports=ports, hides_zero=offered)
 
 
-def _few(value: object, what: str, end: int, most: int) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    found = numbers(value, what, end)
-    if len(found) > most:
-        raise ReplyError(f"{what} has {len(found)} items")
-    return tuple(dict.fromkeys(found))
-
-
-def _arguments(value: object, what: str) -> tuple[str, ...]:
-    return () if value is None else texts(value, what, _ARGUMENT_LIMIT)
-
-
-def _port(port: int, info: object) -> PortFacts:
-    if info is None:  # unplugged between the two questions
-        return PortFacts(port, "", None)
-    what = f"the description of port {port}"
-    fields = mapping(info, what)
-    queues = fields.get("nb_rx_queues")
-    rx_queues = None if queues is None else number(queues, f"nb_rx_queues in {what}", _QUEUE_END)
-    return PortFacts(port, text(fields.get("name"), f"name in {what}"), rx_queues)
-
-
-def _with_plans(ports: list[PortFacts], before: Facts | None) -> tuple[PortFacts, ...]:
-    known = {(p.port, p.name, p.rx_queues): p for p in before.ports} if before else {}
-    return tuple(known.get((p.port, p.name, p.rx_queues), p) for p in ports)
-
-
-def _lcore(lcore: int, info: object) -> DpdkLcore:
-    what = f"the description of lcore {lcore}"
-    fields = mapping(info, what)
-    cpus = numbers(fields.get("cpuset"), f"cpuset in {what}", _CPU_END)
-    return DpdkLcore(
-        lcore=Lcore(lcore),
-        cpus=tuple(Cpu(cpu) for cpu in sorted(set(cpus))),
-        role=text(fields.get("role"), f"role in {what}"),
-    )
-
-
 def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore, ...]:
     """Cycles by lcore; the lists are empty where the application registered no counter."""
     if usage is None:
@@ -259,7 +177,9 @@ def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[Po
         for name, basic_name in zip(_TOTALS, _BASIC_TOTALS, strict=True)
     )
     queues = _queue_packets(stats, facts.rx_queues, rx, zero)
-    port = DpdkPort(facts.port, facts.name, facts.rx_queues, rx, tx, missed, queues)
+    port = DpdkPort(
+        facts.port, facts.name, facts.rx_queues, rx, tx, missed, queues, facts.bond_member
+    )
     plan = replace(
         facts,
         cut=facts.nonzero_only or (cut and (rx is None or not queues)),

@@ -17,8 +17,9 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
 from nftop.sources.dpdk import client, dialogue, peer
 from nftop.sources.dpdk.client import Link, LinkError, NobodyThereError
-from nftop.sources.dpdk.dialogue import Answers, Counters, Facts
+from nftop.sources.dpdk.dialogue import Answers, Counters
 from nftop.sources.dpdk.discovery import Found
+from nftop.sources.dpdk.facts import Facts
 from nftop.sources.dpdk.peer import Peer
 from nftop.sources.dpdk.replies import TEXT_LIMIT, ReplyError
 

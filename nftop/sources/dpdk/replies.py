@@ -82,9 +82,9 @@ def number(value: object, what: str, end: int = _COUNTER_END) -> int:
     return value
 
 
-def maybe_number(value: object, what: str) -> int | None:
-    """A counter, or None where the application gives none (absent or null)."""
-    return None if value is None else number(value, what)
+def maybe_number(value: object, what: str, end: int = _COUNTER_END) -> int | None:
+    """A number, or None where the application gives none (absent or null)."""
+    return None if value is None else number(value, what, end)
 
 
 def numbers(value: object, what: str, end: int = _COUNTER_END) -> tuple[int, ...]:

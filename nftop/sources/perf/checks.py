@@ -8,11 +8,15 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.perf.cores import CoreGroups
-from nftop.sources.perf.problems import NO_CPU, SPARE, Problem
+from nftop.sources.perf.problems import NO_CPU, Problem
+from nftop.uarch.table import Uarch
 
 
-def table_checks(name: str, events: Sequence[str], cores: CoreGroups) -> tuple[Check, ...]:
-    """One check of the source, one for CPUs that count nothing, one for each event missing."""
+def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...]:
+    """One check of the source, one for CPUs that count nothing, one for each event missing.
+
+    The table's extras are among what is counted, and not among what is missing.
+    """
     idle: dict[Problem, list[int]] = {}
     lacking: dict[tuple[str, Problem], list[int]] = {}
     counted: dict[str, None] = {}
@@ -22,13 +26,12 @@ def table_checks(name: str, events: Sequence[str], cores: CoreGroups) -> tuple[C
             continue
         counted |= dict.fromkeys(cores.step(row).names)
         for event, problem in cores.absences(row).items():
-            if problem is not SPARE:
-                lacking.setdefault((event, problem), []).append(row.cpu)
+            lacking.setdefault((event, problem), []).append(row.cpu)
     active = [row.cpu for row in cores.rows if row.group is not None]
-    checks = [_whole(name, active, [event for event in events if event in counted], idle)]
+    checks = [_whole(name, active, [event for event in uarch.counted if event in counted], idle)]
     for problem, cpus in idle.items():
         checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
-    for event in events:
+    for event in (event for event in uarch.counted if event not in uarch.extras):
         for (missing, problem), cpus in lacking.items():
             if missing == event:
                 everywhere = len(cpus) == len(active)

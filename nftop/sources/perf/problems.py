@@ -35,8 +35,6 @@ DOES_NOT_FIT = Problem(
     Reason.HARDWARE, "this CPU has too few counters for it beside the others of the group"
 )
 NOT_IN_GROUP = Problem(Reason.SOURCE, "the counter group in use does not count it")
-# No gap: it is but for groups that have to do without something better.
-SPARE = Problem(Reason.UNDEFINED, "the counter group in use has no need of it")
 STALLED = Problem(
     Reason.TAKEN, "the counter group did not run; the next tick counts with a smaller one"
 )

@@ -97,7 +97,7 @@ class PerfSource:
         if isinstance(table, Missing) or self._cores is None:
             problem = self._problem or _CLOSED
             return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
-        return table_checks(self.name, self._uarch.counted, self._cores)
+        return table_checks(self.name, self._uarch, self._cores)
 
     def close(self) -> None:
         """Close every counter; a later read says so. Safe to call twice."""
@@ -123,7 +123,7 @@ class PerfSource:
         self._cpus = cpus
         self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
         if self._cores is not None:
-            self._layout = TableLayout(self._uarch.counted, self._cores)
+            self._layout = TableLayout(self._uarch, self._cores)
         return self._cores
 
     def _begin(self, cpus: tuple[Cpu, ...]) -> None:
@@ -159,5 +159,5 @@ class PerfSource:
         table = layout.table(readings, self._root)
         cores.mend(readings.faults)
         self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
-        self._layout = TableLayout(self._uarch.counted, cores)
+        self._layout = TableLayout(self._uarch, cores)
         return table

@@ -15,13 +15,7 @@ from pathlib import Path
 from nftop.model.reading import Reason
 from nftop.sources.perf import pmu
 from nftop.sources.perf.abi import Kernel, attribute
-from nftop.sources.perf.problems import (
-    DOES_NOT_FIT,
-    NOT_IN_GROUP,
-    SPARE,
-    Problem,
-    explain,
-)
+from nftop.sources.perf.problems import DOES_NOT_FIT, NOT_IN_GROUP, Problem, explain
 from nftop.uarch.table import Encoding, EventSpec, Plan, Uarch
 
 # Errors about nftop's own means: they say nothing about the event that met them.
@@ -63,22 +57,15 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
     encodings, problems = _resolve(uarch.events, events, root)
     steps: dict[tuple[str, ...], Step] = {}
     try:
-        for index, plan in enumerate(uarch.plans):
+        for plan in uarch.plans:
             names = _try(kernel, cpu, plan, encodings=encodings, problems=problems, root=root)
             if names and names not in steps:
-                others = dict.fromkeys(_wanted(uarch, index), NOT_IN_GROUP) | problems
-                absent = {e: others.get(e, SPARE) for e in events if e not in names}
+                absent = {e: problems.get(e, NOT_IN_GROUP) for e in events if e not in names}
                 steps[names] = Step(names, tuple(encodings[e] for e in names), absent)
     except OSError as error:
         return Survey(events, (), explain(error.errno or 0, root))
     problem = None if steps else _chief(problems[e] for e in events if e in problems)
     return Survey(events, tuple(steps.values()), problem)
-
-
-def _wanted(uarch: Uarch, index: int) -> frozenset[str]:
-    """What the table's plans up to this one count, at once or in turns."""
-    groups = (group for plan in uarch.plans[: index + 1] for group in plan.groups)
-    return frozenset(event for group in groups for event in group)
 
 
 def _resolve(

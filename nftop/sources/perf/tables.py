@@ -13,6 +13,7 @@ from nftop.model.sample import CounterTable
 from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.group import Fault, GroupReadings
 from nftop.sources.perf.problems import CAME_BACK, STALLED, Problem, explain
+from nftop.uarch.table import Uarch
 
 _PROBLEM_OF = {Fault.ENDED: CAME_BACK, Fault.STALLED: STALLED, Fault.UNSCHEDULABLE: STALLED}
 
@@ -20,8 +21,9 @@ _PROBLEM_OF = {Fault.ENDED: CAME_BACK, Fault.STALLED: STALLED, Fault.UNSCHEDULAB
 class TableLayout:
     """What goes where; made anew when rows change, so that a tick copies arrays and no more."""
 
-    def __init__(self, events: Sequence[str], cores: CoreGroups) -> None:
-        self._events = tuple(events)
+    def __init__(self, uarch: Uarch, cores: CoreGroups) -> None:
+        self._events = uarch.counted
+        self._extras = uarch.extras
         self._group = np.zeros(len(self._events), np.int32)
         self._cpus = np.array([row.cpu for row in cores.rows], np.int32)
         self._absent = [cores.absences(row) for row in cores.rows]
@@ -64,6 +66,7 @@ class TableLayout:
             enabled_ns=np.where(counting, readings.enabled_ns, np.uint64(0))[:, None],
             running_ns=np.where(counting, readings.running_ns, np.uint64(0))[:, None],
             details=details,
+            extras=self._extras,
         )
 
 

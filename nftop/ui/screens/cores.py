@@ -26,7 +26,7 @@ from nftop.ui.keys import CORES, HINTS, bindings, help_rows
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
 from nftop.ui.options import Options
 from nftop.ui.screens.page import PageScreen
-from nftop.ui.widgets.cpu_table import CpuTable
+from nftop.ui.widgets.cpu_table import CpuTableView
 from nftop.ui.widgets.detail import Detail
 from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.header import Header
@@ -61,7 +61,7 @@ class CoresScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
         yield Header(ascii_only=plain)
-        yield CpuTable(ascii_only=plain)
+        yield CpuTableView(ascii_only=plain)
         yield Panels(ascii_only=plain)
         yield Detail(ascii_only=plain)
         yield Footer(ascii_only=plain)
@@ -234,9 +234,14 @@ class CoresScreen(Screen[None]):
             self.query_one(Header).show(waiting_lines(self._status(), width), height)
             return
         self._rows = arrange(frame.cpus, self._view)
-        metric = map_metric(frame.cpus, self._view.sort)
         parts = share_out(
-            frame, self._status(), metric, rows=self._rows.lines, width=width, height=height
+            frame,
+            self._status(),
+            map_metric(frame.cpus, self._view.sort),
+            rows=self._rows.lines,
+            width=width,
+            height=height,
+            sought=self._view.filter,
         )
         self._body_height = max(1, parts.table - 1)
         self._place = settle(self._place, frame.cpus, self._rows, self._body_height)
@@ -245,7 +250,7 @@ class CoresScreen(Screen[None]):
     def _paint_parts(self, frame: Frame, parts: Parts) -> None:
         width = self.size.width
         self.query_one(Header).show(parts.top, len(parts.top))
-        self.query_one(CpuTable).show_rows(
+        self.query_one(CpuTableView).show_rows(
             frame.cpus,
             self._view,
             self._rows,

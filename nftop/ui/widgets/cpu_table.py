@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual import events
 
-from nftop.model.frame import CpuTable as Cpus
+from nftop.model.frame import CpuTable
 from nftop.render.browse import Place
 from nftop.render.columns import Col
 from nftop.render.line import Line, Span, Tone
@@ -18,12 +18,12 @@ from nftop.ui.widgets.lines import Lines
 _WHEEL_LINES = 3
 
 
-class CpuTable(Lines):
+class CpuTableView(Lines):
     """Draws the rows in view only, so 512 CPUs cost what fits on the screen."""
 
     def show_rows(
         self,
-        cpus: Cpus,
+        cpus: CpuTable,
         view: View,
         rows: Rows,
         *,

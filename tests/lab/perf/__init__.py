@@ -1,9 +1,11 @@
 """perf_event_open(2) for the lab: a supervisor that catches it, and files that answer as events.
 
-    supervisor  runs the command, catches its calls (`seccomp`), keeps its processes (`keeper`)
+    supervisor  runs the command, catches its calls (`seccomp`), keeps its processes (`keeper`);
+                what it asks about a caller is in `caller`
     call        what goes from there to the server: one call, as the name of the file to open
     tree        the server's side: files that open, read and switch as events do
     context     what the events of a CPU or task have counted; `schedule`: when they could
+    tasks       how long a task of this host has run; `perf stat COMMAND` counts those
     events, pmu what an event counts and which counters it may take; the tables are in pmus/
     access,attr who may, and which arguments make sense
     sysfs       the files by which programs find the PMUs
@@ -11,7 +13,8 @@
 Known differences from a kernel, all deliberate: nothing samples and nothing is mapped into memory
 (perf record, rdpmc); exclude_user and its like are taken and leave nothing out; control groups'
 events are refused; metrics of the slots have full resolution, the register's has 8 bits; a task's
-events and its CPU's do not compete for counters; events a table does not know count 0.
+events and its CPU's do not compete for counters; events a table does not know count 0; while the
+lab's clock stands times go on by a ns a read, so that they grow between any two as on a kernel.
 
 A new machine is a file of ../machines, a new core PMU one of pmus/, what its events count a table
 of nftop/sim/events.toml.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Collection
 
-from tests.lab.perf.attr import Attr, fail
+from tests.lab.perf.attr import Attr
 from tests.lab.perf.call import Call
 from tests.lab.perf.pmu import ANY_THREAD
+from tests.lab.tree import failed
 
 FD_NO_GROUP, FD_OUTPUT, PID_CGROUP, FD_CLOEXEC = (1 << i for i in range(4))
 _FLAGS_END = 1 << 4
@@ -34,18 +35,18 @@ def check_arguments(call: Call, attr: Attr, *, paranoid: int, uid: int | None, c
         OSError: EINVAL, EACCES, ESRCH.
     """
     if call.flags >= _FLAGS_END:
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
     if "exclude_kernel" not in attr.bits:
         _need(_THE_KERNEL_FROM, call, paranoid)
     if call.flags & PID_CGROUP:
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
     whole_cpu = call.pid == EVERY_TASK
     if not whole_cpu and uid is None:
-        fail(errno.ESRCH)
+        raise failed(errno.ESRCH)
     if call.cpu >= cpus or call.cpu < ANY_CPU or (whole_cpu and call.cpu == ANY_CPU):
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
     if call.pid < EVERY_TASK:
-        fail(errno.ESRCH)
+        raise failed(errno.ESRCH)
 
 
 def check_rights(
@@ -60,11 +61,11 @@ def check_rights(
     if whole_cpu or (attr.pmu_type == _RAW and attr.config & ANY_THREAD):
         _need(_WHOLE_CPUS_FROM, call, paranoid)
     if not whole_cpu and uid != call.uid and not call.privileged:
-        fail(errno.EACCES)
+        raise failed(errno.EACCES)
     if whole_cpu and call.cpu not in online:
-        fail(errno.ENODEV)
+        raise failed(errno.ENODEV)
 
 
 def _need(level: int, call: Call, paranoid: int) -> None:
     if paranoid >= level and not call.privileged:
-        fail(errno.EACCES)
+        raise failed(errno.EACCES)

@@ -7,10 +7,10 @@ kernel/events/core.c of Linux 6.1. What only sampling uses is checked no further
 from __future__ import annotations
 
 import errno
-import os
 import struct
 from dataclasses import dataclass
-from typing import NoReturn
+
+from tests.lab.tree import failed
 
 # PERF_ATTR_SIZE_VER0, VER7 (Linux 6.1's own), and a page.
 SMALLEST, KNOWN, LARGEST = 64, 128, 4096
@@ -82,11 +82,6 @@ class Attr:
         return any(name in self.bits for name in _EXCLUDING)
 
 
-def fail(code: int) -> NoReturn:
-    """OSError with that errno."""
-    raise OSError(code, os.strerror(code))
-
-
 def size_of(head: bytes) -> int:
     """How many bytes the structure has that begins with these 8; 0 stands for the first version.
 
@@ -95,7 +90,7 @@ def size_of(head: bytes) -> int:
     """
     size = int.from_bytes(head[4:8], "little") or SMALLEST
     if not SMALLEST <= size <= LARGEST:
-        fail(errno.E2BIG)
+        raise failed(errno.E2BIG)
     return size
 
 
@@ -106,7 +101,7 @@ def cut(raw: bytes) -> bytes:
         OSError: E2BIG, as in `size_of`, if what it does not know is not zero.
     """
     if any(raw[KNOWN:]):
-        fail(errno.E2BIG)
+        raise failed(errno.E2BIG)
     return raw[:KNOWN]
 
 
@@ -131,5 +126,5 @@ def parse(known: bytes) -> Attr:
         or ("freq" not in bits and period >> 63)
         or ("inherit" in bits and sample_type & _SAMPLE_READ)
     ):
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
     return Attr(pmu_type, config, config1, config2, period, sample_type, read_format, bits)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import errno
-import os
 from dataclasses import dataclass
 
-from tests.lab.perf.attr import fail
+from tests.lab.tree import failed
 
 _PREFIX = "event"
 _SEPARATOR = ","
@@ -54,12 +53,12 @@ def parse_name(name: str) -> Call:
     """
     prefix, *fields = name.split(_SEPARATOR)
     if prefix != _PREFIX or len(fields) != 8:
-        fail(errno.ENOENT)
+        raise failed(errno.ENOENT)
     try:
         event, pid, cpu, leader, flags, uid, privileged = (int(each) for each in fields[:7])
         attr = base64.urlsafe_b64decode(fields[7])
     except (ValueError, binascii.Error):
-        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
+        raise failed(errno.ENOENT) from None
     return Call(event, attr, pid, cpu, leader, flags, uid, bool(privileged))
 
 

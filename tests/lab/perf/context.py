@@ -15,10 +15,11 @@ import numpy as np
 
 from nftop.model.column import Floats
 from nftop.sim.workloads import QUANTITIES
-from tests.lab.perf.attr import Attr, fail
+from tests.lab.perf.attr import Attr
 from tests.lab.perf.events import Event
 from tests.lab.perf.pmu import Pmu
 from tests.lab.perf.schedule import METRIC, Group, Rota, fits, rota, running_ns, stretches
+from tests.lab.tree import failed
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +34,8 @@ class Member:
         broken: in the error state: pinned, and there was no room.
         dead: its CPU went offline; it stays as it was then.
         count, enabled_ns, running_ns: until the context's last change.
+        seen_at_ns: when it was switched or read last.
+        still_ns: by how much its times are ahead of a clock that stood still.
     """
 
     number: int
@@ -45,6 +48,8 @@ class Member:
     count: float = 0.0
     enabled_ns: int = 0
     running_ns: int = 0
+    seen_at_ns: int = -1
+    still_ns: int = 0
     _leader: Member | None = None
 
     @property
@@ -82,6 +87,8 @@ class Context:
 
     Attributes:
         clock: its time in ns; a task's stands still while it does not run.
+        pauses: that is no news, as it is a task's. On a CPU time goes by between any two reads,
+            even if the lab's clock is frozen: a ns each, in which nothing is counted.
         exact: float64 (k,), the model's quantities at a time of that clock.
         held: what the NMI watchdog asks for, as `Pmu.held` says it.
         leaders: of its groups, in the order in which they are tried.
@@ -91,6 +98,7 @@ class Context:
     clock: Callable[[], int]
     exact: Callable[[int], Floats]
     held: Callable[[], tuple[int, ...]]
+    pauses: bool = False
     leaders: list[Member] = field(default_factory=list)
     _since_ns: int = 0
     _held: tuple[int, ...] = ()
@@ -105,8 +113,8 @@ class Context:
         """
         others = [each for each in leader.group if each is leader or each.on] if leader else []
         if not fits([each.event.mask for each in (*others, member)], self.pmu.available):
-            fail(errno.EINVAL)
-        now = self._settled()
+            raise failed(errno.EINVAL)
+        now = member.seen_at_ns = self._settled()
         if leader is not None:
             member.leader = leader
             leader.siblings.append(member)
@@ -143,7 +151,7 @@ class Context:
         now = self._settled()
         for member in members:
             member.broken = member.broken and not on
-            member.on = on
+            member.on, member.seen_at_ns = on, now
         self._plan_from(now)
 
     def reset(self, members: tuple[Member, ...]) -> None:
@@ -157,10 +165,19 @@ class Context:
         """The members' numbers now; they are of one group."""
         if self.held() != self._held:
             self._plan_from(self._settled())
-        return [
-            Reading(max(int(np.floor(count + _ROUNDING)), 0), enabled, running)
-            for count, enabled, running in self._totals(members, self.clock())
-        ]
+        now = self.clock()
+        totals = zip(members, self._totals(members, now), strict=True)
+        return [self._reading(member, now, total) for member, total in totals]
+
+    def _reading(self, member: Member, now_ns: int, total: tuple[float, int, int]) -> Reading:
+        count, enabled, running = total
+        if member.active and not self.pauses:
+            passed = now_ns - member.seen_at_ns
+            member.still_ns = max(member.still_ns + 1 - passed, 0)
+            member.seen_at_ns = now_ns
+        on = running or self._rows.get(member.leader.number) in self._plan.turns[0]
+        ran = running + (member.still_ns if on else 0)
+        return Reading(max(int(np.floor(count + _ROUNDING)), 0), enabled + member.still_ns, ran)
 
     def _totals(self, members: tuple[Member, ...], now_ns: int) -> Iterator[tuple[float, int, int]]:
         elapsed, turn_ns = now_ns - self._since_ns, self.pmu.mux_ns

@@ -20,8 +20,9 @@ from nftop.model.column import Floats
 from nftop.sim.events import parts_of
 from nftop.sim.workloads import INDEX, QUANTITIES
 from nftop.uarch.table import Encoding, PmuTerms
-from tests.lab.perf.attr import Attr, fail
+from tests.lab.perf.attr import Attr
 from tests.lab.perf.pmu import ANY_THREAD, Pmu
+from tests.lab.tree import failed
 
 HARDWARE, SOFTWARE, CACHE, RAW = 0, 1, 3, 4
 # enum perf_sw_ids: the clocks, and how many there are.
@@ -63,18 +64,18 @@ def resolve(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
         pmu.msr_type: lambda: _msr(attr),
     }
     if attr.pmu_type not in kinds:
-        fail(errno.ENOENT)
+        raise failed(errno.ENOENT)
     event = kinds[attr.pmu_type]()
     if attr.sampling:
-        fail(errno.EOPNOTSUPP)
+        raise failed(errno.EOPNOTSUPP)
     return event
 
 
 def _hardware(pmu: Pmu, attr: Attr) -> Event:
     if attr.config >= _HARDWARE_END:
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
     if attr.config not in pmu.hardware:
-        fail(errno.ENOENT)
+        raise failed(errno.ENOENT)
     code = pmu.hardware[attr.config]
     return Event(code, pmu.mask_of(code), _weights(pmu, Encoding(HARDWARE, attr.config)))
 
@@ -82,9 +83,9 @@ def _hardware(pmu: Pmu, attr: Attr) -> Event:
 def _cache(pmu: Pmu, attr: Attr) -> Event:
     fields = attr.config.to_bytes(8, "little")
     if any(field >= end for field, end in zip(fields, _CACHE_ENDS, strict=False)):
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
     if attr.config not in pmu.cache:
-        fail(errno.ENOENT)
+        raise failed(errno.ENOENT)
     code = pmu.cache[attr.config]
     return Event(code, pmu.mask_of(code), _weights(pmu, Encoding(CACHE, attr.config)))
 
@@ -93,17 +94,17 @@ def _raw(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
     config = pmu.raw(attr.config)
     if pmu.topdown(config):
         if config >> 16:
-            fail(errno.EINVAL)
+            raise failed(errno.EINVAL)
         slots_lead = leader is not None and leader.config == pmu.slots
         if pmu.metric(config) is not None and (attr.sampling or not slots_lead):
-            fail(errno.EINVAL)
+            raise failed(errno.EINVAL)
     known = config if pmu.any_thread else config & ~ANY_THREAD
     return Event(config, pmu.mask_of(config), _weights(pmu, Encoding(RAW, known)))
 
 
 def _software(pmu: Pmu, attr: Attr) -> Event:
     if attr.config >= _SOFTWARE_END:
-        fail(errno.ENOENT)
+        raise failed(errno.ENOENT)
     if attr.config in _CLOCKS:
         return Event(None, 0, None)
     return Event(None, 0, _weights(pmu, Encoding(SOFTWARE, attr.config)))
@@ -111,7 +112,7 @@ def _software(pmu: Pmu, attr: Attr) -> Event:
 
 def _msr(attr: Attr) -> Event:
     if attr.config >= _MSR_END or attr.config not in _MSR or attr.sampling or attr.excluding:
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
     return Event(None, 0, _vector(parts_of(PmuTerms("msr", _MSR[attr.config]))))
 
 

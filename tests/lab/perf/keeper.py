@@ -7,7 +7,6 @@ the parent when it is the keeper that is gone.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -15,8 +14,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+from tests.lab import syscalls
+
+_NOT_FOUND, _NOT_EXECUTABLE, _NOT_PREPARED = 127, 126, 125
 _IGNORED = (signal.SIGINT, signal.SIGQUIT)
 
 
@@ -36,7 +36,7 @@ def start(command: Sequence[str], prepare: Callable[[], None]) -> Keeper:
     """
     us = os.getpid()
     elder = frozenset(_children())
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    syscalls.adopt_orphans()
     keeper = os.fork()
     if not keeper:
         _keep(command, prepare, us)
@@ -87,8 +87,9 @@ def _keep(command: Sequence[str], prepare: Callable[[], None], parent: int) -> N
     signal.signal(signal.SIGTERM, gone)
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    syscalls.call_me("lab-keeper")
+    syscalls.adopt_orphans()
+    syscalls.die_with_parent(signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGTERM)
     child = os.fork()
@@ -105,18 +106,18 @@ def _keep(command: Sequence[str], prepare: Callable[[], None], parent: int) -> N
 
 def _become(command: Sequence[str], prepare: Callable[[], None]) -> None:
     """Turn into the command; it does not return."""
-    code = _NOT_EXECUTABLE
+    code = _NOT_PREPARED
     try:
         for number in (*_IGNORED, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         prepare()
+        code = _NOT_EXECUTABLE
         os.execvp(command[0], list(command))
     except OSError as error:
-        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
-        code = _NOT_FOUND if isinstance(error, FileNotFoundError) else code
+        if code == _NOT_PREPARED:
+            print(f"nftop's lab: calls can't be caught: {error.strerror}", file=sys.stderr)
+        else:
+            print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+            code = _NOT_FOUND if isinstance(error, FileNotFoundError) else code
     finally:
         os._exit(code)
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

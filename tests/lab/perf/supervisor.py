@@ -18,14 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab.perf import keeper, seccomp
+from tests.lab.perf import caller, keeper, seccomp
 from tests.lab.perf.access import FD_CLOEXEC, FD_NO_GROUP
 from tests.lab.perf.attr import KNOWN, cut, size_of
 from tests.lab.perf.call import Call, event_of, name_of
 from tests.lab.perf.seccomp import Caught
+from tests.lab.tree import failed
 
 _HEAD_BYTES, _SIZE_AT = 8, 4
-_PATH_BYTES = 4096
 _PRIVILEGES = 1 << 38 | 1 << 21  # CAP_PERFMON, CAP_SYS_ADMIN
 _NONE = -1
 
@@ -146,7 +146,7 @@ def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caug
     flags = caught.arguments[4]
     attr = _attr(listener, caught, address)
     leader = _leader(caught.tid, group_fd, folder) if group_fd != _NONE else 0
-    status = _status(caught.tid)
+    status = caller.status(caught.tid)
     if not seccomp.waits(listener, caught):
         return  # whose memory and descriptors these were nobody knows
     call = Call(
@@ -169,8 +169,8 @@ def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caug
 def _attr(listener: int, caught: Caught, address: int) -> bytes:
     """The caller's perf_event_attr; of one that is too large it learns which size is not."""
     try:
-        size = size_of(_memory(caught.tid, address, _HEAD_BYTES))
-        return cut(_memory(caught.tid, address, size))
+        size = size_of(caller.memory(caught.tid, address, _HEAD_BYTES))
+        return cut(caller.memory(caught.tid, address, size))
     except OSError as error:
         if error.errno == errno.E2BIG and seccomp.waits(listener, caught):
             with Path(f"/proc/{caught.tid}/mem").open("r+b", buffering=0) as memory:
@@ -187,18 +187,15 @@ def _leader(tid: int, group_fd: int, folder: Path) -> int:
             return event_of(link.readlink().name)
     except OSError:
         pass
-    raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-
-
-def _status(tid: int) -> dict[str, str]:
-    lines = Path(f"/proc/{tid}/status").read_text(encoding="ascii", errors="replace").splitlines()
-    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    raise failed(errno.EBADF)
 
 
 def _set_affinity(cpus: int, listener: int, caught: Caught) -> None:
     """sched_setaffinity(pid, size, mask): to CPUs that only the lab has, it succeeds unheard."""
     _, size, address = caught.arguments[:3]
-    mask = int.from_bytes(_memory(caught.tid, address, min(size, _PATH_BYTES)), "little")
+    mask = int.from_bytes(
+        caller.memory(caught.tid, address, min(size, caller.PATH_BYTES)), "little"
+    )
     real = sum(1 << cpu for cpu in os.sched_getaffinity(0))
     if mask & real or not mask & ((1 << cpus) - 1):
         seccomp.let_pass(listener, caught)
@@ -209,7 +206,7 @@ def _set_affinity(cpus: int, listener: int, caught: Caught) -> None:
 def _mount(hook: MountHook, listener: int, caught: Caught) -> None:
     """mount(source, target, type, flags, options) and umount2(target, flags)."""
     mounting = caught.number == seccomp.MOUNT
-    text = functools.partial(_text, caught.tid)
+    text = functools.partial(caller.text, caught.tid)
     arguments = caught.arguments
     outcome = None
     if not mounting or text(arguments[2]) == "resctrl":
@@ -222,28 +219,6 @@ def _mount(hook: MountHook, listener: int, caught: Caught) -> None:
         seccomp.let_pass(listener, caught)
     else:
         seccomp.answer(listener, caught, code=outcome)
-
-
-def _memory(tid: int, address: int, size: int) -> bytes:
-    """Of a caller; OSError EFAULT where there is none."""
-    try:
-        with Path(f"/proc/{tid}/mem").open("rb", buffering=0) as memory:
-            memory.seek(address)
-            data = memory.read(size)
-    except (OSError, OverflowError, ValueError):
-        data = b""
-    if len(data) < size:
-        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
-    return data
-
-
-def _text(tid: int, address: int) -> str:
-    """A C string of a caller's, empty for a null pointer."""
-    found = b""
-    while address and b"\0" not in found and len(found) < _PATH_BYTES:
-        # Not across a page at a time: the next one may not be there.
-        found += _memory(tid, address + len(found), 256 - (address + len(found)) % 256)
-    return found.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
 def _signed(register: int) -> int:

@@ -25,7 +25,6 @@ from tests.lab.perf.attr import (
     FORMAT_ID,
     FORMAT_LOST,
     FORMAT_RUNNING,
-    fail,
     parse,
 )
 from tests.lab.perf.call import Call, parse_name
@@ -33,7 +32,7 @@ from tests.lab.perf.context import Context, Member
 from tests.lab.perf.events import resolve
 from tests.lab.perf.pmu import load
 from tests.lab.perf.tasks import TaskClock, Tasks, Watch, host_tasks
-from tests.lab.tree import Caller, Entry, Handle
+from tests.lab.tree import Caller, Entry, Handle, failed
 
 _ROOT = Entry(folder=True, mode=0o700, inode=1)
 _FOR_GROUP = 1
@@ -90,7 +89,7 @@ class PerfTree:
 
     def names(self, path: str) -> Sequence[str]:
         if path != "/":
-            fail(errno.ENOTDIR)
+            raise failed(errno.ENOTDIR)
         with self._lock:
             return [name for name, _ in self._open.values()]
 
@@ -101,7 +100,7 @@ class PerfTree:
         attr = parse(call.attr)
         with self._lock:
             if call.event in self._open:
-                fail(errno.EBUSY)
+                raise failed(errno.EBUSY)
             uid = self._tasks.uid(call.pid) if call.pid > 0 else None
             self._bury()
             paranoid = self._paranoid()
@@ -125,19 +124,19 @@ class PerfTree:
         return _Event(context, member, lock=self._lock, look=self._bury, close=close)
 
     def mkdir(self, path: str, mode: int, caller: Caller) -> None:
-        fail(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def rmdir(self, path: str, caller: Caller) -> None:
-        fail(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def rename(self, old: str, new: str, caller: Caller) -> None:
-        fail(errno.EPERM)
+        raise failed(errno.EPERM)
 
     def _leader(self, call: Call) -> Member | None:
         if not call.leader:
             return None
         if call.leader not in self._open:
-            fail(errno.EBADF)
+            raise failed(errno.EBADF)
         return self._open[call.leader][1]
 
     def _context(self, pid: int, cpu: int) -> Context:
@@ -146,8 +145,8 @@ class PerfTree:
             return new(clock=self._now_ns, exact=functools.partial(self._exact, cpu))
         if cpu not in (ANY_CPU, pid % self._cpus):
             # The host's CPUs are not the lab's: a task is said to run on one of these for good.
-            return new(clock=lambda: 0, exact=lab_tasks.exact)
-        return new(clock=TaskClock(self._tasks, pid), exact=lab_tasks.exact)
+            return new(clock=lambda: 0, exact=lab_tasks.exact, pauses=True)
+        return new(clock=TaskClock(self._tasks, pid), exact=lab_tasks.exact, pauses=True)
 
     def _held(self) -> tuple[int, ...]:
         return self._pmu.held(watchdog=self._watchdog())
@@ -196,18 +195,18 @@ class _Event:
                 return b""
             words = _words(self._context, self._member)
         if size < 8 * len(words):
-            fail(errno.ENOSPC)
+            raise failed(errno.ENOSPC)
         return struct.pack(f"<{len(words)}Q", *words)
 
     def write(self, data: bytes, offset: int) -> int:
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
 
     def ioctl(self, request: int, argument: int, data: bytearray | None) -> int:
         kind, number = request >> 8 & 0xFF, request & 0xFF
         if kind != _KIND or number > _MODIFY:
-            fail(errno.ENOTTY)
+            raise failed(errno.ENOTTY)
         if number in _REFUSED:
-            fail(errno.EINVAL)  # they are for events that sample, or for tracepoints
+            raise failed(errno.EINVAL)  # they are for events that sample, or for tracepoints
         with self._lock:
             self._look()
             members = self._member.group if argument & _FOR_GROUP else (self._member,)
@@ -226,7 +225,7 @@ class _Event:
 
 def _check_group(leader: Member, context: Context, *, pinned: bool) -> None:
     if leader.leader is not leader or leader not in context.leaders or pinned:
-        fail(errno.EINVAL)
+        raise failed(errno.EINVAL)
 
 
 def _words(context: Context, member: Member) -> list[int]:

@@ -13,17 +13,8 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from tests.lab.resctrl import counters, cpus, info, schemata, tasks
-from tests.lab.resctrl.state import (
-    Group,
-    Resctrl,
-    Schema,
-    begin,
-    failed,
-    refused,
-    status_text,
-    whole_line,
-)
-from tests.lab.tree import Caller
+from tests.lab.resctrl.state import Group, Resctrl, Schema, begin, refused, status_text, whole_line
+from tests.lab.tree import Caller, failed
 
 Write: TypeAlias = Callable[[str, Caller], None]
 READ_ONLY, WRITABLE = 0o444, 0o644

@@ -17,9 +17,9 @@ from tests.lab.resctrl.state import (
     closids,
     controls,
     default,
-    failed,
     refused,
 )
+from tests.lab.tree import failed
 
 
 def make_control(state: Resctrl, name: str, permissions: int) -> None:

@@ -100,7 +100,6 @@ def hardware_of(
     topology: Topology,
     *,
     boot: Collection[str] | None = None,
-    clusters: int = 1,
 ) -> Hardware:
     """A machine's hardware from the `[resctrl]` table of its file.
 
@@ -109,7 +108,6 @@ def hardware_of(
         topology: its CPUs and caches.
         boot: words of the boot parameter `rdt=`, which show what the kernel hides; None: as the
             table has it.
-        clusters: sub-NUMA clusters a package, whose CPUs are dealt out core by core.
 
     Raises:
         ValueError: a word that `rdt=` does not know, or CPUs without an L3.
@@ -124,7 +122,7 @@ def hardware_of(
     events = tuple(file for word, file in _EVENTS.items() if word in seen)
     return Hardware(
         domain_of=domain_of,
-        node_of=_nodes(topology, domain_of, clusters),
+        node_of=_parts(topology, domain_of),
         online=frozenset(int(row.cpu) for row in topology.cpus if row.online),
         size_bytes={int(cache.id): cache.size_bytes for cache in topology.l3},
         allocation=(
@@ -135,13 +133,11 @@ def hardware_of(
     )
 
 
-def _nodes(topology: Topology, domain_of: tuple[int, ...], clusters: int) -> tuple[int, ...]:
-    cores: dict[int, list[int | None]] = {}
-    for row, domain in zip(topology.cpus, domain_of, strict=True):
-        own = cores.setdefault(domain, [])
-        if row.core not in own:
-            own.append(row.core)
-    return tuple(
-        domain * clusters + cores[domain].index(row.core) % clusters
+def _parts(topology: Topology, domain_of: tuple[int, ...]) -> tuple[int, ...]:
+    """The NUMA node of every CPU where an L3 serves several nodes, else its L3."""
+    nodes = tuple(
+        domain if row.node is None else int(row.node)
         for row, domain in zip(topology.cpus, domain_of, strict=True)
     )
+    divided = len(set(zip(domain_of, nodes, strict=True))) > len(set(domain_of))
+    return nodes if divided else domain_of

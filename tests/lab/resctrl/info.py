@@ -14,12 +14,12 @@ from tests.lab.resctrl.state import (
     Schema,
     begin,
     closids,
-    failed,
     full_mask,
     refused,
     rmid_count,
     whole_line,
 )
+from tests.lab.tree import failed
 
 
 def show_schema(state: Resctrl, schema: Schema, name: str) -> str:

@@ -17,9 +17,9 @@ from tests.lab.resctrl.state import (
     Resctrl,
     Schema,
     default,
-    failed,
     rmid_count,
 )
+from tests.lab.tree import failed
 
 
 def mount(

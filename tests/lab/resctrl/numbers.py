@@ -6,7 +6,7 @@ import errno
 import re
 from collections.abc import Collection
 
-from tests.lab.resctrl.state import failed
+from tests.lab.tree import failed
 
 _DIGITS = {8: "[0-7]+", 10: "[0-9]+", 16: "(?:0[xX])?[0-9a-fA-F]+"}
 _CHUNK_BITS, _CHUNK_DIGITS = 32, 8

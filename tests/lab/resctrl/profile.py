@@ -32,6 +32,7 @@ class Profile:
         limbo_always: whether an RMID that is given back waits for the next check in any case.
         mbps_rounded: whether MBps are rounded as percentages are.
         mbps_event: whether a group chooses the event that its MBps are measured by.
+        clusters: whether it meters sub-NUMA clusters one by one.
     """
 
     kernel: str
@@ -48,6 +49,7 @@ class Profile:
     limbo_always: bool
     mbps_rounded: bool
     mbps_event: bool
+    clusters: bool
 
 
 def kernels() -> tuple[str, ...]:

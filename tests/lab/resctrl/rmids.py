@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections import deque
 from dataclasses import dataclass, field
 
 from nftop.model.column import Floats
+from tests.lab.tree import failed
 
 # How often the kernel looks whether an RMID in limbo has left the cache.
 CHECK_NS = 1_000_000_000
@@ -42,7 +42,7 @@ def take(own: Pool) -> int:
     """
     if not own.free:
         number = errno.EBUSY if own.limbo else errno.ENOSPC
-        raise OSError(number, os.strerror(number))
+        raise failed(number)
     return own.free.popleft()
 
 

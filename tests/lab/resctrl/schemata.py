@@ -15,13 +15,13 @@ from tests.lab.resctrl.state import (
     begin,
     changed,
     controls,
-    failed,
     full_mask,
     name_width,
     refused,
     value_width,
     whole_line,
 )
+from tests.lab.tree import failed
 
 Staged: TypeAlias = dict[tuple[str, int], int]
 _U32 = (1 << 32) - 1

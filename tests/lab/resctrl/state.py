@@ -6,7 +6,6 @@ An operation that fails raises OSError with the kernel's errno, and may have sai
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -18,6 +17,7 @@ from tests.lab.resctrl.hardware import Hardware
 from tests.lab.resctrl.ledger import Ledger
 from tests.lab.resctrl.processes import Processes
 from tests.lab.resctrl.profile import Profile
+from tests.lab.tree import failed
 
 Mode: TypeAlias = Literal["shareable", "exclusive"]
 ROOT_CLOSID = ROOT_RMID = 0
@@ -221,12 +221,7 @@ def say(state: Resctrl, key: str, **words: object) -> None:
 def refused(state: Resctrl, key: str, number: int = errno.EINVAL, /, **words: object) -> OSError:
     """The error to raise, after its reason was put into the status."""
     say(state, key, **words)
-    return OSError(number, os.strerror(number))
-
-
-def failed(number: int) -> OSError:
-    """The error to raise where the kernel says nothing more."""
-    return OSError(number, os.strerror(number))
+    return failed(number)
 
 
 def status_text(state: Resctrl) -> str:

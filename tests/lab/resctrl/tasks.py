@@ -9,16 +9,8 @@ from __future__ import annotations
 import errno
 
 from tests.lab.resctrl.numbers import signed
-from tests.lab.resctrl.state import (
-    Group,
-    Member,
-    Resctrl,
-    begin,
-    failed,
-    refused,
-    say,
-)
-from tests.lab.tree import Caller
+from tests.lab.resctrl.state import Group, Member, Resctrl, begin, refused, say
+from tests.lab.tree import Caller, failed
 
 
 def show(state: Resctrl, group: Group) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from tests.lab.resctrl import files, groups
 from tests.lab.resctrl.files import File, Folder, Node
-from tests.lab.resctrl.state import Group, Resctrl, failed, path_of
-from tests.lab.tree import Caller, Entry, Handle
+from tests.lab.resctrl.state import Group, Resctrl, path_of
+from tests.lab.tree import Caller, Entry, Handle, failed
 
 _ROOT_INODE = 1
 

@@ -8,7 +8,9 @@ import struct
 from dataclasses import dataclass, field
 
 from nftop.sim import scenario
+from nftop.sim.events import count
 from nftop.sim.model import Model, model_of
+from nftop.uarch.table import Encoding
 from tests.lab import machine as machines
 from tests.lab.perf.call import Call, name_of
 from tests.lab.perf.tasks import Tasks
@@ -25,11 +27,19 @@ ON_EXEC = 1 << 12
 ENABLE, DISABLE, RESET, FOR_ID = 0x2400, 0x2401, 0x2403, 0x80082407
 SUPERVISOR = Caller(1, 0, 0)
 ROOT, OTHER = 0, 1000
+GENERAL = (0x19C, 0x10E, 0x2C2, 0x10D, 0xC5, 0x4C2, 0x40004A3, 0x2A6, 0x4A6)
+POLLER = 1  # a CPU on which something polls
 
 
 @functools.cache
 def model() -> Model:
     return model_of(scenario.load("default"), CPUS)
+
+
+def expected(config: int, cpu: int, start_ns: int, end_ns: int, uarch: str = "SKX") -> int:
+    encoding = Encoding(RAW, config)
+    since, until = (count(model(), encoding, cpu, t_ns, uarch) for t_ns in (start_ns, end_ns))
+    return until - since
 
 
 @dataclass(slots=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +35,17 @@ def enter(*arguments: str, timeout_s: float = _LONGEST_S) -> subprocess.Complete
         timeout=timeout_s,
         check=False,
     )
+
+
+def answer(program: str, *options: str) -> Any:
+    """What a Python program in a lab prints as JSON; it has nothing else to say.
+
+    It finds `errno`, `fcntl`, `json` and `os` imported.
+    """
+    script = f"import errno, fcntl, json, os\n{textwrap.dedent(program)}"
+    done = enter(*options, "--", sys.executable, "-c", script)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
 
 
 def _command_line(arguments: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from tests.lab.tests.events import (
     ID,
     LOST,
     MS,
-    PINNED,
+    POLLER,
     RAW,
     RESET,
     SOFTWARE,
@@ -28,20 +28,13 @@ from tests.lab.tests.events import (
     TIMES,
     Lab,
     S,
+    expected,
     id_of,
     words,
 )
 from tests.lab.tree import Tree
 
 MSR = 12
-GENERAL = (0x19C, 0x10E, 0x2C2, 0x10D, 0xC5, 0x4C2, 0x40004A3, 0x2A6, 0x4A6)
-POLLER = 1  # a CPU on which something polls
-
-
-def expected(config: int, cpu: int, start_ns: int, end_ns: int, uarch: str = "SKX") -> int:
-    encoding = Encoding(RAW, config)
-    model = events.model()
-    return count(model, encoding, cpu, end_ns, uarch) - count(model, encoding, cpu, start_ns, uarch)
 
 
 def test_it_is_a_tree() -> None:
@@ -84,8 +77,32 @@ def test_counts_do_not_depend_on_how_often_they_are_read(times: list[int]) -> No
         now = words(often)
         assert all(new >= old for new, old in zip(now, before, strict=True))
         before = now
-    assert words(once) == words(often)
-    assert words(once)[1] == sum(times)
+    assert words(once)[0] == words(often)[0]
+    assert words(once)[1] >= sum(times)
+
+
+def test_time_goes_by_between_two_reads_though_the_clock_stands() -> None:
+    """As it does for every program on a kernel; nothing is counted in it."""
+    lab = Lab()
+    handle, off = lab.raw(0xC0), lab.raw(0xC0, bits=DISABLED)
+    lab.now_ns = S
+    count, *_ = first = words(handle)
+    assert [words(handle) for _ in range(2)] == [[count, S + 1, S + 1], [count, S + 2, S + 2]]
+    assert words(lab.raw(0xC0)) == [0, 1, 1]
+    assert words(off) == words(off) == [0, 0, 0]
+    lab.now_ns = 2 * S
+    assert words(handle)[1:] == [2 * S, 2 * S]
+    assert first[1:] == [S, S]
+    words(handle)
+    handle.ioctl(DISABLE, 0, None)
+    assert words(handle)[1:] == [2 * S + 1, 2 * S + 1]
+
+
+def test_the_time_of_a_task_that_does_not_run_stands() -> None:
+    lab = Lab()
+    lab.ran_ns[7] = 0
+    handle = lab.raw(0xC0, pid=7, cpu=-1)
+    assert words(handle) == words(handle) == [0, 0, 0]
 
 
 def test_an_unknown_code_counts_and_is_never_seen() -> None:
@@ -182,71 +199,6 @@ def test_ioctls_that_are_refused(request_: int, code: int) -> None:
     with pytest.raises(OSError) as caught:
         Lab().raw(0x3C).ioctl(request_, 0, bytearray(8))
     assert caught.value.errno == code
-
-
-def test_groups_that_do_not_fit_together_take_turns() -> None:
-    lab = Lab()
-    first, second = lab.group(0xC0, *GENERAL[:3]), lab.group(0xC0, *GENERAL[3:6])
-    lab.now_ns = 10 * S
-    for leader in (first, second):
-        size, enabled, running, instructions, *_ = words(leader)
-        assert (size, enabled, running) == (4, 10 * S, 5 * S)
-        # Seen in half of the time: half of the model's, but for the swing in a round of 8 ms.
-        assert instructions == pytest.approx(expected(0xC0, 0, 0, 10 * S) / 2, rel=1e-3)
-
-
-def test_over_committed_counts_are_exact_within_a_turn() -> None:
-    lab = Lab()
-    handles = [lab.raw(config, cpu=POLLER) for config in (*GENERAL[:4], 0x2A6)]
-    lab.now_ns = 10 * MS
-    counts = [words(handle) for handle in handles]
-    # Four of five in each turn of 4 ms, and one moves up: the first is off in the second turn.
-    assert [row[2] // MS for row in counts] == [4 + 2, 8, 10, 10, 6]
-    for row, config, spans in (
-        (0, GENERAL[0], ((0, 4), (8, 10))),
-        (1, GENERAL[1], ((0, 8),)),
-        (4, 0x2A6, ((4, 10),)),
-    ):
-        seen = sum(expected(config, POLLER, start * MS, end * MS) for start, end in spans)
-        assert counts[row][0] == pytest.approx(seen, abs=2)
-
-
-def test_rotation_goes_on_where_it_was_after_a_change() -> None:
-    lab = Lab()
-    handles = [lab.raw(config) for config in GENERAL[:5]]
-    for step in range(1, 11):
-        lab.now_ns = step * 4 * MS
-        lab.raw(0xC0).close()  # a change at every turn
-    assert {words(handle)[2] for handle in handles} == {8 * 4 * MS}
-
-
-def test_the_watchdog_keeps_a_full_group_off_until_it_is_stopped() -> None:
-    lab = Lab(watchdog=True)
-    leader = lab.group(0x3C, *GENERAL[:4])
-    lab.now_ns = S
-    assert words(leader)[:4] == [5, S, 0, 0]
-    lab.watchdog = False
-    words(leader)
-    lab.now_ns = 2 * S
-    assert words(leader)[1:3] == [2 * S, S]
-
-
-def test_a_group_that_never_fits_is_not_opened() -> None:
-    lab = Lab()
-    leader = lab.group(0x3C, *GENERAL[:4])
-    assert lab.code(RAW, GENERAL[5], leader=id_of(leader)) == errno.EINVAL
-    assert lab.code(RAW, 0x300, leader=id_of(leader)) == 0
-
-
-def test_a_pinned_group_without_room_reads_as_end_of_file_until_enabled_again() -> None:
-    lab = Lab()
-    blocker = lab.raw(0x300, bits=PINNED)
-    handle = lab.raw(0x300, bits=PINNED)
-    assert handle.read(64, 0) == b""
-    blocker.close()
-    handle.ioctl(ENABLE, 0, None)
-    lab.now_ns = S
-    assert words(handle)[1:] == [S, S]
 
 
 def test_siblings_outlive_their_leader() -> None:

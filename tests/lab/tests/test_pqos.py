@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from nftop.sim import scenario
 from nftop.sim.model import model_of
 from tests.lab.resctrl import profile
 from tests.lab.resctrl.host import host_of
-from tests.lab.tests.labs import enter, needs_lab
+from tests.lab.tests.labs import answer, needs_lab
 
 pytestmark = [
     needs_lab,
@@ -41,28 +39,28 @@ _HELP = """
     """
 
 
-def inside(kernel: str, program: str, *arguments: str) -> Any:
-    """What a Python program inside prints as JSON."""
+def inside(kernel: str, program: str, *arguments: str, machine: str = "skx-7") -> Any:
     script = f"{textwrap.dedent(_HELP)}\n{textwrap.dedent(program)}"
-    lab = ("--model", "skx-7", "--kernel", kernel, *arguments)
-    done = enter(*lab, "--", sys.executable, "-c", script)
-    assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
+    return answer(script, "--model", machine, "--kernel", kernel, *arguments)
 
 
 @BOTH
-def test_pqos_shows_the_masks_that_were_set(kernel: str) -> None:
+@pytest.mark.parametrize(("machine", "whole", "count"), [("skx-7", "7ff", 8), ("icx", "fff", 15)])
+def test_pqos_shows_the_masks_that_were_set(
+    kernel: str, machine: str, whole: str, count: int
+) -> None:
     program = """
-        pqos("-s")  # which makes COS1 to COS7
+        pqos("-s")  # which makes COS1 and all the others
         echo("L3:0=1f;1=7e0\\nMB:0=20;1=70", "COS3/schemata")
         echo("5-7,80", "COS3/cpus_list")
         print(json.dumps(pqos("-s")))
     """
-    text = inside(kernel, program)
+    text = inside(kernel, program, machine=machine)
     masks = re.findall(r"L3CA COS(\d+) => MASK 0x([0-9a-f]+)", text)
-    assert masks == [(str(n), m if n == 3 else "7ff") for m in ("1f", "7e0") for n in range(8)]
+    every = range(count)
+    assert masks == [(str(n), m if n == 3 else whole) for m in ("1f", "7e0") for n in every]
     limits = re.findall(r"MBA COS(\d+) => (\d+)%? available", text)
-    assert limits == [(str(n), m if n == 3 else "100") for m in ("20", "70") for n in range(8)]
+    assert limits == [(str(n), m if n == 3 else "100") for m in ("20", "70") for n in every]
     classes = dict(re.findall(r"Core (\d+), L2ID \d+, L3ID \d+ => COS(\d+)", text))
     assert len(classes) == 88
     assert [cpu for cpu, cos in classes.items() if cos == "3"] == ["5", "6", "7", "80"]

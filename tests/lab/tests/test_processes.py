@@ -43,7 +43,17 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--cpus", "1"), ("--cpus", "513"), ("--scenario", "nope"), ("--scenario", "/nope.toml")],
+    [
+        ("--cpus", "1"),
+        ("--cpus", "513"),
+        ("--scenario", "nope"),
+        ("--scenario", "/nope.toml"),
+        ("--snc", "2"),
+        ("--snc", "0"),
+        ("--snc", "2", "--model", "icx"),
+        ("--snc", "3", "--model", "icx", "--kernel", "7.2"),
+        ("--snc", "2", "--model", "icx", "--kernel", "7.2", "--cpus", "4"),
+    ],
 )
 def test_a_host_there_can_not_be_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
     done = enter(*arguments, "--", "true")
@@ -61,17 +71,20 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
         assert lab.outer.wait() == 42
 
 
-@pytest.mark.parametrize("victim", ["outer", "lab-init", "lab-server", "lab-supervisor", "sh"])
+@pytest.mark.parametrize(
+    "victim", ["outer", "lab-init", "lab-server", "lab-supervisor", "lab-keeper", "sh"]
+)
 def test_nothing_is_left_whoever_is_killed(victim: str, tmp_path: Path) -> None:
     mounts = Path("/proc/self/mounts").read_text()
     with running("--cpus", "4", "--", "sh", "-c", _BUSY, scratch=tmp_path) as lab:
         inside = lab.inside()
-        assert inside.keys() >= {"lab-init", "lab-server", "lab-supervisor", "sh", "bash"}
+        roles = {"lab-init", "lab-server", "lab-supervisor", "lab-keeper"}
+        assert inside.keys() >= {*roles, "sh", "bash"}
         assert Path("/proc/self/mounts").read_text() == mounts
         os.kill({"outer": [lab.outer.pid], **inside}[victim][0], signal.SIGKILL)
         code = lab.outer.wait()
         assert gone(lab.namespace) == {}
-        assert code == {"outer": -9, "sh": 128 + 9}.get(victim, 125)
+        assert code == {"outer": -9, "sh": 128 + 9, "lab-keeper": 128 + 9}.get(victim, 125)
         assert lab.outer.stderr is not None
         said = lab.outer.stderr.read()
         assert said == _LAST_WORDS.get(victim, "")
@@ -89,21 +102,24 @@ def test_what_a_command_leaves_running_ends_with_it() -> None:
 
 def test_two_side_by_side_are_two_hosts() -> None:
     ask = "cat /sys/devices/system/cpu/online; read x; cat /sys/fs/lab/live/ctl/now"
-    with (
-        running("--cpus", "4", "--freeze", "1", "--", "sh", "-c", f"echo ready; {ask}") as one,
-        running("--cpus", "8", "--freeze", "2", "--", "sh", "-c", f"echo ready; {ask}") as other,
-    ):
+    make, look = "cd /sys/fs/resctrl; echo ready; mkdir", "ls -d one other 2>/dev/null"
+    host = ("--cpus", "4", "--freeze", "1", "--", "sh", "-c", f"{make} one; {ask}; {look}")
+    second = ("--cpus", "8", "--freeze", "2", "--", "sh", "-c", f"{make} other; {ask}; {look}")
+    with running(*host) as one, running(*second) as other:
         assert (one.hear(), other.hear()) == ("0-3", "0-7")
         other.say("go\n")
         one.say("go\n")
         assert (one.hear(), other.hear()) == ("1000000000", "2000000000")
+        assert (one.hear(), other.hear()) == ("one", "other")
 
 
 def test_a_key_of_the_terminal_reaches_the_command_once() -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)
-        script = _TRAPS.format("INT").replace("exit 42", "seen=$((seen + 1)); echo $seen")
+        script = _TRAPS.format("INT").replace(
+            "echo caught; exit 42", "seen=$((seen + 1)); echo caught"
+        )
         script = script.replace("trap", "trap 'exit $((40 + seen))' TERM; seen=0; trap", 1)
         command = [sys.executable, "-m", "tests.lab", "--cpus", "4", "--", "sh", "-c", script]
         os.execv(command[0], command)

@@ -11,6 +11,7 @@ from nftop.model.topology import Topology
 from nftop.sim import scenario
 from nftop.sim.layout import build
 from tests.lab import machine
+from tests.lab.files import topology_of
 from tests.lab.resctrl import profile
 from tests.lab.resctrl.hardware import hardware_of
 from tests.lab.tests.hosts import (
@@ -118,7 +119,7 @@ def test_what_the_kernel_shows_of_a_machine(
 
 def test_a_machine_s_clusters_divide_its_cores() -> None:
     table = machine.load("icx").tables["resctrl"]
-    hardware = hardware_of(table, topology(), clusters=2)
+    hardware = hardware_of(table, topology_of(machine.load("icx"), topology(), 2))
     assert hardware.node_of == (0, 1, 0, 1, 2, 3, 2, 3) * 2
     with pytest.raises(ValueError, match="rdt="):
         hardware_of(table, topology(), boot=["l2cat"])

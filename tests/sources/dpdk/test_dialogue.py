@@ -17,13 +17,12 @@ from nftop.sources.dpdk.dialogue import (
     Answers,
     Counters,
     Dialogue,
-    Facts,
-    PortFacts,
     ask_commands,
     ask_counters,
     ask_facts,
     ask_remedy,
 )
+from nftop.sources.dpdk.facts import Facts, PortFacts
 from nftop.sources.dpdk.replies import ReplyError
 
 T = TypeVar("T")
@@ -250,3 +249,33 @@ def test_a_greeting_is_checked(raw: bytes) -> None:
 def test_a_boastful_greeting_is_capped() -> None:
     greeting = replies.greeting(b'{"version":"DPDK 24.11","pid":1,"max_output_len":99999999999}')
     assert greeting.message_bytes == replies.MAX_MESSAGE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [(None, None), (66, False), (70, True), ("0x40", False), ("0x44", True)],
+    ids=str,
+)
+def test_a_port_tells_whether_it_is_a_bonds(flags: object, told: bool | None) -> None:
+    """A number in 22.11, a hexadecimal text in 24.11; 0x4 is RTE_ETH_DEV_BONDING_MEMBER."""
+
+    def reply(question: str) -> bytes:
+        name = question.partition(",")[0]
+        answers = {"/ethdev/list": [0], "/ethdev/info": {"name": "p0", "dev_flags": flags}}
+        return json.dumps({name: answers.get(name)}).encode()
+
+    facts, _ = held(ask_facts(None), reply)
+    assert facts.ports[0].bond_member is told
+    (_, counters), _ = held(ask_counters(facts), reply)
+    assert counters.ports[0].bond_member is told
+
+
+@pytest.mark.parametrize("info", [{"dev_flags": "64"}, {"dev_flags": -1}, {"nb_rx_queues": 1025}])
+def test_a_description_that_cannot_be_is_an_error(info: dict[str, object]) -> None:
+    def reply(question: str) -> bytes:
+        name = question.partition(",")[0]
+        answers = {"/ethdev/list": [0], "/ethdev/info": {"name": "p0", **info}}
+        return json.dumps({name: answers.get(name)}).encode()
+
+    with pytest.raises(ReplyError):
+        held(ask_facts(None), reply)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -18,33 +17,40 @@ from nftop.sources.dpdk.client import ALLOWED
 from nftop.sources.dpdk.source import DpdkSource
 from tests.peers.dpdk_telemetry import CLIENTS, NAME, SLOW_S, STEP, Peer, telemetry_peer
 
-PATIENT_S = 2.0  # so that a busy machine's delays are no problem of the application
-HASTY_S = 0.3
-DELAY_S = 1.0
+# No test waits that long but one that fails: a busy machine's delays are no fault of anybody's.
+PATIENT_S = 30.0
+HASTY_S = 0.3  # for who will not answer in time however long one waits
 
 
 class Clock:
-    """CLOCK_MONOTONIC, with time that can be skipped."""
+    """CLOCK_MONOTONIC, with time that can be skipped; where it stands, only by what is skipped."""
 
     def __init__(self) -> None:
         self.skipped_s = 0.0
+        self.stood_at_ns: int | None = None
+
+    def stand(self) -> None:
+        self.stood_at_ns = time.monotonic_ns()
 
     def __call__(self) -> int:
-        return time.monotonic_ns() + int(self.skipped_s * 1e9)
+        now_ns = time.monotonic_ns() if self.stood_at_ns is None else self.stood_at_ns
+        return now_ns + int(self.skipped_s * 1e9)
 
 
 class Bench:
     """A host of its own: a root and a /proc with only the peers started here."""
 
-    def __init__(self, folder: Path, stack: ExitStack, deadline_s: float) -> None:
-        self.deadline_s = deadline_s
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.root = folder / "root"
         self.proc = folder / "proc"
         self.proc.mkdir(parents=True)
         self.clock = Clock()
         self._stack = stack
-        source = DpdkSource(self.root, self.proc, {}, deadline_s=deadline_s, clock=self.clock)
+        source = DpdkSource(self.root, self.proc, {}, deadline_s=PATIENT_S, clock=self.clock)
         self.source = stack.enter_context(closing(source))
+
+    def wait_at_most(self, deadline_s: float) -> None:
+        self.source._deadline_s = deadline_s
 
     def peer(
         self, behaviour: str = "normal", prefix: str = "nfa", capture: str = "testpmd-24.11"
@@ -57,11 +63,7 @@ class Bench:
         return peer
 
     def apps(self) -> tuple[DpdkApp, ...]:
-        """One read; it must not block for longer than its deadline."""
-        before = time.monotonic()
-        apps = self.source.read().apps
-        assert time.monotonic() - before < self.deadline_s + DELAY_S
-        return apps
+        return self.source.read().apps
 
     def app(self) -> DpdkApp:
         (app,) = self.apps()
@@ -71,18 +73,18 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with ExitStack() as stack:
-        yield Bench(tmp_path, stack, PATIENT_S)
+        yield Bench(tmp_path, stack)
 
 
 @pytest.fixture
-def hasty(tmp_path: Path) -> Iterator[Bench]:
-    """For tests in which somebody misses the deadline."""
-    with ExitStack() as stack:
-        yield Bench(tmp_path, stack, HASTY_S)
+def stood(bench: Bench) -> Bench:
+    """For tests in which time is what they say it is."""
+    bench.clock.stand()
+    return bench
 
 
 def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + PATIENT_S
     while not done():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -92,6 +94,7 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
     peer = bench.peer()
     before = time.monotonic_ns()
     app = bench.app()
+    after = time.monotonic_ns()
 
     assert (app.pid, app.name, app.prefix) == (peer.pid, "dpdk-testpmd", "nfa")
     assert app.start_ticks > 0
@@ -110,8 +113,8 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
         (2, (1,), "RTE", 3854181069 + STEP),
     ]
     assert app.lcores[2].total_cycles == 4074133050 + STEP
-    assert before < app.read_at_ns < time.monotonic_ns()
-    assert 0 < app.took_ns < 1e9
+    assert before < app.read_at_ns < after
+    assert 0 < app.took_ns < after - before
 
 
 def test_a_tick_asks_for_counters_only_and_for_nothing_that_is_not_listed(bench: Bench) -> None:
@@ -170,7 +173,6 @@ def test_nonsense_is_a_problem_and_never_a_number(
     good = None if from_the_start else bench.app()
     peer.behave(behaviour)
     bench.app()
-    time.sleep(0.05)
     app = bench.app()  # a message too many is noticed with the next question
 
     assert app.problem is not None
@@ -187,47 +189,47 @@ def test_nonsense_is_a_problem_and_never_a_number(
     assert bench.app().problem is None
 
 
-def test_a_failing_application_is_tried_again_ever_more_seldom(bench: Bench) -> None:
-    peer = bench.peer("garbage")
+def test_a_failing_application_is_tried_again_ever_more_seldom(stood: Bench) -> None:
+    peer = stood.peer("garbage")
     attempts = []
     for second in range(100):
-        bench.clock.skipped_s = second
+        stood.clock.skipped_s = second
         before = len(peer.asked())
-        bench.app()
+        stood.app()
         if len(peer.asked()) > before:
             attempts.append(second)
-    gaps = [after - before for before, after in pairwise(attempts)]
-    # A try takes some milliseconds, so the next one may be due just after a tick.
-    late = [gap - planned for gap, planned in zip(gaps, (1, 2, 4, 8, 16, 30, 30), strict=True)]
-    assert set(late) <= {0, 1}
+    assert [after - before for before, after in pairwise(attempts)] == [1, 2, 4, 8, 16, 30, 30]
 
 
 @pytest.mark.parametrize("behaviour", ["silent", "mute"])
 def test_no_answer_is_said_with_its_age_and_late_answers_are_not_mixed_up(
-    hasty: Bench, behaviour: str
+    stood: Bench, behaviour: str
 ) -> None:
-    peer = hasty.peer()
+    peer = stood.peer()
     if behaviour == "mute":
-        hasty.app()
+        stood.app()
+    asked = len(peer.asked()) + (behaviour == "mute")  # the first that it does not answer
     peer.behave(behaviour)
-    app = hasty.app()
+    stood.wait_at_most(HASTY_S)
+    app = stood.app()
     good_at_ns = app.read_at_ns
     assert app.problem is not None
     assert app.problem.reason is Reason.STALE
-    asked = len(peer.asked())
+    until(lambda: len(peer.asked()) == asked)
 
-    hasty.clock.skipped_s = 3
+    stood.clock.skipped_s = 3
+    stood.wait_at_most(PATIENT_S)
     before = time.monotonic()
-    app = hasty.app()
-    assert time.monotonic() - before < HASTY_S  # who hangs is waited for once
+    app = stood.app()
+    assert time.monotonic() - before < PATIENT_S  # who hangs is waited for once
     assert app.problem is not None
-    assert re.fullmatch("has not answered for [34] s", app.problem.sentence)
+    assert app.problem.sentence == "has not answered for 3 s"
     assert (app.pid, app.prefix, app.read_at_ns) == (peer.pid, "nfa", good_at_ns)
     assert len(peer.asked()) == asked
 
     peer.behave("normal")
-    until(lambda: hasty.app().problem is None)
-    app = hasty.app()
+    until(lambda: stood.app().problem is None)
+    app = stood.app()
     assert app.ports[0].name == "net_null0"
     # Port 1 sends what port 0 receives: mixed-up answers would show here.
     assert (app.ports[0].tx_packets, app.ports[1].rx_packets) == (0, 0)
@@ -237,32 +239,43 @@ def test_no_answer_is_said_with_its_age_and_late_answers_are_not_mixed_up(
     assert peer.asked().count("/") == 1  # the same connection throughout
 
 
-def test_a_connection_that_stays_silent_is_given_up_after_a_minute(hasty: Bench) -> None:
-    peer = hasty.peer()
-    hasty.app()
+def test_a_connection_that_stays_silent_is_given_up_after_a_minute(stood: Bench) -> None:
+    peer = stood.peer()
+    stood.app()
     peer.behave("mute")
-    hasty.app()
-    hasty.clock.skipped_s = 61
-    app = hasty.app()
+    stood.wait_at_most(HASTY_S)
+    stood.app()
+    stood.clock.skipped_s = 61
+    app = stood.app()
     assert app.problem is not None
-    assert re.fullmatch("has not answered for 6[12] s", app.problem.sentence)
+    assert app.problem.sentence == "has not answered for 61 s"
     assert peer.asked().count("/") == 1
-    hasty.clock.skipped_s = 63
-    assert hasty.app().problem is not None
+    stood.clock.skipped_s = 63
+    assert stood.app().problem is not None
     peer.behave("normal")
-    until(lambda: hasty.app().problem is None)
+    stood.wait_at_most(PATIENT_S)
+    until(lambda: stood.app().problem is None)
     assert peer.asked().count("/") == 2
 
 
-def test_one_that_hangs_does_not_delay_the_others(hasty: Bench) -> None:
+def test_one_that_hangs_does_not_delay_the_others(stood: Bench) -> None:
     for index in range(4):
-        hasty.peer(("silent", "mute", "slow", "full")[index], prefix=f"bad{index}")
-    good = hasty.peer(prefix="good")
-    for _ in range(3):
-        apps = {app.prefix: app for app in hasty.apps()}
+        stood.peer(("silent", "mute", "slow", "full")[index], prefix=f"bad{index}")
+    good = stood.peer(prefix="good")
+
+    def read() -> DpdkApp:
+        apps = {app.prefix: app for app in stood.apps()}
         assert len(apps) == 5
-        assert apps["good"].problem is None
-        assert apps["good"].pid == good.pid
+        return apps["good"]
+
+    stood.wait_at_most(HASTY_S)
+    until(lambda: read().problem is None)
+    stood.wait_at_most(PATIENT_S)
+    before = time.monotonic()
+    for _ in range(2):
+        app = read()
+        assert (app.problem, app.pid) == (None, good.pid)
+    assert time.monotonic() - before < PATIENT_S
 
 
 def test_slow_answers_within_the_deadline_are_good(bench: Bench) -> None:
@@ -273,15 +286,17 @@ def test_slow_answers_within_the_deadline_are_good(bench: Bench) -> None:
     app = bench.app()
     after = time.monotonic_ns()
     assert app.problem is None
-    assert 2 * SLOW_S <= app.took_ns / 1e9 <= (after - before) / 1e9
-    assert abs(app.read_at_ns - (before + after) / 2) < 0.1e9
+    assert app.took_ns / 1e9 >= 2 * SLOW_S
+    began, ended = app.read_at_ns - app.took_ns / 2, app.read_at_ns + app.took_ns / 2
+    assert before - 1 <= began < ended <= after + 1
 
 
-def test_slow_answers_past_the_deadline_are_not(hasty: Bench) -> None:
-    peer = hasty.peer()
-    good = hasty.app()
+def test_slow_answers_past_the_deadline_are_not(stood: Bench) -> None:
+    peer = stood.peer()
+    good = stood.app()
     peer.behave("slow")  # three questions of 0.15 s
-    app = hasty.app()
+    stood.wait_at_most(HASTY_S)
+    app = stood.app()
     assert app.problem is not None
     assert app.problem.sentence == "answers too slowly: its counters did not come in time"
     assert app.read_at_ns == good.read_at_ns
@@ -334,41 +349,43 @@ def test_a_killed_application_is_gone_at_the_next_read(bench: Bench) -> None:
     assert new.ports[0].rx_packets == 173682720 + STEP  # counts from its own start
 
 
-def test_nothing_of_one_process_passes_for_anothers_with_its_pid(hasty: Bench) -> None:
-    peer = hasty.peer()
-    old = hasty.app()
+def test_nothing_of_one_process_passes_for_anothers_with_its_pid(stood: Bench) -> None:
+    peer = stood.peer()
+    old = stood.app()
     peer.behave("closes")
-    stat = hasty.proc / str(peer.pid) / "stat"
+    stat = stood.proc / str(peer.pid) / "stat"
     fields = stat.read_bytes().replace(b"(python3)", b"(a) b) R 1 (2)").split()
     assert fields[-31] == str(old.start_ticks).encode()
     fields[-31] = b"77"  # field 22 of 52
     stat.unlink()
     stat.write_bytes(b" ".join(fields))
-    assert hasty.apps() == ()
+    assert stood.apps() == ()
     peer.behave("mute")
-    new = hasty.app()
+    stood.wait_at_most(HASTY_S)
+    new = stood.app()
     assert (new.pid, new.start_ticks) == (peer.pid, 77)
     assert (new.ports, new.eal_params, new.read_at_ns) == ((), (), 0)
 
 
 def test_who_wakes_up_is_waited_for_in_the_same_tick(bench: Bench) -> None:
     peer = bench.peer("silent", capture="testpmd-22.11")
-    bench.source._deadline_s = 0.05
+    bench.wait_at_most(0.05)
     assert bench.app().problem is not None
-    peer.behave("slow")
-    time.sleep(0.1)
-    bench.source._deadline_s = bench.deadline_s = 10
+    peer.behave("slow")  # and greet, which is what wakes it up
+    bench.wait_at_most(PATIENT_S)
     assert bench.app().problem is None
 
 
-def test_a_stopped_process_is_a_problem_and_comes_back(hasty: Bench) -> None:
-    peer = hasty.peer()
-    hasty.app()
+def test_a_stopped_process_is_a_problem_and_comes_back(stood: Bench) -> None:
+    peer = stood.peer()
+    stood.app()
+    stood.wait_at_most(HASTY_S)
     with peer.stopped():
-        app = hasty.app()
+        app = stood.app()
         assert app.problem is not None
         assert app.problem.reason is Reason.STALE
-    until(lambda: hasty.app().problem is None)
+    stood.wait_at_most(PATIENT_S)
+    until(lambda: stood.app().problem is None)
 
 
 def test_a_second_path_to_the_same_socket_is_not_a_second_application(bench: Bench) -> None:

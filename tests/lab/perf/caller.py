@@ -1,0 +1,41 @@
+"""What a thread whose call was caught has: its memory, and what /proc says of it.
+
+Only as long as it waits is it known to be that thread: ask `seccomp.waits` afterwards.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from tests.lab.tree import failed
+
+PATH_BYTES = 4096
+
+
+def memory(tid: int, address: int, size: int) -> bytes:
+    """Of a caller; OSError EFAULT where there is none."""
+    try:
+        with Path(f"/proc/{tid}/mem").open("rb", buffering=0) as file:
+            file.seek(address)
+            data = file.read(size)
+    except (OSError, OverflowError, ValueError):
+        data = b""
+    if len(data) < size:
+        raise failed(errno.EFAULT)
+    return data
+
+
+def text(tid: int, address: int) -> str:
+    """A C string of a caller's, empty for a null pointer."""
+    found = b""
+    while address and b"\0" not in found and len(found) < PATH_BYTES:
+        # Not across a page at a time: the next one may not be there.
+        found += memory(tid, address + len(found), 256 - (address + len(found)) % 256)
+    return found.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+def status(tid: int) -> dict[str, str]:
+    """The rows of /proc/TID/status by name."""
+    lines = Path(f"/proc/{tid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
