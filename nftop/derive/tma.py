@@ -17,6 +17,8 @@ from nftop.uarch.siblings import core_index, sum_siblings
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import evaluate
 
+# Those that every core is counted for all the time; the catalogue's metrics are theirs.
+_LEVELS = 2
 # A core that ran for less than this share of the time did next to nothing.
 _ASLEEP_RATIO = 0.05
 _ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
@@ -52,7 +54,7 @@ def tma_columns(
         for event in events
     }
     of_cores = sum_siblings(counts, topology)
-    nodes = evaluate(uarch, of_cores, smt=smt)
+    nodes = evaluate(uarch, of_cores, smt=smt, levels=_LEVELS)
     twice = of_cores["threads"].values > 1
     if not smt and twice.any():
         nodes = {
@@ -103,9 +105,10 @@ def _counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topo
 
 
 def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:
-    """Every event that a formula reads."""
+    """Every event that a formula of these levels reads."""
     terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
-    return _events_of({**terms, **topdown.nodes})
+    nodes = {name: f for name, f in topdown.nodes.items() if topdown.level[name] <= _LEVELS}
+    return _events_of({**terms, **nodes})
 
 
 def _events_of(formulas: Mapping[str, str]) -> frozenset[str]:

@@ -36,6 +36,8 @@ _RAW = 4
 _SAME_CODES: Mapping[str, str] = MappingProxyType({"CLX": "SKX"})
 # A Xeon Gold 6152 has six memory channels a socket; every core has its cache and home agent.
 _IMC_BOXES = 6
+# The units that the host has, by their PMUs' names.
+UNCORE_PMUS = ("uncore_imc", "uncore_cha")
 
 
 def quantity_of(event: Event) -> int | None:

@@ -15,6 +15,7 @@ from nftop.uarch.events import EventSpec, PmuTerms, parse_event
 # Names a formula may use beside events and terms; `topdown` gives them their values.
 CONSTANTS = frozenset({"slots_per_cycle", "threads"})
 BUSIEST = "busiest_"
+_NODE_FIELDS = frozenset({"formula", "parent", "of", "threshold", "unreliable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,13 @@ class Topdown:
     Attributes:
         slots_per_cycle: how many micro-operations the core can issue in a cycle.
         terms_smt_on, terms_smt_off: intermediate formulas by name, in the order of computation.
-        nodes: by metric, its formula; a node comes after those it is computed from.
-        level: by metric, 1 or 2. parent: by metric of level 2, the metric it is a part of.
+        nodes: by metric, its formula; by level, and a node comes after those it is computed from.
+        level: by metric, from 1 on. parent: by metric below level 1, the metric it is a part of.
+        of_cycles: the metrics that are shares of the threads' cycles; all others are of slots.
+        threshold: by metric, the ratio above which the vendor calls it notable.
+        unreliable_smt: the metrics that the vendor calls unreliable with hyper-threading.
+        level_3: groups of events that level 3 reads beside those of a plan and its turns, each to
+            be counted with the clocks of that plan.
     """
 
     slots_per_cycle: int
@@ -66,6 +72,10 @@ class Topdown:
     nodes: Mapping[str, str]
     level: Mapping[str, int]
     parent: Mapping[str, str]
+    of_cycles: frozenset[str]
+    threshold: Mapping[str, float]
+    unreliable_smt: frozenset[str]
+    level_3: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,7 @@ class Uncore:
         counters: general counters of a box.
         events: `PmuTerms` whose `pmu` is this one's; count each on every box and add up.
         turns: groups of events that one box can count at a time.
+        on_demand: more of them, for who asks for these: each takes from the others' time.
     """
 
     name: str
@@ -84,6 +95,7 @@ class Uncore:
     counters: int
     events: Mapping[str, PmuTerms]
     turns: tuple[tuple[str, ...], ...]
+    on_demand: tuple[tuple[str, ...], ...] = ()
 
 
 def parse_model(spec: Mapping[str, Any]) -> CpuModel:
@@ -107,23 +119,74 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
     """The table `topdown`; ValueError for a formula that is none or names what is not there."""
     terms = spec["terms"]
     # What depends on the threads first: the shared terms are made of it.
-    smt_on = {**terms["smt_on"], **terms["both"]}
-    smt_off = {**terms["smt_off"], **terms["both"]}
-    nodes = {row["id"]: row["formula"] for row in spec["nodes"]}
-    level = {row["id"]: row["level"] for row in spec["nodes"]}
-    parent = {row["id"]: row["parent"] for row in spec["nodes"] if "parent" in row}
+    smt_on = {**terms.get("smt_on", {}), **terms["both"]}
+    smt_off = {**terms.get("smt_off", {}), **terms["both"]}
+    level_3 = tuple(tuple(group) for group in spec.get("level_3", ()))
+    for group in level_3:
+        if not group or len(set(group)) != len(group):
+            raise ValueError(f"a group of level 3 is empty or counts twice: {', '.join(group)}")
+        for name in group:
+            known(name, events, "a group of level 3")
+    rows = spec["nodes"]
     inputs = {*events, *CONSTANTS, *(BUSIEST + name for name in events)}
-    if len(nodes) != len(spec["nodes"]) or set(nodes) & {*inputs, *smt_on, *smt_off}:
+    if set(rows) & {*inputs, *smt_on, *smt_off}:
         raise ValueError("a top-down metric has the name of something else")
+    level = _levels(rows)
+    nodes: dict[str, str] = {}
     for term_set in (smt_on, smt_off):
-        check_formulas({**term_set, **nodes}, inputs)
-    for name in sorted(set(level) - set(parent)):
-        if level[name] != 1:
-            raise ValueError(f"{name} has no parent")
-    for name, above in parent.items():
-        if level.get(above) != level[name] - 1:
-            raise ValueError(f"{name} is not one level below {above!r}")
-    return Topdown(spec["slots_per_cycle"], smt_on, smt_off, nodes, level, parent)
+        check_formulas(term_set, inputs)
+        nodes = {}
+        for depth in sorted(set(level.values())):
+            found = {name: row["formula"] for name, row in rows.items() if level[name] == depth}
+            nodes |= _in_order(found, {*inputs, *term_set, *nodes})
+    for name, row in rows.items():
+        if set(row) - _NODE_FIELDS or row.get("of", "slots") not in ("slots", "cycles"):
+            raise ValueError(f"{name} has a field that no node has")
+    return Topdown(
+        spec["slots_per_cycle"],
+        smt_on,
+        smt_off,
+        nodes,
+        level,
+        {name: row["parent"] for name, row in rows.items() if "parent" in row},
+        frozenset(name for name, row in rows.items() if row.get("of") == "cycles"),
+        {name: float(row["threshold"]) for name, row in rows.items() if "threshold" in row},
+        frozenset(name for name, row in rows.items() if row.get("unreliable") == "smt"),
+        level_3,
+    )
+
+
+def _levels(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """How deep each node is below the roots, which are level 1."""
+    level: dict[str, int] = {}
+    for name in rows:
+        above = [name]
+        while "parent" in rows[above[-1]]:
+            parent = rows[above[-1]]["parent"]
+            if parent not in rows or parent in above:
+                raise ValueError(f"{above[-1]} is a part of {parent!r}, which is no node above it")
+            above.append(parent)
+        level[name] = len(above)
+    return level
+
+
+def _in_order(formulas: Mapping[str, str], inputs: Iterable[str]) -> dict[str, str]:
+    """The formulas as they are, but each behind those that it reads.
+
+    ValueError for one that reads what is not there, or itself.
+    """
+    names = set(inputs)
+    reads = {name: set(grammar.names(grammar.parse(text))) for name, text in formulas.items()}
+    ordered: dict[str, str] = {}
+    while len(ordered) < len(formulas):
+        waiting = {name: text for name, text in formulas.items() if name not in ordered}
+        ready = next((name for name in waiting if reads[name] <= names), None)
+        if ready is None:
+            check_formulas(waiting, names)
+        else:
+            ordered[ready] = waiting[ready]
+            names.add(ready)
+    return ordered
 
 
 def parse_uncore(name: str, spec: Mapping[str, Any]) -> Uncore:
@@ -134,15 +197,17 @@ def parse_uncore(name: str, spec: Mapping[str, Any]) -> Uncore:
         if not isinstance(event, PmuTerms) or event.pmu != spec["pmu"]:
             raise ValueError(f"event {key}: a unit's event has `terms` of its own PMU")
         events[key] = event
-    turns = tuple(tuple(turn) for turn in spec["turns"])
-    for turn in turns:
+    turns, on_demand = (
+        tuple(tuple(turn) for turn in spec.get(key, ())) for key in ("turns", "on_demand")
+    )
+    for turn in (*turns, *on_demand):
         for key in turn:
             known(key, events, f"a turn of {name}")
         if not 0 < len(turn) <= spec["counters"]:
             raise ValueError(f"a turn of {name} has no event or more than there are counters")
-    if {key for turn in turns for key in turn} != set(events):
+    if {key for turn in (*turns, *on_demand) for key in turn} != set(events):
         raise ValueError(f"an event of {name} has no turn")
-    return Uncore(name, spec["pmu"], spec["counters"], events, turns)
+    return Uncore(name, spec["pmu"], spec["counters"], events, turns, on_demand)
 
 
 def check_formulas(formulas: Mapping[str, str], inputs: Iterable[str]) -> None:

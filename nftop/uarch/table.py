@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from importlib import resources
 from typing import Any
 
 from nftop.uarch import parts
+from nftop.uarch.bases import whole
 from nftop.uarch.events import CONFIG_WORDS, Encoding, EventSpec, PmuTerms, parse_event
 from nftop.uarch.parts import Counters, CpuModel, Topdown, Uncore
 
@@ -27,6 +29,7 @@ __all__ = [
 
 GENERIC = "generic"
 _SMT = {"on": True, "off": False}
+_BEHIND_CPUID = re.compile(r"^\[(?!\[cpuid\]\])", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +126,9 @@ def identify(vendor: str, family: int, model: int, stepping: int) -> str:
     Values as in /proc/cpuinfo: `GenuineIntel`, 6, 85, 4 is SKX.
     """
     for name in names():
-        # Only this part of a table is looked at: its formulas take longer to check.
-        cpus = map(parts.parse_model, tomllib.loads(_text(name)).get("cpuid", ()))
+        # Only the head of a file is looked at: all the rest takes longer to read.
+        head = _BEHIND_CPUID.split(_text(name), maxsplit=1)[0]
+        cpus = map(parts.parse_model, tomllib.loads(head).get("cpuid", ()))
         if any(cpu.covers(vendor, family, model, stepping) for cpu in cpus):
             return name
     return GENERIC
@@ -132,9 +136,8 @@ def identify(vendor: str, family: int, model: int, stepping: int) -> str:
 
 def parse(text: str) -> Uarch:
     """A table from its TOML text; ValueError says what is wrong with it."""
-    raw = tomllib.loads(text)
     try:
-        table = _table(raw)
+        table = _table(whole(tomllib.loads(text), _base))
     except KeyError as error:
         raise ValueError(f"the table lacks {error}") from None
     except (TypeError, AttributeError) as error:
@@ -143,6 +146,13 @@ def parse(text: str) -> Uarch:
         if not table.with_smt(on=smt).plans:
             raise ValueError("the table has no plan" + (" with hyper-threading" if smt else ""))
     return table
+
+
+def _base(name: str) -> dict[str, Any]:
+    """The raw table that another is based on."""
+    if name not in names():
+        raise ValueError(f"the table is based on {name!r}, which there is not")
+    return tomllib.loads(_text(name))
 
 
 def _text(name: str) -> str:
@@ -165,7 +175,7 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
         name=raw["name"],
         title=raw["title"],
         events=events,
-        plans=tuple(_plan(spec, events, raw.get("sets", {})) for spec in raw["plans"]),
+        plans=tuple(_plan(spec, events, raw.get("sets", {})) for spec in raw["plans"].values()),
         vendor_names={
             name: spec["vendor"] for row in rows for name, spec in row.items() if "vendor" in spec
         },

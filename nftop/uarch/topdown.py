@@ -9,6 +9,7 @@ import numpy as np
 from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.reading import Missing, Reason
 from nftop.uarch.formula import compile_formula
+from nftop.uarch.parts import Topdown
 from nftop.uarch.table import Uarch
 
 PREFIX = "tma."
@@ -18,8 +19,10 @@ PREFIX = "tma."
 RATIO_TOLERANCE = 0.005
 
 
-def evaluate(uarch: Uarch, counts_per_s: Mapping[str, Column], *, smt: bool) -> dict[str, Column]:
-    """Levels 1 and 2 of the top-down method by metric id (`tma.retiring`), ratios 0..1.
+def evaluate(
+    uarch: Uarch, counts_per_s: Mapping[str, Column], *, smt: bool, levels: int = 3
+) -> dict[str, Column]:
+    """The top-down method down to `levels` by metric id (`tma.retiring`), ratios 0..1.
 
     `counts_per_s` are counts of physical cores by event, of shape (rows,), in any unit of time as
     long as it is one: with hyper-threading (`smt`) each the sum over the core's threads, as
@@ -28,9 +31,10 @@ def evaluate(uarch: Uarch, counts_per_s: Mapping[str, Column], *, smt: bool) -> 
     own group first. Empty for a table without top-down.
 
     A row has no number where an event has none (that event's reason), where a formula divides by
-    zero (IDLE), and where the parent has none. The parts of a whole add up to it, so if one lies
+    zero (IDLE), and where the parent has none. Parts of a whole share its slots, so if one lies
     outside 0..1 by more than `RATIO_TOLERANCE`, all parts of that row are ERROR: their counts
-    contradict each other, and which of them is wrong can't be seen.
+    contradict each other, and which of them is wrong can't be seen. Shares of cycles overlap and
+    don't add up to anything; such a one is ERROR alone.
 
     Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture",
     ISPASS 2014, as the vendor states them for the microarchitecture; they are in its table.
@@ -42,19 +46,23 @@ def evaluate(uarch: Uarch, counts_per_s: Mapping[str, Column], *, smt: bool) -> 
     known = _inputs(uarch, counts_per_s, rows)
     known["slots_per_cycle"] = column(np.full(rows, float(topdown.slots_per_cycle)))
     known.setdefault("threads", column(np.full(rows, 2.0 if smt else 1.0)))
-    for name, text in (topdown.terms_smt_on if smt else topdown.terms_smt_off).items():
-        known[name] = compile_formula(text)(known, rows)
-    for level in sorted(set(topdown.level.values())):
-        families: dict[str | None, list[str]] = {}
+    terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
+    read = _read(topdown, terms, levels)
+    for name, text in terms.items():
+        if name in read:
+            known[name] = compile_formula(text)(known, rows)
+    for level in range(1, levels + 1):
+        families: dict[str, list[str]] = {}
         for name, text in topdown.nodes.items():
             if topdown.level[name] == level:
                 parent = topdown.parent.get(name)
                 part = _clip(compile_formula(text)(known, rows))
                 known[name] = part if parent is None else _with_parent(part, known[parent])
-                families.setdefault(parent, []).append(name)
-        for family in families.values():
-            known.update(_consistent({name: known[name] for name in family}))
-    return {PREFIX + name: known[name] for name in topdown.nodes}
+                family = name if name in topdown.of_cycles else parent or ""
+                families.setdefault(family, []).append(name)
+        for names in families.values():
+            known.update(_consistent({name: known[name] for name in names}))
+    return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
 
 
 def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[str, Column]:
@@ -66,6 +74,16 @@ def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[s
     rows = len(next(iter(counts_per_s.values()), ()))
     known = _inputs(uarch, counts_per_s, rows)
     return {name: compile_formula(text)(known, rows) for name, text in uarch.traffic.items()}
+
+
+def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
+    """All that the nodes of these levels are computed from."""
+    nodes = (text for name, text in topdown.nodes.items() if topdown.level[name] <= levels)
+    read = {name for text in nodes for name in compile_formula(text).names}
+    for name, text in reversed(list(terms.items())):
+        if name in read:
+            read.update(compile_formula(text).names)
+    return read
 
 
 def _inputs(uarch: Uarch, counts: Mapping[str, Column], rows: int) -> dict[str, Column]:

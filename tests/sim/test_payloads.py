@@ -43,7 +43,7 @@ def test_cpu_times_sum_to_the_time(model: Model) -> None:
 def test_an_event_the_host_lacks_has_a_reason(model: Model) -> None:
     uarch = table.parse(
         'name = "x"\ntitle = "x"\n[events]\na = { type = "raw", config = 0x3c }\n'
-        'b = { type = "raw", config = 0xffff }\n[[plans]]\nevents = ["a", "b"]\nneeds = []\n'
+        'b = { type = "raw", config = 0xffff }\n[plans.all]\nevents = ["a", "b"]\nneeds = []\n'
     )
     counted = payloads.counter_table(model, S, uarch)
     assert (counted.reasons[:, 1] == Reason.HARDWARE).all()

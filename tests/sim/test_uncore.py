@@ -51,7 +51,12 @@ def test_turns_share_the_time_and_the_counts() -> None:
     t_ns = 7 * S + 1
     table = uncore_table(simulated.model, t_ns, simulated.uarch)
     assert table.gaps == ""
-    events = {name: event for unit in simulated.uarch.uncore for name, event in unit.events.items()}
+    events = {
+        name: unit.events[name]
+        for unit in simulated.uarch.uncore
+        for turn in unit.turns
+        for name in turn
+    }
     assert set(table.events) == set(events)
     for index, name in enumerate(table.events):
         turns = 3 if events[name].pmu == "uncore_cha" else 1

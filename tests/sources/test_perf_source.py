@@ -459,13 +459,13 @@ slots = { type = "raw", config = 0x400 }
 retiring = { type = "raw", config = 0x8000 }
 cycles = { type = "hardware", config = 0 }
 switches = { type = "software", config = 3 }
-[[plans]]
+[plans.p1]
 events = ["cycles", "retiring"]
 needs = ["cycles", "retiring"]
-[[plans]]
+[plans.p2]
 events = ["slots", "retiring", "cycles", "switches"]
 needs = ["slots", "retiring"]
-[[plans]]
+[plans.p3]
 events = ["cycles", "switches"]
 needs = ["cycles"]
 """

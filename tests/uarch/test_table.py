@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from nftop.uarch import table
+from nftop.uarch.bases import whole
 from nftop.uarch.table import Encoding, PmuTerms
 
 GOOD = """
@@ -16,10 +17,10 @@ title = "an x"
 [events]
 a = { type = "raw", config = 0x3c, config1 = 7 }
 b = { pmu = "msr", terms = "tsc" }
-[[plans]]
+[plans.p1]
 events = ["b", "a"]
 needs = ["a"]
-[[plans]]
+[plans.p2]
 events = ["a"]
 needs = []
 """
@@ -124,36 +125,40 @@ fixed = [["a"]]
 a = { vendor = "A.ALL", type = "raw", event = 0x3c, umask = 0x01, cmask = 2, inv = 1, edge = 1 }
 [sets]
 all = ["a"]
-[[plans]]
+[plans.p3]
 smt = "on"
 events = ["all"]
 needs = ["a"]
 turns = [["a"]]
-[[plans]]
+[plans.p4]
 smt = "off"
 events = ["a"]
 needs = []
 [topdown]
 slots_per_cycle = 4
+level_3 = [["a"]]
 [topdown.terms.smt_on]
 core = "a / threads"
 [topdown.terms.smt_off]
 core = "busiest_a"
 [topdown.terms.both]
 slots = "slots_per_cycle * core"
-[[topdown.nodes]]
-id = "whole"
-level = 1
-formula = "a / slots"
-[[topdown.nodes]]
-id = "part"
-level = 2
+[topdown.nodes.part]
 parent = "whole"
+threshold = 0.25
+unreliable = "smt"
 formula = "whole / 2"
+[topdown.nodes.whole]
+formula = "a / slots"
+[topdown.nodes.detail]
+parent = "part"
+of = "cycles"
+formula = "part / 2"
 [uncore.u]
 pmu = "uncore_u"
 counters = 2
-turns = [["x", "z"]]
+turns = [["x"]]
+on_demand = [["x", "z"]]
 [uncore.u.events]
 x = { terms = "event=0x1" }
 z = { vendor = "U.Z", terms = "event=0x2" }
@@ -172,8 +177,15 @@ def test_a_full_table_is_read_as_written() -> None:
     assert parsed.cpuid[0].covers("V", 6, 1, 3) and not parsed.cpuid[0].covers("V", 6, 1, 4)
     assert parsed.topdown
     assert parsed.topdown.terms_smt_on == {"core": "a / threads", "slots": "slots_per_cycle * core"}
-    assert parsed.topdown.parent == {"part": "whole"}
+    assert parsed.topdown.parent == {"part": "whole", "detail": "part"}
+    assert parsed.topdown.level == {"whole": 1, "part": 2, "detail": 3}
+    assert list(parsed.topdown.nodes) == ["whole", "part", "detail"], "each behind what it reads"
+    assert parsed.topdown.level_3 == (("a",),)
+    assert parsed.topdown.threshold == {"part": 0.25}
+    assert parsed.topdown.of_cycles == {"detail"}
+    assert parsed.topdown.unreliable_smt == {"part"}
     (unit,) = parsed.uncore
+    assert (unit.turns, unit.on_demand) == ((("x",),), (("x", "z"),))
     assert unit.events == {
         "x": PmuTerms("uncore_u", "event=0x1"),
         "z": PmuTerms("uncore_u", "event=0x2"),
@@ -205,12 +217,18 @@ def test_a_full_table_is_read_as_written() -> None:
         ("busiest_a", "busiest_b", "formula of core names"),
         ('"a / slots"', '"part / slots"', "formula of whole names"),
         ('"a / slots"', "5", "not as its notation says"),
-        ('parent = "whole"', 'parent = "part"', "part is not one level below 'part'"),
-        ('parent = "whole"', "", "part has no parent"),
-        ('id = "part"', 'id = "slots"', "name of something else"),
-        ('id = "part"', 'id = "whole"', "name of something else"),
-        ('turns = [["x", "z"]]', 'turns = [["x"]]', "an event of u has no turn"),
-        ('turns = [["x", "z"]]', 'turns = [["x", "w"]]', "unknown event: w"),
+        ('parent = "whole"', 'parent = "part"', "part is a part of 'part'"),
+        ('parent = "whole"', 'parent = "detail"', "detail is a part of 'part'"),
+        ('parent = "whole"', 'parent = "nowhere"', "part is a part of 'nowhere'"),
+        ('"whole / 2"', '"detail / 2"', "formula of part names an unknown event: detail"),
+        ("nodes.part]", "nodes.slots]", "name of something else"),
+        ('level_3 = [["a"]]', 'level_3 = [["x"]]', "group of level 3 names an unknown event: x"),
+        ('level_3 = [["a"]]', 'level_3 = [["a", "a"]]', "group of level 3 is empty or"),
+        ('level_3 = [["a"]]', "level_3 = [[]]", "group of level 3 is empty or"),
+        ('of = "cycles"', 'of = "days"', "detail has a field"),
+        ("threshold =", "treshold =", "part has a field"),
+        ('[["x", "z"]]', '[["x"]]', "an event of u has no turn"),
+        ('[["x", "z"]]', '[["x", "w"]]', "unknown event: w"),
         ("counters = 2", "counters = 1", "more than there are counters"),
         ('terms = "event=0x1"', 'pmu = "other", terms = "event=0x1"', "event x"),
         ("64 * (x + z)", "64 * (x + a)", "formula of u.bytes_per_s names"),
@@ -220,3 +238,59 @@ def test_a_broken_full_table_says_what_is_wrong(old: str, new: str, says: str) -
     assert old in FULL
     with pytest.raises(ValueError, match=says):
         table.parse(FULL.replace(old, new, 1))
+
+
+def test_a_table_says_only_in_what_it_differs() -> None:
+    based = table.parse(
+        """
+base = "SKX"
+without = ["topdown.nodes.divider", "topdown.nodes.light_operations.threshold"]
+name = "z"
+title = "a z"
+[events]
+cycles = { vendor = "ANOTHER.NAME" }
+[sets]
+memory = ["llc_misses"]
+[topdown.nodes.core_bound]
+formula = "max(0, backend_bound - memory_bound)"
+"""
+    )
+    skx = table.load("SKX")
+    assert (based.name, based.title) == ("z", "a z")
+    assert based.cpuid == (), "a CPU is never inherited"
+    assert based.events == skx.events
+    assert based.vendor_names == {**skx.vendor_names, "cycles": "ANOTHER.NAME"}
+    assert {turn for plan in based.plans for turn in plan.turns} >= {
+        ("cycles", "instructions", "ref_cycles", "tsc", "context_switches", "llc_misses")
+    }
+    assert based.topdown and skx.topdown
+    assert set(skx.topdown.nodes) - set(based.topdown.nodes) == {"divider"}
+    assert based.topdown.nodes["core_bound"] == "max(0, backend_bound - memory_bound)"
+    assert based.topdown.parent["core_bound"] == "backend_bound"
+    assert set(skx.topdown.threshold) - set(based.topdown.threshold) == {
+        "divider",
+        "light_operations",
+    }
+    assert (based.uncore, based.traffic) == (skx.uncore, skx.traffic)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('base = "NONE"', "based on 'NONE', which there is not"),
+        ('base = "SKX"\nwithout = ["topdown.nodes.nothing"]', "names what the base has not"),
+        ('base = "SKX"\nwithout = ["title.x"]', "names what the base has not"),
+        ('without = ["events"]', "for a table with a base"),
+        ('base = "SKX"', "lacks 'name'"),
+        ("base = 5", "which there is not"),
+    ],
+)
+def test_a_table_based_on_nothing_says_so(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        table.parse(text)
+
+
+def test_bases_in_a_circle_are_told() -> None:
+    raws = {"A": {"base": "B"}, "B": {"base": "A"}}
+    with pytest.raises(ValueError, match="A is based on itself"):
+        whole({"base": "A"}, raws.__getitem__)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.column import Column, column, from_readings
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.uarch import table
 from nftop.uarch.topdown import RATIO_TOLERANCE, evaluate, evaluate_traffic
+from tests.uarch import vectors
 
-VECTORS = Path(__file__).parents[1] / "data/tma_vectors.json"
 LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
 LEVEL_2 = {
     "frontend_bound": ("fetch_latency", "fetch_bandwidth"),
@@ -27,20 +24,13 @@ LEVEL_2 = {
     "retiring": ("heavy_operations", "light_operations"),
 }
 METRICS = (*LEVEL_1, *(part for parts in LEVEL_2.values() for part in parts))
+PACKAGE_METRIC_IDS = {metric.id for metric in PACKAGE_METRICS}
 SKX = table.load("SKX")
 
 
-@cache
-def vectors() -> dict[str, dict[str, Any]]:
-    loaded = json.loads(VECTORS.read_text())["SKX"]["vectors"]
-    return {vector["name"]: vector for vector in loaded}
-
-
 def counts(vector: str, **changes: float) -> dict[str, float]:
-    """The vector's counts by our event names."""
-    given = vectors()[vector]["events"]
-    own = {event: float(given[name]) for event, name in SKX.vendor_names.items() if name in given}
-    return {**own, **changes}
+    """The counts of one of SKX's vectors by our event names."""
+    return {**vectors.counts("SKX", vector), **changes}
 
 
 def one_row(numbers: Mapping[str, Reading]) -> dict[str, Column]:
@@ -49,7 +39,7 @@ def one_row(numbers: Mapping[str, Reading]) -> dict[str, Column]:
 
 
 def metrics(numbers: Mapping[str, Reading], *, smt: bool = False) -> dict[str, Reading]:
-    result = evaluate(SKX, one_row(numbers), smt=smt)
+    result = evaluate(SKX, one_row(numbers), smt=smt, levels=2)
     return {name.removeprefix("tma."): part[0] for name, part in result.items()}
 
 
@@ -58,33 +48,8 @@ def numbers(parts: Mapping[str, Reading]) -> dict[str, float]:
     return {name: part for name, part in parts.items() if not isinstance(part, Missing)}
 
 
-def test_the_vectors_are_all_there() -> None:
-    assert list(vectors()) == [
-        "vpp_ip4_route_noHT",
-        "testpmd_idle_poll",
-        "dram_latency_bound",
-        "mispredict_heavy_HT",
-        "edge_all_zero",
-        "edge_threshold_below",
-    ]
-    assert {name for name, vector in vectors().items() if vector["smt_on"]} == {
-        "mispredict_heavy_HT"
-    }
-
-
-@pytest.mark.parametrize("name", [name for name in vectors() if name != "edge_all_zero"])
-def test_a_vector_gives_the_vendor_s_values(name: str) -> None:
-    vector = vectors()[name]
-    got = numbers(metrics(counts(name), smt=vector["smt_on"]))
-    assert set(got) == set(METRICS)
-    for metric, value in got.items():
-        vendors = vector["metrics"]["_".join(word.capitalize() for word in metric.split("_"))]
-        for author in ("pmu_tools", "perfmon"):
-            assert value == pytest.approx(vendors[author], rel=1e-9, abs=0), (metric, author)
-
-
 def test_rows_are_computed_side_by_side_as_alone() -> None:
-    names = [name for name in vectors() if not vectors()[name]["smt_on"]]
+    names = [name for name, vector in vectors.of("SKX").items() if not vector.smt]
     together = {
         event: column(np.array([counts(name)[event] for name in names]))
         for event in counts(names[0])
@@ -254,7 +219,9 @@ def test_one_bad_row_leaves_the_others_alone() -> None:
 
 def test_a_table_without_topdown_has_none_and_no_counts_are_no_rows() -> None:
     assert evaluate(table.load(), one_row({"cycles": 1.0}), smt=False) == {}
-    assert [len(part) for part in evaluate(SKX, {}, smt=True).values()] == [0] * len(METRICS)
+    assert [len(part) for part in evaluate(SKX, {}, smt=True, levels=2).values()] == [0] * len(
+        METRICS
+    )
 
 
 def test_traffic_is_lines_of_64_bytes() -> None:
@@ -269,7 +236,7 @@ def test_traffic_is_lines_of_64_bytes() -> None:
         "cas_read": 1e9,
     }
     got = {name: part[0] for name, part in evaluate_traffic(SKX, one_row(rates)).items()}
-    assert got == {
+    assert {name: part for name, part in got.items() if name in PACKAGE_METRIC_IDS} == {
         "pcie.pcirdcur.hit_per_s": 2e6,
         "pcie.pcirdcur.miss_per_s": held,
         "pcie.pcirdcur.total_per_s": held,

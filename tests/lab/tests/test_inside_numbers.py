@@ -24,7 +24,7 @@ pytestmark = needs_lab
 @pytest.mark.parametrize("name", machine.names())
 @pytest.mark.parametrize("kernel", profile.kernels())
 def test_nftop_sees_the_server_and_badges_it(name: str, kernel: str) -> None:
-    uarch = {"skx-4": "SKX"}.get(name, "generic")
+    uarch = machine.load(name).uarch
     host = ("--model", name, "--kernel", kernel)
     run = [sys.executable, "-m", "nftop", "--batch", "-n", "4", "-d", "0.2", "--json"]
     frames = [json.loads(line) for line in enter(*host, "--", *run).stdout.splitlines()]

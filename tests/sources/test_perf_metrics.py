@@ -1,0 +1,157 @@
+"""The ICX table counted by PerfSource: PERF_METRICS behind `slots`, or general counters."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from nftop.derive.counters import CounterState, step_counters
+from nftop.model.reading import Reason
+from nftop.model.sample import CounterTable, SourceReading
+from nftop.sources.perf.pmu import encode, read_pmu
+from nftop.sources.perf.source import PerfSource
+from nftop.uarch import table
+from nftop.uarch.siblings import sum_siblings
+from nftop.uarch.table import Encoding
+from nftop.uarch.topdown import evaluate
+from tests.samples import topology
+from tests.sources import perf_kernel
+from tests.sources.perf_kernel import Event, FakeKernel
+
+SECOND = 1_000_000_000
+ICX = table.load("ICX")
+HOST = topology(4)
+SLOTS = (4, 0x400)
+FIXED = {(4, 0xC0), (4, 0x3C), (4, 0x300), SLOTS}
+METRICS = {
+    "slots": "event=0x00,umask=0x4",
+    "topdown-retiring": "event=0x00,umask=0x80",
+    "topdown-bad-spec": "event=0x00,umask=0x81",
+    "topdown-fe-bound": "event=0x00,umask=0x82",
+    "topdown-be-bound": "event=0x00,umask=0x83",
+}
+# Counts per microsecond of one thread, which has half of its core's 12000 slots.
+PER_US = {
+    "cycles": 2400,
+    "distributed_cycles": 1200,
+    "ref_cycles": 2100,
+    "instructions": 3000,
+    "topdown_slots": 6000,
+    "perf_metrics_frontend_bound": 600,
+    "perf_metrics_bad_speculation": 300,
+    "perf_metrics_backend_bound": 1500,
+    "perf_metrics_retiring": 3600,
+    "undelivered_slots": 600,
+    "backend_bound_slots": 1500,
+    "uops_retired_slots": 3600,
+    "int_misc_uop_dropping": 60,
+    "int_misc_clears_count": 6,
+}
+OTHERWISE = 7  # of every other event
+LEVEL_1 = {
+    "tma.frontend_bound": 0.09,
+    "tma.bad_speculation": 0.055,
+    "tma.backend_bound": 0.255,
+    "tma.retiring": 0.6,
+}
+
+
+def emulate(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, metrics: bool, watchdog: bool, counters: int = 8
+) -> FakeKernel:
+    """A kernel with so many general counters, that takes topdown-* behind slots only."""
+    devices = root / "sys/bus/event_source/devices"
+    bits = {"event": "0-7", "umask": "8-15", "edge": "18", "inv": "23", "cmask": "24-31"}
+    texts = {"cpu/type": "4\n", **{f"cpu/format/{t}": f"config:{b}\n" for t, b in bits.items()}}
+    texts |= {f"cpu/events/{name}": text for name, text in METRICS.items() if metrics}
+    for name, text in texts.items():
+        (devices / name).parent.mkdir(parents=True, exist_ok=True)
+        (devices / name).write_text(text)
+    rates: dict[Event, int] = {}
+    for name, spec in ICX.events.items():
+        if isinstance(spec, Encoding):
+            rates[spec.pmu_type, spec.config] = PER_US.get(name, OTHERWISE)
+        elif spec.pmu == "cpu" and metrics:
+            code = encode(read_pmu("cpu", root), spec.terms)
+            rates[code.pmu_type, code.config] = PER_US.get(name, OTHERWISE)
+
+    def of_metrics(event: Event) -> bool:
+        return event[1] & ~0xF00 == 0x8000
+
+    def general(group: tuple[Event, ...]) -> int:
+        raw = [event for event in group if event[0] == 4 and not of_metrics(event)]
+        return sum(event not in FIXED for event in raw)
+
+    def refuse(cpu: int, group: tuple[Event, ...], event: Event) -> int:
+        behind = not of_metrics(event) or group[:1] == (SLOTS,)
+        return 0 if behind and general((*group, event)) <= counters else errno.EINVAL
+
+    def share(cpu: int, group: tuple[Event, ...]) -> float:
+        return float(general(group) + (watchdog and (4, 0x3C) in group) <= counters)
+
+    monkeypatch.setattr(perf_kernel, "RATES", rates)
+    return FakeKernel(root, cpus=4, known=frozenset(rates), refuse=refuse, share=share)
+
+
+def ticks(fake: FakeKernel, *, smt: bool) -> tuple[CounterTable, dict[str, object]]:
+    """The last table of a few ticks, and what derives from it for CPU 0."""
+    uarch = ICX.with_smt(on=smt)
+    source = PerfSource(
+        root=fake.root, kernel=fake.kernel, clock_ns=lambda: fake.now_ns, uarch=uarch
+    )
+    machine = HOST if smt else topology(4, smt=False)
+    state, result = CounterState(), dict[str, object]()
+    last: CounterTable | None = None
+    for tick in range(1, 5):
+        fake.pass_ns(SECOND)
+        read = source.read()
+        assert isinstance(read, CounterTable)
+        last = read
+        state, rates = step_counters(state, SourceReading(last, tick * SECOND, 0), machine)
+        columns = sum_siblings(rates.per_s, machine)
+        nodes = evaluate(uarch, columns, smt=smt, levels=1)
+        result = {name: node[0] for name, node in nodes.items()}
+    source.close()
+    assert last is not None and not fake.fds
+    return last, result
+
+
+def counted(last: CounterTable) -> list[str]:
+    return [name for name, why in zip(last.events, last.reasons.T, strict=True) if not why.any()]
+
+
+@pytest.mark.parametrize("watchdog", [False, True])
+@pytest.mark.parametrize("smt", [True, False])
+@pytest.mark.parametrize("metrics", [True, False])
+def test_level_1_is_counted_with_and_without_the_register(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics: bool, smt: bool, watchdog: bool
+) -> None:
+    fake = emulate(tmp_path, monkeypatch, metrics=metrics, watchdog=watchdog)
+    last, level_1 = ticks(fake, smt=smt)
+    assert level_1 == pytest.approx(LEVEL_1)
+    leader = "topdown_slots" if metrics else "cycles"
+    events = counted(last)
+    assert events[0] == leader
+    # What is but for hosts without the register is no gap of one with it.
+    assert ("distributed_cycles" in events) is not metrics
+    assert ("distributed_cycles" in last.gaps) is False
+    assert ("topdown_slots" in last.gaps) is not metrics
+
+
+def test_a_guest_with_four_counters_has_no_topdown_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = emulate(tmp_path, monkeypatch, metrics=False, watchdog=False, counters=4)
+    last, level_1 = ticks(fake, smt=True)
+    assert set(counted(last)) == {
+        "cycles",
+        "instructions",
+        "ref_cycles",
+        "context_switches",
+        "llc_misses",
+    }
+    reasons = {getattr(node, "reason", None) for node in level_1.values()}
+    assert reasons == {Reason.HARDWARE}
+    assert "topdown_slots" in last.gaps and "too few counters" in last.gaps

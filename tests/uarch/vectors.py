@@ -1,0 +1,67 @@
+"""Counts and what the vendors' formulas make of them, and the facts the tables restate.
+
+Both come from public sources; the files say which.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nftop.uarch import table
+from nftop.uarch.table import Uarch
+
+_FOLDER = Path(__file__).parents[1] / "data/uarch"
+UARCHES = ("HSX", "BDX", "SKX", "CLX", "ICX", "SPR", "EMR", "GNR", "SRF")
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`counts` by the vendor's names; `ratios` by ours, None where the vendor divides by zero."""
+
+    smt: bool
+    counts: Mapping[str, float]
+    ratios: Mapping[str, float | None]
+
+
+@cache
+def loaded(uarch: str) -> Uarch:
+    """The table, read once."""
+    return table.load(uarch)
+
+
+@cache
+def of(uarch: str) -> dict[str, Vector]:
+    """The vectors of a microarchitecture by name."""
+    mine = json.loads((_FOLDER / "vectors.json").read_text())[uarch]
+    nodes = [name.lower() for name in mine["nodes"]]
+    return {
+        each["name"]: Vector(
+            each["smt"],
+            {
+                event: float(count)
+                for event, count in zip(mine["events"], each["counts"], strict=True)
+                if count is not None
+            },
+            dict(zip(nodes, each["ratios"], strict=True)),
+        )
+        for each in mine["vectors"]
+    }
+
+
+def counts(uarch: str, vector: str) -> dict[str, float]:
+    """A vector's counts by the table's event names."""
+    given = of(uarch)[vector].counts
+    names = loaded(uarch).vendor_names
+    return {event: given[name] for event, name in names.items() if name in given}
+
+
+@cache
+def facts(uarch: str) -> Mapping[str, Any]:
+    """What is known of a microarchitecture; the file explains itself."""
+    found: Mapping[str, Any] = json.loads((_FOLDER / "reference.json").read_text())[uarch]
+    return found
