@@ -28,6 +28,7 @@ examples:
   nftop demo                       all of it on a simulated host: needs no privilege
   nftop doctor                     what can be seen here, and how to see more
   nftop explain cpp                what a number means
+  perf stat -j ... 2>&1 >/dev/null | nftop tma --uarch SPR -    top-down from anywhere
 """
 
 
@@ -140,7 +141,27 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     explain.add_argument("metric", nargs="?", metavar="METRIC", help="such as cpp or busy_ratio")
     explain.add_argument("--all", action="store_true", help="every metric")
     explain.set_defaults(command="explain")
+    if not demo:
+        _add_tma(commands)
     return parser
+
+
+def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Of a file, so that there is none of the simulated host."""
+    tma = commands.add_parser(
+        "tma",
+        help="top-down from counts taken elsewhere",
+        description="The top-down method on counts that were taken elsewhere: perf stat -x or -j "
+        "output, or a JSON object of counts by event, named as the vendor, perf or nftop does. "
+        "Counts are of whole physical cores, all their threads added up.",
+    )
+    tma.add_argument("--uarch", metavar="NAME", required=True,
+                     help="the CPU the counts are of, such as SKX or SPR")  # fmt: skip
+    tma.add_argument("--smt", choices=("on", "off"), default="off",
+                     help="whether its hyper-threading was on (default off)")  # fmt: skip
+    tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
+    tma.add_argument("file", metavar="FILE", help="the counts; - is standard input")
+    tma.set_defaults(command="tma")
 
 
 def _add_demo_options(parser: argparse.ArgumentParser) -> None:

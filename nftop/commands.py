@@ -19,6 +19,7 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
 from nftop.model.topology import Host, Topology
 from nftop.output import OutputError, put
+from nftop.render.text import printable
 from nftop.session.live import Live
 from nftop.sources.base import Source
 from nftop.sources.dpdk.source import DpdkSource
@@ -28,10 +29,11 @@ from nftop.sources.own import OwnSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
-from nftop.uarch.table import GENERIC, Uarch, identify, load
+from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
 OK, FAILURE, USAGE = 0, 1, 2
 _ROOT = Path("/")
+_MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,56 @@ def explain(options: argparse.Namespace) -> int:
     return OK
 
 
+def tma(options: argparse.Namespace) -> int:
+    """Top-down of the counts in a file."""
+    from nftop.derive.tma import tma_of_counts  # noqa: PLC0415 - only here
+    from nftop.export.tma import tma_json  # noqa: PLC0415
+    from nftop.render.topdown import report  # noqa: PLC0415
+    from nftop.sources.counts.read import read_counts  # noqa: PLC0415
+    from nftop.sources.counts.rows import BadCountsError  # noqa: PLC0415
+
+    name = options.uarch.upper()
+    tables = [each for each in names() if each != GENERIC]
+    if name not in tables:
+        known = ", ".join(tables)
+        return _fail(f"no top-down for {printable(options.uarch)!r}; there is {known}", USAGE)
+    uarch = load(name)
+    if uarch.topdown is None:
+        return _fail(f"nftop has no top-down of {name}", USAGE)
+    smt = options.smt == "on"
+    shown = "standard input" if options.file == "-" else printable(options.file)
+    try:
+        counts = read_counts(_read_text(options.file), uarch)
+    except OSError as error:
+        return _fail(f"{shown}: {error.strerror or error}", FAILURE)
+    except BadCountsError as error:
+        return _fail(f"{shown}: {printable(str(error))}", FAILURE)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    ratios = tma_of_counts(uarch, counts.events, smt=smt)
+    if options.json or options.form == "json":
+        print(tma_json(name, ratios, smt=smt, notes=counts.notes))
+    else:
+        print(report(uarch, ratios, smt=smt, origin=counts.form.value, notes=counts.notes))
+    return OK
+
+
+def _read_text(file: str) -> str:
+    """A file's text, or standard input's; OSError where it can't be read or is far too long."""
+    if file == "-":
+        if sys.stdin is None:
+            raise OSError("it is closed")
+        read = sys.stdin.buffer.read(_MAX_BYTES + 1)
+    else:
+        with Path(file).open("rb") as opened:
+            read = opened.read(_MAX_BYTES + 1)
+    if len(read) > _MAX_BYTES:
+        raise OSError(f"longer than {_MAX_BYTES >> 20} MiB, which no counts are")
+    return read.decode("utf-8", "replace")
+
+
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = MappingProxyType(
-    {"live": live, "doctor": doctor, "explain": explain}
+    {"live": live, "doctor": doctor, "explain": explain, "tma": tma}
 )
 
 

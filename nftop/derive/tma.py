@@ -8,14 +8,14 @@ import numpy as np
 
 from nftop.derive.counters import CounterRates
 from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
-from nftop.model.column import Column, Floats, missing, ratio, where
-from nftop.model.reading import Missing, Reason
+from nftop.model.column import Column, Floats, column, missing, ratio, where
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.parts import BUSIEST, Topdown
 from nftop.uarch.siblings import core_index, sum_siblings
 from nftop.uarch.table import Uarch
-from nftop.uarch.topdown import evaluate
+from nftop.uarch.topdown import PREFIX, evaluate
 
 # Those that every core is counted for all the time; the catalogue's metrics are theirs.
 _LEVELS = 2
@@ -102,6 +102,24 @@ def _counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topo
     )
     on, off = (not only.isdisjoint(counted) for only in (with_it - without, without - with_it))
     return on if on != off else any(info.siblings for info in topology.cpus)
+
+
+def tma_of_counts(uarch: Uarch, counts: Mapping[str, Reading], *, smt: bool) -> dict[str, Reading]:
+    """Every node of a table by its name, ratios 0..1, from one count per event of the table.
+
+    Counts are of physical cores, however many, over the same time. An event that is not in
+    `counts` is missing with SOURCE and its vendor's name. Empty for a table without top-down.
+    """
+    columns = {}
+    for event in uarch.events:
+        vendor = uarch.vendor_names.get(event, event)
+        count = counts.get(event, Missing(Reason.SOURCE, f"{vendor} was not counted"))
+        if isinstance(count, Missing):
+            columns[event] = missing(1, count)
+        else:
+            columns[event] = column(np.array([count]))
+    nodes = evaluate(uarch, columns, smt=smt)
+    return {name.removeprefix(PREFIX): node[0] for name, node in nodes.items()}
 
 
 def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:

@@ -1,0 +1,35 @@
+"""Top-down of counts taken elsewhere as one JSON object, schema `nftop.tma/1`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from nftop.model.reading import Missing, Reading
+
+SCHEMA = "nftop.tma/1"
+
+
+def tma_json(
+    uarch: str, ratios: Mapping[str, Reading], *, smt: bool, notes: Sequence[str] = ()
+) -> str:
+    """`uarch`, `smt` (bool), `metrics`: ratios 0..1 by node, null if absent.
+
+    Beside them `missing`: of each absent one the reason's key, `details`: the reason in a sentence,
+    and `notes`: sentences on how the counts were put together.
+    """
+    absent = {name: each for name, each in ratios.items() if isinstance(each, Missing)}
+    return msgspec.json.encode(
+        {
+            "schema": SCHEMA,
+            "uarch": uarch,
+            "smt": smt,
+            "metrics": {
+                name: None if isinstance(each, Missing) else each for name, each in ratios.items()
+            },
+            "missing": {name: each.reason.key for name, each in absent.items()},
+            "details": {name: each.sentence for name, each in absent.items()},
+            "notes": list(notes),
+        }
+    ).decode()

@@ -1,0 +1,133 @@
+"""`perf stat -x SEPARATOR`, as perf-stat(1) has it under "CSV FORMAT".
+
+    [time] [CPU0 | S0-D0-C0,2 | S0,8 | comm-123 ...] count unit event [cgroup] [variance] running share ...
+
+Which of the optional columns there are, perf does not say, nor its separator; both are found by
+what a count with its event looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nftop.sources.counts.rows import MAX_LINE, Row, at_line, count_of, is_comment, number_of
+
+_WANTED = "no line of `perf stat -x` or `perf stat -j` output"
+# A count, unit, event, time running and share, with the same separator between them.
+_LIKE_A_ROW = re.compile(
+    r"(?:^|[^\w.])(?:[0-9.]+|<not counted>|<not supported>)"
+    r"(?P<separator>[^\w.<>/%-]{1,4}?)[A-Za-z%/]*(?P=separator)"
+    r"[A-Za-z][^\s]*?(?P=separator)(?:[^\s]*?(?P=separator))?[0-9]+(?P=separator)[0-9.]+"
+)
+_SEPARATORS = (",", ";", "\t", "|")
+# perf's aggregates, --per-...; a thread is called by its command.
+_KINDS = {
+    "cpu": r"CPU\d+",
+    "core": r"S\d+-D\d+(-CLS\d+)?-C\d+",
+    "cache": r"S\d+-D\d+-L\d+-ID\d+",
+    "cluster": r"S\d+-D\d+-CLS\d+",
+    "die": r"S\d+-D\d+",
+    "socket": r"S\d+",
+    "node": r"N\d+",
+}
+_METRIC_ONLY = 3  # so many empty columns on end where the count, its unit and event would be
+
+
+def read_csv(text: str) -> tuple[Row, ...]:
+    """The rows of a whole file.
+
+    Raises:
+        BadCountsError: a line is none of perf's.
+    """
+    lines = text.split("\n")
+    separator = _separator(lines)
+    rows = []
+    for number, line in enumerate(lines, 1):
+        if is_comment(line):
+            continue
+        if len(line) > MAX_LINE:
+            raise at_line(number, line, "too long a line")
+        fields = _joined([field.strip() for field in line.split(separator)], separator)
+        start = _start(fields)
+        if start is not None:
+            rows.append(_row(number, line, fields, start))
+        elif not _metric_only(fields):
+            raise at_line(number, line, _why(fields))
+    return tuple(rows)
+
+
+def _separator(lines: Sequence[str]) -> str:
+    """The first of perf's usual ones that makes a row of some line, or what stands in one."""
+    some = [line for line in lines if not is_comment(line) and len(line) <= MAX_LINE][:100]
+    for separator in _SEPARATORS:
+        if any(_start(_joined(line.split(separator), separator)) is not None for line in some):
+            return separator
+    found = (_LIKE_A_ROW.search(line) for line in some)
+    return next((match["separator"] for match in found if match), _SEPARATORS[0])
+
+
+def _joined(fields: Sequence[str], separator: str) -> list[str]:
+    """The fields, events that hold the separator put together: `cpu/event=0x9c,umask=0x1/`."""
+    joined: list[str] = []
+    is_open = False
+    for field in fields:
+        if is_open:
+            joined[-1] += separator + field
+        else:
+            joined.append(field)
+        if is_open or re.match(r"\w+/[^/]*$", field):
+            is_open = "/" not in field if is_open else True
+    return joined
+
+
+def _start(fields: Sequence[str]) -> int | None:
+    """Where the count stands: a unit, which is no number, and an event's name are behind it."""
+    for index in range(len(fields) - 2):
+        count, unit, event = (field.strip() for field in fields[index : index + 3])
+        is_count = number_of(count) is not None or count.startswith("<not ")
+        is_unit = not unit.startswith("<") and number_of(unit) is None
+        if is_count and is_unit and re.match(r"[A-Za-z]", event):
+            return index
+    return None
+
+
+def _row(number: int, line: str, fields: Sequence[str], start: int) -> Row:
+    count = count_of(fields[start])
+    if count is None:
+        raise at_line(number, line, f"{fields[start]!r} is no count")
+    behind = fields[start + 3 :]
+    # The cgroup and the variance (`0.50%`) stand before the time running, a whole number.
+    at = next((index for index, field in enumerate(behind[:3]) if field.isdecimal()), None)
+    cgroup = tuple(field for field in behind[: at or 0] if field and not field.endswith("%"))
+    running_ns, share = None, None
+    if at is not None and behind[at].isascii() and len(behind[at]) < 20:
+        running_ns = int(behind[at])
+        percent = number_of(behind[at + 1]) if len(behind) > at + 1 else None
+        share = percent / 100 if percent is not None and 0 <= percent <= 100 else None
+    part = (*_kinds(fields[:start]), *(("cgroup", field) for field in cgroup))
+    return Row(fields[start + 2], count, part, running_ns, share)
+
+
+def _kinds(fields: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What stands before the count; the number of CPUs behind it is no part of what was counted."""
+    for index, field in enumerate(fields):
+        if index == 0 and number_of(field) is not None:
+            yield "interval", field
+        elif field and not field.isdecimal():
+            kinds = (kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, field))
+            yield next(kinds, "thread"), field
+
+
+def _metric_only(fields: Sequence[str]) -> bool:
+    """A further metric that perf made of the row before: columns without a count."""
+    empty = 0
+    for field in fields[:-1]:
+        empty = 0 if field else empty + 1
+        if empty >= _METRIC_ONLY:
+            return True
+    return False
+
+
+def _why(fields: Sequence[str]) -> str:
+    return _WANTED if len(fields) < 3 else f"{_WANTED}: no count with a unit and an event behind it"

@@ -1,0 +1,202 @@
+"""A file of counts, whatever its form, to one count per event of a table."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.sources.counts.json_form import read_json
+from nftop.sources.counts.perf_csv import read_csv
+from nftop.sources.counts.rows import BadCountsError, Form, Part, Row, Rows, is_comment
+from nftop.uarch.event_names import EventNames
+from nftop.uarch.table import Uarch
+
+# By which of them the counts of groups that took turns are put in proportion.
+_CLOCKS = ("cycles", "ref_cycles")
+_PLURALS = {"cpu": "CPUs"}
+_CODE = {"u": "user mode", "k": "the kernel", "h": "the hypervisor", "G": "guests", "H": "the host"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts of a file, added up.
+
+    Attributes:
+        form: what the file is.
+        events: by name of the table, its count, or why it has none; not in the file: not here.
+        unknown: names of the file that are no event of the table.
+        notes: sentences on how the counts were put together.
+    """
+
+    form: Form
+    events: Mapping[str, Reading]
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A row whose event the table has."""
+
+    event: str
+    row: Row
+
+
+def read_rows(text: str) -> Rows:
+    """What form the text has, and its rows.
+
+    Raises:
+        BadCountsError: it has none that nftop knows.
+    """
+    text = text.removeprefix("\ufeff")
+    first = next((line for line in text.split("\n") if not is_comment(line)), None)
+    if first is None:
+        raise BadCountsError("there is nothing in it")
+    if first.lstrip().startswith("{"):
+        return read_json(text)
+    return Form.PERF_CSV, read_csv(text)
+
+
+def read_counts(text: str, uarch: Uarch) -> Counts:
+    """The counts of a file for the formulas of a table.
+
+    Counts of different parts (CPUs, sockets, cgroups, intervals) are added up; a part in which
+    nothing was counted is left out. Within a part an event may stand several times, in counter
+    groups that took turns. Then each count is put in proportion to the clock that its own group
+    counted, and the event has the mean: sum of its counts / sum of those clocks x mean of all
+    clocks. What was counted without a clock beside it is taken as it is.
+
+    Raises:
+        BadCountsError: the text is no file of counts, or none of its events is the table's.
+    """
+    form, rows = read_rows(text)
+    known, unknown, code = _known(rows, uarch)
+    if not known:
+        raise BadCountsError(f"none of its {len(unknown)} events is one of {uarch.name}'s table")
+    parts: dict[Part, list[_Known]] = defaultdict(list)
+    for each in known:
+        parts[each.row.part].append(each)
+    clock = _clock(parts.values())
+    totals = [_part(part, clock, uarch.of_core) for part in parts.values()]
+    counted = [part for part in totals if not all(isinstance(c, Missing) for c in part.values())]
+    events = _added(counted or totals)
+    notes = _notes(parts, len(counted), clock, known)
+    if code:
+        notes.insert(
+            0, f"only what ran in {' and '.join(_CODE[each] for each in code)} was counted"
+        )
+    return Counts(form, events, tuple(dict.fromkeys(unknown)), tuple(notes))
+
+
+def _known(rows: Iterable[Row], uarch: Uarch) -> tuple[list[_Known], list[str], str]:
+    """The rows the table knows, all of the same code, the names it doesn't, and which code.
+
+    All code where some row has it: `instructions:k` beside `instructions` is another event then.
+    """
+    names = EventNames(uarch)
+    by_code: dict[str, list[_Known]] = defaultdict(list)
+    unknown = []
+    for row in rows:
+        named = names.find(row.event)
+        if named is None:
+            unknown.append(row.event)
+        else:
+            by_code[named.code].append(_Known(named.event, row))
+    if len(by_code) > 1 and "" not in by_code:
+        kinds = ", ".join(f":{code}" for code in sorted(by_code))
+        raise BadCountsError(f"its events count different code ({kinds}) and can't be compared")
+    code = "" if "" in by_code else next(iter(by_code), "")
+    others = [e.row.event for key, rest in by_code.items() if key != code for e in rest]
+    return by_code.get(code, []), unknown + others, code
+
+
+def _clock(parts: Iterable[Sequence[_Known]]) -> str | None:
+    """The clock that most groups of some part counted; None where none counted one twice."""
+    most: Counter[str] = Counter()
+    for part in parts:
+        most |= Counter(each.event for each in part if each.event in _CLOCKS)
+    clock = max(_CLOCKS, key=lambda each: most[each])
+    return clock if most[clock] > 1 else None
+
+
+def _part(rows: Sequence[_Known], clock: str | None, of_core: frozenset[str]) -> dict[str, Reading]:
+    """One part's count of each event."""
+    clocks = [each.row.count for each in rows if each.event == clock]
+    ticks = [count for count in clocks if not isinstance(count, Missing)]
+    mean_ticks = sum(ticks) / len(ticks) if ticks else 0.0
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    absent: dict[str, Reading] = {}
+    for _, group in groupby(rows, key=lambda each: (each.row.running_ns, each.row.share)):
+        together = list(group)
+        own = _own_ticks(together, clock)
+        for each in together:
+            count = each.row.count
+            if isinstance(count, Missing):
+                absent[each.event] = Missing(count.reason, f"{count.sentence}: {each.row.event}")
+            else:
+                # What counts for both threads of a core goes on while this one's clock halts.
+                beside = own if each.event not in of_core else None
+                found[each.event].append((count, beside or mean_ticks))
+    return absent | {event: _mean(counts, mean_ticks) for event, counts in found.items()}
+
+
+def _own_ticks(group: Sequence[_Known], clock: str | None) -> float | None:
+    """The clock that was counted with a group; None if none or no one was."""
+    ticks = [
+        e.row.count for e in group if e.event == clock and not isinstance(e.row.count, Missing)
+    ]
+    return ticks[0] if len(ticks) == 1 and ticks[0] > 0 else None
+
+
+def _mean(counts: Sequence[tuple[float, float]], mean_ticks: float) -> float:
+    """Of counts and the clocks they were counted with."""
+    ticks = sum(own for _, own in counts)
+    total = sum(count for count, _ in counts)
+    return total / ticks * mean_ticks if ticks > 0 else total / len(counts)
+
+
+def _added(parts: Sequence[Mapping[str, Reading]]) -> dict[str, Reading]:
+    """The parts' counts added up; an event that some part lacks has no total."""
+    totals: dict[str, Reading] = {}
+    for event in dict.fromkeys(event for part in parts for event in part):
+        counts = [part.get(event) for part in parts]
+        numbers = [count for count in counts if isinstance(count, float)]
+        why = next((count for count in counts if isinstance(count, Missing)), None)
+        if len(numbers) == len(parts):
+            totals[event] = sum(numbers)
+        elif numbers:
+            of = f"{event} was counted in {len(numbers)} of {len(parts)} parts of the file"
+            totals[event] = Missing(Reason.SOURCE, f"{of}, so their sum would compare to nothing")
+        else:
+            totals[event] = why or Missing(Reason.SOURCE)
+    return totals
+
+
+def _notes(
+    parts: Mapping[Part, object], counted: int, clock: str | None, known: Sequence[_Known]
+) -> list[str]:
+    notes = []
+    if len(parts) > 1:
+        kinds: dict[str, set[str]] = defaultdict(set)
+        for part in parts:
+            for kind, name in part:
+                kinds[kind].add(name)
+        several = [f"{len(each)} {_PLURALS.get(kind, f'{kind}s')}" for kind, each in kinds.items()]
+        notes.append(f"added up: {', '.join(several)}")
+        if 0 < counted < len(parts):
+            left = len(parts) - counted
+            notes.append(f"left out: {left} of these {len(parts)} parts, without a count in them")
+    if clock is not None:
+        notes.append(
+            f"events were counted in turns: each is in proportion to the {clock} of its own turn"
+        )
+    shares = [each.row.share for each in known if each.row.share is not None]
+    counts = [each for each in shares if each > 0]
+    if counts and min(counts) < 0.995:
+        notes.append(
+            f"an estimate: the least counted event was counted {min(counts):.0%} of the time"
+        )
+    return notes

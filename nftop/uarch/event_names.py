@@ -1,0 +1,142 @@
+"""Which event of a table another program means by a name: the vendor's, perf's, or an encoding."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from nftop.uarch.events import RAW_FIELDS, Encoding, EventSpec
+from nftop.uarch.table import Uarch
+
+_RAW_TYPE = 4
+# `any` is gone from the newer PMUs and so no field of the tables' raw events.
+_FIELDS: Mapping[str, tuple[int, int]] = {**RAW_FIELDS, "any": (21, 1)}
+_CORE_PMU = re.compile(
+    r"cpu(?:_core|_atom)?/(?P<inside>[^/]*)/(?P<modifiers>[a-z]*)", re.IGNORECASE
+)
+_MODIFIERS = re.compile(r"(?P<name>.+):(?P<modifiers>[ukhGHIpPSDWe]+)")
+_RAW = re.compile(r"r(?P<config>[0-9a-f]{1,16})", re.IGNORECASE)
+# Modifiers that say of which code to count; the others say how.
+_OF_CODE = frozenset("ukhGH")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An event of a table as another program counted it.
+
+    Attributes:
+        event: its name in the table.
+        code: perf's modifiers that leave some code out, in alphabetical order: `u` is user mode
+            alone. Empty: all of it, as the formulas need it.
+    """
+
+    event: str
+    code: str = ""
+
+
+class EventNames:
+    """Looks events of one table up by what other programs call them."""
+
+    def __init__(self, uarch: Uarch) -> None:
+        self._by_name = _by_name(uarch)
+        self._by_config: dict[int, str] = {}
+        for event, spec in uarch.events.items():
+            config = _config_of(spec)
+            if config is not None:
+                self._by_config.setdefault(config, event)
+
+    def find(self, written: str) -> Named | None:
+        """The event called `written`, None where the table has none such.
+
+        Knows, in any case: the table's names, the vendor's, perf's (`cpu-cycles`), the names in
+        sysfs of the PMU `cpu` (`slots`), `cpu/NAME/`, `cpu/event=0x9c,umask=0x1/`, `r19c`, and
+        perf's modifiers behind any of them (`:u`, `:S`).
+        """
+        written = written.strip()
+        if event := self._known(written):
+            return Named(event)
+        modifiers = ""
+        inside = written
+        if match := _CORE_PMU.fullmatch(written):
+            inside, modifiers = match["inside"], match["modifiers"]
+            # Without its modifiers the whole may have a name of its own.
+            whole = written[: len(written) - len(modifiers)]
+            event = self._known(whole) or self._known(inside) or self._encoded(inside)
+        elif match := _MODIFIERS.fullmatch(written):
+            inside, modifiers = match["name"], match["modifiers"]
+            event = self._known(inside) or self._raw(inside)
+        else:
+            event = self._raw(inside)
+        return Named(event, _code(modifiers)) if event else None
+
+    def _known(self, name: str) -> str | None:
+        return self._by_name.get(name.casefold())
+
+    def _raw(self, name: str) -> str | None:
+        match = _RAW.fullmatch(name)
+        return self._by_config.get(int(match["config"], 16)) if match else None
+
+    def _encoded(self, terms: str) -> str | None:
+        """The event of `event=0x9c,umask=0x1`, or what the terms say its name is."""
+        named = [term[5:] for term in terms.split(",") if term.startswith("name=")]
+        if named:
+            return self._known(named[0])
+        config = _config(terms)
+        return None if config is None else self._by_config.get(config)
+
+
+def _by_name(uarch: Uarch) -> dict[str, str]:
+    """By case-folded name; what the table itself says comes before perf's names."""
+    found = {name.casefold(): name for name in uarch.events}
+    for event, vendor in uarch.vendor_names.items():
+        if event in uarch.events:
+            found.setdefault(vendor.casefold(), event)
+    for event, spec in uarch.events.items():
+        if not isinstance(spec, Encoding) and spec.pmu == "cpu" and "=" not in spec.terms:
+            found.setdefault(spec.terms.casefold(), event)
+    for name, events in _aliases().items():
+        event = next((each for each in events if each in uarch.events), None)
+        if event is not None:
+            found.setdefault(name, event)
+    return found
+
+
+@cache
+def _aliases() -> Mapping[str, tuple[str, ...]]:
+    text = (resources.files(__package__) / "names" / "perf.toml").read_text(encoding="utf-8")
+    return {name.casefold(): tuple(events) for name, events in tomllib.loads(text).items()}
+
+
+def _config_of(spec: EventSpec) -> int | None:
+    if isinstance(spec, Encoding):
+        plain = spec.pmu_type == _RAW_TYPE and spec == Encoding(_RAW_TYPE, spec.config)
+        return spec.config if plain else None
+    return _config(spec.terms) if spec.pmu == "cpu" else None
+
+
+def _config(terms: str) -> int | None:
+    """The config of `event=0x9c,umask=0x1,edge`; None for any other term or a number too large."""
+    config = 0
+    for term in terms.casefold().split(","):
+        field, _, text = term.partition("=")
+        if field not in _FIELDS:
+            return None
+        low, width = _FIELDS[field]
+        try:
+            value = int(text, 0) if text else 1
+        except ValueError:
+            return None
+        if not 0 <= value < 2**width:
+            return None
+        config |= value << low
+    return config
+
+
+def _code(modifiers: str) -> str:
+    of_code = set(modifiers) & _OF_CODE
+    # Both modes of the host are all there is, but for a hypervisor that has counters of its own.
+    return "" if of_code >= {"u", "k"} else "".join(sorted(of_code))
