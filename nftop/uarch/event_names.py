@@ -57,10 +57,9 @@ class EventNames:
         perf's modifiers behind any of them (`:u`, `:S`).
         """
         written = written.strip()
-        if event := self._known(written):
-            return Named(event)
+        if known := self._known(written):
+            return Named(known)
         modifiers = ""
-        inside = written
         if match := _CORE_PMU.fullmatch(written):
             inside, modifiers = match["inside"], match["modifiers"]
             # Without its modifiers the whole may have a name of its own.
@@ -70,7 +69,7 @@ class EventNames:
             inside, modifiers = match["name"], match["modifiers"]
             event = self._known(inside) or self._raw(inside)
         else:
-            event = self._raw(inside)
+            event = self._raw(written)
         return Named(event, _code(modifiers)) if event else None
 
     def _known(self, name: str) -> str | None:
@@ -99,9 +98,9 @@ def _by_name(uarch: Uarch) -> dict[str, str]:
         if not isinstance(spec, Encoding) and spec.pmu == "cpu" and "=" not in spec.terms:
             found.setdefault(spec.terms.casefold(), event)
     for name, events in _aliases().items():
-        event = next((each for each in events if each in uarch.events), None)
-        if event is not None:
-            found.setdefault(name, event)
+        for event in events:
+            if event in uarch.events:
+                found.setdefault(name, event)
     return found
 
 

@@ -21,11 +21,10 @@ from nftop.sources.counts.rows import (
 )
 
 # What perf says of a count; all other keys say whose it is and when.
-_OF_THE_COUNT = frozenset(
-    "counter-value unit event variance event-runtime pcnt-running metric-value metric-unit "
-    "metric-threshold aggregate-number counters".split()
-)
 _PERF = frozenset({"counter-value", "event-runtime", "metric-value", "metric-unit"})
+_OF_THE_COUNT = _PERF | {
+    "unit", "event", "variance", "pcnt-running", "metric-threshold", "aggregate-number", "counters",
+}  # fmt: skip
 # perf prints metrics with C's printf, for which JSON has no word.
 _NOT_JSON = re.compile(r":\s*-?(?:nan|inf)\b")
 

@@ -1,6 +1,6 @@
 """`perf stat -x SEPARATOR`, as perf-stat(1) has it under "CSV FORMAT".
 
-    [time] [CPU0 | S0-D0-C0,2 | S0,8 | comm-123 ...] count unit event [cgroup] [variance] running share ...
+    [time] [CPU0 | S0-D0-C0,2 | S0,8 | comm-123] count unit event [cgroup] [variance] running share
 
 Which of the optional columns there are, perf does not say, nor its separator; both are found by
 what a count with its event looks like.

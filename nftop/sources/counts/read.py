@@ -76,6 +76,8 @@ def read_counts(text: str, uarch: Uarch) -> Counts:
     known, unknown, code = _known(rows, uarch)
     if not known:
         raise BadCountsError(f"none of its {len(unknown)} events is one of {uarch.name}'s table")
+    if form is Form.JSON:
+        _agree(known)
     parts: dict[Part, list[_Known]] = defaultdict(list)
     for each in known:
         parts[each.row.part].append(each)
@@ -111,6 +113,15 @@ def _known(rows: Iterable[Row], uarch: Uarch) -> tuple[list[_Known], list[str], 
     code = "" if "" in by_code else next(iter(by_code), "")
     others = [e.row.event for key, rest in by_code.items() if key != code for e in rest]
     return by_code.get(code, []), unknown + others, code
+
+
+def _agree(known: Iterable[_Known]) -> None:
+    """BadCountsError where one event has two names and so two counts: nothing took turns there."""
+    first: dict[str, Row] = {}
+    for each in known:
+        row = first.setdefault(each.event, each.row)
+        if row.count != each.row.count:
+            raise BadCountsError(f"{row.event} and {each.row.event} are one event, but not one count")
 
 
 def _clock(parts: Iterable[Sequence[_Known]]) -> str | None:
