@@ -97,7 +97,7 @@ def _by_name(uarch: Uarch) -> dict[str, str]:
     for event, spec in uarch.events.items():
         if not isinstance(spec, Encoding) and spec.pmu == "cpu" and "=" not in spec.terms:
             found.setdefault(spec.terms.casefold(), event)
-    for name, events in _aliases().items():
+    for name, events in other_names().items():
         for event in events:
             if event in uarch.events:
                 found.setdefault(name, event)
@@ -105,7 +105,8 @@ def _by_name(uarch: Uarch) -> dict[str, str]:
 
 
 @cache
-def _aliases() -> Mapping[str, tuple[str, ...]]:
+def other_names() -> Mapping[str, tuple[str, ...]]:
+    """By case-folded name, the events it may mean, the first that a table has."""
     text = (resources.files(__package__) / "names" / "perf.toml").read_text(encoding="utf-8")
     return {name.casefold(): tuple(events) for name, events in tomllib.loads(text).items()}
 

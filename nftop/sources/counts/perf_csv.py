@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from nftop.sources.counts.rows import MAX_LINE, Row, at_line, count_of, is_comment, number_of
 
-_WANTED = "no line of `perf stat -x` or `perf stat -j` output"
+_WANTED = "no line of `perf stat -x,` or `perf stat -j` output"
 # A count, unit, event, time running and share, with the same separator between them.
 _LIKE_A_ROW = re.compile(
     r"(?:^|[^\w.])(?:[0-9.]+|<not counted>|<not supported>)"
-    r"(?P<separator>[^\w.<>/%-]{1,4}?)[A-Za-z%/]*(?P=separator)"
+    r"(?P<separator>[^\w.<>/-]{1,4}?)[A-Za-z%/]*(?P=separator)"
     r"[A-Za-z][^\s]*?(?P=separator)(?:[^\s]*?(?P=separator))?[0-9]+(?P=separator)[0-9.]+"
 )
 _SEPARATORS = (",", ";", "\t", "|")
@@ -31,6 +32,9 @@ _KINDS = {
     "socket": r"S\d+",
     "node": r"N\d+",
 }
+_LOOKED_AT, _LOOKED_AT_CHARACTERS = 100, 300  # of a file, to find its separator
+_INSIDE = "\0"
+_OF_MODIFIERS = ":"  # as a separator it is an event's too, `cycles:u`
 _METRIC_ONLY = 3  # so many empty columns on end where the count, its unit and event would be
 
 
@@ -48,10 +52,10 @@ def read_csv(text: str) -> tuple[Row, ...]:
             continue
         if len(line) > MAX_LINE:
             raise at_line(number, line, "too long a line")
-        fields = _joined([field.strip() for field in line.split(separator)], separator)
+        fields = _fields(line, separator)
         start = _start(fields)
         if start is not None:
-            rows.append(_row(number, line, fields, start))
+            rows.append(_row(number, line, fields, start, separator))
         elif not _metric_only(fields):
             raise at_line(number, line, _why(fields))
     return tuple(rows)
@@ -59,32 +63,33 @@ def read_csv(text: str) -> tuple[Row, ...]:
 
 def _separator(lines: Sequence[str]) -> str:
     """The first of perf's usual ones that makes a row of some line, or what stands in one."""
-    some = [line for line in lines if not is_comment(line) and len(line) <= MAX_LINE][:100]
+    some = [line for line in lines if not is_comment(line)][:_LOOKED_AT]
+    some = [line[:_LOOKED_AT_CHARACTERS] for line in some]
     for separator in _SEPARATORS:
-        if any(_start(_joined(line.split(separator), separator)) is not None for line in some):
+        if any(_start(_fields(line, separator)) is not None for line in some):
             return separator
     found = (_LIKE_A_ROW.search(line) for line in some)
     return next((match["separator"] for match in found if match), _SEPARATORS[0])
 
 
-def _joined(fields: Sequence[str], separator: str) -> list[str]:
-    """The fields, events that hold the separator put together: `cpu/event=0x9c,umask=0x1/`."""
-    joined: list[str] = []
-    is_open = False
-    for field in fields:
-        if is_open:
-            joined[-1] += separator + field
-        else:
-            joined.append(field)
-        if is_open or re.match(r"\w+/[^/]*$", field):
-            is_open = "/" not in field if is_open else True
-    return joined
+def _fields(line: str, separator: str) -> list[str]:
+    """The columns; an event that holds the separator is one: `cpu/event=0x9c,umask=0x1/`."""
+    marked = _terms(separator).sub(lambda event: event[0].replace(separator, _INSIDE), line)
+    return [field.strip().replace(_INSIDE, separator) for field in marked.split(separator)]
+
+
+@cache
+def _terms(separator: str) -> re.Pattern[str]:
+    # What may be a separator must not be of a term too: to try all ways to cut takes for ever.
+    signs = "".join(re.escape(sign) for sign in "=.:~-" if sign not in separator)
+    term = rf"[A-Za-z_][\w{signs}]*"
+    return re.compile(rf"(?<![\w/])\w+/{term}(?:{re.escape(separator)}{term})+/")
 
 
 def _start(fields: Sequence[str]) -> int | None:
     """Where the count stands: a unit, which is no number, and an event's name are behind it."""
     for index in range(len(fields) - 2):
-        count, unit, event = (field.strip() for field in fields[index : index + 3])
+        count, unit, event = fields[index : index + 3]
         is_count = number_of(count) is not None or count.startswith("<not ")
         is_unit = not unit.startswith("<") and number_of(unit) is None
         if is_count and is_unit and re.match(r"[A-Za-z]", event):
@@ -92,21 +97,24 @@ def _start(fields: Sequence[str]) -> int | None:
     return None
 
 
-def _row(number: int, line: str, fields: Sequence[str], start: int) -> Row:
+def _row(number: int, line: str, fields: Sequence[str], start: int, separator: str) -> Row:
     count = count_of(fields[start])
     if count is None:
         raise at_line(number, line, f"{fields[start]!r} is no count")
     behind = fields[start + 3 :]
     # The cgroup and the variance (`0.50%`) stand before the time running, a whole number.
     at = next((index for index, field in enumerate(behind[:3]) if field.isdecimal()), None)
-    cgroup = tuple(field for field in behind[: at or 0] if field and not field.endswith("%"))
+    between = [field for field in behind[: at or 0] if field and not field.endswith("%")]
+    event, cgroup = fields[start + 2], between
+    if separator == _OF_MODIFIERS:
+        event, cgroup = separator.join([event, *between]), []
     running_ns, share = None, None
     if at is not None and behind[at].isascii() and len(behind[at]) < 20:
         running_ns = int(behind[at])
         percent = number_of(behind[at + 1]) if len(behind) > at + 1 else None
         share = percent / 100 if percent is not None and 0 <= percent <= 100 else None
     part = (*_kinds(fields[:start]), *(("cgroup", field) for field in cgroup))
-    return Row(fields[start + 2], count, part, running_ns, share)
+    return Row(event, count, part, running_ns, share)
 
 
 def _kinds(fields: Sequence[str]) -> Iterator[tuple[str, str]]:

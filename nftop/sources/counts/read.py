@@ -74,8 +74,11 @@ def read_counts(text: str, uarch: Uarch) -> Counts:
     """
     form, rows = read_rows(text)
     known, unknown, code = _known(rows, uarch)
+    if not rows:
+        raise BadCountsError("there is no count in it")
     if not known:
-        raise BadCountsError(f"none of its {len(unknown)} events is one of {uarch.name}'s table")
+        some = ", ".join(dict.fromkeys(unknown))[:200]
+        raise BadCountsError(f"no event of it is one of {uarch.name}'s table: {some}")
     if form is Form.JSON:
         _agree(known)
     parts: dict[Part, list[_Known]] = defaultdict(list)
@@ -121,7 +124,9 @@ def _agree(known: Iterable[_Known]) -> None:
     for each in known:
         row = first.setdefault(each.event, each.row)
         if row.count != each.row.count:
-            raise BadCountsError(f"{row.event} and {each.row.event} are one event, but not one count")
+            raise BadCountsError(
+                f"{row.event} and {each.row.event} are one event, but not one count"
+            )
 
 
 def _clock(parts: Iterable[Sequence[_Known]]) -> str | None:
@@ -195,7 +200,11 @@ def _notes(
         for part in parts:
             for kind, name in part:
                 kinds[kind].add(name)
-        several = [f"{len(each)} {_PLURALS.get(kind, f'{kind}s')}" for kind, each in kinds.items()]
+        several = [
+            f"{len(each)} {_PLURALS.get(kind, f'{kind}s')}"
+            for kind, each in kinds.items()
+            if len(each) > 1
+        ]
         notes.append(f"added up: {', '.join(several)}")
         if 0 < counted < len(parts):
             left = len(parts) - counted

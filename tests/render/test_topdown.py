@@ -1,0 +1,90 @@
+"""The tree of the top-down method as text."""
+
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.derive.tma import tma_of_counts
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.topdown import is_notable, report, tree
+from nftop.uarch.parts import Topdown
+from tests.uarch import vectors
+from tests.uarch.vectors import UARCHES, loaded
+
+
+def topdown(uarch: str) -> Topdown:
+    found = loaded(uarch).topdown
+    assert found
+    return found
+
+
+def ratios(uarch: str, vector: str) -> dict[str, Reading]:
+    counts = vectors.counts(uarch, vector)
+    return tma_of_counts(loaded(uarch), counts, smt=vectors.of(uarch)[vector].smt)
+
+
+@pytest.mark.parametrize("uarch", ["SKX", "SRF"])
+def test_a_tree(uarch: str, snapshot: SnapshotAssertion) -> None:
+    of = ratios(uarch, "dram_latency_bound")
+    assert report(loaded(uarch), of, smt=False, origin="JSON", notes=["a note"]) == snapshot
+
+
+@pytest.mark.parametrize("uarch", UARCHES)
+def test_each_node_once_below_its_parent(uarch: str) -> None:
+    lines = tree(topdown(uarch), ratios(uarch, "edge_all_zero"), smt=False).split("\n")
+    above: list[str] = []
+    seen = []
+    for line in lines:
+        name = line.split()[0]
+        depth = (len(line) - len(line.lstrip())) // 2
+        assert depth == topdown(uarch).level[name] - 1
+        above = [*above[:depth], name]
+        assert topdown(uarch).parent.get(name) == (above[-2] if depth else None)
+        seen.append(name)
+    assert sorted(seen) == sorted(topdown(uarch).nodes)
+
+
+def test_roots_stand_in_one_order_whatever_the_table() -> None:
+    trees = [tree(topdown(u), ratios(u, "edge_all_zero"), smt=False).split("\n") for u in UARCHES]
+    roots = [[line.split()[0] for line in each if not line.startswith(" ")] for each in trees]
+    wanted = ["frontend_bound", "bad_speculation", "backend_bound", "retiring"]
+    assert roots == [wanted] * len(UARCHES)
+
+
+def test_what_is_little_is_not_nothing_and_what_is_absent_says_why() -> None:
+    some: dict[str, Reading] = {
+        "frontend_bound": 0.0,
+        "backend_bound": 0.0004,
+        "retiring": 0.9996,
+        "bad_speculation": Missing(Reason.SOURCE, "not \x1b[31mcounted"),
+    }
+    lines = tree(topdown("SKX"), some, smt=False).split("\n")
+    assert lines[0].split() == ["frontend_bound", "0.0%"]
+    assert lines[1].split() == ["bad_speculation", "[s]", "not", "?[31mcounted"]
+    assert lines[2].split() == ["backend_bound", "<0.1%"]
+    assert lines[3].split() == ["retiring", "100.0%", "*"]
+
+
+def test_notable_is_only_what_is_so_all_the_way_up() -> None:
+    some: dict[str, Reading] = {"frontend_bound": 0.1, "fetch_latency": 0.11, "retiring": 0.9}
+    assert not is_notable(topdown("SKX"), some, "frontend_bound")
+    assert not is_notable(topdown("SKX"), some, "fetch_latency")
+    assert is_notable(topdown("SKX"), some | {"frontend_bound": 0.2}, "fetch_latency")
+    assert not is_notable(topdown("SRF"), some, "retiring")  # the vendor gives no threshold
+
+
+def test_what_the_vendor_mistrusts_with_hyper_threading_is_marked() -> None:
+    assert topdown("BDX").unreliable_smt
+    of = ratios("BDX", "mispredict_heavy_HT")
+    marked = {
+        line.split()[0] for line in tree(topdown("BDX"), of, smt=True).split("\n")
+        if "~" in line and "%" in line
+    }  # fmt: skip
+    assert marked == {n for n in topdown("BDX").unreliable_smt if isinstance(of[n], float)}
+    assert "~" not in tree(topdown("BDX"), of, smt=False)
+
+
+def test_a_table_without_top_down_has_no_tree() -> None:
+    with pytest.raises(ValueError, match="no top-down"):
+        report(loaded("generic"), {}, smt=False, origin="JSON", notes=())
