@@ -157,8 +157,8 @@ def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     tma.add_argument("--uarch", metavar="NAME", required=True,
                      help="the CPU the counts are of, such as SKX or SPR")  # fmt: skip
-    tma.add_argument("--smt", choices=("on", "off"), default="off",
-                     help="whether its hyper-threading was on (default off)")  # fmt: skip
+    tma.add_argument("--smt", choices=("on", "off"),
+                     help="whether hyper-threading was on (default off)")  # fmt: skip
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
     tma.add_argument("file", metavar="FILE", help="the counts; - is standard input")
     tma.set_defaults(command="tma")

@@ -224,10 +224,14 @@ def tma(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     ratios = tma_of_counts(uarch, counts.events, smt=smt)
+    notes = counts.notes
+    if options.smt is None and uarch.topdown.terms_smt_on != uarch.topdown.terms_smt_off:
+        notes = (*notes, "hyper-threading is taken to be off, since --smt does not say")
     if options.json or options.form == "json":
-        print(tma_json(name, ratios, smt=smt, notes=counts.notes))
+        text = tma_json(name, ratios, smt=smt, notes=notes)
     else:
-        print(report(uarch, ratios, smt=smt, origin=counts.form.value, notes=counts.notes))
+        text = report(uarch, ratios, smt=smt, origin=counts.form.value, notes=notes)
+    put(sys.stdout, text + "\n")
     return OK
 
 
