@@ -165,7 +165,9 @@ def test_the_guard_lets_pass(module: str, harmless: str) -> None:
     assert guard(module).offences(harmless) == []
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["doctor", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["doctor", "--help"], ["tma", "--help"]]
+)
 def test_help_imports_neither_textual_nor_numpy(arguments: list[str]) -> None:
     code = (
         "import sys\n"
