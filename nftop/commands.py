@@ -228,7 +228,7 @@ def tma(options: argparse.Namespace) -> int:
     if options.smt is None and uarch.topdown.terms_smt_on != uarch.topdown.terms_smt_off:
         notes = (*notes, "hyper-threading is taken to be off, since --smt does not say")
     if options.json or options.form == "json":
-        text = tma_json(name, ratios, smt=smt, notes=notes)
+        text = tma_json(name, ratios, smt=smt, notes=notes, ignored=counts.unknown)
     else:
         text = report(uarch, ratios, smt=smt, origin=counts.form.value, notes=notes)
     put(sys.stdout, text + "\n")

@@ -46,6 +46,13 @@ def test_counts_of_every_cpu(tmp_path: Path) -> None:
         }
 
 
+def test_events_that_are_no_event_of_the_table_are_named() -> None:
+    counts = json.dumps({**vectors.of("SKX")["testpmd_idle_poll"].counts, "UOPS_ISUED.ANY": 1})
+    found = json.loads(tma("--uarch", "SKX", "--json", "-", text=counts).stdout)
+    assert "UOPS_ISUED.ANY" in found["ignored"]
+    assert "UOPS_ISSUED.ANY" not in found["ignored"]
+
+
 def test_no_ratio_is_null_and_a_reason() -> None:
     counts = vectors.of("SKX")["edge_all_zero"].counts
     done = tma("--uarch", "SKX", "--json", "-", text=json.dumps(counts))

@@ -12,12 +12,18 @@ SCHEMA = "nftop.tma/1"
 
 
 def tma_json(
-    uarch: str, ratios: Mapping[str, Reading], *, smt: bool, notes: Sequence[str] = ()
+    uarch: str,
+    ratios: Mapping[str, Reading],
+    *,
+    smt: bool,
+    notes: Sequence[str],
+    ignored: Sequence[str],
 ) -> str:
     """`uarch`, `smt` (bool), `metrics`: ratios 0..1 by node, null if absent.
 
     Beside them `missing`: of each absent one the reason's key, `details`: the reason in a sentence,
-    and `notes`: sentences on how the counts were put together.
+    `notes`: sentences on how the counts were put together, and `ignored`: events of the file that
+    are none of the table's.
     """
     absent = {name: each for name, each in ratios.items() if isinstance(each, Missing)}
     return msgspec.json.encode(
@@ -31,5 +37,6 @@ def tma_json(
             "missing": {name: each.reason.key for name, each in absent.items()},
             "details": {name: each.sentence for name, each in absent.items()},
             "notes": list(notes),
+            "ignored": list(ignored),
         }
     ).decode()
