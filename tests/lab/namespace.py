@@ -20,10 +20,15 @@ LAB = Path("/sys/fs/lab")
 FILES, LIVE = LAB / "files", LAB / "live"
 RESCTRL = Path("/sys/fs/resctrl")
 _SYS_FS = Path("/sys/fs")
+# What reaches the real machine past files: MSRs, which pqos and pcm write to, and its memory.
+_MSRS, _MEMORY = Path("/dev/cpu"), Path("/dev/mem")
 
 
 def enter() -> None:
     """A private mount namespace, a /proc of this PID namespace, and `LAB` with room for resctrl.
+
+    What of the real machine could be written to by mistake for the lab's is not in it: resctrl,
+    MSRs, memory.
 
     Raises:
         OSError: a privilege is missing; the sentence names the call.
@@ -33,6 +38,7 @@ def enter() -> None:
     plain = syscalls.NOSUID | syscalls.NODEV | syscalls.NOEXEC
     syscalls.mount("proc", Path("/proc"), "proc", plain)
     _make_room()
+    _cover_devices()
     for folder in (FILES, LIVE, RESCTRL):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -87,10 +93,16 @@ def _order(line: str) -> None:
 
 
 def _make_room() -> None:
-    """A /sys/fs that folders can be made in, showing what the real one has."""
+    """A /sys/fs that folders can be made in, showing what the real one has but for resctrl.
+
+    The real resctrl is not even under the lab's, where an unmount would bring it to light.
+    """
+    while RESCTRL.is_mount():
+        syscalls.unmount(RESCTRL, lazily=True)
     real = os.open(_SYS_FS, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         names = sorted(entry.name for entry in os.scandir(_SYS_FS) if entry.is_dir())
+        names = [name for name in names if name != RESCTRL.name]
         syscalls.mount(NAME, _SYS_FS, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "mode=0755")
         for name in names:
             (_SYS_FS / name).mkdir()
@@ -98,3 +110,12 @@ def _make_room() -> None:
             syscalls.bind(Path(f"/proc/self/fd/{real}/{name}"), _SYS_FS / name)
     finally:
         os.close(real)
+
+
+def _cover_devices() -> None:
+    if _MSRS.is_dir():
+        flags = syscalls.NOSUID | syscalls.NODEV | syscalls.READ_ONLY
+        syscalls.mount(NAME, _MSRS, "tmpfs", flags, "mode=0755")
+    if _MEMORY.exists():
+        # A device that is not to be opened, as none is on such a mount.
+        syscalls.bind(Path("/dev/null"), _MEMORY, read_only=True)

@@ -13,6 +13,7 @@ NEW_MOUNTS, NEW_PIDS = 0x00020000, 0x20000000
 READ_ONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 18
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_DETACH = 2
 _OPEN_TREE, _MOVE_MOUNT = 428, 429
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
 _AT_FDCWD = -100
@@ -58,9 +59,9 @@ def _cover_link(source: Path, target: Path) -> None:
         os.close(tree)
 
 
-def unmount(target: Path) -> None:
-    """umount2(2)."""
-    _check(_libc.umount2(os.fsencode(target), 0), f"umount {target}")
+def unmount(target: Path, *, lazily: bool = False) -> None:
+    """umount2(2); `lazily`: out of sight at once, though a file of it may be open."""
+    _check(_libc.umount2(os.fsencode(target), _DETACH if lazily else 0), f"umount {target}")
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> None:
