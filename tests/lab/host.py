@@ -40,33 +40,36 @@ class MountPoint:
     def __init__(self, mount: Callable[[Collection[str]], None]) -> None:
         """`mount` makes it as after a mount(2) with such options; OSError if it can't."""
         self._mount = mount
-        self.options: str | None = None
+        self.target: str | None = None
+        self.options = ""
 
     def command(self, text: str) -> None:
-        """`mount`, `mount OPTIONS` or `unmount`, with the errno the kernel has for each.
+        """`mount TARGET`, `mount TARGET OPTIONS` or `unmount`, with the kernel's errno for each.
+
+        The target's blanks are escaped as in /proc/mounts.
 
         Raises:
             OSError: EBUSY where it is mounted already, EINVAL where it is not; what the tree says.
             ValueError: it is none of these.
         """
-        match text.split():
-            case ["mount", *options] if len(options) < 2:
-                if self.options is not None:
+        match text.removesuffix("\n").split(" "):
+            case ["mount", target, *options] if len(options) < 2:
+                if self.target is not None:
                     raise failed(errno.EBUSY)
                 self._mount([each for each in "".join(options).split(",") if each])
-                self.options = "".join(options)
+                self.target, self.options = target, "".join(options)
             case ["unmount"]:
-                if self.options is None:
+                if self.target is None:
                     raise failed(errno.EINVAL)
-                self.options = None
+                self.target = None
             case _:
-                raise ValueError(f"{text!r} is none of mount, mount OPTIONS and unmount")
+                raise ValueError(f"{text!r} is none of mount TARGET [OPTIONS] and unmount")
 
     def shown(self) -> str | None:
-        """The options as /proc/mounts has them; None while it is not mounted."""
-        if self.options is None:
+        """Target and options as /proc/mounts has them; None while it is not mounted."""
+        if self.target is None:
             return None
-        return ",".join(filter(None, ("rw,relatime", self.options)))
+        return f"{self.target} {','.join(filter(None, ('rw,relatime', self.options)))}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ afterwards.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def mount_resctrl(options: str = "", target: Path = RESCTRL) -> None:
     Raises:
         OSError: as the kernel's: EBUSY if it is mounted, EINVAL if there is no such option.
     """
-    _order(f"mount {options}")
+    _order(f"mount {_escaped(target)} {options}")
     try:
         syscalls.bind(LIVE / "resctrl", target)
     except OSError:
@@ -74,20 +75,31 @@ def mount_resctrl(options: str = "", target: Path = RESCTRL) -> None:
         raise
 
 
-def unmount_resctrl() -> None:
-    """Do what a umount(2) of it asks for.
+def is_resctrl(target: Path) -> bool:
+    """Whether it is mounted there."""
+    where, _, _ = (LIVE / "ctl" / "resctrl").read_bytes().partition(b" ")
+    return where == os.fsencode(_escaped(target))
+
+
+def unmount_resctrl(target: Path) -> None:
+    """Do what a umount(2) of where it is mounted asks for.
 
     Raises:
-        OSError: EINVAL if it is not mounted, EBUSY if a file of it is open.
+        OSError: EBUSY if a file of it is open.
     """
-    syscalls.unmount(RESCTRL)
+    syscalls.unmount(target)
     _order("unmount")
+
+
+def _escaped(path: Path) -> str:
+    """As /proc/mounts has it."""
+    return re.sub(r"[ \t\n\\#]", lambda blank: f"\\{ord(blank[0]):03o}", str(path))
 
 
 def _order(line: str) -> None:
     handle = os.open(LIVE / "ctl" / "resctrl", os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.write(handle, line.encode())
+        os.write(handle, os.fsencode(line))
     finally:
         os.close(handle)
 

@@ -12,8 +12,6 @@ from nftop.sim.workloads import INDEX
 from tests.lab.machine import Machine
 from tests.lab.server import NAME
 
-_RESCTRL = "/sys/fs/resctrl"
-
 
 def cpuinfo(topology: Topology, machine: Machine) -> str:
     """/proc/cpuinfo, a paragraph for each online CPU; arch/x86/kernel/cpu/proc.c has its format.
@@ -98,15 +96,16 @@ def filesystems(real: str) -> str:
     return real if line in real else real + line
 
 
-def mounts(real: str, resctrl_options: str | None) -> str:
+def mounts(real: str, resctrl: str | None) -> str:
     """/proc/mounts, from this process's own.
 
-    Without what the lab itself mounted; with resctrl, where it is: its mount options as the kernel
-    prints them behind the file system's name, `rw,relatime`, or None.
+    Without what the lab itself mounted; with resctrl, if it is: where, and its options as the
+    kernel prints them, `/sys/fs/resctrl rw,relatime`, or None.
     """
     rows = [row for row in real.splitlines() if not _ours(row)]
-    if resctrl_options is not None:
-        rows.append(f"resctrl {_RESCTRL} resctrl {resctrl_options} 0 0")
+    if resctrl is not None:
+        target, options = resctrl.split(" ")
+        rows.append(f"resctrl {target} resctrl {options} 0 0")
     return "\n".join([*rows, ""])
 
 

@@ -14,6 +14,7 @@ whichever of them is killed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -21,7 +22,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from typing import NoReturn
 
 from tests.lab import machine, namespace, syscalls
@@ -110,14 +110,15 @@ def _supervisor(options: Options, tell: int, restored: Collection[int]) -> int:
 
 def _on_mount(mount: supervisor.Mount) -> int | None:
     """What the kernel's resctrl would answer; everything else is the kernel's."""
-    target = Path(mount.target)
-    if not target.is_absolute() or not (mount.mounting or target == namespace.RESCTRL):
+    if not (mount.mounting or namespace.is_resctrl(mount.target)):
         return None
+    if not mount.privileged:
+        return errno.EPERM
     try:
         if mount.mounting:
-            namespace.mount_resctrl(mount.options, target)
+            namespace.mount_resctrl(mount.options, mount.target)
         else:
-            namespace.unmount_resctrl()
+            namespace.unmount_resctrl(mount.target)
     except OSError as error:
         return error.errno
     return 0

@@ -34,14 +34,14 @@ class _Open:
 
     def read(self, size: int, offset: int) -> bytes:
         if offset == 0:
-            self._made = self._text.read().encode()
+            self._made = os.fsencode(self._text.read())
         return self._made[offset : offset + size]
 
     def write(self, data: bytes, offset: int) -> int:
         if self._text.write is None:
             raise failed(errno.EACCES)
         try:
-            self._text.write(data.decode())
+            self._text.write(os.fsdecode(data))
         except ValueError:
             raise failed(errno.EINVAL) from None
         return len(data)

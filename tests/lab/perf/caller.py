@@ -6,6 +6,7 @@ Only as long as it waits is it known to be that thread: ask `seccomp.waits` afte
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 from tests.lab.tree import failed
@@ -39,3 +40,29 @@ def status(tid: int) -> dict[str, str]:
     """The rows of /proc/TID/status by name."""
     lines = Path(f"/proc/{tid}/status").read_text(encoding="ascii", errors="replace").splitlines()
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def privileged(tid: int, capabilities: int) -> bool:
+    """Whether it has one of these, bits as in linux/capability.h, in our own user namespace.
+
+    The kernel asks for them in its first one, which ours stands for.
+    """
+    ours, theirs = (Path(f"/proc/{each}/ns/user").readlink() for each in ("self", tid))
+    return ours == theirs and bool(int(status(tid)["CapEff"], 16) & capabilities)
+
+
+def place(tid: int, path: str) -> Path:
+    """Where a path of a caller's leads, from our root and without symbolic links.
+
+    Raises:
+        OSError: as the kernel's, ENOENT and ELOOP among them.
+    """
+    if not path:
+        raise failed(errno.ENOENT)
+    base = f"/proc/{tid}/{'root' if path.startswith('/') else 'cwd'}"
+    # Opened, as the kernel follows these links into another mount namespace too.
+    there = os.open(f"{base}/{path}", os.O_PATH | os.O_CLOEXEC)
+    try:
+        return Path(f"/proc/self/fd/{there}").readlink()
+    finally:
+        os.close(there)

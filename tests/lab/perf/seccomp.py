@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.lab.tree import failed
 
-PERF_EVENT_OPEN, SCHED_SETAFFINITY, MOUNT, UMOUNT2 = 298, 203, 165, 166
+PERF_EVENT_OPEN, SCHED_SETAFFINITY, MOUNT, UMOUNT2, FSOPEN = 298, 203, 165, 166, 430
 _SECCOMP = 317
 _ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")  # seccomp(2)
 

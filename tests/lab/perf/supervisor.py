@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import socket
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from tests.lab.perf.seccomp import Caught
 from tests.lab.tree import failed
 
 _HEAD_BYTES, _SIZE_AT = 8, 4
-_PRIVILEGES = 1 << 38 | 1 << 21  # CAP_PERFMON, CAP_SYS_ADMIN
+_PERFMON, _SYS_ADMIN = 1 << 38, 1 << 21  # linux/capability.h
 _NONE = -1
 
 
@@ -36,13 +37,15 @@ class Mount:
 
     Attributes:
         mounting: it is a mount.
-        target: the path as the caller wrote it.
+        target: where the caller's path leads; no part of it is a symbolic link.
         options: of the mount, `cdp,mba_MBps`.
+        privileged: the caller may mount.
     """
 
     mounting: bool
-    target: str
+    target: Path
     options: str
+    privileged: bool
 
 
 MountHook = Callable[[Mount], int | None]
@@ -108,6 +111,7 @@ def _handlers(perf_folder: Path, cpus: int, on_mount: MountHook) -> dict[int, _H
         seccomp.SCHED_SETAFFINITY: functools.partial(_set_affinity, cpus),
         seccomp.MOUNT: mounting,
         seccomp.UMOUNT2: mounting,
+        seccomp.FSOPEN: _open_file_system,
     }
 
 
@@ -138,6 +142,9 @@ def _handle(listener: int, caught: Caught, handler: _Handler) -> None:
         handler(listener, caught)
     except OSError as error:
         seccomp.answer(listener, caught, code=error.errno or errno.EIO)
+    except Exception:  # noqa: BLE001 - one call's, and no reason to end the whole lab
+        traceback.print_exc()
+        seccomp.answer(listener, caught, code=errno.EIO)
 
 
 def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caught: Caught) -> None:
@@ -146,7 +153,8 @@ def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caug
     flags = caught.arguments[4]
     attr = _attr(listener, caught, address)
     leader = _leader(caught.tid, group_fd, folder) if group_fd != _NONE else 0
-    status = caller.status(caught.tid)
+    uid = int(caller.status(caught.tid)["Uid"].split()[1])
+    privileged = caller.privileged(caught.tid, _PERFMON | _SYS_ADMIN)
     if not seccomp.waits(listener, caught):
         return  # whose memory and descriptors these were nobody knows
     call = Call(
@@ -156,8 +164,8 @@ def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caug
         cpu=cpu,
         leader=0 if flags & FD_NO_GROUP else leader,
         flags=flags,
-        uid=int(status["Uid"].split()[1]),
-        privileged=bool(int(status["CapEff"], 16) & _PRIVILEGES),
+        uid=uid,
+        privileged=privileged,
     )
     fd = os.open(folder / name_of(call), os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -210,8 +218,12 @@ def _mount(hook: MountHook, listener: int, caught: Caught) -> None:
     arguments = caught.arguments
     outcome = None
     if not mounting or text(arguments[2]) == "resctrl":
-        target = text(arguments[1] if mounting else arguments[0])
-        mount = Mount(mounting, target, text(arguments[4]) if mounting else "")
+        mount = Mount(
+            mounting=mounting,
+            target=caller.place(caught.tid, text(arguments[1] if mounting else arguments[0])),
+            options=text(arguments[4]) if mounting else "",
+            privileged=caller.privileged(caught.tid, _SYS_ADMIN),
+        )
         if not seccomp.waits(listener, caught):
             return
         outcome = hook(mount)
@@ -219,6 +231,14 @@ def _mount(hook: MountHook, listener: int, caught: Caught) -> None:
         seccomp.let_pass(listener, caught)
     else:
         seccomp.answer(listener, caught, code=outcome)
+
+
+def _open_file_system(listener: int, caught: Caught) -> None:
+    """fsopen(type, flags): not there for resctrl, upon which libmount turns to mount(2)."""
+    if caller.text(caught.tid, caught.arguments[0]) == "resctrl":
+        seccomp.answer(listener, caught, code=errno.ENOSYS)
+    else:
+        seccomp.let_pass(listener, caught)
 
 
 def _signed(register: int) -> int:

@@ -146,6 +146,15 @@ def unprivileged() -> None:
     assert perf_event_open(attr(4, 0x3C), 0) == -errno.EACCES
 
 
+def another_root() -> None:
+    """Root of a user namespace of its own has no privilege of the host's."""
+    pid = os.fork()  # numpy has threads, and only a process without any may leave
+    if not pid:
+        left = _libc.unshare(0x10000000)  # CLONE_NEWUSER
+        os._exit(perf_event_open(attr(4, 0x3C), 0) != -errno.EACCES if left == 0 else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
 def threads() -> None:
     """Callers that are many, and killed while they call."""
     for _ in range(40):
@@ -164,7 +173,7 @@ def threads() -> None:
 PROGRAMS: dict[str, Callable[[], None]] = {
     each.__name__: each
     for each in (
-        nftop_counts, arguments, descriptors, affinity, unprivileged, threads,
+        nftop_counts, arguments, descriptors, affinity, unprivileged, another_root, threads,
     )
 }  # fmt: skip
 

@@ -151,4 +151,4 @@ def test_mounts_are_those_of_a_real_host() -> None:
     )
     assert proc.mounts(real, None) == kept
     line = "resctrl /sys/fs/resctrl resctrl rw,relatime,cdp 0 0\n"
-    assert proc.mounts(real, "rw,relatime,cdp") == kept + line
+    assert proc.mounts(real, "/sys/fs/resctrl rw,relatime,cdp") == kept + line

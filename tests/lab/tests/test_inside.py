@@ -173,6 +173,78 @@ def test_resctrl_is_mounted_and_unmounted_by_programs_as_the_kernels_is() -> Non
     ]
 
 
+_CALLS = """
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        def called(result):
+            return errno.errorcode[ctypes.get_errno()] if result < 0 else "done"
+        def mount(target, options=None):
+            return called(libc.mount(b"resctrl", os.fsencode(target), b"resctrl", 0, options))
+        def umount(target):
+            return called(libc.umount2(os.fsencode(target), 0))
+        def shown():
+            return [row for row in open("/proc/mounts") if row.startswith("resctrl")]
+"""
+
+
+def test_resctrl_is_mounted_wherever_a_path_leads() -> None:
+    program = f"""{_CALLS}
+        top = "/sys/fs/bpf/../fuse/.."
+        os.chdir("/sys/fs")
+        found = [mount("resctrl"), shown(), umount(top + "/resctrl"), shown(), umount("resctrl")]
+        os.chdir("/tmp")
+        os.symlink("/dev/shm", f"lab {{os.getpid()}}")
+        link = f"/tmp/lab {{os.getpid()}}"
+        found += [mount(link), shown(), mount("/sys/fs/resctrl"), umount("/sys/fs/resctrl")]
+        found += [umount(link), shown(), mount("/nowhere"), umount("/nowhere")]
+        os.unlink(link)
+        os.mkdir(link)
+        found += [mount(link), len(shown()[0].split()), umount(link)]
+        os.rmdir(link)
+        print(json.dumps(found))
+    """
+    assert answer(program, "--cpus", "4", "--no-resctrl") == [
+        *("done", ["resctrl /sys/fs/resctrl resctrl rw,relatime 0 0\n"], "done", [], "EINVAL"),
+        *("done", ["resctrl /dev/shm resctrl rw,relatime 0 0\n"], "EBUSY", "EINVAL"),
+        *("done", [], "ENOENT", "ENOENT"),
+        *("done", 6, "done"),
+    ]
+
+
+def test_only_who_may_mount_mounts_resctrl() -> None:
+    program = f"""{_CALLS}
+        def as_another(become, what):
+            end, told = os.pipe()
+            if not os.fork():
+                become()
+                os.write(told, what("/sys/fs/resctrl").encode())
+                os._exit(0)
+            os.wait()
+            return os.read(end, 99).decode()
+        nobody = lambda: os.setuid(65534)
+        other_root = lambda: libc.unshare(0x10000000)  # a user namespace of its own
+        found = [as_another(become, umount) for become in (nobody, other_root)]
+        found += [umount("/sys/fs/resctrl")]
+        found += [as_another(become, mount) for become in (nobody, other_root)]
+        print(json.dumps(found + [shown()]))
+    """
+    assert answer(program, "--cpus", "4") == ["EPERM", "EPERM", "done", "EPERM", "EPERM", []]
+
+
+def test_an_odd_byte_in_what_is_to_be_mounted_is_no_option() -> None:
+    program = f"""{_CALLS}
+        print(json.dumps([mount("/sys/fs/resctrl", b"cdp\\xff"), mount("/sys/fs/resctrl")]))
+    """
+    assert answer(program, "--cpus", "4", "--no-resctrl") == ["EINVAL", "done"]
+
+
+def test_resctrl_is_not_to_be_had_by_fsopen_and_other_file_systems_are() -> None:
+    program = f"""{_CALLS}
+        print(json.dumps([called(libc.syscall(430, kind, 0)) for kind in (b"resctrl", b"tmpfs")]))
+    """
+    assert answer(program, "--cpus", "4") == ["ENOSYS", "done"]
+
+
 @pytest.mark.parametrize(
     ("options", "lines"),
     [((), {"MB"}), (("--rdt", "l3cat,cmt"), {"MB", "L3"}), (("--model", "icx"), {"MB", "L3"})],
