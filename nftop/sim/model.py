@@ -154,23 +154,41 @@ def _rates(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floats
         busy = _HOUSE_RATIO if cpu in layout.housekeeping.values() else busy
         # No two CPUs are alike.
         _run_system(_Rates(steady[cpu], swinging[cpu]), busy * (0.5 + cpu * _GOLDEN % 1.0))
+    _count_clocks(steady, swinging, [(info.cpu, *info.siblings) for info in layout.topology.cpus])
+    return steady, swinging
+
+
+def rates_alone(workload: Workload) -> Floats:
+    """Counts a second of a thread that does nothing else and has its core to itself.
+
+    Float64 (k,); k as in `QUANTITIES`.
+    """
+    steady, swinging = np.zeros((1, len(QUANTITIES))), np.zeros((1, len(QUANTITIES)))
+    _Rates(steady[0], swinging[0]).add(workloads.core_hz(), workloads.per_cycle(workload))
+    _count_clocks(steady, swinging, [(0,)])
+    return steady[0]
+
+
+def _count_clocks(steady: Floats, swinging: Floats, cores: Sequence[tuple[int, ...]]) -> None:
+    """Fill in, into a and b, float64 (n, k), what follows from the cycles of a core's threads.
+
+    `cores`: of each of the n CPUs, in order: itself and its siblings.
+    """
     unhalted = steady[:, INDEX["cycles"]] / workloads.core_hz()
     steady[:, INDEX["tsc"]] = TSC_HZ
     steady[:, INDEX["ref_cycles"]] = unhalted * TSC_HZ
-    for info in layout.topology.cpus:
-        core = [info.cpu, *info.siblings]
+    for cpu, threads in enumerate(cores):
+        core = list(threads)
         halted = math.prod(1.0 - unhalted[core])
-        steady[info.cpu, INDEX["core_clocks"]] = (1.0 - halted) * workloads.core_hz()
+        steady[cpu, INDEX["core_clocks"]] = (1.0 - halted) * workloads.core_hz()
         # The clocks of a core are given to its threads in proportion to their own.
-        share = unhalted[info.cpu] / max(unhalted[core].sum(), 1e-9)
-        clocks = steady[info.cpu, INDEX["core_clocks"]] * share
-        steady[info.cpu, INDEX["distributed_clocks"]] = clocks
+        share = unhalted[cpu] / max(unhalted[core].sum(), 1e-9)
+        steady[cpu, INDEX["distributed_clocks"]] = steady[cpu, INDEX["core_clocks"]] * share
         alone = math.prod(1.0 - unhalted[core[1:]])
-        steady[info.cpu, INDEX["lone_ref_cycles"]] = unhalted[info.cpu] * alone * TSC_HZ
+        steady[cpu, INDEX["lone_ref_cycles"]] = unhalted[cpu] * alone * TSC_HZ
         for array in (steady, swinging):
             recovery = array[core, INDEX["recovery_cycles"]].sum()
-            array[info.cpu, INDEX["core_recovery_cycles"]] = recovery
-    return steady, swinging
+            array[cpu, INDEX["core_recovery_cycles"]] = recovery
 
 
 def _run_task(

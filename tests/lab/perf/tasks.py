@@ -12,12 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from nftop.model.column import Floats
 from nftop.sim import workloads
-from nftop.sim.layout import TSC_HZ
-from nftop.sim.workloads import INDEX
+from nftop.sim.model import rates_alone
 
 _TICKS_PER_S = 100  # USER_HZ on x86
 _S = 1_000_000_000
@@ -47,7 +44,7 @@ def host_tasks() -> Tasks:
 
 def exact(t_ns: int) -> Floats:
     """The model's quantities after a task has run for so long, float64 (k,)."""
-    return _rates() * (t_ns / _S)
+    return rates_alone(workloads.load("system")) * (t_ns / _S)
 
 
 class TaskClock:
@@ -111,14 +108,3 @@ def _cpu_ns(pid: int) -> int | None:
         return None
     reaped = sum(int(each) for each in fields.rpartition(")")[2].split()[_REAPED_TIMES])
     return own + reaped * _S // _TICKS_PER_S
-
-
-def _rates() -> Floats:
-    hz = workloads.core_hz()
-    rates = np.array(workloads.per_cycle(workloads.load("system")) * hz)
-    for name in ("tsc", "ref_cycles"):
-        rates[INDEX[name]] = TSC_HZ
-    for name in ("core_clocks", "distributed_clocks"):
-        rates[INDEX[name]] = hz
-    rates[INDEX["core_recovery_cycles"]] = rates[INDEX["recovery_cycles"]]
-    return rates

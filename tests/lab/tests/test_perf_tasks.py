@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from nftop.sim import workloads
+from nftop.sim.events import parts_of
+from nftop.sim.workloads import INDEX
+from nftop.uarch.table import Encoding
+from tests.lab.perf import tasks
 from tests.lab.tests.events import CPUS, DISABLED, INHERIT, ON_EXEC, SOFTWARE, Lab, S, words
 
 
@@ -32,3 +37,26 @@ def test_its_cpu_is_one_of_the_labs() -> None:
     rows = [lab.open(SOFTWARE, 1, pid=77, cpu=cpu) for cpu in range(CPUS)]
     lab.ran_ns[77] = S
     assert sorted(words(each)[0] for each in rows) == [0] * (CPUS - 1) + [S]
+
+
+def raw(code: int) -> float:
+    """What a task has counted of an event of Skylake's after three seconds."""
+    counts, parts = tasks.exact(3 * S), parts_of(Encoding(4, code))
+    assert parts is not None
+    return float(sum(factor * counts[INDEX[name]] for name, factor in parts.items()))
+
+
+def test_its_top_down_is_shares_of_a_whole() -> None:
+    # As perf stat reckons of one task with SMT on: tools/perf/pmu-events/arch/x86/skylakex.
+    slots = 4 * raw(0x3C) / 2 * (1 + raw(0x23C) / raw(0x13C))
+    recovered = 4 * raw(0x20010D) / 2
+    shares = {
+        "retiring": raw(0x2C2) / slots,
+        "frontend_bound": raw(0x19C) / slots,
+        "bad_speculation": (raw(0x10E) - raw(0x2C2) + recovered) / slots,
+    }
+    shares["backend_bound"] = 1 - sum(shares.values())
+    assert all(0 < share < 1 for share in shares.values()), shares
+    # Its core is its own: the model's workload is what it does.
+    wanted = workloads.load("system").slots["retiring"]
+    assert shares["retiring"] == pytest.approx(wanted, abs=0.01)
