@@ -199,13 +199,18 @@ def _leader(tid: int, group_fd: int, folder: Path) -> int:
 
 
 def _set_affinity(cpus: int, listener: int, caught: Caught) -> None:
-    """sched_setaffinity(pid, size, mask): to CPUs that only the lab has, it succeeds unheard."""
+    """sched_setaffinity(pid, size, mask).
+
+    To CPUs that only the lab has, it succeeds unheard; those that it has not are not there.
+    """
     _, size, address = caught.arguments[:3]
     mask = int.from_bytes(
         caller.memory(caught.tid, address, min(size, caller.PATH_BYTES)), "little"
     )
     real = sum(1 << cpu for cpu in os.sched_getaffinity(0))
-    if mask & real or not mask & ((1 << cpus) - 1):
+    if not mask & ((1 << cpus) - 1):
+        seccomp.answer(listener, caught, code=errno.EINVAL)
+    elif mask & real:
         seccomp.let_pass(listener, caught)
     else:
         seccomp.answer(listener, caught)

@@ -21,10 +21,10 @@ from tests.lab.requirements import missing
 
 ROOT = Path(__file__).parents[3]
 needs_lab = pytest.mark.skipif(bool(missing()), reason=f"no lab here: {missing()}")
-_LONGEST_S = 60.0  # nothing waits that long but a test that fails
+LONGEST_S = 60.0  # nothing waits that long but a test that fails
 
 
-def enter(*arguments: str, timeout_s: float = _LONGEST_S) -> subprocess.CompletedProcess[str]:
+def enter(*arguments: str, timeout_s: float = LONGEST_S) -> subprocess.CompletedProcess[str]:
     """A lab's command from beginning to end."""
     return subprocess.run(
         _command_line(arguments),
@@ -102,7 +102,7 @@ def _line_of(outer: subprocess.Popen[str]) -> str:
     assert outer.stdout is not None
     line = b""
     while not line.endswith(b"\n"):
-        assert select.select([outer.stdout], [], [], _LONGEST_S)[0], "it says nothing"
+        assert select.select([outer.stdout], [], [], LONGEST_S)[0], "it says nothing"
         byte = os.read(outer.stdout.fileno(), 1)  # past the buffer, which select can't see
         assert byte, "it has ended"
         line += byte
@@ -127,7 +127,7 @@ def members(namespace: str) -> dict[str, list[int]]:
 
 def gone(namespace: str) -> dict[str, list[int]]:
     """Who is left in it, once it is empty or enough time has passed."""
-    deadline = time.monotonic() + _LONGEST_S
+    deadline = time.monotonic() + LONGEST_S
     while (left := members(namespace)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return left

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.lab.tests.labs import ROOT, needs_lab
+from tests.lab.tests.labs import LONGEST_S, ROOT, needs_lab
 
 pytestmark = needs_lab
 
@@ -46,7 +46,7 @@ def test_the_real_resctrl_msrs_and_memory_are_not_in_a_lab(tmp_path: Path) -> No
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONGEST_S,
         check=False,
     )
     assert done.stderr == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.perf import seccomp, supervisor
+from tests.lab.perf import caller, seccomp, supervisor
 from tests.lab.tests.labs import ROOT
 
 pytestmark = pytest.mark.skipif(bool(seccomp.unsupported()), reason=seccomp.unsupported())
@@ -67,6 +68,7 @@ def ends(pidfds: list[int]) -> bool:
 
 def first_line(process: subprocess.Popen[str]) -> list[int]:
     assert process.stdout is not None
+    assert select.select([process.stdout], [], [], _LIMIT_S)[0], "it says nothing"
     return [int(word) for word in process.stdout.readline().split()]
 
 
@@ -117,6 +119,27 @@ def test_a_call_that_can_not_be_answered_fails_and_the_command_goes_on(tmp_path:
         assert process.wait(_LIMIT_S) == 5  # EIO
         assert process.stderr is not None
         assert "ZeroDivisionError" in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"), [({7}, "taken"), ({0, 7}, "passed"), ({60}, "refused"), ({3, 60}, "passed")]
+)
+def test_a_cpu_is_there_if_the_lab_has_it(
+    asked: set[int], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[str] = []
+    mask = sum(1 << cpu for cpu in asked).to_bytes(128, "little")
+    monkeypatch.setattr(caller, "memory", lambda *_: mask)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 60})
+    monkeypatch.setattr(seccomp, "let_pass", lambda *_: answers.append("passed"))
+    monkeypatch.setattr(
+        seccomp,
+        "answer",
+        lambda *_, code=0: answers.append({0: "taken", errno.EINVAL: "refused"}[code]),
+    )
+    call = seccomp.Caught(1, 1, seccomp.SCHED_SETAFFINITY, (0, 128, 0))
+    supervisor._handlers(Path("/"), 8, lambda _: None)[call.number](0, call)
+    assert answers == [what]
 
 
 def test_other_machines_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

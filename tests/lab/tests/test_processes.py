@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.lab.tests.labs import ROOT, enter, gone, needs_lab, running
+from tests.lab.tests.labs import LONGEST_S, ROOT, enter, gone, needs_lab, running
 
 pytestmark = needs_lab
 # A program, and one that has left its session behind.
@@ -68,7 +69,7 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
     with running("--cpus", "4", "--", "sh", "-c", _TRAPS.format(number.name[3:])) as lab:
         lab.outer.send_signal(number)
         assert lab.hear() == "caught"
-        assert lab.outer.wait() == 42
+        assert lab.outer.wait(LONGEST_S) == 42
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_nothing_is_left_whoever_is_killed(victim: str, tmp_path: Path) -> None:
         assert inside.keys() >= {*roles, "sh", "bash"}
         assert Path("/proc/self/mounts").read_text() == mounts
         os.kill({"outer": [lab.outer.pid], **inside}[victim][0], signal.SIGKILL)
-        code = lab.outer.wait()
+        code = lab.outer.wait(LONGEST_S)
         assert gone(lab.namespace) == {}
         assert code == {"outer": -9, "sh": 128 + 9, "lab-keeper": 128 + 9}.get(victim, 125)
         assert lab.outer.stderr is not None
@@ -96,7 +97,7 @@ def test_what_a_command_leaves_running_ends_with_it() -> None:
     with running("--cpus", "4", "--", "sh", "-c", _BUSY.replace("wait", "read x")) as lab:
         assert "bash" in lab.inside()
         lab.say("go\n")
-        assert lab.outer.wait() == 0
+        assert lab.outer.wait(LONGEST_S) == 0
         assert gone(lab.namespace) == {}
 
 
@@ -128,10 +129,21 @@ def test_a_key_of_the_terminal_reaches_the_command_once() -> None:
         screen.write(b"\x03")
         _until(screen.fileno(), b"caught", seen)
         os.kill(pid, signal.SIGTERM)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 41
+        assert _end_of(pid) == 41
 
 
 def _until(terminal: int, what: bytes, seen: bytes = b"") -> bytes:
     while what not in seen:
+        assert select.select([terminal], [], [], LONGEST_S)[0], "it says nothing"
         seen += os.read(terminal, 1024)
     return seen
+
+
+def _end_of(pid: int) -> int:
+    """The exit code of a child."""
+    watched = os.pidfd_open(pid)
+    try:
+        assert select.select([watched], [], [], LONGEST_S)[0], "it does not end"
+    finally:
+        os.close(watched)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

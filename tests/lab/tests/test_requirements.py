@@ -17,7 +17,7 @@ import pytest
 from tests.lab import namespace
 from tests.lab.perf import seccomp
 from tests.lab.requirements import missing
-from tests.lab.tests.labs import ROOT, enter, needs_lab
+from tests.lab.tests.labs import LONGEST_S, ROOT, enter, needs_lab
 
 # What of the lab's processes can't be had, and what is said then.
 _WITHOUT: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
@@ -67,7 +67,12 @@ def test_without_root_it_says_so_and_exits_125() -> None:
         "sys.exit(main())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (125, "")
     [line] = done.stderr.splitlines()
