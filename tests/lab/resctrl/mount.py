@@ -65,11 +65,16 @@ def mount(
 
 
 def _first_threshold_bytes(hardware: Hardware) -> int:
-    """What an RMID may hold and yet be free: an even share of a cache, in whole steps."""
+    """What an RMID may hold and yet be free: an even share of a cache, in whole steps.
+
+    A lab of few CPUs has little cache and all the RMIDs, whose share may be less than a step. On
+    hardware it never is; nought, from which no RMID comes back, is never the first threshold.
+    """
     if hardware.monitoring is None:
         return 0
     scale = hardware.monitoring.scale_bytes
-    return max(hardware.size_bytes.values()) // hardware.monitoring.rmids // scale * scale
+    share = max(hardware.size_bytes.values()) // hardware.monitoring.rmids
+    return max(share // scale, 1) * scale
 
 
 def _schemas(hardware: Hardware, *, cdp: bool) -> tuple[Schema, ...]:

@@ -42,6 +42,22 @@ def test_an_rmid_comes_back_when_the_cache_has_forgotten_it(kernel: str) -> None
 
 
 @BOTH
+def test_an_rmid_comes_back_where_there_are_more_than_steps_of_cache(kernel: str) -> None:
+    host = lab(kernel, replace(few(8), size_bytes={0: 4 * SCALE, 1: 4 * SCALE}))
+    assert host.cat("/info/L3_MON/max_threshold_occupancy") == f"{SCALE}\n"
+    host.mkdir("/mon_groups/m")
+    host.echo("0-7", "/mon_groups/m/cpus_list")
+    host.clock.forward(60.0)
+    host.rmdir("/mon_groups/m")
+    pool = host.tree.state.pool
+    assert pool is not None and len(pool.limbo) == 1
+    host.clock.forward(60.0)
+    for name in range(len(pool.free)):
+        host.mkdir(f"/mon_groups/{name}")
+    host.mkdir("/mon_groups/again")
+
+
+@BOTH
 def test_a_refused_group_costs_no_rmid(kernel: str) -> None:
     host = lab(kernel, few(6, closids=2))
     host.mkdir("/a")
