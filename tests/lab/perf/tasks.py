@@ -54,11 +54,9 @@ class TaskClock:
         self._tasks, self._pid = tasks, pid
         self._start_ns = tasks.cpu_ns(pid) or 0
         self._seen_ns = 0
-        self.ended = False
 
     def __call__(self) -> int:
         now = self._tasks.cpu_ns(self._pid)
-        self.ended = now is None
         if now is not None:
             self._seen_ns = max(self._seen_ns, now - self._start_ns)
         return self._seen_ns
@@ -70,13 +68,15 @@ class Watch:
     def __init__(self) -> None:
         self._clocks: set[TaskClock] = set()
         self._changed = threading.Condition()
+        self._looking = False
 
     def follow(self, clock: TaskClock) -> None:
         """Look at this one until it is forgotten."""
         with self._changed:
-            idle = not self._clocks
             self._clocks.add(clock)
-            if idle:
+            # One that was told that nothing is left may not have woken yet, and goes on.
+            if not self._looking:
+                self._looking = True
                 threading.Thread(target=self._look, daemon=True).start()
 
     def forget(self, clock: TaskClock) -> None:
@@ -90,6 +90,7 @@ class Watch:
                 for clock in self._clocks:
                     clock()
                 self._changed.wait(_LOOK_EVERY_S)
+            self._looking = False
 
 
 def _uid(pid: int) -> int | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
 
 from nftop.sim import workloads
@@ -37,6 +40,31 @@ def test_its_cpu_is_one_of_the_labs() -> None:
     rows = [lab.open(SOFTWARE, 1, pid=77, cpu=cpu) for cpu in range(CPUS)]
     lab.ran_ns[77] = S
     assert sorted(words(each)[0] for each in rows) == [0] * (CPUS - 1) + [S]
+
+
+def test_one_thread_looks_at_all_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    lives: list[Callable[[], None]] = []
+
+    class Late:
+        """A thread that takes its time to begin."""
+
+        def __init__(self, target: Callable[[], None], *, daemon: bool) -> None:
+            assert daemon
+            self.target = target
+
+        def start(self) -> None:
+            lives.append(self.target)
+
+    monkeypatch.setattr(threading, "Thread", Late)
+    watch = tasks.Watch()
+    clock = tasks.TaskClock(tasks.Tasks(lambda _: 0, lambda _: 0), 77)
+    for _ in range(3):
+        watch.follow(clock)
+        watch.forget(clock)
+    assert len(lives) == 1
+    lives[0]()  # to its end: there is nothing to look at
+    watch.follow(clock)
+    assert len(lives) == 2
 
 
 def raw(code: int) -> float:
