@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import platform
+import re
 import struct
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 _PR_SET_NO_NEW_PRIVS = 38
 
 _RECV, _SEND, _ID_VALID, _ADDFD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+_ADDFD_SINCE = 5, 9
 _ADDFD_SEND, _CONTINUE = 1 << 1, 1 << 0
 _NOTIFICATION = struct.Struct("<QIIiIQ6Q")
 _RESPONSE = struct.Struct("<QqiI")
@@ -54,16 +56,23 @@ class Caught:
 
 
 def unsupported() -> str:
-    """Why calls can't be caught here; empty if they can."""
+    """Why calls can't be caught here; empty if they can.
+
+    Linux 5.0 lets others see calls, and from 5.9 on descriptors can be answered with.
+    """
     if platform.machine() != "x86_64":
         return f"system calls are caught on x86-64 only, and this is {platform.machine()}"
     try:
         known = _ACTIONS.read_text(encoding="ascii").split()
     except OSError:
         known = []
-    if "user_notif" not in known:
-        return "this kernel hands no system calls to others: Linux 5.0 with seccomp filters does"
+    if "user_notif" not in known or _release() < _ADDFD_SINCE:
+        return "this kernel hands no system calls to others: Linux 5.9 with seccomp filters does"
     return ""
+
+
+def _release() -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
 
 
 def install(numbers: Collection[int]) -> int:

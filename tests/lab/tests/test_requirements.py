@@ -26,6 +26,7 @@ _WITHOUT: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
         platform, "machine", lambda: "riscv64"
     ),
     "seccomp": lambda patch: patch.setattr(seccomp, "_ACTIONS", Path("/nowhere")),
+    "Linux 5.9": lambda patch: patch.setattr(platform, "release", lambda: "5.8.18-generic"),
     "run it as root": lambda patch: patch.setattr(os, "geteuid", lambda: 1000),
     "/dev/fuse": lambda patch: patch.setattr(os, "access", lambda *_: False),
     "pip install mfusepy": lambda patch: patch.setattr(importlib.util, "find_spec", lambda _: None),
