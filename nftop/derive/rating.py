@@ -35,9 +35,10 @@ def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns
     """Fold one reading of a process' cumulative counters in.
 
     A reading that was rated before is not rated again: its rates are held. After a restart every
-    rate is RESET, and the next reading counts from there.
+    rate is RESET, and the next reading counts from there; after one from before the last nothing
+    is rated, and it is WARMING.
     """
-    if before is None:
+    if before is None or read_at_ns < before.read_at_ns:
         return Rated(read_at_ns, counters, {}, None)
     if read_at_ns == before.read_at_ns:
         return before

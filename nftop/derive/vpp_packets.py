@@ -67,7 +67,7 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
     """Fold one reading in; one that was rated before keeps its rates.
 
     After a counter went back all is RESET, after a change of threads or interfaces WARMING: an
-    index may be given to another one.
+    index may be given to another one. So it is after a reading from before the last.
     """
     if before is not None and before.read_at_ns == vpp.read_at_ns:
         return before
@@ -78,8 +78,11 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
     interval_s = None
     if not told.names:
         per_s = _NO_INTERFACES
-    elif before is not None and (before.rows, before.columns) == (rows, told.names):
-        elapsed_s = (vpp.read_at_ns - before.read_at_ns) / 1e9
+    elif (
+        before is not None
+        and (before.rows, before.columns) == (rows, told.names)
+        and (elapsed_s := (vpp.read_at_ns - before.read_at_ns) / 1e9) > 0
+    ):
         if (counts < before.counts).any():
             per_s = RESTARTED
         elif _hides_a_bond(told, vpp.nodes):

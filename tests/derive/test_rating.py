@@ -59,6 +59,15 @@ def test_a_reading_is_rated_once_and_a_new_counter_warms_up() -> None:
     assert isinstance(new, Missing) and new.reason is Reason.WARMING
 
 
+def test_a_reading_from_before_the_last_is_not_rated() -> None:
+    later = rate_counters(None, {"a": 5}, 3 * S)
+    earlier = rate_counters(later, {"a": 15}, 2 * S)
+    warming = rate_of(earlier, "a", NO)
+    assert isinstance(warming, Missing) and warming.reason is Reason.WARMING
+    assert earlier.interval_s is None
+    assert rate_of(rate_counters(earlier, {"a": 35}, 4 * S), "a", NO) == 10.0
+
+
 def test_a_restarted_process_is_another() -> None:
     assert identity(7, 100, "/s") != identity(7, 200, "/s")
     assert identity(0, 0, "/s") != identity(0, 0, "/t")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.vpp_nodes import NodeState, busy_ratio, clocks_per_packet, step_nodes
+from nftop.derive.vpp_packets import rate_packets
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.nf_vpp import VppNodes, VppTable, VppThread
@@ -39,6 +40,16 @@ def forwarding(second: float, told: VppNodes | None = None, **changes: Any) -> S
 
 def busy_nodes(second: float, *busy: float) -> VppNodes:
     return nodes(*(full_frames(second, n * MPPS_10, share) for n, share in enumerate(busy, 1)))
+
+
+def test_a_reading_from_before_the_last_is_not_rated() -> None:
+    first, second = (instance(t, {1: packets}) for t, packets in ((3, 5), (2, 15)))
+    rated = rate_packets(rate_packets(None, first), second)
+    assert isinstance(rated.per_s, Missing) and rated.per_s.reason is Reason.WARMING
+    assert rated.interval_s is None
+    again = rate_packets(rated, instance(4, {1: 35}))
+    assert not isinstance(again.per_s, Missing)
+    assert again.per_s["rx_packets"].sum() == 10.0
 
 
 def test_each_thread_tells_its_packets() -> None:
