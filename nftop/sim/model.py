@@ -166,7 +166,7 @@ def rates_alone(workload: Workload) -> Floats:
     steady, swinging = np.zeros((1, len(QUANTITIES))), np.zeros((1, len(QUANTITIES)))
     _Rates(steady[0], swinging[0]).add(workloads.core_hz(), workloads.per_cycle(workload))
     _count_clocks(steady, swinging, [(0,)])
-    return steady[0]
+    return np.asarray(steady[0])
 
 
 def _count_clocks(steady: Floats, swinging: Floats, cores: Sequence[tuple[int, ...]]) -> None:

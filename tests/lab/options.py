@@ -50,7 +50,12 @@ def parse(arguments: Sequence[str]) -> Options:
         epilog="The clock: echo freeze|run|'step SECONDS' > /sys/fs/lab/live/ctl/clock",
     )
     parser.add_argument("--model", dest="machine", default="skx-4", choices=machine.names())
-    parser.add_argument("--kernel", default="6.1", choices=profile.kernels())
+    parser.add_argument(
+        "--kernel",
+        default="6.1",
+        choices=profile.kernels(),
+        help="whose resctrl it has; perf and the rest are the same with all",
+    )
     parser.add_argument(
         "--rdt",
         type=lambda words: tuple(words.split(",")),
