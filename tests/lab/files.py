@@ -16,9 +16,9 @@ from typing import Any
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.topology import CpuInfo, Topology
 from tests.lab.machine import Machine
+from tests.lab.resctrl.numbers import mask_text
 
 _LINE_BYTES = 64
-_WORD = 32  # bits that the kernel prints between two commas of a mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,6 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         path.chmod(0o444)
-
-
-def mask(cpus: Iterable[int], width: int) -> str:
-    """CPUs as the kernel prints a mask of `width` bits: words of 32, `000,ffffffff`."""
-    bits = sum(1 << cpu for cpu in cpus)
-    words = []
-    for low in range(0, width, _WORD):
-        digits = (min(width - low, _WORD) + 3) // 4
-        words.append(f"{bits >> low & (1 << _WORD) - 1:0{digits}x}")
-    return ",".join(reversed(words))
 
 
 def topology_of(machine: Machine, model: Topology, clusters: int = 1) -> Topology:
@@ -182,5 +172,5 @@ def _set(
     map_name: str, list_name: str, cpus: Iterable[Cpu], topology: Topology
 ) -> Iterator[tuple[str, str]]:
     members = list(cpus)
-    yield map_name, mask(members, len(topology.cpus))
+    yield map_name, mask_text(members, len(topology.cpus))
     yield list_name, format_cpu_list(members)

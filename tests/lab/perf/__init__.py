@@ -10,7 +10,7 @@
     access,attr who may, and which arguments make sense
     sysfs       the files by which programs find the PMUs
 
-Known differences from a kernel, all deliberate: nothing samples and nothing is mapped into memory
+Known differences from a kernel: nothing samples and nothing is mapped into memory
 (perf record, rdpmc); exclude_user and its like are taken and leave nothing out; control groups'
 events are refused; metrics of the slots have full resolution, the register's has 8 bits; a task's
 events and its CPU's do not compete for counters; a task's children count once it has waited for

@@ -45,8 +45,6 @@ def check_arguments(call: Call, attr: Attr, *, paranoid: int, uid: int | None, c
         raise failed(errno.ESRCH)
     if call.cpu >= cpus or call.cpu < ANY_CPU or (whole_cpu and call.cpu == ANY_CPU):
         raise failed(errno.EINVAL)
-    if call.pid < EVERY_TASK:
-        raise failed(errno.ESRCH)
 
 
 def check_rights(

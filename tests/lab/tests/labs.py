@@ -74,15 +74,11 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(*arguments: str, scratch: Path = Path("/tmp")) -> Iterator[Running]:
-    """A lab whose command prints a line when it is ready; that line is read.
-
-    `scratch` is where temporary files are to be made.
-    """
+def running(*arguments: str) -> Iterator[Running]:
+    """A lab whose command prints a line when it is ready; that line is read."""
     outer = subprocess.Popen(
         _command_line(arguments),
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": os.fspath(scratch)},
         bufsize=1,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

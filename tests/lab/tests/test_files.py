@@ -18,7 +18,8 @@ from nftop.sources.sysfs import parse_cpu_mask
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.uarch.table import identify
 from tests.lab import machine, proc
-from tests.lab.files import mask, sysfs_folders, topology_of, write_files
+from tests.lab.files import sysfs_folders, topology_of, write_files
+from tests.lab.resctrl.numbers import mask_text
 
 SIZES = (2, 3, 88, 130)
 MACHINES = machine.names()
@@ -107,16 +108,16 @@ def _pairs(paragraph: str) -> list[tuple[str, str]]:
 @given(st.integers(1, 200), st.data())
 def test_masks_are_read_back(width: int, data: st.DataObject) -> None:
     cpus = data.draw(st.sets(st.integers(0, width - 1)))
-    text = mask(cpus, width)
+    text = mask_text(cpus, width)
     assert format_cpu_list(parse_cpu_mask(text)) == format_cpu_list(cpus)
     assert text.count(",") == (width - 1) // 32
 
 
 def test_a_mask_is_printed_as_the_kernel_does() -> None:
     """core_cpus and core_siblings of CPU 1 on a real host of 80 possible CPUs."""
-    assert mask((1, 41), 80) == "0000,00000200,00000002"
+    assert mask_text((1, 41), 80) == "0000,00000200,00000002"
     siblings = (*range(20), *range(40, 60))
-    assert mask(siblings, 80) == "0000,0fffff00,000fffff"
+    assert mask_text(siblings, 80) == "0000,0fffff00,000fffff"
 
 
 @pytest.mark.parametrize("t_ns", [0, 1_234_567_890, 90_000_000_000])
