@@ -41,7 +41,11 @@ check: $(READY) test-packages
 	$(BIN)/pytest -q --cov --cov-report=term
 
 # Where nftop and the usual tools can be tried as on a server.
+# A Cascade Lake has all of resctrl; Skylake (skx-4) shows none of the cache without --rdt.
+LAB ?= --model skx-7
+
 lab: $(READY) test-packages
+	@echo "the lab: a virtual host ($(LAB)); files are this machine's, exit leaves"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab $(LAB) -- $${SHELL:-/bin/sh}
 
 bench: $(READY)

@@ -120,7 +120,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     batch.add_argument("--batch", action="store_true", help="write frames, draw no screen")
     batch.add_argument(
         "-n", dest="count", metavar="N", type=_count("frames"), default=None,
-        help="end after N frames",
+        help="end after N frames; implies --batch",
     )  # fmt: skip
     form = batch.add_mutually_exclusive_group()
     form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
