@@ -1,4 +1,4 @@
-"""A test of the lab is skipped where something is missing, unless it is CI that runs it."""
+"""A test of the lab is skipped where something is missing, unless the lab is required."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from tests.lab.tests.labs import LONGEST_S, ROOT
 
 
-@pytest.mark.parametrize(("ci", "code"), [("", 0), ("true", 1)])
+@pytest.mark.parametrize(("lab", "code"), [("", 0), ("required", 1)])
 @pytest.mark.parametrize("name", ["test_pqos", "test_perf_tool"])
-def test_ci_skips_nothing(name: str, ci: str, code: int) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "CI"}
+def test_where_it_is_required_nothing_is_skipped(name: str, lab: str, code: int) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "NFTOP_LAB"}
     environment["PATH"] = "/nowhere"  # where there are neither fusermount3, pqos nor perf
-    if ci:
-        environment["CI"] = ci
+    if lab:
+        environment["NFTOP_LAB"] = lab
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "--no-cov", "-q", "-p", "no:cacheprovider"),
@@ -33,4 +33,4 @@ def test_ci_skips_nothing(name: str, ci: str, code: int) -> None:
     last = done.stdout.splitlines()[-1]
     assert done.returncode == code, done.stdout
     assert "passed" not in last
-    assert ("error" in last, "skipped" in last) == (bool(ci), not ci)
+    assert ("error" in last, "skipped" in last) == (bool(lab), not lab)
