@@ -64,6 +64,20 @@ def run_child(code: str, *prefix: str) -> subprocess.CompletedProcess[str]:
 def test_the_time_stamp_counter_runs_at_one_rate(source: PerfSource) -> None:
     if not MSR_TSC.exists():
         pytest.skip("this kernel has no msr/tsc/")
+    # A host that takes the machine's CPU away between the two clocks of one read spoils that read:
+    # of several measurements one must be undisturbed.
+    spreads = []
+    for _ in range(10):
+        rates = np.array(rates_of_the_tsc(source))
+        # Two intervals and every CPU agree: the group's clock and the counter are read as one.
+        spreads.append(float(np.ptp(rates) / np.mean(rates)))
+        if spreads[-1] < 1e-3:
+            return
+    pytest.fail(f"the counter and its clock never agreed: {spreads}")
+
+
+def rates_of_the_tsc(source: PerfSource) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """Cycles per second of two intervals, each of shape (CPUs,)."""
     tables, began, ended = [], [], []
     for _ in range(3):
         began.append(time.monotonic_ns())
@@ -75,13 +89,12 @@ def test_the_time_stamp_counter_runs_at_one_rate(source: PerfSource) -> None:
     rates = []
     for index in range(2):
         old, new = tables[index : index + 2]
-        enabled = (new.enabled_ns - old.enabled_ns).astype(float)
+        enabled = (new.enabled_ns - old.enabled_ns).astype(float).reshape(-1)
         rates.append((new.values - old.values)[:, column] / enabled * 1e9)
         # No further apart than the calls' outer edges, no nearer than their inner ones.
         assert enabled.max() <= (ended[index + 1] - began[index]) * 1.001
         assert enabled.min() >= (began[index + 1] - ended[index]) * 0.999
-    # Two intervals and every CPU agree: the group's clock and the counter are read as one.
-    assert np.ptp(rates) / np.mean(rates) < 1e-3
+    return rates
 
 
 def test_context_switches_are_those_made(source: PerfSource) -> None:
