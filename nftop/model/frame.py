@@ -111,17 +111,33 @@ class NfRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BoxTraffic:
+    """What went in and out of one box of a package: a memory channel, a link to another package.
+
+    `number` is the kernel's, as in `uncore_imc_3`.
+    """
+
+    number: int
+    in_bytes_per_s: Reading
+    out_bytes_per_s: Reading
+
+
+@dataclass(frozen=True, slots=True)
 class PackageRow:
     """One package: its memory and what devices ask of it.
 
     Attributes:
         readings: by metric id of the catalogue, scope `package`; every such metric is there.
         estimates: the ids of those whose counters were on the hardware only part of the time.
+        channels: memory by channel, bytes read and written per second; empty where none is counted.
+        links: UPI or QPI by link, bytes received and sent per second; empty where none is counted.
     """
 
     package: Package
     readings: Mapping[str, Reading]
     estimates: frozenset[str] = frozenset()
+    channels: tuple[BoxTraffic, ...] = ()
+    links: tuple[BoxTraffic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +179,42 @@ class GroupRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TmaNode:
+    """One node of the top-down tree of a core.
+
+    Attributes:
+        name: the vendor's, in snake_case; `parent` is None at level 1.
+        of: what `reading`, a ratio 0..1, is a share of: issue slots or cycles.
+        beyond: it is above its threshold and so is everything above it in the tree, which is when
+            the method says to look into it.
+    """
+
+    name: str
+    parent: str | None
+    level: int
+    of: Literal["slots", "cycles"]
+    reading: Reading
+    beyond: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CoreFocus:
+    """What is counted of one physical core only, because somebody looks at it.
+
+    Attributes:
+        cpus: its threads.
+        tree: its top-down nodes of levels 1 to 3, each behind its parent.
+        readings: by metric id of the catalogue, scope `core`; every such metric is there.
+        coverage: the smallest share of the time in which one of the events was counted.
+    """
+
+    cpus: tuple[Cpu, ...]
+    tree: tuple[TmaNode, ...]
+    readings: Mapping[str, Reading]
+    coverage: Reading
+
+
+@dataclass(frozen=True, slots=True)
 class SelfCost:
     """nftop's own footprint in this interval; see the observer-effect rules.
 
@@ -200,4 +252,5 @@ class Frame:
     groups: tuple[GroupRow, ...]
     domains: tuple[CacheDomain, ...]
     own: SelfCost
+    focus: CoreFocus | None = None
     schema: str = SCHEMA

@@ -48,7 +48,7 @@ class Metric:
     id: str
     label: str
     unit: Unit
-    scope: Literal["cpu", "nf", "package", "group"]
+    scope: Literal["cpu", "nf", "package", "group", "core"]
     meaning: str
     formula: str
     origin: str

@@ -14,6 +14,7 @@ _SCOPES = {
     "nf": "per network function",
     "package": "per package",
     "group": "per cache class and L3",
+    "core": "of the core looked at",
 }
 _WIDTH = 78
 

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import Protocol
 
 from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
 
 
 class Feed(Protocol):
@@ -17,6 +18,12 @@ class Feed(Protocol):
 
     def set_interval(self, seconds: float) -> None:
         """Change the pace from the next tick on. Safe from any thread."""
+
+    def focus(self, cpu: Cpu | None) -> None:
+        """Count more of this CPU's core from the next tick on, of none with None; see `CoreFocus`.
+
+        Safe from any thread. It changes nothing where no counter is read, or that CPU's is not.
+        """
 
     def frames(self) -> Generator[Frame, None, None]:
         """Every frame in order; blocks between ticks and ends after `stop`.

@@ -13,7 +13,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.topology import Topology
 from nftop.session.sampler import Sampler
-from nftop.sources.base import Source
+from nftop.sources.base import Focusing, Source
 
 MIN_INTERVAL_S = 0.1
 # How long a tick waits for the slow sources: long enough for a telemetry answer, short enough
@@ -78,6 +78,7 @@ class Live:
         self._cpus = None if cpus is None else frozenset(cpus)
         self._first_interval_s = first_interval_s
         self._clock = clock or SystemClock()
+        self._focus: Cpu | None = None
         self._stopped = threading.Event()
 
     @property
@@ -87,6 +88,9 @@ class Live:
     def set_interval(self, seconds: float) -> None:
         """Change the pace from the next tick on; at least MIN_INTERVAL_S."""
         self._interval_s = max(seconds, MIN_INTERVAL_S)
+
+    def focus(self, cpu: Cpu | None) -> None:
+        self._focus = cpu
 
     def stop(self) -> None:
         self._stopped.set()
@@ -98,9 +102,13 @@ class Live:
         pollers: frozenset[Cpu] | None = None
         deadline_ns = self._clock.monotonic_ns()
         first = self._first_interval_s
+        focus: Cpu | None = None
         try:
             while not self._stopped.is_set():
                 interval_s = self._interval_s
+                if self._focus != focus:
+                    focus = self._focus
+                    self._look_at(focus)
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
                 state, frame = step(state, sampler.sample(interval_s, grace_s))
                 if polling_cpus(frame) != pollers:
@@ -112,6 +120,12 @@ class Live:
                 self._clock.wait(self._stopped, (deadline_ns - self._clock.monotonic_ns()) / 1e9)
         finally:
             sampler.close()
+
+    def _look_at(self, cpu: Cpu | None) -> None:
+        """Between two ticks: a source that is read in this thread is not told while it reads."""
+        for source in self._sources:
+            if isinstance(source, Focusing):
+                source.focus(cpu)
 
     def _next_deadline_ns(self, deadline_ns: int, interval_s: float) -> int:
         step_ns = int(interval_s * 1e9)

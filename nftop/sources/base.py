@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 
 
@@ -48,3 +49,11 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Give back descriptors and connections. Safe to call twice."""
+
+
+@runtime_checkable
+class Focusing(Protocol):
+    """A source that can tell more of one core than of all of them."""
+
+    def focus(self, cpu: Cpu | None) -> None:
+        """From its next reading on, tell more of this CPU's core; with None of no core."""

@@ -24,6 +24,7 @@ from nftop.export.jsonl import frame_json, rfc3339
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.output import OutputError
 from nftop.sources.base import Check
@@ -210,6 +211,9 @@ class Stepped:
 
     def set_interval(self, seconds: float) -> None:
         self.interval_s = seconds
+
+    def focus(self, cpu: Cpu | None) -> None:
+        raise AssertionError("a batch looks at no core")
 
     def stop(self) -> None:
         self.stopped = True

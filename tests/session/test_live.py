@@ -83,6 +83,25 @@ def test_a_new_pace_holds_from_the_next_tick() -> None:
     assert clock.waits == pytest.approx([1.0, 0.5, 0.5])
 
 
+def test_a_source_that_can_is_told_once_whose_core_is_looked_at() -> None:
+    told: list[Cpu | None] = []
+
+    class Looking(FakeSource):
+        def focus(self, cpu: Cpu | None) -> None:
+            told.append(cpu)
+
+    silent = Missing(Reason.SOURCE)
+    sources = [each("any", lambda: silent, inline=True) for each in (Looking, FakeSource)]
+    feed = live(*sources, clock=FakeClock())
+    frames = feed.frames()
+    take(frames, 2)
+    feed.focus(Cpu(3))
+    take(frames, 2)
+    feed.focus(None)
+    take(frames, 1)
+    assert told == [Cpu(3), None]
+
+
 def test_stop_ends_a_wait_from_another_thread() -> None:
     feed = live(interval_s=3600.0)
     frames = feed.frames()

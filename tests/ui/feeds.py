@@ -6,6 +6,7 @@ from collections.abc import Generator
 from queue import SimpleQueue
 
 from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
 
 
 class StepFeed:
@@ -15,6 +16,7 @@ class StepFeed:
         self._queue: SimpleQueue[Frame | Exception | None] = SimpleQueue()
         self._interval_s = interval_s
         self.stopped = False
+        self.focused: Cpu | None = None
         self.handled = 0  # frames the consumer is done with
         for frame in frames:
             self.put(frame)
@@ -25,6 +27,9 @@ class StepFeed:
 
     def set_interval(self, seconds: float) -> None:
         self._interval_s = seconds
+
+    def focus(self, cpu: Cpu | None) -> None:
+        self.focused = cpu
 
     def put(self, item: Frame | Exception) -> None:
         self._queue.put(item)
