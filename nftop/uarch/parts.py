@@ -13,7 +13,8 @@ from nftop.uarch import grammar
 from nftop.uarch.events import EventSpec, PmuTerms, parse_event
 
 # Names a formula may use beside events and terms; `topdown` gives them their values.
-CONSTANTS = frozenset({"slots_per_cycle", "threads"})
+THREADS = "threads"
+CONSTANTS = frozenset({"slots_per_cycle", THREADS})
 BUSIEST = "busiest_"
 _NODE_FIELDS = frozenset({"formula", "parent", "of", "threshold", "unreliable"})
 
@@ -58,12 +59,11 @@ class Topdown:
         slots_per_cycle: how many micro-operations the core can issue in a cycle.
         terms_smt_on, terms_smt_off: intermediate formulas by name, in the order of computation.
         nodes: by metric, its formula; by level, and a node comes after those it is computed from.
-        level: by metric, from 1 on. parent: by metric below level 1, the metric it is a part of.
+        level: by metric in the order of the table, from 1 on.
+        parent: by metric below level 1, the metric it is a part of.
         of_cycles: the metrics that are shares of the threads' cycles; all others are of slots.
         threshold: by metric, the ratio above which the vendor calls it notable.
         unreliable_smt: the metrics that the vendor calls unreliable with hyper-threading.
-        level_3: groups of events that level 3 reads beside those of a plan and its turns, each to
-            be counted with the clocks of that plan.
     """
 
     slots_per_cycle: int
@@ -75,7 +75,6 @@ class Topdown:
     of_cycles: frozenset[str]
     threshold: Mapping[str, float]
     unreliable_smt: frozenset[str]
-    level_3: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +120,6 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
     # What depends on the threads first: the shared terms are made of it.
     smt_on = {**terms.get("smt_on", {}), **terms["both"]}
     smt_off = {**terms.get("smt_off", {}), **terms["both"]}
-    level_3 = tuple(tuple(group) for group in spec.get("level_3", ()))
-    for group in level_3:
-        if not group or len(set(group)) != len(group):
-            raise ValueError(f"a group of level 3 is empty or counts twice: {', '.join(group)}")
-        for name in group:
-            known(name, events, "a group of level 3")
     rows = spec["nodes"]
     inputs = {*events, *CONSTANTS, *(BUSIEST + name for name in events)}
     if set(rows) & {*inputs, *smt_on, *smt_off}:
@@ -152,7 +145,6 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
         frozenset(name for name, row in rows.items() if row.get("of") == "cycles"),
         {name: float(row["threshold"]) for name, row in rows.items() if "threshold" in row},
         frozenset(name for name, row in rows.items() if row.get("unreliable") == "smt"),
-        level_3,
     )
 
 
