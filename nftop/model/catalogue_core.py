@@ -143,7 +143,7 @@ NODE_METRICS: tuple[Metric, ...] = (
     _node("divider", "DIV", "Cycles in which the divider was busy."),
     _node(
         "serializing_operation",
-        "SERIAL",
+        "SERIALOP",
         "Cycles in which instructions that wait for all before them held up the others: fences, "
         "CPUID, PAUSE.",
     ),

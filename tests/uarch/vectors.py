@@ -62,6 +62,24 @@ def counts(uarch: str, vector: str) -> dict[str, float]:
 
 @cache
 def facts(uarch: str) -> Mapping[str, Any]:
-    """What is known of a microarchitecture; the file explains itself."""
-    found: Mapping[str, Any] = json.loads((_FOLDER / "reference.json").read_text())[uarch]
+    """What is known of a microarchitecture and the probes' events; the files explain themselves."""
+    known, probes = (
+        json.loads((_FOLDER / name).read_text())[uarch]
+        for name in ("reference.json", "probes.json")
+    )
+    return {**known, "events": {**known["events"], **_of_reads(probes["events"])}}
+
+
+def _of_reads(events: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """The events, and of responses to reads of any kind those to demand reads of data."""
+    found = dict(events)
+    for name, (config, kernel, counting, *register) in events.items():
+        if "ALL_READS" in name:
+            response = int(register[0], 0) & ~0xFFFF
+            found[name.replace("ALL_READS", "DEMAND_DATA_RD")] = [
+                config,
+                kernel,
+                counting,
+                hex(response | 1),
+            ]
     return found
