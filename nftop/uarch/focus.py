@@ -76,14 +76,24 @@ def in_order(topdown: Topdown) -> tuple[str, ...]:
 
 
 def is_beyond(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> bool:
-    """Whether a node and all above it are over the vendor's thresholds; one without never is."""
+    """Whether a node and all above it are over the vendor's thresholds; one without never is.
+
+    A node may be over one of its parts' instead of its own, as the table says in `also`.
+    """
     at: str | None = name
     while at is not None:
-        ratio, threshold = ratios.get(at), topdown.threshold.get(at)
-        if ratio is None or isinstance(ratio, Missing) or threshold is None or ratio <= threshold:
+        part = topdown.also.get(at)
+        if not _is_over(topdown, ratios, at) and not (part and _is_over(topdown, ratios, part)):
             return False
         at = topdown.parent.get(at)
     return True
+
+
+def _is_over(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> bool:
+    ratio, threshold = ratios.get(name), topdown.threshold.get(name)
+    if ratio is None or isinstance(ratio, Missing) or threshold is None:
+        return False
+    return ratio > threshold
 
 
 def _unknown(uarch: Uarch) -> Missing:

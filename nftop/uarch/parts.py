@@ -16,7 +16,7 @@ from nftop.uarch.events import EventSpec, PmuTerms, parse_event
 THREADS = "threads"
 CONSTANTS = frozenset({"slots_per_cycle", THREADS})
 BUSIEST = "busiest_"
-_NODE_FIELDS = frozenset({"formula", "parent", "of", "threshold", "unreliable"})
+_NODE_FIELDS = frozenset({"formula", "parent", "of", "threshold", "also", "unreliable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class Topdown:
         parent: by metric below level 1, the metric it is a part of.
         of_cycles: the metrics that are shares of the threads' cycles; all others are of slots.
         threshold: by metric, the ratio above which the vendor calls it notable.
+        also: by metric, that part of it above whose own threshold it is notable, too.
         unreliable_smt: the metrics that the vendor calls unreliable with hyper-threading.
     """
 
@@ -74,6 +75,7 @@ class Topdown:
     parent: Mapping[str, str]
     of_cycles: frozenset[str]
     threshold: Mapping[str, float]
+    also: Mapping[str, str]
     unreliable_smt: frozenset[str]
 
 
@@ -135,6 +137,8 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
     for name, row in rows.items():
         if set(row) - _NODE_FIELDS or row.get("of", "slots") not in ("slots", "cycles"):
             raise ValueError(f"{name} has a field that no node has")
+        if "also" in row and rows.get(row["also"], {}).get("parent") != name:
+            raise ValueError(f"{name} is notable also by {row['also']!r}, which is no part of it")
     return Topdown(
         spec["slots_per_cycle"],
         smt_on,
@@ -144,6 +148,7 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
         {name: row["parent"] for name, row in rows.items() if "parent" in row},
         frozenset(name for name, row in rows.items() if row.get("of") == "cycles"),
         {name: float(row["threshold"]) for name, row in rows.items() if "threshold" in row},
+        {name: row["also"] for name, row in rows.items() if "also" in row},
         frozenset(name for name, row in rows.items() if row.get("unreliable") == "smt"),
     )
 

@@ -72,7 +72,9 @@ def test_notable_is_only_what_is_so_all_the_way_up() -> None:
     assert not is_beyond(topdown("SKX"), some, "frontend_bound")
     assert not is_beyond(topdown("SKX"), some, "fetch_latency")
     assert is_beyond(topdown("SKX"), some | {"frontend_bound": 0.2}, "fetch_latency")
-    assert not is_beyond(topdown("SRF"), some, "retiring")  # the vendor gives no threshold
+    slow: dict[str, Reading] = {"backend_bound": 1.0, "memory_bound": 1.0, "cxl_mem_bound": 1.0}
+    assert is_beyond(topdown("CLX"), slow, "memory_bound")
+    assert not is_beyond(topdown("CLX"), slow, "cxl_mem_bound")  # the vendor gives no threshold
 
 
 def test_what_the_vendor_mistrusts_with_hyper_threading_is_marked() -> None:

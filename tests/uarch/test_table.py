@@ -153,6 +153,7 @@ threshold = 0.25
 unreliable = "smt"
 formula = "whole / 2"
 [topdown.nodes.whole]
+also = "part"
 formula = "a / slots"
 [topdown.nodes.detail]
 parent = "part"
@@ -187,6 +188,7 @@ def test_a_full_table_is_read_as_written() -> None:
     assert parsed.focus_groups == (("a",),)
     assert parsed.probes == {"twice": "2 * threads * a", "more": "twice + 1"}
     assert parsed.topdown.threshold == {"part": 0.25}
+    assert parsed.topdown.also == {"whole": "part"}
     assert parsed.topdown.of_cycles == {"detail"}
     assert parsed.topdown.unreliable_smt == {"part"}
     (unit,) = parsed.uncore
@@ -232,6 +234,8 @@ def test_a_full_table_is_read_as_written() -> None:
         ('groups = [["all"]]', "groups = [[]]", "a focus group is empty or counts"),
         ("2 * threads * a", "2 * threads * x", "formula of twice names an unknown event: x"),
         ("2 * threads * a", "threads * more", "formula of twice names an unknown event: more"),
+        ('also = "part"', 'also = "detail"', "whole is notable also by 'detail'"),
+        ('also = "part"', 'also = "nowhere"', "whole is notable also by 'nowhere'"),
         ('of = "cycles"', 'of = "days"', "detail has a field"),
         ("threshold =", "treshold =", "part has a field"),
         ('[["x", "z"]]', '[["x"]]', "an event of u has no turn"),

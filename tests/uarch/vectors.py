@@ -62,12 +62,18 @@ def counts(uarch: str, vector: str) -> dict[str, float]:
 
 @cache
 def facts(uarch: str) -> Mapping[str, Any]:
-    """What is known of a microarchitecture and the probes' events; the files explain themselves."""
-    known, probes = (
+    """What is known of a microarchitecture, of both files; they explain themselves."""
+    known, more = (
         json.loads((_FOLDER / name).read_text())[uarch]
-        for name in ("reference.json", "probes.json")
+        for name in ("reference.json", "perfmon.json")
     )
-    return {**known, "events": {**known["events"], **_of_reads(probes["events"])}}
+    thresholds = more.get("thresholds", {})
+    nodes = {
+        name: [level, parent, thresholds.get(name, threshold), *events]
+        for name, (level, parent, threshold, *events) in known["nodes"].items()
+    }
+    events = {**known["events"], **_of_reads(more["events"])}
+    return {**known, "nodes": nodes, "events": events}
 
 
 def _of_reads(events: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
