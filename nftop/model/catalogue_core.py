@@ -10,8 +10,13 @@ from nftop.model.metric import Metric, Unit
 
 _PAPER = 'FD.io, "Benchmarking Software Data Planes"'
 _LATENCY = f"{_PAPER}, 15.5; OFFCORE_REQUESTS_OUTSTANDING, OFFCORE_REQUESTS"
-_SAME_SOCKET = f"{_PAPER}, 15.6; MEM_LOAD_L3_HIT_RETIRED (on Xeon E5 v3 and v4 of MEM_LOAD_UOPS)"
-_OTHER_SOCKET = f"{_PAPER}, 15.7; MEM_LOAD_L3_MISS_RETIRED, on Xeon E5 v3 and v4 OFFCORE_RESPONSE"
+_SAME_SOCKET = (
+    f"{_PAPER}, 15.6; MEM_LOAD_L3_HIT_RETIRED, on Xeon E5 v3 and v4 MEM_LOAD_UOPS_L3_HIT_RETIRED"
+)
+_OTHER_SOCKET = (
+    f"{_PAPER}, 15.7; MEM_LOAD_L3_MISS_RETIRED, on Xeon E5 v3 and v4 OFFCORE_RESPONSE to demand "
+    "reads of data"
+)
 
 
 def _probe(name: str, label: str, unit: Unit, meaning: str, origin: str) -> Metric:
@@ -40,8 +45,9 @@ CORE_METRICS: tuple[Metric, ...] = (
         "load_latency_ns",
         "LAT.ns",
         Unit.NS,
-        "The same in time, by the core's frequency while not halted. More than about 100 ns says "
-        "that memory, not the last-level cache, answers; more still that it is far or busy.",
+        "Average time that a read of data which missed the second-level cache was under way: "
+        "load_latency_cycles by the core's frequency while not halted. It lies between what the "
+        "last-level cache takes to answer and what memory does, near or far.",
         f"{_LATENCY}: load_latency_cycles / frequency",
     ),
     _probe(
@@ -58,8 +64,7 @@ CORE_METRICS: tuple[Metric, ...] = (
         Unit.PER_S,
         "Loads per second that another core of the package served, which had modified the line: "
         "cores that write what others read, as rings and counters shared between threads. Often "
-        "the dearest of all hits. From Ice Lake on with lines that it had unmodified and the "
-        "last-level cache had not.",
+        "the dearest of all hits.",
         f"{_SAME_SOCKET} .XSNP_HITM, from Ice Lake on .XSNP_FWD",
     ),
     _probe(
@@ -120,38 +125,43 @@ NODE_METRICS: tuple[Metric, ...] = (
     _node(
         "l1_bound",
         "L1",
-        "Cycles stalled on loads although the first-level cache had the data: its latency, "
-        "forwarded stores, page walks.",
+        "Share of cycles stalled on loads although the first-level cache had the data: its "
+        "latency, forwarded stores, page walks.",
     ),
-    _node("l2_bound", "L2", "Cycles stalled on loads that the second-level cache served."),
+    _node("l2_bound", "L2", "Share of cycles stalled on loads that the second-level cache served."),
     _node(
         "l3_bound",
         "L3",
-        "Cycles stalled on loads that the last-level cache or another core of the package served.",
+        "Share of cycles stalled on loads that the last-level cache or another core of the "
+        "package served.",
     ),
-    _node("dram_bound", "DRAM", "Cycles stalled on loads that memory or another package served."),
+    _node(
+        "dram_bound",
+        "DRAM",
+        "Share of cycles stalled on loads that memory or another package served.",
+    ),
     _node(
         "cxl_mem_bound",
         "PMEM",
-        "Cycles stalled on loads that persistent memory served; nothing without any.",
+        "Share of cycles stalled on loads that persistent memory served; nothing without any.",
     ),
     _node(
         "store_bound",
         "STORE",
-        "Cycles stalled because stores waited: the store buffer was full.",
+        "Share of cycles stalled because stores waited: the store buffer was full.",
     ),
-    _node("divider", "DIV", "Cycles in which the divider was busy."),
+    _node("divider", "DIV", "Share of cycles in which the divider was busy."),
     _node(
         "serializing_operation",
         "SERIALOP",
-        "Cycles in which instructions that wait for all before them held up the others: fences, "
-        "CPUID, PAUSE.",
+        "Share of cycles in which instructions that wait for all before them held up the others: "
+        "fences, CPUID, PAUSE.",
     ),
     _node(
         "ports_utilization",
         "PORTS",
-        "Cycles in which few execution units had work: instructions that wait for each other's "
-        "results, or want the same unit.",
+        "Share of cycles in which few execution units had work: instructions that wait for each "
+        "other's results, or want the same unit.",
     ),
     _node(
         "microcode_sequencer",

@@ -25,13 +25,15 @@ def known_metrics() -> tuple[str, ...]:
 
 
 def metrics_called(name: str) -> tuple[str, ...]:
-    """The ids of a metric as the screen or JSON calls it, in any case; none if nothing is."""
+    """The ids of a metric as screen, tree or JSON call it, in any case; none if nothing is."""
     wanted = name.casefold()
     if wanted in ("tma", BAR.label.split()[0].casefold()):
         return tuple(metric.id for metric in TMA_METRICS)
     return tuple(
         dict.fromkeys(
-            metric.id for metric in EXPLAINED if wanted in (metric.id, metric.label.casefold())
+            metric.id
+            for metric in EXPLAINED
+            if wanted in (metric.id, metric.id.removeprefix("tma."), metric.label.casefold())
         )
     )
 

@@ -60,7 +60,7 @@ class Uarch:
     Attributes:
         name: `generic`, `SKX`.
         title: for people.
-        events: by name; only those that a plan uses are ever opened.
+        events: by name; only those that a plan or a focus group uses are ever opened.
         plans: best first, at least one.
         vendor_names: by event, the vendor's name for it, where it has one.
         extras: events that stand in for another or take what counter is spare: that they are not

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.model.catalogue import EXPLAINED
 from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.frame import TmaNode
 from nftop.model.reading import Missing, Reading, Reason
@@ -211,6 +212,15 @@ def test_loads_of_modified_lines_are_counted_near_and_far(
     uncounted = got["local_dram_per_s"]
     assert isinstance(uncounted, Missing) and uncounted.reason is Reason.SOURCE
     assert "LOCAL_DRAM is not counted here" in uncounted.sentence
+
+
+@pytest.mark.parametrize("uarch", UARCHES)
+def test_every_node_and_probe_has_its_sentence(uarch: str) -> None:
+    known, explained = loaded(uarch), {(metric.scope, metric.id) for metric in EXPLAINED}
+    assert known.topdown
+    for node in known.topdown.nodes:
+        assert {("cpu", f"tma.{node}"), ("core", f"tma.{node}")} & explained, node
+    assert {("core", probe) for probe in known.probes} <= explained
 
 
 def test_no_counts_are_reasons_and_a_table_without_any_has_no_tree() -> None:
