@@ -7,7 +7,7 @@ A payload as those in `model.sample`: raw and cumulative. Facts: the Linux kerne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -228,7 +228,7 @@ class ResctrlTable:
     groups: tuple[ResctrlGroup, ...]
     domains: tuple[CacheDomain, ...]
     mba_unit: MbaUnit = "percent"
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     notes: tuple[str, ...] = ()
 
     @property
