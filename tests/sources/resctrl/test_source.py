@@ -304,6 +304,43 @@ def test_tasks_are_read_as_seldom_as_they_are_dear(
     assert asked == [0, 600_000_000], "at most 2 % of the time"
 
 
+def test_counters_are_read_once_a_second_however_fast_the_ticks_are(tmp_path: Path) -> None:
+    root = write(tmp_path, plain() | group_files("vpp/mon_groups/rx/"))
+    at_ns = [0]
+    reader = source(root, clock=lambda: at_ns[0])
+    seen = []
+    for tick in range(6):
+        at_ns[0] = tick * 400_000_000 + 1
+        (root / MOUNT / "vpp/mon_data/mon_L3_00/mbm_total_bytes").write_text(f"{tick}\n")
+        (root / MOUNT / "vpp/cpus_list").write_text(f"{tick}\n")
+        table = reader.read()
+        assert isinstance(table, ResctrlTable)
+        vpp = group(table, "vpp")
+        seen.append((vpp.cpus, vpp.caches[0].values["mbm_total_bytes"], vpp.caches[0].read_at_ns))
+    assert seen == [
+        ((tick,), counted, counted * 400_000_000 + 1)
+        for tick, counted in enumerate((0, 0, 2, 2, 4, 4))
+    ]
+
+
+def test_a_group_that_is_new_between_two_reads_of_the_counters_has_to_wait(tmp_path: Path) -> None:
+    root = write(tmp_path, plain() | group_files("vpp/mon_groups/rx/"))
+    reader = source(root, clock=lambda: 1)
+    reader.read()
+    make_anew(root / MOUNT / "vpp", plain())
+    write(root, group_files("new/"))
+    table = reader.read()
+    assert isinstance(table, ResctrlTable)
+    for name in ("vpp", "new"):
+        why = "warming: a new group: counters are read once a second at most"
+        assert sentence(cache(table, name, 1).values["mbm_total_bytes"]) == why
+    assert cache(table, ROOT).values["mbm_total_bytes"] == 1000
+    reader.close()
+    again = reader.read()
+    assert isinstance(again, ResctrlTable)
+    assert cache(again, "new").values["mbm_total_bytes"] == 0
+
+
 def test_counters_have_their_own_time(tmp_path: Path) -> None:
     root = write(tmp_path, plain())
     ticking = iter(range(1, 1_000_000))
