@@ -4,7 +4,7 @@
                 what it asks about a caller is in `caller`
     call        what goes from there to the server: one call, as the name of the file to open
     tree        the server's side: files that open, read and switch as events do
-    context     what the events of a CPU or task have counted; `schedule`: when they could
+    context     what the events of a CPU, task or box have counted; `schedule`: when they could
     tasks       how long a task of this host has run; `perf stat COMMAND` counts those
     events, pmu what an event counts and which counters it may take; the tables are in pmus/
     access,attr who may, and which arguments make sense
