@@ -3,8 +3,8 @@
     outer           in the host's namespaces: passes signals on, and the exit code back
     lab-init        process 1 of a PID namespace: sets it up, reaps, watches the others
     lab-server      holds model and clock, answers files
-    lab-supervisor  answers system calls of the command and its children; see `perf.supervisor`
-    lab-keeper      the command's parent; see `perf.keeper`
+    lab-supervisor  answers system calls of the command and its children; see `calls.supervisor`
+    lab-keeper      the command's parent; see `calls.keeper`
 
 The kernel kills whatever is left in a PID namespace when its process 1 ends, and process 1 is
 killed when the outer process ends; the mounts go with the last process. So nothing is left behind,
@@ -25,8 +25,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn
 
 from tests.lab import machine, namespace, syscalls
+from tests.lab.calls import affinity, mounting, supervisor
+from tests.lab.calls.supervisor import Handlers
 from tests.lab.options import Options
-from tests.lab.perf import supervisor
+from tests.lab.perf import opening
 
 FAILED = 125  # as of timeout(1) and env(1): it is not the command's own
 _PASSED_ON = frozenset(
@@ -102,13 +104,18 @@ def _supervisor(options: Options, tell: int, restored: Collection[int]) -> int:
 
     # perf(1) asks the CPU itself, whose answer nobody can change, unless it is told.
     os.environ.setdefault("PERF_CPUID", machine.load(options.machine).cpuid)
-    perf = namespace.LIVE / "perf"
-    return supervisor.run(
-        options.command, perf, cpus=options.cpus, on_mount=_on_mount, on_start=started
-    )
+    return supervisor.run(options.command, _handlers(options), on_start=started)
 
 
-def _on_mount(mount: supervisor.Mount) -> int | None:
+def _handlers(options: Options) -> Handlers:
+    return {
+        **opening.handlers(namespace.LIVE / "perf"),
+        **affinity.handlers(options.cpus),
+        **mounting.handlers(_on_mount),
+    }
+
+
+def _on_mount(mount: mounting.Mount) -> int | None:
     """What the kernel's resctrl would answer; everything else is the kernel's."""
     if not (mount.mounting or namespace.is_resctrl(mount.target)):
         return None
