@@ -22,6 +22,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from tests.lab import machine, namespace, syscalls
@@ -103,7 +104,8 @@ def _supervisor(options: Options, tell: int, restored: Collection[int]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, restored)
 
     # perf(1) asks the CPU itself, whose answer nobody can change, unless it is told.
-    os.environ.setdefault("PERF_CPUID", machine.load(options.machine).cpuid)
+    kind = machine.with_tables(machine.load(options.machine), machine.PMUS[options.pmu])
+    os.environ.setdefault("PERF_CPUID", kind.cpuid)
     return supervisor.run(options.command, _handlers(options), on_start=started)
 
 
@@ -142,7 +144,8 @@ def _server(options: Options, told: int) -> int:
     # A session of its own: what the terminal's keys send is for the command.
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-    from tests.lab.files import write_files  # with numpy, which only the server needs
+    # With numpy, which only the server needs.
+    from tests.lab.files import Folder, update_files, write_files
     from tests.lab.host import folders, lab_host, trees
     from tests.lab.server import serve
 
@@ -152,13 +155,19 @@ def _server(options: Options, told: int) -> int:
         pipe.write(f"{json.dumps(answer)}\n")
         pipe.close()
 
+    def place(folder: Folder) -> Path:
+        return namespace.FILES / str(folder.target)[1:]
+
+    def rewrite(before: Folder, after: Folder) -> None:
+        update_files(place(before), before.files, after.files)
+
     try:
         host = lab_host(options)
         static = folders(host)
         for folder in static:
-            write_files(namespace.FILES / str(folder.target)[1:], folder.files)
+            write_files(place(folder), folder.files)
         targets = [str(folder.target) for folder in static]
-        serve(trees(host), namespace.LIVE, lambda: tell({"targets": targets}))
+        serve(trees(host, rewrite), namespace.LIVE, lambda: tell({"targets": targets}))
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         if pipe.closed:
             return _fail(f"its server: {error}")

@@ -17,6 +17,7 @@ import numpy as np
 from nftop.model.column import Floats
 from nftop.sim.model import Model
 from tests.lab.machine import Machine
+from tests.lab.perf import competitor
 from tests.lab.perf import tasks as lab_tasks
 from tests.lab.perf.access import ANY_CPU, EVERY_TASK, check_arguments, check_rights
 from tests.lab.perf.attr import (
@@ -28,6 +29,7 @@ from tests.lab.perf.attr import (
     parse,
 )
 from tests.lab.perf.call import Call, parse_name
+from tests.lab.perf.competitor import Demand
 from tests.lab.perf.context import Context, Member
 from tests.lab.perf.events import resolve
 from tests.lab.perf.pmu import load
@@ -79,7 +81,36 @@ class PerfTree:
         self._contexts: dict[tuple[int, int], Context] = {}
         self._open: dict[int, tuple[str, Member]] = {}
         self._watch = Watch()
+        self._demand, self._rivals = Demand(), list[tuple[tuple[int, int], Member]]()
         self._lock = threading.RLock()
+
+    @property
+    def competitor(self) -> Demand:
+        """What another program wants of the counters."""
+        return self._demand
+
+    def compete(self, text: str) -> None:
+        """Have it want something else, on the CPUs that are online; ValueError as its `parse`."""
+        demand = competitor.parse(text, self._pmu)
+        with self._lock:
+            self._bury()
+            for key, leader in self._rivals:
+                if (context := self._contexts.get(key)) is not None and not leader.dead:
+                    competitor.leave(context, leader)
+                    self._drop_empty(key, context)
+            self._rivals = []
+            for cpu in sorted(self._online()) if demand.groups else ():
+                key = (EVERY_TASK, cpu)
+                context = self._contexts.setdefault(key, self._context(*key))
+                self._rivals += [(key, each) for each in competitor.enter(context, demand)]
+            self._demand = demand
+
+    def settle(self) -> None:
+        """CPUs have come or gone, or the watchdog: from now on, not from the next read on."""
+        with self._lock:
+            self._bury()
+            for context in self._contexts.values():
+                context.settle()
 
     def lookup(self, path: str) -> Entry:
         """The folder, or the file that any call would be."""
@@ -164,6 +195,9 @@ class PerfTree:
     def _close(self, key: tuple[int, int], context: Context, member: Member) -> None:
         context.remove(member)
         del self._open[member.number]
+        self._drop_empty(key, context)
+
+    def _drop_empty(self, key: tuple[int, int], context: Context) -> None:
         if not context.leaders:
             if self._contexts.get(key) is context:
                 del self._contexts[key]
