@@ -1,13 +1,14 @@
 """The lab: kernel interfaces emulated well enough that unmodified programs see a Xeon.
 
-One model, `nftop.sim`'s, is served as files by one FUSE server, and as counters by a supervisor
-that answers perf_event_open. `python -m tests.lab -- COMMAND` runs a command inside.
+One model, `nftop.sim`'s, is served by one FUSE server: as files of the kernel's, and as events that
+a supervisor gives to who calls perf_event_open. `python -m tests.lab -- COMMAND` runs it inside.
 
     options, requirements    what a lab can be told to be; what it needs of the machine it runs on
     processes, namespace     its processes and how all of them end; its mounts
     host                     the model, the clock, and every tree and file made from them
     server, tree             FUSE, and the protocol of what it serves: a `Tree` knows nothing of it
     texts, files, proc       trees of small texts; the static files of sysfs; what /proc says
+    calls/                   system calls that don't reach the kernel, and who answers them
     perf/, uncore/, resctrl/ one kernel interface each; their docstrings say how they are made
 
 What to add, and where:
@@ -21,7 +22,7 @@ What to add, and where:
     an interface       a package with a `Tree`, and a line in `host.trees`: /sys/fs/lab/live/NAME
                        then answers; `namespace` binds it where programs look for it
     a knob             a `Text` in `host._control`
-    a system call      a handler in `perf.supervisor._handlers`
+    a system call      a handler, as `calls` says
 
 MSRs and cpufreq are trees of their own, read from the same model and the same clock.
 """

@@ -12,11 +12,10 @@ from nftop.sources.perf.pmu import PmuError, encode, parse_format, read_pmu
 from nftop.uarch import table as uarch_table
 from tests.lab import machine as machines
 from tests.lab.files import write_files
-from tests.lab.machine import Machine
 from tests.lab.perf.sysfs import perf_files
 from tests.lab.tests.events import model
 from tests.lab.uncore.boxes import Readers
-from tests.lab.uncore.files import cpumasks, unit_files
+from tests.lab.uncore.files import unit_files
 from tests.lab.uncore.units import Unit, units_of
 from tests.uarch.test_reference import UNITS, own_name
 from tests.uarch.vectors import facts
@@ -24,6 +23,7 @@ from tests.uarch.vectors import facts
 EVERY = pytest.mark.parametrize("machine", machines.names())
 # The model's host of 16 CPUs has 8 cores in two packages.
 CORES = 4
+CPUMASK = "0,4"
 
 
 @functools.cache
@@ -39,10 +39,7 @@ def names(machine: str) -> list[str]:
 def root(machine: str, tmp_path: Path) -> Path:
     """The machine's sysfs, as far as it shows PMUs."""
     folder = tmp_path / "sys/bus/event_source/devices"
-    mask = tmp_path / "cpumask"
-    mask.write_text("0,4\n", encoding="ascii")
-    links = dict.fromkeys(cpumasks(units(machine)), mask)
-    write_files(folder, unit_files(units(machine)), links)
+    write_files(folder, unit_files(units(machine), CPUMASK))
     return tmp_path
 
 
@@ -119,48 +116,55 @@ def test_boxes_are_as_many_as_there_are() -> None:
 
 
 def test_texts_and_line_feeds_are_the_kernels() -> None:
-    files = unit_files(units("skx-4"))
+    files = unit_files(units("skx-4"), CPUMASK)
     assert files["uncore_imc_3/events/cas_count_read"] == b"event=0x04,umask=0x03"
     assert files["uncore_imc_3/events/cas_count_read.scale"] == b"6.103515625e-5"
     assert files["uncore_imc_3/events/cas_count_read.unit"] == b"MiB"
     assert files["uncore_imc_3/format/umask"] == b"config:8-15\n"
     assert files["uncore_cha_0/perf_event_mux_interval_ms"] == b"4\n"
+    assert files["uncore_upi_2/cpumask"] == b"0,4\n"
     ports = "uncore_iio_free_running_2/events"
     assert files[f"{ports}/bw_out_port3"] == b"event=0xff,umask=0x27"
     assert files[f"{ports}/util_out_port3"] == b"event=0xff,umask=0x37"
     assert f"{ports}/util_out_port3.scale" not in files
     assert not any(name.endswith("/alias") for name in files)
-    assert unit_files(units("spr"))["uncore_imc_7/alias"] == b"uncore_type_6_7\n"
-    assert unit_files(units("spr"))["uncore_pcu/alias"] == b"uncore_type_4\n"
+    assert unit_files(units("spr"), CPUMASK)["uncore_imc_7/alias"] == b"uncore_type_6_7\n"
+    assert unit_files(units("spr"), CPUMASK)["uncore_pcu/alias"] == b"uncore_type_4\n"
 
 
 @EVERY
 def test_no_number_is_another_pmu_s(machine: str) -> None:
     kind = machines.load(machine)
-    files = {**perf_files(kind), **unit_files(units(machine))}
+    files = {**perf_files(kind), **unit_files(units(machine), CPUMASK)}
     types = [data for name, data in files.items() if name.endswith("/type")]
     assert len(types) == len(set(types))
 
 
-def test_a_machine_may_have_none() -> None:
+def test_a_guest_has_none_and_an_unknown_model_has_boxes_without_names() -> None:
     kind = machines.load("skx-4")
-    perf = {name: value for name, value in kind.tables["perf"].items() if name != "uncore"}
-    assert units_of(Machine("guest", "SKX", {**kind.tables, "perf": perf}), model()) == ()
+    guest, unknown = (
+        units_of(machines.with_tables(kind, machines.PMUS[name]), model())
+        for name in ("none", "unknown")
+    )
+    assert guest == ()
+    files = unit_files(unknown, CPUMASK)
+    assert files["uncore_type_6_7/format/umask"] == b"config:8-15\n"
+    assert files["uncore_type_8_2/cpumask"] == b"0,4\n"
 
 
 def test_the_reader_of_a_package_moves_and_does_not_come_back() -> None:
     online = set(range(16))
     readers = Readers(model().layout.topology, lambda: online)
-    assert readers.cpumask() == "0,4\n"
+    assert readers.cpumask() == "0,4"
     online -= {0, 4}
-    assert readers.cpumask() == "1,5\n"
+    assert readers.cpumask() == "1,5"
     online |= {0}
-    assert readers.cpumask() == "1,5\n"
+    assert readers.cpumask() == "1,5"
     assert readers.of(8) == (0, 1)
     online -= {1}
-    assert readers.cpumask() == "0,5\n"
+    assert readers.cpumask() == "0,5"
     online -= {5, 6, 7, 12, 13, 14, 15}
-    assert readers.cpumask() == "0\n"
+    assert readers.cpumask() == "0"
     for cpu in (5, 16):
         with pytest.raises(OSError, match="Invalid argument"):
             readers.of(cpu)
