@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 _FOLDER = Path(__file__).parent / "machines"
+# What can become of a machine's core PMU: changes of its tables, by table.
+PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "own": {},
+        # Of a guest: no PERF_METRICS. Up to Linux 6.13 sysfs shows its events all the same.
+        "no-metrics": {"perf": {"metrics": False}},
+        "hidden-metrics": {"perf": {"metrics": False, "metrics_shown": False}},
+        # Of a guest that has none at all; APERF and MPERF are not for guests either.
+        "none": {
+            "perf": {"pmu": "none", "uncore": "none", "msrs": ["tsc"], "nmi_watchdog": False},
+        },
+        # Of a model that neither this kernel nor nftop knows.
+        "unknown": {
+            "perf": {"pmu": "generic", "uncore": "generic"},
+            "cpuinfo": {"name": "Intel(R) Xeon(R) 0000", "model": 254, "stepping": 0},
+        },
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +63,9 @@ def load(name: str) -> Machine:
         raise ValueError(f"no machine is called {name!r}; there are {', '.join(names())}")
     raw = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     return Machine(name, raw.pop("uarch"), raw)
+
+
+def with_tables(machine: Machine, changes: Mapping[str, Mapping[str, Any]]) -> Machine:
+    """The machine with some values of its tables changed, as `PMUS` has them."""
+    changed = {name: {**machine.tables[name], **values} for name, values in changes.items()}
+    return replace(machine, tables={**machine.tables, **changed})

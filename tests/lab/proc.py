@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from nftop.model.topology import CpuInfo, Topology
@@ -36,7 +36,7 @@ def _label(name: str) -> str:
 def _cpuinfo_rows(
     topology: Topology, info: CpuInfo, table: Mapping[str, Any], l3_size: int
 ) -> Iterator[tuple[str, object]]:
-    package = [other for other in topology.cpus if other.package == info.package]
+    package = [other for other in topology.cpus if other.package == info.package and other.online]
     cores = sorted({other.core for other in package if other.core is not None})
     core = cores.index(info.core) if info.core is not None else 0
     thread = sorted((info.cpu, *info.siblings)).index(info.cpu)
@@ -68,10 +68,11 @@ def _cpuinfo_rows(
     yield "address sizes", table["address_sizes"]
 
 
-def stat(model: Model, t_ns: int, booted_s: int) -> str:
+def stat(model: Model, t_ns: int, booted_s: int, online: Collection[int]) -> str:
     """/proc/stat of the simulated host, proc(5); `booted_s` is its boot in Unix time.
 
-    What the model knows nothing of (interrupts, forks) is 0.
+    What the model knows nothing of (interrupts, forks) is 0. It knows of no CPU that is offline
+    either: such a one goes on, unseen.
     """
     times = cpu_times(model, t_ns)
     # guest and guest_nice come last, and are part of user and nice.
@@ -79,6 +80,7 @@ def stat(model: Model, t_ns: int, booted_s: int) -> str:
     rows += [
         f"cpu{cpu} {_numbers(ticks)} 0 0"
         for cpu, ticks in zip(times.cpus, times.ticks, strict=True)
+        if cpu in online
     ]
     switches = model.counts(t_ns)[:, INDEX["context_switches"]].sum()
     rows += ["intr 0", f"ctxt {switches}", f"btime {booted_s}", "processes 0"]

@@ -1,10 +1,9 @@
-"""perf_event_open(2) for the lab: a supervisor that catches it, and files that answer as events.
+"""perf_event_open(2) for the lab: caught as `calls` does, and answered by files that are events.
 
-    supervisor  runs the command, catches its calls (`seccomp`), keeps its processes (`keeper`);
-                what it asks about a caller is in `caller`
+    opening     the handler of the call
     call        what goes from there to the server: one call, as the name of the file to open
     tree        the server's side: files that open, read and switch as events do
-    context     what the events of a CPU or task have counted; `schedule`: when they could
+    context     what the events of a CPU, task or box have counted; `schedule`: when they could
     tasks       how long a task of this host has run; `perf stat COMMAND` counts those
     events, pmu what an event counts and which counters it may take; the tables are in pmus/
     access,attr who may, and which arguments make sense

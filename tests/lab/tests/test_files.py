@@ -23,7 +23,13 @@ from tests.lab.resctrl.numbers import mask_text
 
 SIZES = (2, 3, 88, 130)
 MACHINES = machine.names()
-_CPUIDS = {"skx-4": (6, 85, 4), "skx-7": (6, 85, 7), "icx": (6, 106, 6)}
+_CPUIDS = {
+    "bdx": (6, 79, 1),
+    "skx-4": (6, 85, 4),
+    "skx-7": (6, 85, 7),
+    "icx": (6, 106, 6),
+    "spr": (6, 143, 8),
+}
 
 
 def _model(cpus: int) -> Model:
@@ -123,7 +129,7 @@ def test_a_mask_is_printed_as_the_kernel_does() -> None:
 @pytest.mark.parametrize("t_ns", [0, 1_234_567_890, 90_000_000_000])
 def test_stat_is_the_models_time(t_ns: int) -> None:
     model = _model(88)
-    text = proc.stat(model, t_ns, 1_700_000_000)
+    text = proc.stat(model, t_ns, 1_700_000_000, range(88))
     read, expected = parse_cpu_times(text.encode(), 100), cpu_times(model, t_ns)
     assert np.array_equal(read.ticks, expected.ticks)
     assert np.array_equal(read.cpus, expected.cpus)
