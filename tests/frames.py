@@ -139,7 +139,7 @@ def frame(
         packages=(),
         groups=(),
         domains=(),
-        own=SelfCost(0.006, (Cpu(0),), float(n_cpus), ""),
+        own=SelfCost(0.006, (Cpu(0),), float(n_cpus), "", float(n_cpus)),
     )
 
 
@@ -196,7 +196,7 @@ def all_missing(n_cpus: int = 12) -> Frame:
             replace(nf, problem=problem, readings=readings, cpp_clock=None, saturated=None)
             for nf in base.nfs
         ),
-        own=SelfCost(why(4), (), why(4), "nftop runs on cpu 1, where fwd polls"),
+        own=SelfCost(why(4), (), why(4), "nftop runs on cpu 1, where fwd polls", why(4)),
     )
 
 

@@ -1,7 +1,7 @@
 """A frame as one JSON object, schema `nftop.frame/1`.
 
 An absent number is null and its reason stands in `missing`. Ratios are 0..1. `self.counter_reads`
-counts since the tick before.
+and `self.counter_interrupts`, of the CPUs that are counted, are since the tick before.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "actions": [],
         "self": with_missing(
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
-            {"cpu_ratio": frame.own.cpu_ratio, "counter_reads": frame.own.counter_reads_per_tick},
+            {
+                "cpu_ratio": frame.own.cpu_ratio,
+                "counter_reads": frame.own.counter_reads_per_tick,
+                "counter_interrupts": frame.own.counter_interrupts_per_tick,
+            },
         ),
     }
 

@@ -255,12 +255,15 @@ class SelfCost:
         affinity: the CPUs it may run on.
         counter_reads_per_tick: reads of counter groups since the tick before.
         warning: what running there may disturb, a sentence; "" when nothing.
+        counter_interrupts_per_tick: how often CPUs that are counted were interrupted for it since
+            the tick before.
     """
 
     cpu_ratio: Reading
     affinity: tuple[Cpu, ...]
     counter_reads_per_tick: Reading
     warning: str
+    counter_interrupts_per_tick: Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,14 @@ _MOVES = _Moves()
 class OwnSource:
     """What nftop itself uses."""
 
-    def __init__(self, counter_reads: Callable[[], int]) -> None:
-        """`counter_reads` tells how many reads of counter groups there have been."""
+    def __init__(
+        self,
+        counter_reads: Callable[[], int],
+        counter_interrupts: Callable[[], int],
+    ) -> None:
+        """They tell how many reads of counter groups and interrupts for them there have been."""
         self._counter_reads = counter_reads
+        self._counter_interrupts = counter_interrupts
         self._warning = ""
 
     @property
@@ -52,7 +57,13 @@ class OwnSource:
 
     def read(self) -> SelfUse:
         """Its CPU time, affinity and counter reads until now."""
-        return SelfUse(time.process_time_ns(), _affinity(0), self._counter_reads(), self._warning)
+        return SelfUse(
+            time.process_time_ns(),
+            _affinity(0),
+            self._counter_reads(),
+            self._warning,
+            self._counter_interrupts(),
+        )
 
     def keep_off(self, cpus: Collection[int], topology: Topology) -> None:
         """`keep_off`, and say in every reading from now on what is wrong with the place."""

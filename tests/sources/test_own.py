@@ -118,7 +118,7 @@ out = [affinities()]
 for polling in json.loads(sys.argv[1]):
     placement = keep_off(polling, read_topology())
     out.append([placement.affinity, placement.changed, placement.warning, affinities()])
-out.append(OwnSource(lambda: 7).read().affinity)
+out.append(OwnSource(lambda: 7, lambda: 7).read().affinity)
 stop.set()
 print(json.dumps(out))
 """
@@ -151,13 +151,14 @@ def test_every_thread_moves_and_comes_back() -> None:
 
 
 def test_own_use_grows_with_work() -> None:
-    reads = iter([3, 5])
-    source = OwnSource(lambda: next(reads))
+    reads, interrupts = iter([3, 5]), iter([7, 11])
+    source = OwnSource(lambda: next(reads), lambda: next(interrupts))
     before = source.read()
     sum(i * i for i in range(200_000))
     after = source.read()
     assert after.cpu_ns > before.cpu_ns
     assert (before.counter_reads, after.counter_reads) == (3, 5)
+    assert (before.counter_interrupts, after.counter_interrupts) == (7, 11)
     assert set(after.affinity) == os.sched_getaffinity(0)
     assert source.check()[0].text.startswith("nftop may run on CPU ")
 
