@@ -12,6 +12,7 @@ from nftop.derive.classes import disturbed, effective_classes
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
+from nftop.derive.focus import step_focus
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
@@ -50,6 +51,7 @@ class State:
     nfs: Mapping[str, NfMemory] = field(default_factory=dict)
     packages: PackageState = field(default_factory=PackageState)
     cache: CacheState = field(default_factory=CacheState)
+    focus: CounterState = field(default_factory=CounterState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -82,6 +84,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         "dpdk": _unmatched(state.queue_map, nfs),
         "resctrl": disturbed(classes, forwarding),
     }
+    focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
     own = readings.get("self")
     frame = Frame(
         wall_ns=sample.wall_ns,
@@ -107,6 +110,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         domains=classes.domains,
         own=_own_cost(state.own, own),
         limits=classes.limits,
+        focus=looked_at,
     )
     after = replace(
         state,
@@ -117,6 +121,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         nfs=nf_states,
         packages=packages,
         cache=cache,
+        focus=focus,
         own=_known_use(state.own, own),
     )
     return after, frame
@@ -143,6 +148,7 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         state,
         topology=reading.value,
         counters=CounterState(),
+        focus=CounterState(),
         cpu_times=CpuTimeState(),
         packages=PackageState(),
     )
@@ -227,13 +233,14 @@ def _own_cost(
     now = Missing(Reason.SOURCE) if after is None else after.value
     if after is None or isinstance(now, Missing):
         why = now if isinstance(now, Missing) else Missing(Reason.SOURCE)
-        return SelfCost(why, (), why, "")
+        return SelfCost(why, (), why, "", why)
     if before is None or isinstance(before.value, Missing):
         why = Missing(Reason.WARMING)
-        return SelfCost(why, now.affinity, why, now.warning)
+        return SelfCost(why, now.affinity, why, now.warning, why)
     elapsed_ns = after.read_at_ns - before.read_at_ns
     cpu_ratio: Reading = Missing(Reason.WARMING)
     if elapsed_ns > 0:
         cpu_ratio = (now.cpu_ns - before.value.cpu_ns) / elapsed_ns
     reads = float(now.counter_reads - before.value.counter_reads)
-    return SelfCost(cpu_ratio, now.affinity, reads, now.warning)
+    interrupts = float(now.counter_interrupts - before.value.counter_interrupts)
+    return SelfCost(cpu_ratio, now.affinity, reads, now.warning, interrupts)
