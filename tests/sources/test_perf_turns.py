@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import resource
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -434,17 +433,3 @@ def test_a_turn_that_fails_is_no_exception(tmp_path: Path) -> None:
     assert not isinstance(bench.source.read(), Missing)
     fake.switch_errno = 0
     assert reason(bench.tick(), "cycles") is Reason.PRESENT
-
-
-def test_turns_leave_descriptors_for_everything_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those of the main groups end below 108 here, and 64 are to be left."""
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (64 + 112, 64 + 112))
-    bench = Bench(FakeKernel(tmp_path))
-    bench.tick()
-    table = bench.tick()
-    assert {reason(table, "cycles", row) for row in range(4)} == {Reason.PRESENT}
-    assert [reason(table, "a", row) for row in range(4)] == [Reason.PRESENT] + [Reason.ERROR] * 3
-    assert "ulimit -n" in table.details["a"][Reason.ERROR]
-    assert max(bench.fake.fds) < 112

@@ -16,13 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from nftop.sources.perf.abi import Kernel
-from nftop.sources.perf.group import (
-    Fault,
-    Group,
-    close_group,
-    leaves_others_descriptors,
-    open_group,
-)
+from nftop.sources.perf.group import Fault, Group, close_group, open_group
 from nftop.sources.perf.problems import (
     LEVEL_1,
     NOT_IN_GROUP,
@@ -206,11 +200,7 @@ class CoreGroups:
         if self._exhausted is not None:
             return self._exhausted
         try:
-            group = open_group(self._kernel, cpu, members.encodings, start=False)
-            if leaves_others_descriptors(group):
-                return group
-            close_group(self._kernel, group)
-            raise OSError(errno.EMFILE, "")
+            return open_group(self._kernel, cpu, members.encodings, start=False)
         except OSError as error:
             why = explain(error.errno or errno.EINVAL, self._root)
             self._exhausted = why if error.errno in OWN_LIMITS else None

@@ -11,7 +11,6 @@ one in the error state reads as end of file.
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -27,8 +26,6 @@ from nftop.uarch.table import Encoding
 STALLED_AFTER_NS = 50_000_000
 
 _WORD_BYTES = 8
-# Descriptors for /proc, sockets and what else nftop reads.
-_FOR_OTHERS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,12 +64,6 @@ def close_group(kernel: Kernel, group: Group) -> None:
     """Close every event of the group, the leader last."""
     for fd in reversed(group.fds):
         kernel.close(fd)
-
-
-def leaves_others_descriptors(group: Group) -> bool:
-    """There are some left below the limit, without which nothing else here could be read."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(group.fds) < limit - _FOR_OTHERS
 
 
 class Fault(Enum):
