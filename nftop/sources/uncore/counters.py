@@ -79,6 +79,7 @@ class UncoreCounters:
         self._interval_ns = 0
         self._retry_at_ns: int | None = None
         self._pollers: frozenset[int] = frozenset()
+        self._switching_ns, self._switches = 0, 0
         self._install()
 
     @property
@@ -105,8 +106,13 @@ class UncoreCounters:
         """How long it takes until every turn has had its slices."""
         return max((rota.round_ns for rota in self._rotas.values()), default=0)
 
+    @property
+    def switch_ns(self) -> int:
+        """How long it took, on average, to let the next turn run on all boxes of a unit."""
+        return self._switching_ns // max(self._switches, 1)
+
     def told_pollers(self, cpus: Collection[int]) -> None:
-        """On which CPUs network functions poll: what is set there interrupts them."""
+        """On which CPUs network functions poll, as of the next reading. Safe from any thread."""
         self._pollers = frozenset(cpus)
 
     def read(self) -> UncoreTable | Missing:
@@ -211,13 +217,16 @@ class UncoreCounters:
     def _go_to(self, unit: str, rota: _Rota, at: int) -> None:
         before, rota.at = rota.turn, at
         # From now on and not from when it was due: a late slice shortens none.
-        rota.due_ns = self._clock_ns() + rota.slices[at].duration_ns
+        now_ns = self._clock_ns()
+        rota.due_ns = now_ns + rota.slices[at].duration_ns
         if rota.turn == before:
             return
         for opened in self._boxes:
             if opened.box.unit.name == unit:
                 self._set(opened, before, on=False)
                 self._set(opened, rota.turn, on=True)
+        self._switching_ns += self._clock_ns() - now_ns
+        self._switches += 1
 
     def _set(self, opened: OpenBox, turn: int, *, on: bool) -> None:
         fds = opened.turns[turn].fds if opened.turns else ()

@@ -14,6 +14,7 @@ import pytest
 
 from nftop.model.column import Column, column
 from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, parts_of_box
+from nftop.sim.workloads import INDEX
 from nftop.sources.uncore.rota import shares
 from nftop.uarch import table
 from nftop.uarch.parts import Uncore
@@ -101,3 +102,29 @@ def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
         assert {event: sums[each] for event, each in zip(units, asked, strict=True)} == {
             event: pytest.approx(told["whole"][event], abs=2 * 12) for event in units
         }
+
+
+def test_the_command_shows_packages_and_doctor_where_they_are_counted() -> None:
+    lab = ("--model", "icx", "--cpus", str(CPUS), "--")
+    run = "-m nftop --batch -n 4 -d 0.5 --json".split()
+    done = enter(*lab, sys.executable, *run)
+    assert (done.returncode, done.stderr) == (0, "")
+    frame = json.loads(done.stdout.splitlines()[-1])
+    assert frame["sources"]["uncore"] == {**frame["sources"]["uncore"], "state": "ok", "detail": ""}
+    # The clock runs, and the load swings by less than that around its mean.
+    about = model().steady[-1]
+    for package in frame["packages"]:
+        mine = [cpu["cpu"] for cpu in frame["cpus"] if cpu["package"] == package["package"]]
+        reads = 64 * about[mine, INDEX["cas_reads"]].sum()
+        assert package["memory"]["read_bytes_per_s"] == pytest.approx(reads, rel=0.05)
+        hits = about[mine, INDEX["pcirdcur_hit"]].sum()
+        assert package["pcie"]["pcirdcur"]["hit_per_s"] == pytest.approx(hits, rel=0.05)
+        assert "pcie.pcirdcur.hit_per_s" in package["estimates"]
+        whole = sum(each["read_bytes_per_s"] for each in package["memory"]["channels"].values())
+        assert package["memory"]["read_bytes_per_s"] == pytest.approx(whole, rel=1e-9)
+        assert set(package["missing"].values()) <= {"hardware", "source"}
+    done = enter(*lab, sys.executable, "-m", "nftop", "doctor", "--json")
+    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    for unit in ("cha", "imc", "upi"):
+        assert checks[f"uncore {unit}"]["state"] == "ok"
+        assert f"by interrupts of CPU 0,{CPUS // 4}" in checks[f"uncore {unit}"]["text"]
