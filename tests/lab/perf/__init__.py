@@ -4,10 +4,10 @@
     call        what goes from there to the server: one call, as the name of the file to open
     tree        the server's side: files that open, read and switch as events do
     context     what the events of a CPU or task have counted; `schedule`: when they could
-    competitor  events of another program, which take counters from all others
     tasks       how long a task of this host has run; `perf stat COMMAND` counts those
     events, pmu what an event counts and which counters it may take; the tables are in pmus/
     access,attr who may, and which arguments make sense
+    competitor  events of another program, which take counters from all others
     sysfs       the files by which programs find the PMUs
 
 Known differences from a kernel: nothing samples and nothing is mapped into memory
