@@ -11,7 +11,6 @@ from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.problems import NO_CPU, Problem
 from nftop.uarch.table import Uarch
 
-
 _NO_TABLE = Problem(
     Reason.SOURCE,
     "nftop has no table for this CPU model: it counts the kernel's generic events, which give no "
