@@ -26,6 +26,17 @@ PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
             "perf": {"pmu": "generic", "uncore": "generic"},
             "cpuinfo": {"name": "Intel(R) Xeon(R) 0000", "model": 254, "stepping": 0},
         },
+        # Another vendor's, which only counters and /proc/cpuinfo say.
+        "amd": {
+            "perf": {"pmu": "amd"},
+            "cpuinfo": {
+                "vendor": "AuthenticAMD",
+                "name": "AMD EPYC 7543 32-Core Processor",
+                "family": 25,
+                "model": 1,
+                "stepping": 1,
+            },
+        },
     }
 )
 
@@ -49,7 +60,12 @@ class Machine:
     def cpuid(self) -> str:
         """As perf(1) names it and takes it from PERF_CPUID: `GenuineIntel-6-55-4`."""
         own = self.tables["cpuinfo"]
-        return f"GenuineIntel-{own['family']}-{own['model']:X}-{own['stepping']:X}"
+        return f"{vendor(self)}-{own['family']}-{own['model']:X}-{own['stepping']:X}"
+
+
+def vendor(machine: Machine) -> str:
+    """As CPUID has it: `GenuineIntel`."""
+    return str(machine.tables["cpuinfo"].get("vendor", "GenuineIntel"))
 
 
 def names() -> tuple[str, ...]:

@@ -8,8 +8,14 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.perf.cores import CoreGroups
-from nftop.sources.perf.problems import NO_CPU, NO_TABLE, Problem
+from nftop.sources.perf.problems import NO_CPU, Problem
 from nftop.uarch.table import Uarch
+
+_NO_TABLE = Problem(
+    Reason.SOURCE,
+    "nftop has no table for this CPU model: it counts the kernel's generic events, which give no "
+    "top-down",
+)
 
 
 def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...]:
@@ -29,8 +35,6 @@ def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...
             lacking.setdefault((event, problem), []).append(row.cpu)
     active = [row.cpu for row in cores.rows if row.group is not None]
     checks = [_whole(name, active, [event for event in uarch.counted if event in counted], idle)]
-    if uarch.topdown is None:
-        checks.append(_check(f"{name} top-down", NO_TABLE))
     for problem, cpus in idle.items():
         checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
     for event in (event for event in uarch.counted if event not in uarch.extras):
@@ -39,6 +43,8 @@ def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...
                 everywhere = len(cpus) == len(active)
                 where = "" if everywhere else f" (CPU {format_cpu_list(cpus)})"
                 checks.append(_check(f"{name} {event}", problem, where))
+    if uarch.topdown is None:
+        checks.append(_check(f"{name} top-down", _NO_TABLE))
     return tuple(checks)
 
 

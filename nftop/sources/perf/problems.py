@@ -31,11 +31,6 @@ class Problem:
 QUIET = Problem(Reason.SOURCE, "left out by --quiet-cpus or --cpu-list")
 NO_CPU = Problem(Reason.SOURCE, "none of the CPUs asked for is online")
 CAME_BACK = Problem(Reason.RESET, "the CPU went offline and came back: counting starts again")
-NO_TABLE = Problem(
-    Reason.SOURCE,
-    "nftop has no table for this CPU model: IPC and frequency come from the kernel's generic "
-    "events, top-down from nowhere",
-)
 DOES_NOT_FIT = Problem(
     Reason.HARDWARE, "this CPU has too few counters for it beside the others of the group"
 )

@@ -30,6 +30,7 @@ def lab(machine: str, pmu: str) -> Lab:
         ("own", [0, 0, 0, 0, 0]),
         ("no-metrics", [0, 0, 0, errno.EINVAL, 0]),
         ("unknown", [0, errno.ENOENT, 0, 0, 0]),
+        ("amd", [0, errno.ENOENT, 0, 0, 0]),
         ("none", [errno.ENOENT, errno.ENOENT, errno.ENOENT, errno.ENOENT, errno.EINVAL]),
     ],
 )
@@ -57,6 +58,7 @@ def test_what_sysfs_shows() -> None:
         "no-metrics": (True, True, True),
         "hidden-metrics": (True, False, True),
         "unknown": (True, False, True),
+        "amd": (True, False, True),
         "none": (False, False, False),
     }
 
