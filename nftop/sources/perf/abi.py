@@ -32,6 +32,9 @@ IOC_ENABLE = 0x2400  # _IO('$', 0)
 IOC_DISABLE = 0x2401
 IOC_FLAG_GROUP = 1
 
+# Descriptors that counters leave to the rest of nftop: files of /proc, sockets, modules to import.
+RESERVED_FILES = 64
+
 _DISABLED = 1 << 0
 _WHOLE_CPU = -1  # as a pid: every task
 
@@ -126,6 +129,9 @@ def host_kernel(machine: str = "") -> Kernel:
         if fd < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
+        if _is_reserved(fd):
+            os.close(fd)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return fd
 
     return Kernel(perf_event_open, _enable, os.readv, os.close, _disable)
@@ -140,6 +146,12 @@ def raise_open_files() -> None:
         except (ValueError, OSError):
             # "unlimited" may be above fs.nr_open. EMFILE says so, should it ever matter.
             return
+
+
+def _is_reserved(fd: int) -> bool:
+    """It is among the last ones below the limit; the kernel gives the lowest that are free."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft != resource.RLIM_INFINITY and fd >= soft - RESERVED_FILES
 
 
 def _enable(leader_fd: int) -> None:
