@@ -1,15 +1,15 @@
-"""The top-down method and device traffic: a table's formulas over one tick's rates."""
+"""The top-down method, probes and device traffic: a table's formulas over one tick's rates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.reading import Missing, Reason
 from nftop.uarch.formula import compile_formula
-from nftop.uarch.parts import Topdown
+from nftop.uarch.parts import THREADS, Topdown
 from nftop.uarch.table import Uarch
 
 PREFIX = "tma."
@@ -43,9 +43,9 @@ def evaluate(
     if topdown is None:
         return {}
     rows = len(next(iter(counts_per_s.values()), ()))
-    known = _inputs(uarch, counts_per_s, rows)
+    known = _inputs(uarch, uarch.events, counts_per_s, rows)
     known["slots_per_cycle"] = column(np.full(rows, float(topdown.slots_per_cycle)))
-    known.setdefault("threads", column(np.full(rows, 2.0 if smt else 1.0)))
+    known.setdefault(THREADS, column(np.full(rows, 2.0 if smt else 1.0)))
     terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
     read = _read(topdown, terms, levels)
     for name, text in terms.items():
@@ -72,8 +72,22 @@ def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[s
     of its unit. Requests and bytes per second; a row that lacks an event has that event's reason.
     """
     rows = len(next(iter(counts_per_s.values()), ()))
-    known = _inputs(uarch, counts_per_s, rows)
+    events = [event for unit in uarch.uncore for event in unit.events]
+    known = _inputs(uarch, events, counts_per_s, rows)
     return {name: compile_formula(text)(known, rows) for name, text in uarch.traffic.items()}
+
+
+def evaluate_probes(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[str, Column]:
+    """The table's probes by metric id (`load_latency_ns`), in the units of the catalogue.
+
+    `counts_per_s` as for `evaluate`, but per second and with `threads`. A row that lacks an event
+    has that event's reason, and one in which a formula divides by zero is IDLE.
+    """
+    rows = len(next(iter(counts_per_s.values()), ()))
+    known = _inputs(uarch, uarch.events, counts_per_s, rows)
+    for name, text in uarch.probes.items():
+        known[name] = compile_formula(text)(known, rows)
+    return {name: known[name] for name in uarch.probes}
 
 
 def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
@@ -86,9 +100,10 @@ def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
     return read
 
 
-def _inputs(uarch: Uarch, counts: Mapping[str, Column], rows: int) -> dict[str, Column]:
-    """The counts, and of every other event of the table that it is not counted."""
-    events = [*uarch.events, *(event for unit in uarch.uncore for event in unit.events)]
+def _inputs(
+    uarch: Uarch, events: Iterable[str], counts: Mapping[str, Column], rows: int
+) -> dict[str, Column]:
+    """The counts, and of every other of these events that it is not counted."""
     absent = {
         event: missing(
             rows,
