@@ -7,6 +7,7 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from nftop.sources.perf.abi import Kernel, PerfEventAttr, View
@@ -28,11 +29,11 @@ class Fd:
     cpu: int
     event: Event
     leader: int
-    opened_ns: int
     enabled: bool = False
     members: list[int] = field(default_factory=list)
+    enabled_ns: int = 0
     ran_ns: int = 0
-    frozen_at_ns: int | None = None
+    frozen: bool = False
 
 
 @dataclass
@@ -50,13 +51,14 @@ class FakeKernel:
     share: Callable[[int, tuple[Event, ...]], float] = lambda cpu, group: 1.0
     eof: frozenset[int] = frozenset()
     read_errno: dict[int, int] = field(default_factory=dict)
+    switch_errno: int = 0
 
     now_ns: int = 1_000
     fds: dict[int, Fd] = field(default_factory=dict)
     online: set[int] = field(default_factory=set)
     opens: int = 0
     reads: list[int] = field(default_factory=list)
-    _next: int = 100
+    switches: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.online = set(range(self.cpus))
@@ -73,25 +75,30 @@ class FakeKernel:
 
     @property
     def kernel(self) -> Kernel:
-        return Kernel(self._open, self._enable, self._readv, self._close)
+        return Kernel(self._open, self._enable, self._disable, self._readv, self._close)
 
     def tell(self) -> None:
         """Write the online file; without it, sysfs lags behind what opens find."""
         text = ",".join(str(cpu) for cpu in sorted(self.online))
         (self.root / "sys/devices/system/cpu/online").write_text(text + "\n")
 
+    def running(self, cpu: int) -> list[int]:
+        """The leaders of this CPU's groups that are switched on."""
+        return [fd for fd, each in self.fds.items() if each.cpu == cpu and each.enabled]
+
     def take_offline(self, cpu: int) -> None:
         """The CPU's events leave their groups for good and stand still."""
         self.online.discard(cpu)
         for fd in self.fds.values():
-            if fd.cpu == cpu and fd.frozen_at_ns is None:
+            if fd.cpu == cpu and not fd.frozen:
                 fd.members.clear()
-                fd.frozen_at_ns = self.now_ns
+                fd.frozen = True
 
     def pass_ns(self, duration_ns: int) -> None:
         self.now_ns += duration_ns
         for fd in self.fds.values():
-            if fd.enabled and fd.frozen_at_ns is None:
+            if fd.enabled and not fd.frozen:
+                fd.enabled_ns += duration_ns
                 group = tuple(self.fds[member].event for member in fd.members)
                 fd.ran_ns += int(duration_ns * self.share(fd.cpu, group))
 
@@ -102,9 +109,9 @@ class FakeKernel:
         code = self._refusal(cpu, group, event)
         if code:
             raise OSError(code, os.strerror(code))
-        self._next += 1
-        fd, leader = self._next, self._next if group_fd < 0 else group_fd
-        self.fds[fd] = Fd(cpu, event, leader, self.now_ns)
+        fd = next(number for number in count(100) if number not in self.fds)
+        leader = fd if group_fd < 0 else group_fd
+        self.fds[fd] = Fd(cpu, event, leader)
         self.fds[leader].members.append(fd)
         return fd
 
@@ -120,15 +127,27 @@ class FakeKernel:
 
     def _enable(self, fd: int) -> None:
         state = self.fds[fd]
+        self._switched(state)
+        if state.frozen:
+            return
         state.enabled = True
-        # A clock that has not moved by the first read would be no kernel's.
-        state.opened_ns = self.now_ns - STARTED_NS
-        state.ran_ns = int(STARTED_NS * self.share(state.cpu, self._events(fd)))
+        if not state.enabled_ns:
+            # A clock that has not moved by the first read would be no kernel's.
+            state.enabled_ns = STARTED_NS
+            state.ran_ns = int(STARTED_NS * self.share(state.cpu, self._events(fd)))
+
+    def _disable(self, fd: int) -> None:
+        self._switched(self.fds[fd])
+        self.fds[fd].enabled = False
+
+    def _switched(self, state: Fd) -> None:
+        self.switches.append(state.cpu)
+        if self.switch_errno:
+            raise OSError(self.switch_errno, os.strerror(self.switch_errno))
 
     def _readv(self, fd: int, views: View) -> int:
         state = self.fds[fd]
         assert state.leader == fd, "only leaders are read"
-        assert state.enabled
         self.reads.append(state.cpu)
         if state.cpu in self.read_errno:
             code = self.read_errno[state.cpu]
@@ -136,9 +155,8 @@ class FakeKernel:
         if state.cpu in self.eof:
             return 0
         members = state.members or [fd]
-        until = self.now_ns if state.frozen_at_ns is None else state.frozen_at_ns
         values = [state.ran_ns * RATES[self.fds[member].event] for member in members]
-        words = [len(members), until - state.opened_ns, state.ran_ns, *values]
+        words = [len(members), state.enabled_ns, state.ran_ns, *values]
         data = struct.pack(f"={len(words)}Q", *words)
         (view,) = views
         if len(data) > view.nbytes:
