@@ -10,6 +10,7 @@ from __future__ import annotations
 from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric, Unit
 
@@ -225,7 +226,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
     ),
 )
 
-CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + COVERAGE_METRICS + TMA_METRICS
+CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + SIBLING_METRICS + COVERAGE_METRICS + TMA_METRICS
 
 NF_METRICS: tuple[Metric, ...] = (
     Metric(

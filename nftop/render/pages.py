@@ -15,12 +15,13 @@ from nftop.render.cache import MARKS as CACHE_MARKS
 from nftop.render.detail import absence_lines, attribution_lines
 from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.table import estimates, is_bound
+from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
 
 _MARKS = (
     ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
     (fmt.MORE_THAN_0, "more than 0, too little to print"),
     ("~", "estimate: the counters shared the hardware, or these are not core cycles"),
+    (f"4{SIBLING_MARK}", f"the hyper-thread sibling is busy more than {SIBLING_BUSY_RATIO:.0%}"),
     ("perf~", "the source gives only a part"),
     ("perf+", "the source works"),
     ("#", "a number too long for its column"),
