@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.counters import CounterRates
-from nftop.model.column import Column, missing, ratio, where
+from nftop.model.column import Bools, Column, missing, ratio, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 
@@ -25,7 +25,7 @@ def sibling_columns(
     with its reason.
     """
     others = topology.sibling_rows
-    alone = (others < 0).all(axis=1)
+    alone: Bools = np.all(others < 0, axis=1)
     if alone.all():
         nobody = missing(len(alone), _ALONE)
         return dict.fromkeys(("sibling_busy_ratio", "sibling_ipc", "core_ipc"), nobody)

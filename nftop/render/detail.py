@@ -159,7 +159,7 @@ def _place(info: CpuInfo, group: CacheClass | Missing, width: int) -> tuple[Line
         ("L3", info.l3),
         ("node", info.node),
     )
-    facts = [f"{name} {value}" for name, value in numbers if value not in (None, "")]
+    facts = [f"{name} {value}" for name, value in numbers if value is not None]
     flags = (("isolated", info.isolated), ("nohz_full", info.nohz_full))
     facts += [name for name, holds in flags if holds]
     if not isinstance(group, Missing):
@@ -187,7 +187,7 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
     if not np.isfinite(trend.values).any():
         reading = cpus.columns[metric.id][row]
         why = f": {reading.sentence}" if isinstance(reading, Missing) else ""
-        text = f"no {metric.label} in the last {_span_name(trend.span_s)}{why}"
+        text = f"no {metric.label} in the last {spark.span_name(trend.span_s)}{why}"
         return paragraph(text, width, tone=Tone.DIM)[:height]
     top = spark.scale_top(trend.values, metric.unit)
     rows = spark.graph(trend.values, top, height - 1)
@@ -201,13 +201,6 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
 
 @lru_cache(maxsize=8)
 def _time_axis(span_s: float, width: int) -> Line:
-    left, right = f"└ -{_span_name(span_s)} ", " now"
+    left, right = f"└ -{spark.span_name(span_s)} ", " now"
     dashes = "─" * (width - _AXIS + 1 - len(left) - len(right))
     return line(Span(f"{'0':>{_AXIS - 1}}{left}{dashes}{right}", Tone.DIM))
-
-
-def _span_name(span_s: float) -> str:
-    for seconds, unit in ((3600, "h"), (60, "min")):
-        if span_s >= seconds:
-            return f"{span_s / seconds:g} {unit}"
-    return f"{span_s:g} s"

@@ -8,7 +8,7 @@ from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.frame import Frame
 from nftop.model.metric import Metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.bars import PARTS
 from nftop.render.cache import MARKS as CACHE_MARKS
@@ -60,11 +60,7 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
     cpus = frame.cpus
     cpu = cpus.topology.cpus[row].cpu
     facts = [
-        ("meaning", metric.meaning),
-        ("formula", metric.formula),
-        ("unit", metric.unit.value),
-        ("origin", metric.origin),
-        *([("better", metric.good)] if metric.good else []),
+        *_definition(metric),
         (f"cpu {cpu}", f"{_value(frame, row, metric)}, at {time_of_day(frame)}"),
     ]
     absent = absence_lines(cpus, row, width, CPU_METRICS)
@@ -77,6 +73,36 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
         *_titled("Topology", [each for note in frame.topology.notes
                               for each in paragraph(note, width)], width),
     ]  # fmt: skip
+
+
+def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
+    """Some metrics of packages: what each means, and its value or why it has none."""
+    lines = [crop(each, width) for each in badge_lines(frame.host)]
+    for metric in metrics:
+        facts = _definition(metric)
+        for row in frame.packages:
+            estimate = metric.id in row.estimates
+            value = _worded(row.readings[metric.id], metric, estimate=estimate)
+            facts.append((f"socket {row.package}", f"{value}, at {time_of_day(frame)}"))
+        lines += _section(f"{metric.label} ({metric.id})", facts, width)
+    return [*lines, *_section("Sources", _sources(frame), width)]
+
+
+def _definition(metric: Metric) -> list[tuple[str, str]]:
+    return [
+        ("meaning", metric.meaning),
+        ("formula", metric.formula),
+        ("unit", metric.unit.value),
+        ("origin", metric.origin),
+        *([("better", metric.good)] if metric.good else []),
+    ]
+
+
+def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
+    if isinstance(reading, Missing):
+        return f"{reading.reason.mark} {reading.sentence}"
+    said = "; an estimate: its counters shared the hardware" if estimate else ""
+    return fmt.worded(reading, metric.unit) + said
 
 
 def _value(frame: Frame, row: int, metric: Metric) -> str:
