@@ -295,6 +295,9 @@ def test_explain() -> None:
     assert "per CPU" in done.stdout and "per network function" in done.stdout
     assert "equation 5" in done.stdout
     assert nftop("explain", "CPP").stdout == done.stdout
+    # A node of the tree, by the name it has there.
+    node = nftop("explain", "L1_Bound")
+    assert node.stdout.startswith("tma.l1_bound (L1), of the core looked at, ratio")
     assert "busy_ratio" in nftop("explain").stdout.splitlines()
     everything = nftop("explain", "--all")
     assert done.stdout.strip() in everything.stdout

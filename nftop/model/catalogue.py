@@ -7,6 +7,7 @@ metric is one row here and the function in `derive` that computes it. How a unit
 
 from __future__ import annotations
 
+from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
 from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
@@ -307,7 +308,11 @@ NF_METRICS: tuple[Metric, ...] = (
     ),
 )
 
-METRICS: tuple[Metric, ...] = CPU_METRICS + NF_METRICS + PACKAGE_METRICS + GROUP_METRICS
+METRICS: tuple[Metric, ...] = (
+    CPU_METRICS + NF_METRICS + PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
+)
+# With what is no metric of a row but a node of the tree of the core looked at.
+EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS
 
 
 def cpu_metric(metric_id: str) -> Metric:

@@ -9,7 +9,7 @@ from nftop.model.catalogue_coverage import SHARE_OF_TIME, TIMES
 from nftop.model.metric import Metric, Unit
 
 TMA_COVERAGE = "tma.coverage"
-_ORIGIN = (
+ORIGIN = (
     'Yasin, "A Top-Down method for performance analysis", ISPASS 2014; '
     "formulas in nftop/uarch, by microarchitecture"
 )
@@ -23,7 +23,7 @@ def _node(name: str, label: str, meaning: str, priority: int | None = None) -> M
         scope="cpu",
         meaning=f"{meaning} Of the whole physical core.",
         formula=f"{name} of the CPU's table, each event by the cycles of its own counter group",
-        origin=_ORIGIN,
+        origin=ORIGIN,
         priority=priority,
         coverage=TMA_COVERAGE,
         optional=True,

@@ -186,7 +186,7 @@ class TmaNode:
         name: the vendor's, in snake_case; `parent` is None at level 1.
         of: what `reading`, a ratio 0..1, is a share of: issue slots or cycles.
         beyond: it is above its threshold and so is everything above it in the tree, which is when
-            the method says to look into it.
+            the method says to look into it; without a number it is not.
     """
 
     name: str

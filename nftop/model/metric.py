@@ -18,6 +18,7 @@ class Unit(Enum):
     PER_S = "1/s"
     REQUESTS_PER_S = "requests/s"  # printed in millions
     PER_PACKET = "1/packet"
+    NS = "ns"
     HZ = "Hz"  # printed in GHz
     BYTES_PER_S = "bytes/s"  # printed in GB/s
     BYTES = "bytes"  # printed in MiB

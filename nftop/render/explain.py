@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from nftop.model.catalogue import METRICS
+from nftop.model.catalogue import EXPLAINED
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric
 from nftop.render.columns import BAR
@@ -21,17 +21,19 @@ _WIDTH = 78
 
 def known_metrics() -> tuple[str, ...]:
     """Every metric id, once, in the catalogue's order."""
-    return tuple(dict.fromkeys(metric.id for metric in METRICS))
+    return tuple(dict.fromkeys(metric.id for metric in EXPLAINED))
 
 
 def metrics_called(name: str) -> tuple[str, ...]:
-    """The ids of a metric as the screen or JSON calls it, in any case; none if nothing is."""
+    """The ids of a metric as screen, tree or JSON call it, in any case; none if nothing is."""
     wanted = name.casefold()
     if wanted in ("tma", BAR.label.split()[0].casefold()):
         return tuple(metric.id for metric in TMA_METRICS)
     return tuple(
         dict.fromkeys(
-            metric.id for metric in METRICS if wanted in (metric.id, metric.label.casefold())
+            metric.id
+            for metric in EXPLAINED
+            if wanted in (metric.id, metric.id.removeprefix("tma."), metric.label.casefold())
         )
     )
 
@@ -42,7 +44,7 @@ def explain_metric(name: str) -> str:
     Raises:
         KeyError: there is no such metric.
     """
-    rows = [metric for metric in METRICS if metric.id == name]
+    rows = [metric for metric in EXPLAINED if metric.id == name]
     if not rows:
         raise KeyError(name)
     return "\n\n".join(_explain(metric) for metric in rows)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.reading import Missing, Reading
 from nftop.render.text import printable
+from nftop.uarch.focus import in_order, is_beyond
 from nftop.uarch.parts import Topdown
 from nftop.uarch.table import Uarch
 
 _INDENT = 2
-_RANK = {metric.id.removeprefix("tma."): rank for rank, metric in enumerate(TMA_METRICS)}
 _NOTABLE = "*"
 _UNRELIABLE = "~"
 _LEGEND = {
@@ -41,7 +40,7 @@ def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
 
     `ratios` are 0..1 by node name, of issue slots, but of cycles where the line says so.
     """
-    names = [name for name in _in_order(topdown) if name in ratios]
+    names = [name for name in in_order(topdown) if name in ratios]
     width = max((_INDENT * (topdown.level[name] - 1) + len(name) for name in names), default=0)
     unreliable = topdown.unreliable_smt if smt else frozenset()
     marks: set[str] = set()
@@ -52,7 +51,7 @@ def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
         if isinstance(ratio, Missing):
             lines.append(f"{label:<{width}}  {ratio.reason.mark:>7}  {printable(ratio.sentence)}")
             continue
-        own = [_NOTABLE] if is_notable(topdown, ratios, name) else []
+        own = [_NOTABLE] if is_beyond(topdown, ratios, name) else []
         own += [_UNRELIABLE] if name in unreliable else []
         marks.update(own)
         words = ["of cycles"] if name in topdown.of_cycles else []
@@ -62,34 +61,6 @@ def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
     return "\n".join([*lines, "", *legend] if legend else lines)
 
 
-def is_notable(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> bool:
-    """Whether a node and all above it are over the vendor's thresholds; one without never is."""
-    at: str | None = name
-    while at is not None:
-        ratio, threshold = ratios.get(at), topdown.threshold.get(at)
-        if not isinstance(ratio, float) or threshold is None or ratio <= threshold:
-            return False
-        at = topdown.parent.get(at)
-    return True
-
-
 def _percent(ratio: float) -> str:
     """With one decimal; what is more than nothing never looks like it."""
     return "<0.1%" if 0 < ratio < 0.0005 else f"{ratio:.1%}"
-
-
-def _in_order(topdown: Topdown) -> Sequence[str]:
-    """Every node, each followed by all below it; siblings in the catalogue's order."""
-    nodes = sorted(topdown.nodes, key=lambda name: _RANK.get(name, len(_RANK)))
-    ordered: list[str] = []
-
-    def put(name: str) -> None:
-        ordered.append(name)
-        for child in nodes:
-            if topdown.parent.get(child) == name:
-                put(child)
-
-    for name in nodes:
-        if name not in topdown.parent:
-            put(name)
-    return ordered

@@ -13,9 +13,10 @@ from nftop.uarch import grammar
 from nftop.uarch.events import EventSpec, PmuTerms, parse_event
 
 # Names a formula may use beside events and terms; `topdown` gives them their values.
-CONSTANTS = frozenset({"slots_per_cycle", "threads"})
+THREADS = "threads"
+CONSTANTS = frozenset({"slots_per_cycle", THREADS})
 BUSIEST = "busiest_"
-_NODE_FIELDS = frozenset({"formula", "parent", "of", "threshold", "unreliable"})
+_NODE_FIELDS = frozenset({"formula", "parent", "of", "threshold", "also", "unreliable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,12 @@ class Topdown:
         slots_per_cycle: how many micro-operations the core can issue in a cycle.
         terms_smt_on, terms_smt_off: intermediate formulas by name, in the order of computation.
         nodes: by metric, its formula; by level, and a node comes after those it is computed from.
-        level: by metric, from 1 on. parent: by metric below level 1, the metric it is a part of.
+        level: by metric in the order of the table, from 1 on.
+        parent: by metric below level 1, the metric it is a part of.
         of_cycles: the metrics that are shares of the threads' cycles; all others are of slots.
         threshold: by metric, the ratio above which the vendor calls it notable.
+        also: by metric, that part of it above whose own threshold it is notable, too.
         unreliable_smt: the metrics that the vendor calls unreliable with hyper-threading.
-        level_3: groups of events that level 3 reads beside those of a plan and its turns, each to
-            be counted with the clocks of that plan.
     """
 
     slots_per_cycle: int
@@ -74,8 +75,8 @@ class Topdown:
     parent: Mapping[str, str]
     of_cycles: frozenset[str]
     threshold: Mapping[str, float]
+    also: Mapping[str, str]
     unreliable_smt: frozenset[str]
-    level_3: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,6 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
     # What depends on the threads first: the shared terms are made of it.
     smt_on = {**terms.get("smt_on", {}), **terms["both"]}
     smt_off = {**terms.get("smt_off", {}), **terms["both"]}
-    level_3 = tuple(tuple(group) for group in spec.get("level_3", ()))
-    for group in level_3:
-        if not group or len(set(group)) != len(group):
-            raise ValueError(f"a group of level 3 is empty or counts twice: {', '.join(group)}")
-        for name in group:
-            known(name, events, "a group of level 3")
     rows = spec["nodes"]
     inputs = {*events, *CONSTANTS, *(BUSIEST + name for name in events)}
     if set(rows) & {*inputs, *smt_on, *smt_off}:
@@ -142,6 +137,8 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
     for name, row in rows.items():
         if set(row) - _NODE_FIELDS or row.get("of", "slots") not in ("slots", "cycles"):
             raise ValueError(f"{name} has a field that no node has")
+        if "also" in row and rows.get(row["also"], {}).get("parent") != name:
+            raise ValueError(f"{name} is notable also by {row['also']!r}, which is no part of it")
     return Topdown(
         spec["slots_per_cycle"],
         smt_on,
@@ -151,8 +148,8 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
         {name: row["parent"] for name, row in rows.items() if "parent" in row},
         frozenset(name for name, row in rows.items() if row.get("of") == "cycles"),
         {name: float(row["threshold"]) for name, row in rows.items() if "threshold" in row},
+        {name: row["also"] for name, row in rows.items() if "also" in row},
         frozenset(name for name, row in rows.items() if row.get("unreliable") == "smt"),
-        level_3,
     )
 
 

@@ -60,7 +60,7 @@ class Uarch:
     Attributes:
         name: `generic`, `SKX`.
         title: for people.
-        events: by name; only those that a plan uses are ever opened.
+        events: by name; only those that a plan or a focus group uses are ever opened.
         plans: best first, at least one.
         vendor_names: by event, the vendor's name for it, where it has one.
         extras: events that stand in for another or take what counter is spare: that they are not
@@ -69,6 +69,9 @@ class Uarch:
         counters, topdown: None where the table knows nothing of them.
         uncore: the units outside the cores.
         traffic: by metric, its formula over counts per second of `uncore`'s events.
+        focus_groups: what to count of one core beside a plan and its turns while somebody looks at
+            it: what level 3 of `topdown` and `probes` read. Each is whole in itself, clocks first.
+        probes: by metric, its formula over counts per second of one core's events.
     """
 
     name: str
@@ -82,6 +85,8 @@ class Uarch:
     topdown: Topdown | None = None
     uncore: tuple[Uncore, ...] = ()
     traffic: Mapping[str, str] = field(default_factory=dict)
+    focus_groups: tuple[tuple[str, ...], ...] = ()
+    probes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -167,6 +172,9 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
     uncore = tuple(parts.parse_uncore(name, spec) for name, spec in raw.get("uncore", {}).items())
     traffic = dict(raw.get("traffic", {}))
     parts.check_formulas(traffic, {event for unit in uncore for event in unit.events})
+    sets = raw.get("sets", {})
+    probes = dict(raw.get("probes", {}))
+    parts.check_formulas(probes, {*events, parts.THREADS})
     extras = raw.get("extras", ())
     for name in extras:
         parts.known(name, events, "the list of extras")
@@ -175,7 +183,7 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
         name=raw["name"],
         title=raw["title"],
         events=events,
-        plans=tuple(_plan(spec, events, raw.get("sets", {})) for spec in raw["plans"].values()),
+        plans=tuple(_plan(spec, events, sets) for spec in raw["plans"].values()),
         vendor_names={
             name: spec["vendor"] for row in rows for name, spec in row.items() if "vendor" in spec
         },
@@ -185,6 +193,11 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
         topdown=parts.parse_topdown(raw["topdown"], events) if "topdown" in raw else None,
         uncore=uncore,
         traffic=traffic,
+        focus_groups=tuple(
+            _group(listed, events, sets, "a focus group")
+            for listed in raw.get("focus", {}).get("groups", ())
+        ),
+        probes=probes,
     )
 
 
@@ -194,19 +207,28 @@ def _plan(
     if spec.get("smt", "on") not in _SMT:
         raise ValueError("a plan's `smt` is neither on nor off")
     smt = _SMT[spec["smt"]] if "smt" in spec else None
-    turns = tuple(_expand(turn, sets) for turn in spec.get("turns", ()))
+    turns = tuple(_group(turn, events, sets, "a plan") for turn in spec.get("turns", ()))
     needs = frozenset(_expand(spec["needs"], sets))
-    plan = Plan(_expand(spec["events"], sets), needs, smt, turns)
-    for group in plan.groups:
-        if len(set(group)) != len(group) or not group:
-            raise ValueError(f"a plan is empty or counts an event twice: {', '.join(group)}")
-        for name in group:
-            parts.known(name, events, "a plan")
+    plan = Plan(_group(spec["events"], events, sets, "a plan"), needs, smt, turns)
     for name in sorted(plan.needs):
         parts.known(name, events, "a plan")
     if not plan.needs <= set(plan.events):
         raise ValueError("a plan needs an event that it does not count")
     return plan
+
+
+def _group(
+    listed: Iterable[str],
+    events: Mapping[str, EventSpec],
+    sets: Mapping[str, Sequence[str]],
+    who: str,
+) -> tuple[str, ...]:
+    group = _expand(listed, sets)
+    if len(set(group)) != len(group) or not group:
+        raise ValueError(f"{who} is empty or counts an event twice: {', '.join(group)}")
+    for name in group:
+        parts.known(name, events, who)
+    return group
 
 
 def _expand(listed: Iterable[str], sets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The top-down method and device traffic: a table's formulas over one tick's rates."""
+"""The top-down method, probes and device traffic: a table's formulas over one tick's rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.reading import Missing, Reason
 from nftop.uarch.formula import compile_formula
-from nftop.uarch.parts import Topdown
+from nftop.uarch.parts import THREADS, Topdown
 from nftop.uarch.table import Uarch
 
 PREFIX = "tma."
@@ -45,7 +45,7 @@ def evaluate(
     rows = len(next(iter(counts_per_s.values()), ()))
     known = _inputs(uarch, counts_per_s, rows)
     known["slots_per_cycle"] = column(np.full(rows, float(topdown.slots_per_cycle)))
-    known.setdefault("threads", column(np.full(rows, 2.0 if smt else 1.0)))
+    known.setdefault(THREADS, column(np.full(rows, 2.0 if smt else 1.0)))
     terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
     read = _read(topdown, terms, levels)
     for name, text in terms.items():
@@ -74,6 +74,19 @@ def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[s
     rows = len(next(iter(counts_per_s.values()), ()))
     known = _inputs(uarch, counts_per_s, rows)
     return {name: compile_formula(text)(known, rows) for name, text in uarch.traffic.items()}
+
+
+def evaluate_probes(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[str, Column]:
+    """The table's probes by metric id (`load_latency_ns`), in the units of the catalogue.
+
+    `counts_per_s` as for `evaluate`, but per second and with `threads`. A row that lacks an event
+    has that event's reason, and one in which a formula divides by zero is IDLE.
+    """
+    rows = len(next(iter(counts_per_s.values()), ()))
+    known = _inputs(uarch, counts_per_s, rows)
+    for name, text in uarch.probes.items():
+        known[name] = compile_formula(text)(known, rows)
+    return {name: known[name] for name in uarch.probes}
 
 
 def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:

@@ -3,12 +3,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from nftop.model.catalogue import CPU_METRICS, METRICS, cpu_metric
+from nftop.model.catalogue import CPU_METRICS, EXPLAINED, METRICS, cpu_metric
 
 
 def test_ids_and_labels_are_unique_within_a_scope() -> None:
-    for scope in ("cpu", "nf"):
-        rows = [metric for metric in METRICS if metric.scope == scope]
+    for scope in ("cpu", "nf", "core"):
+        rows = [metric for metric in EXPLAINED if metric.scope == scope]
         assert len({metric.id for metric in rows}) == len(rows)
         assert len({metric.label for metric in rows}) == len(rows)
         priorities = [metric.priority for metric in rows if metric.priority is not None]
@@ -16,7 +16,7 @@ def test_ids_and_labels_are_unique_within_a_scope() -> None:
 
 
 def test_every_metric_says_what_it_means_and_where_it_comes_from() -> None:
-    for metric in METRICS:
+    for metric in EXPLAINED:
         assert metric.meaning.endswith(".") and metric.formula and metric.origin
         assert len(metric.label) <= 8
 

@@ -7,7 +7,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.tma import tma_of_counts
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.topdown import is_notable, report, tree
+from nftop.render.topdown import report, tree
+from nftop.uarch.focus import is_beyond
 from nftop.uarch.parts import Topdown
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES, loaded
@@ -68,10 +69,12 @@ def test_what_is_little_is_not_nothing_and_what_is_absent_says_why() -> None:
 
 def test_notable_is_only_what_is_so_all_the_way_up() -> None:
     some: dict[str, Reading] = {"frontend_bound": 0.1, "fetch_latency": 0.11, "retiring": 0.9}
-    assert not is_notable(topdown("SKX"), some, "frontend_bound")
-    assert not is_notable(topdown("SKX"), some, "fetch_latency")
-    assert is_notable(topdown("SKX"), some | {"frontend_bound": 0.2}, "fetch_latency")
-    assert not is_notable(topdown("SRF"), some, "retiring")  # the vendor gives no threshold
+    assert not is_beyond(topdown("SKX"), some, "frontend_bound")
+    assert not is_beyond(topdown("SKX"), some, "fetch_latency")
+    assert is_beyond(topdown("SKX"), some | {"frontend_bound": 0.2}, "fetch_latency")
+    slow: dict[str, Reading] = {"backend_bound": 1.0, "memory_bound": 1.0, "cxl_mem_bound": 1.0}
+    assert is_beyond(topdown("CLX"), slow, "memory_bound")
+    assert not is_beyond(topdown("CLX"), slow, "cxl_mem_bound")  # the vendor gives no threshold
 
 
 def test_what_the_vendor_mistrusts_with_hyper_threading_is_marked() -> None:

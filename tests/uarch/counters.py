@@ -47,13 +47,14 @@ def on_core(spec: EventSpec) -> bool:
 
 def in_perf_metrics(spec: EventSpec) -> bool:
     """It is a part of PERF_METRICS, which takes no counter beside that of slots."""
-    return core_config(spec) & ~0x0F00 == 0x8000
+    return core_encoding(spec).config & ~0x0F00 == 0x8000
 
 
-def core_config(spec: EventSpec) -> int:
+def core_encoding(spec: EventSpec) -> Encoding:
     encoding = encode(CORE, spec.terms) if isinstance(spec, PmuTerms) else spec
-    assert encoding == Encoding(4, encoding.config), "a raw event with one config word"
-    return encoding.config
+    plain = Encoding(4, encoding.config, encoding.config1)
+    assert encoding == plain, "a raw event, if need be with a register beside it"
+    return encoding
 
 
 def assigned(

@@ -15,7 +15,6 @@ from tests.uarch.vectors import UARCHES, loaded
 
 OLD = tuple(name for name in ("HSX", "BDX", "SKX", "CLX") if name in UARCHES)
 NEW = tuple(name for name in UARCHES if name not in OLD)
-CLOCKS = ("cycles", "aperf", "instructions", "ref_cycles", "tsc", "context_switches")
 # Hyper-threading, general counters: on Skylake and before a thread has half of them with it, and
 # keeps to that when its sibling is offline.
 HOSTS = [(name, *host) for name in OLD for host in ((True, 4), (False, 8), (False, 4))] + [
@@ -102,27 +101,6 @@ def test_a_plan_counts_level_1_at_a_time_and_level_2_in_turns(uarch: str, smt: b
             # So that IPC, frequency and context switches are counted all the time.
             assert {"instructions", "ref_cycles", "tsc", "context_switches"} <= set(group)
             assert {"cycles", "aperf"} & set(group)
-
-
-@pytest.mark.parametrize("watchdog", [False, True])
-@pytest.mark.parametrize(("uarch", "smt", "general"), HOSTS)
-def test_groups_of_level_3_fit_with_the_clocks_of_a_plan(
-    uarch: str, smt: bool, general: int, watchdog: bool
-) -> None:
-    topdown = loaded(uarch).topdown
-    assert topdown and topdown.level_3
-    for plan in topdown_plans(uarch, smt=smt):
-        own = assigned(uarch, plan.events, general=general, watchdog=watchdog)
-        clocks = [event for event in CLOCKS if event in plan.events]
-        for group in topdown.level_3 if own is not None else ():
-            given = assigned(uarch, [*clocks, *group], general=general, watchdog=watchdog)
-            assert given is not None
-            for event, counter in given.items():
-                assert counting_mask(uarch, event) >> counter & 1, event
-        counted = {event for group in (*plan.groups, *topdown.level_3) for event in group}
-        # Its events are worth their counters with persistent memory only.
-        lacking = uncounted(uarch, counted, smt=smt, levels=3) - {"tma.cxl_mem_bound"}
-        assert lacking == set()
 
 
 @pytest.mark.parametrize("uarch", [name for name in NEW if name != "SRF"])

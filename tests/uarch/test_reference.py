@@ -8,7 +8,7 @@ from nftop.sources.perf.pmu import Pmu, encode
 from nftop.uarch import grammar, table
 from nftop.uarch.parts import Uncore
 from nftop.uarch.table import Uarch
-from tests.uarch.counters import core_config, on_core
+from tests.uarch.counters import core_encoding, on_core
 from tests.uarch.vectors import UARCHES, facts, loaded
 
 # The architectural event "LLC misses", Intel SDM volume 3; not in the reference.
@@ -45,12 +45,15 @@ def test_every_core_event_is_the_reference_s(uarch: str) -> None:
     for event, spec in known.events.items():
         if on_core(spec):
             name = known.vendor_names[event]
-            theirs = ARCHITECTURAL.get(event) or int(listed.get(name, ["-1"])[0], 0)
-            if core_config(spec) != theirs:
-                differences.append((event, name, hex(core_config(spec)), hex(theirs)))
+            config, _, _, *register = listed.get(name, ["-1", 0, 0])
+            code = ARCHITECTURAL.get(event) or int(config, 0)
+            theirs = (code, int(register[0], 0) if register else 0)
+            ours = core_encoding(spec)
+            if (ours.config, ours.config1) != theirs:
+                differences.append((event, name, ours, theirs))
     assert differences == []
     # Two names for one code would be counted twice.
-    codes = [core_config(spec) for spec in known.events.values() if on_core(spec)]
+    codes = [core_encoding(spec) for spec in known.events.values() if on_core(spec)]
     assert len(codes) == len(set(codes))
 
 
@@ -64,7 +67,7 @@ def test_the_formulas_read_what_the_reference_s_do(uarch: str) -> None:
     read = {event for plan in known.plans for group in plan.groups for event in group}
     assert known.topdown
     for terms in (known.topdown.terms_smt_on, known.topdown.terms_smt_off):
-        for text in (*terms.values(), *known.topdown.nodes.values()):
+        for text in (*terms.values(), *known.topdown.nodes.values(), *known.probes.values()):
             read |= set(grammar.names(grammar.parse(text)))
     assert set(known.events) - read == set()
 

@@ -134,9 +134,13 @@ turns = [["a"]]
 smt = "off"
 events = ["a"]
 needs = []
+[focus]
+groups = [["all"]]
+[probes]
+twice = "2 * threads * a"
+more = "twice + 1"
 [topdown]
 slots_per_cycle = 4
-level_3 = [["a"]]
 [topdown.terms.smt_on]
 core = "a / threads"
 [topdown.terms.smt_off]
@@ -149,6 +153,7 @@ threshold = 0.25
 unreliable = "smt"
 formula = "whole / 2"
 [topdown.nodes.whole]
+also = "part"
 formula = "a / slots"
 [topdown.nodes.detail]
 parent = "part"
@@ -180,8 +185,10 @@ def test_a_full_table_is_read_as_written() -> None:
     assert parsed.topdown.parent == {"part": "whole", "detail": "part"}
     assert parsed.topdown.level == {"whole": 1, "part": 2, "detail": 3}
     assert list(parsed.topdown.nodes) == ["whole", "part", "detail"], "each behind what it reads"
-    assert parsed.topdown.level_3 == (("a",),)
+    assert parsed.focus_groups == (("a",),)
+    assert parsed.probes == {"twice": "2 * threads * a", "more": "twice + 1"}
     assert parsed.topdown.threshold == {"part": 0.25}
+    assert parsed.topdown.also == {"whole": "part"}
     assert parsed.topdown.of_cycles == {"detail"}
     assert parsed.topdown.unreliable_smt == {"part"}
     (unit,) = parsed.uncore
@@ -222,9 +229,13 @@ def test_a_full_table_is_read_as_written() -> None:
         ('parent = "whole"', 'parent = "nowhere"', "part is a part of 'nowhere'"),
         ('"whole / 2"', '"detail / 2"', "formula of part names an unknown event: detail"),
         ("nodes.part]", "nodes.slots]", "name of something else"),
-        ('level_3 = [["a"]]', 'level_3 = [["x"]]', "group of level 3 names an unknown event: x"),
-        ('level_3 = [["a"]]', 'level_3 = [["a", "a"]]', "group of level 3 is empty or"),
-        ('level_3 = [["a"]]', "level_3 = [[]]", "group of level 3 is empty or"),
+        ('groups = [["all"]]', 'groups = [["x"]]', "a focus group names an unknown event: x"),
+        ('groups = [["all"]]', 'groups = [["all", "a"]]', "a focus group is empty or counts"),
+        ('groups = [["all"]]', "groups = [[]]", "a focus group is empty or counts"),
+        ("2 * threads * a", "2 * threads * x", "formula of twice names an unknown event: x"),
+        ("2 * threads * a", "threads * more", "formula of twice names an unknown event: more"),
+        ('also = "part"', 'also = "detail"', "whole is notable also by 'detail'"),
+        ('also = "part"', 'also = "nowhere"', "whole is notable also by 'nowhere'"),
         ('of = "cycles"', 'of = "days"', "detail has a field"),
         ("threshold =", "treshold =", "part has a field"),
         ('[["x", "z"]]', '[["x"]]', "an event of u has no turn"),
@@ -272,6 +283,7 @@ formula = "max(0, backend_bound - memory_bound)"
         "light_operations",
     }
     assert (based.uncore, based.traffic) == (skx.uncore, skx.traffic)
+    assert (based.focus_groups, based.probes) == (skx.focus_groups, skx.probes)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,30 @@ def counts(uarch: str, vector: str) -> dict[str, float]:
 
 @cache
 def facts(uarch: str) -> Mapping[str, Any]:
-    """What is known of a microarchitecture; the file explains itself."""
-    found: Mapping[str, Any] = json.loads((_FOLDER / "reference.json").read_text())[uarch]
+    """What is known of a microarchitecture, of both files; they explain themselves."""
+    known, more = (
+        json.loads((_FOLDER / name).read_text())[uarch]
+        for name in ("reference.json", "perfmon.json")
+    )
+    thresholds = more.get("thresholds", {})
+    nodes = {
+        name: [level, parent, thresholds.get(name, threshold), *events]
+        for name, (level, parent, threshold, *events) in known["nodes"].items()
+    }
+    events = {**known["events"], **_of_reads(more["events"])}
+    return {**known, "nodes": nodes, "events": events}
+
+
+def _of_reads(events: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """The events, and of responses to reads of any kind those to demand reads of data."""
+    found = dict(events)
+    for name, (config, kernel, counting, *register) in events.items():
+        if "ALL_READS" in name:
+            response = int(register[0], 0) & ~0xFFFF
+            found[name.replace("ALL_READS", "DEMAND_DATA_RD")] = [
+                config,
+                kernel,
+                counting,
+                hex(response | 1),
+            ]
     return found

@@ -15,10 +15,9 @@ from nftop.sim.scenario import load
 from nftop.sim.workloads import INDEX
 from nftop.uarch import table
 from nftop.uarch.siblings import sum_siblings
-from nftop.uarch.table import Encoding
 from nftop.uarch.topdown import evaluate
 from tests.lab.tests.labs import enter, needs_lab
-from tests.uarch.counters import core_config, on_core
+from tests.uarch.counters import core_encoding, on_core
 
 pytestmark = needs_lab
 CPUS = 8
@@ -33,7 +32,7 @@ def expected(uarch: str) -> dict[str, Column]:
     counts = model.exact(2 * 10**9, range(CPUS)) - model.exact(10**9, range(CPUS))
     columns = {}
     for event, spec in known.events.items():
-        parts = parts_of(Encoding(4, core_config(spec)), uarch) if on_core(spec) else None
+        parts = parts_of(core_encoding(spec), uarch) if on_core(spec) else None
         if parts is not None:
             by_cpu = sum(factor * counts[:, INDEX[name]] for name, factor in parts.items())
             columns[event] = column(np.zeros(CPUS) + by_cpu)

@@ -1,0 +1,108 @@
+"""One physical core in full: the top-down tree with level 3, and the table's probes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from nftop.model.catalogue_core import CORE_METRICS
+from nftop.model.column import Column, column, missing
+from nftop.model.frame import TmaNode
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.uarch.parts import THREADS, Topdown
+from nftop.uarch.table import Uarch
+from nftop.uarch.topdown import PREFIX, evaluate, evaluate_probes
+
+_LEVELS = 3
+
+
+def evaluate_focus(
+    uarch: Uarch, counts_per_s: Mapping[str, Reading], *, smt: bool
+) -> tuple[tuple[TmaNode, ...], dict[str, Reading]]:
+    """The tree of one core, and its probes by metric id of the catalogue, scope `core`.
+
+    `counts_per_s` are counts per second of one physical core by event, as one row of what
+    `siblings.sum_siblings` gives (`threads` and `busiest_...` with them), each put in proportion
+    to the cycles of its own group where groups took turns. An event that is not among them is
+    missing with SOURCE and its vendor's name; so is what depends on it.
+
+    The tree has the nodes of levels 1 to 3, each behind its parent, siblings in the order of the
+    table; it is empty for a table without top-down. Ratios and reasons are those of
+    `topdown.evaluate`. Every probe of the catalogue is there: HARDWARE where this CPU can't count
+    what it needs, SOURCE where the table knows no probes at all.
+    """
+    counts = {name: _one_row(reading) for name, reading in counts_per_s.items()}
+    # Without it, two threads or one as by `smt`; in any case there is a row.
+    counts.setdefault(THREADS, column(np.array([2.0 if smt else 1.0])))
+    found = evaluate_probes(uarch, counts)
+    unknown = _unknown(uarch)
+    probes = {
+        metric.id: found[metric.id][0] if metric.id in found else unknown for metric in CORE_METRICS
+    }
+    if uarch.topdown is None:
+        return (), probes
+    nodes = evaluate(uarch, counts, smt=smt, levels=_LEVELS)
+    ratios = {name.removeprefix(PREFIX): part[0] for name, part in nodes.items()}
+    return tree(uarch.topdown, ratios), probes
+
+
+def tree(topdown: Topdown, ratios: Mapping[str, Reading]) -> tuple[TmaNode, ...]:
+    """The nodes that have a reading, each behind its parent, siblings in the order of the table."""
+    return tuple(
+        TmaNode(
+            name,
+            topdown.parent.get(name),
+            topdown.level[name],
+            "cycles" if name in topdown.of_cycles else "slots",
+            ratios[name],
+            is_beyond(topdown, ratios, name),
+        )
+        for name in in_order(topdown)
+        if name in ratios
+    )
+
+
+def in_order(topdown: Topdown) -> tuple[str, ...]:
+    """Every node, each followed by all below it; siblings in the order of the table."""
+    children: dict[str | None, list[str]] = {}
+    for name in topdown.level:
+        children.setdefault(topdown.parent.get(name), []).append(name)
+
+    def below(name: str) -> list[str]:
+        return [name, *(each for child in children.get(name, ()) for each in below(child))]
+
+    return tuple(each for root in children.get(None, ()) for each in below(root))
+
+
+def is_beyond(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> bool:
+    """Whether a node and all above it are over the vendor's thresholds; one without never is.
+
+    A node may be over one of its parts' instead of its own, as the table says in `also`.
+    """
+    at: str | None = name
+    while at is not None:
+        part = topdown.also.get(at)
+        if not _is_over(topdown, ratios, at) and not (part and _is_over(topdown, ratios, part)):
+            return False
+        at = topdown.parent.get(at)
+    return True
+
+
+def _is_over(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> bool:
+    ratio, threshold = ratios.get(name), topdown.threshold.get(name)
+    if ratio is None or isinstance(ratio, Missing) or threshold is None:
+        return False
+    return ratio > threshold
+
+
+def _unknown(uarch: Uarch) -> Missing:
+    if not uarch.probes:
+        return Missing(Reason.SOURCE, f"nftop has no probes for this CPU ({uarch.name})")
+    return Missing(Reason.HARDWARE, f"no event of this CPU ({uarch.name}) tells it")
+
+
+def _one_row(reading: Reading) -> Column:
+    if isinstance(reading, Missing):
+        return missing(1, reading)
+    return column(np.array([reading]))
