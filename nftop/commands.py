@@ -29,6 +29,7 @@ from nftop.sources.own import OwnSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
+from nftop.sources.uncore.source import UncoreSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
 OK, FAILURE, USAGE = 0, 1, 2
@@ -81,9 +82,12 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
     uarch = _uarch(topology)
     not_counted = _not_counted(topology, cpus, quiet_cpus)
     perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=not_counted)
+    # Packages are shown whole, whatever CPUs are: only a CPU to be left alone leaves one out.
+    uncore = UncoreSource(uarch, root=_ROOT, quiet_cpus=quiet_cpus)
     own = OwnSource(lambda: perf.counter_reads)
     sources = (
         perf,
+        uncore,
         KernelSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(),
@@ -91,7 +95,12 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
         own,
     )
     host = read_host(_ROOT, uarch.name)
-    return OpenHost(host, topology, sources, uarch, own.keep_off)
+
+    def on_pollers(pollers: Collection[int], here: Topology) -> None:
+        own.keep_off(pollers, here)
+        uncore.on_pollers(pollers)
+
+    return OpenHost(host, topology, sources, uarch, on_pollers)
 
 
 def _uarch(topology: Topology) -> Uarch:

@@ -6,10 +6,9 @@ import functools
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -18,32 +17,17 @@ from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding, EventSpec, PmuTerms
 
-
-@dataclass(frozen=True, slots=True)
-class Uncore:
-    """An event of a package's boxes: the PMU's sysfs name without its number, and its words."""
-
-    pmu: str
-    config: int
-    config1: int = 0
-
-
-Event: TypeAlias = EventSpec | Uncore
 # enum perf_type_id of include/uapi/linux/perf_event.h
 _PERF_TYPES: Mapping[str, int] = MappingProxyType({"hardware": 0, "software": 1, "cache": 3})
 _RAW = 4
 # Whose raw codes are another's.
 _SAME_CODES: Mapping[str, str] = MappingProxyType({"CLX": "SKX"})
-# A Xeon Gold 6152 has six memory channels a socket; every core has its cache and home agent.
-_IMC_BOXES = 6
-# The units that the host has, by their PMUs' names.
-UNCORE_PMUS = ("uncore_imc", "uncore_cha")
 
 
-def quantity_of(event: Event) -> int | None:
+def quantity_of(event: EventSpec) -> int | None:
     """The column of `Model.counts` that an event counts on Skylake-SP; None where there is none.
 
-    An event of a core's or a package's PMU may be given in the words of its sysfs folder too.
+    An event of the core PMU may be given in the words of its sysfs folder too.
     """
     factors = parts_of(event)
     if factors is None or list(factors.values()) != [1.0]:
@@ -51,7 +35,7 @@ def quantity_of(event: Event) -> int | None:
     return INDEX[next(iter(factors))]
 
 
-def parts_of(event: Event, uarch: str = "SKX") -> Mapping[str, float] | None:
+def parts_of(event: EventSpec, uarch: str = "SKX") -> Mapping[str, float] | None:
     """The quantities that an event counts, with a factor each; None: the host has no such event.
 
     Raises:
@@ -75,12 +59,6 @@ def count(model: Model, event: EventSpec, cpu: int, t_ns: int, uarch: str = "SKX
     return math.floor(float(sum(factor * exact[INDEX[each]] for each, factor in parts.items())))
 
 
-def boxes(model: Model, pmu: str, package: int) -> int:
-    """How many boxes of an uncore PMU a package has; KeyError if there is no such PMU."""
-    cores = {info.core for info in model.layout.topology.cpus if info.package == package}
-    return {"uncore_imc": _IMC_BOXES, "uncore_cha": len(cores)}[pmu]
-
-
 def share(total: int, parts: int) -> Counts:
     """`total` in `parts` even shares that sum to it: uint64 (parts,)."""
     return (np.uint64(total) + np.arange(parts, dtype=np.uint64)) // np.uint64(parts)
@@ -91,11 +69,11 @@ def nth_share(totals: Counts, part: int, parts: int) -> Counts:
     return (totals + np.uint64(part)) // np.uint64(parts)
 
 
-def _encoded(event: PmuTerms) -> Event:
+def _encoded(event: PmuTerms) -> EventSpec:
     """The event in config words, as the kernel makes them of its terms; itself if it has none."""
-    places = _raw()["formats"].get(event.pmu)
-    if places is None:
+    if event.pmu != "cpu":
         return event
+    places = _raw()["format"]
     words = [0, 0]
     for term in event.terms.split(","):
         name, _, value = term.partition("=")
@@ -103,9 +81,7 @@ def _encoded(event: PmuTerms) -> Event:
             return event
         word, bit = places[name]
         words[word] |= int(value or "1", 0) << bit
-    if event.pmu == "cpu":
-        return Encoding(_RAW, *words)
-    return Uncore(event.pmu, *words)
+    return Encoding(_RAW, *words)
 
 
 @functools.cache
@@ -115,9 +91,9 @@ def _raw() -> Mapping[str, Any]:
 
 
 @functools.cache
-def _table(uarch: str) -> Mapping[Event, Mapping[str, float]]:
+def _table(uarch: str) -> Mapping[EventSpec, Mapping[str, float]]:
     raw = _raw()
-    rows: list[tuple[Event, str | Mapping[str, float]]] = [
+    rows: list[tuple[EventSpec, str | Mapping[str, float]]] = [
         (Encoding(number, int(config, 0)), counted)
         for kind, number in _PERF_TYPES.items()
         for config, counted in raw[kind].items()
@@ -126,9 +102,6 @@ def _table(uarch: str) -> Mapping[Event, Mapping[str, float]]:
     for words, counted in raw["pmu"].items():
         pmu, terms, _ = words.split("/")
         rows.append((PmuTerms(pmu, terms), counted))
-    for each in raw["uncore"]:
-        event = Uncore(each["pmu"], each["config"], each.get("config1", 0))
-        rows.append((event, each["quantity"]))
     return {
         event: MappingProxyType({counted: 1.0} if isinstance(counted, str) else counted)
         for event, counted in rows

@@ -30,6 +30,8 @@ _SWINGS = np.array([name in SWINGING for name in QUANTITIES], dtype=np.float64)
 # whose sibling polls. Assumptions, as are the context switches a second.
 _HOUSE_RATIO, _ALONE_RATIO, _ISOLATED_RATIO = 0.04, 0.012, 0.0002
 _SWITCHES_PER_BUSY_S, _SWITCHES_OF_POLLER, _SWITCHES_OF_THIEF = 9000.0, 0.2, 250.0
+# A poller's reads of device registers a second, for its statistics; an assumption.
+_MMIO_READS_OF_POLLER = 100.0
 # How the kernel books the time of what is not a poller.
 _USER_SHARE, _SYSTEM_SHARE, _SOFTIRQ_SHARE = 0.6, 0.3, 0.1
 # Neighbouring CPUs swing out of step with each other: multiples of the golden ratio spread evenly.
@@ -244,6 +246,7 @@ def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
         run_ns=mine * _S,
         wait_ns=lost * _S,
         involuntary=_SWITCHES_OF_THIEF * lost,
+        mmio_reads=_MMIO_READS_OF_POLLER,
         context_switches=_SWITCHES_OF_POLLER + 2 * _SWITCHES_OF_THIEF * lost,
         user_s=1.0,
     )

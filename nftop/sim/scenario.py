@@ -87,7 +87,8 @@ class Step:
 class Scenario:
     """A scenario. `swing` is the share by which saturated rates go up and down in `period_s`.
 
-    `groups` begin with the root group.
+    `groups` begin with the root group. Each package's memory channels have traffic in proportion
+    to `channel_weights`, and those that it does not name as one of weight 1.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Scenario:
     tasks: tuple[Task, ...]
     steps: tuple[Step, ...]
     groups: tuple[Group, ...]
+    channel_weights: tuple[int, ...] = ()
 
 
 def names() -> tuple[str, ...]:
@@ -120,7 +122,7 @@ def parse(name: str, text: str) -> Scenario:
         ValueError: with a sentence that says which value of it can't be, and why.
     """
     raw = _Table(f"scenario {name}", tomllib.loads(text))
-    raw.known({"title", "assumes", "period_s", "swing", "tasks", "steps", "groups"})
+    raw.known({each.name for each in fields(Scenario)} - {"name"})
     tasks = tuple(_task(raw.part("tasks", index, each)) for index, each in raw.each("tasks"))
     if not tasks:
         raise ValueError(f"scenario {name}: it has no tasks")
@@ -141,6 +143,7 @@ def parse(name: str, text: str) -> Scenario:
         tasks=tasks,
         steps=steps,
         groups=_with_root(raw.where, groups),
+        channel_weights=_weights(raw),
     )
 
 
@@ -240,6 +243,13 @@ def _step(raw: _Table, tasks: list[str]) -> Step:
         load=_by_task(raw, "load", tasks, 0.0, 1.0),
         slowed=_by_task(raw, "slowed", tasks, 1.0, 10.0),
     )
+
+
+def _weights(raw: _Table) -> tuple[int, ...]:
+    each = raw.values.get("channel_weights", [])
+    if not isinstance(each, list) or not all(type(n) is int and 0 < n < 100 for n in each):
+        raise ValueError(f"{raw.where}: channel_weights must be a list of whole numbers below 100")
+    return tuple(each)
 
 
 def _group(raw: _Table, tasks: list[str]) -> Group:

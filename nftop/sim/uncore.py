@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.model.reading import Reason
 from nftop.model.sample import Counts
 from nftop.model.uncore import UncoreTable
-from nftop.sim.events import boxes, nth_share, quantity_of, share
+from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
+from nftop.sim.events import nth_share, share
 from nftop.sim.model import Model
 from nftop.uarch.table import Uarch
 
@@ -17,44 +19,44 @@ _UNKNOWN = "the simulated host has no such event"
 def uncore_table(model: Model, t_ns: int, uarch: Uarch) -> UncoreTable:
     """Every uncore event of `uarch` on every box, at `t_ns` since the model's start.
 
-    The turns of a unit share its time evenly and without a beat: of n turns, each has run an n-th
-    of the time and seen an n-th of what there was to count, to a nanosecond and a count. A real
-    kernel's turns last milliseconds each.
+    The turns of a unit, those on demand too, share its time evenly and without a beat: of n turns,
+    each has run an n-th of the time and seen an n-th of what there was to count, to a nanosecond
+    and a count. A real kernel's turns last milliseconds each.
     """
-    counts = model.counts(t_ns)
-    cpus = model.layout.topology.cpus
-    rows_of = {
-        package: [info.cpu for info in cpus if info.package == package]
-        for package in model.layout.topology.packages
-    }
+    packages = np.array(model.layout.topology.packages, dtype=np.int32)
     events: list[str] = []
     details: dict[str, dict[int, str]] = {}
     values: list[Counts] = []
-    rows: list[tuple[int, ...]] = []  # package, box, event, reason, time enabled and running
+    where: list[NDArray[np.int32]] = []  # package, box
+    rows: list[tuple[int, int, int]] = []  # event, reason, time running
     for unit in uarch.uncore:
-        turns = len(unit.turns)
-        for turn, names in enumerate(unit.turns):
-            ran_ns = int(share(t_ns, turns)[turn])
+        of_box = box_counts(model, t_ns, unit.pmu, uarch.name)
+        numbers = np.array(boxes(model, unit.pmu, uarch.name), dtype=np.int32)
+        places = np.stack([np.repeat(packages, len(numbers)), np.tile(numbers, len(packages))])
+        turns = (*unit.turns, *unit.on_demand)
+        for turn, names in enumerate(turns):
+            ran_ns = int(share(t_ns, len(turns))[turn])
             for name in names:
-                column = quantity_of(unit.events[name])
-                reason = Reason.HARDWARE if column is None else Reason.PRESENT
-                details[name] = {int(reason): _UNKNOWN} if column is None else {}
-                for package, within in rows_of.items():
-                    number = boxes(model, unit.pmu, package)
-                    total = 0 if column is None else int(counts[within, column].sum())
-                    values.append(nth_share(share(total, number), turn, turns))
-                    where = ((package, box, len(events)) for box in range(number))
-                    rows += [(*each, int(reason), t_ns, ran_ns) for each in where]
+                parts = parts_of_box(unit.events[name], uarch.name)
+                reason = Reason.HARDWARE if parts is None else Reason.PRESENT
+                details[name] = {int(reason): _UNKNOWN} if parts is None else {}
+                total = np.zeros(of_box.shape[:2], dtype=np.uint64)
+                for quantity, factor in (parts or {}).items():
+                    total += np.uint64(factor) * of_box[:, :, OF_PACKAGE_INDEX[quantity]]
+                values.append(nth_share(total.ravel(), turn, len(turns)))
+                where.append(places)
+                rows += [(len(events), int(reason), ran_ns)] * places.shape[1]
                 events.append(name)
-    table = np.array(rows, dtype=np.uint64).reshape(-1, 6)
+    table = np.array(rows, dtype=np.uint64).reshape(-1, 3)
+    place = np.concatenate([np.zeros((2, 0), np.int32), *where], axis=1).astype(np.int32)
     return UncoreTable(
         events=tuple(events),
-        packages=table[:, 0].astype(np.int32),
-        boxes=table[:, 1].astype(np.int32),
-        event=table[:, 2].astype(np.int32),
+        packages=place[0],
+        boxes=place[1],
+        event=table[:, 0].astype(np.int32),
         values=np.concatenate([np.zeros(0, np.uint64), *values]),
-        reasons=table[:, 3].astype(np.uint8),
-        enabled_ns=table[:, 4],
-        running_ns=table[:, 5],
+        reasons=table[:, 1].astype(np.uint8),
+        enabled_ns=np.full(len(table), t_ns, dtype=np.uint64),
+        running_ns=table[:, 2],
         details=details,
     )

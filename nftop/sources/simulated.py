@@ -15,7 +15,6 @@ from nftop.model.reading import Reason
 from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
-from nftop.sim.events import UNCORE_PMUS
 from nftop.sim.model import Model, model_of
 from nftop.sim.nf_dpdk import dpdk_table
 from nftop.sim.nf_ovs import ovs_table
@@ -83,9 +82,9 @@ def simulated_host(
     topology = model.layout.topology
     table = uarch_table.load(_UARCH).with_smt(on=any(info.siblings for info in topology.cpus))
     # Its counters are all free, so the plan that comes first is the one that is counted.
-    units = tuple(unit for unit in table.uncore if unit.pmu in UNCORE_PMUS)
-    uarch = replace(table, plans=table.plans[:1], uncore=units)
-    uncore = [event for unit in units for turn in unit.turns for event in turn]
+    uarch = replace(table, plans=table.plans[:1])
+    turns = [turn for unit in uarch.uncore for turn in (*unit.turns, *unit.on_demand)]
+    uncore = [event for turn in turns for event in turn]
     groups = uarch.plans[0].groups
     quiet = frozenset(not_counted(topology))
     rdt = rdt_of(model)

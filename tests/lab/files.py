@@ -9,8 +9,9 @@ github.com/intel/cri-resource-manager (pkg/cpuallocator/testdata) and hwloc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nftop.model.ids import Cpu, format_cpu_list
@@ -23,10 +24,14 @@ _LINE_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Static files by their path below `target`, the folder of the host they stand in for."""
+    """Static files by their path below `target`, the folder of the host they stand in for.
+
+    `links`: files that are not static, by their path there too: where they are.
+    """
 
     target: Path
     files: Mapping[str, bytes]
+    links: Mapping[str, Path] = field(default_factory=dict)
 
 
 def sysfs_folders(topology: Topology, machine: Machine) -> tuple[Folder, ...]:
@@ -42,13 +47,17 @@ def sysfs_folders(topology: Topology, machine: Machine) -> tuple[Folder, ...]:
     )
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+def write_files(
+    folder: Path, files: Mapping[str, bytes], links: Mapping[str, Path] = MappingProxyType({})
+) -> None:
     """Write each below `folder`, readable for all and writable for none."""
+    for name in (*files, *links):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        path.chmod(0o444)
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o444)
+    for name, place in links.items():
+        (folder / name).symlink_to(place)
 
 
 def topology_of(machine: Machine, model: Topology, clusters: int = 1) -> Topology:

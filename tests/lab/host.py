@@ -12,7 +12,7 @@ from pathlib import Path
 from nftop.model.topology import Topology
 from nftop.sim import scenario
 from nftop.sim.model import Model, model_of
-from tests.lab import clock, machine, proc
+from tests.lab import clock, machine, namespace, proc
 from tests.lab.clock import Clock
 from tests.lab.files import Folder, sysfs_folders, topology_of
 from tests.lab.machine import Machine
@@ -27,6 +27,8 @@ from tests.lab.resctrl.processes import ProcFolder
 from tests.lab.resctrl.tree import ResctrlTree
 from tests.lab.texts import Text, TextTree
 from tests.lab.tree import Tree, failed
+from tests.lab.uncore.files import cpumasks, unit_files
+from tests.lab.uncore.units import units_of
 
 _CPUS_PER_CORE = 4  # two packages of cores of two threads
 
@@ -118,21 +120,25 @@ def _check_clusters(kind: Machine, options: Options) -> None:
 def trees(host: LabHost) -> Mapping[str, Tree]:
     """What the server serves, by the folder's name."""
     resctrl, mount = _resctrl(host)
+    perf = PerfTree(host.machine, host.model, host.clock.now_ns)
     return {
         "ctl": _control(host, mount, resctrl),
         "proc": _proc(host, mount),
-        "perf": PerfTree(host.machine, host.model, host.clock.now_ns),
+        "perf": perf,
         "resctrl": resctrl,
+        "uncore": TextTree({"cpumask": Text(perf.boxes.readers.cpumask)}),
     }
 
 
 def folders(host: LabHost) -> tuple[Folder, ...]:
     """The static files."""
     smt = any(info.siblings for info in host.topology.cpus)
-    pmus = perf_files(host.machine, smt=smt)
+    units = units_of(host.machine, host.model)
+    pmus = {**perf_files(host.machine, smt=smt), **unit_files(units)}
+    masks = dict.fromkeys(cpumasks(units), namespace.LIVE / "uncore" / "cpumask")
     return (
         *sysfs_folders(host.topology, host.machine),
-        Folder(Path("/sys/bus/event_source/devices"), pmus),
+        Folder(Path("/sys/bus/event_source/devices"), pmus, masks),
     )
 
 

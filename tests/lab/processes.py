@@ -149,7 +149,8 @@ def _server(options: Options, told: int) -> int:
         host = lab_host(options)
         static = folders(host)
         for folder in static:
-            write_files(namespace.FILES / str(folder.target)[1:], folder.files)
+            place = namespace.FILES / str(folder.target)[1:]
+            write_files(place, folder.files, folder.links)
         targets = [str(folder.target) for folder in static]
         serve(trees(host), namespace.LIVE, lambda: tell({"targets": targets}))
     except (ValueError, OSError, ImportError, RuntimeError) as error:

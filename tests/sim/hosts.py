@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from nftop.derive.step import State, step
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample, SourceReading
-from nftop.sim.events import Uncore, boxes, quantity_of, share
+from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
 from nftop.sim.model import Model
 from nftop.sources.simulated import SimulatedHost, simulated_host
 from nftop.uarch.table import PmuTerms
@@ -16,11 +16,13 @@ S = 1_000_000_000
 BOOT_NS = 7_123_456_789_012  # the session's clock did not begin with the demo
 
 
-def count_uncore(model: Model, event: Uncore | PmuTerms, package: int, box: int, t_ns: int) -> int:
-    """What box `box` of a package has counted; its boxes share the package's traffic evenly."""
-    rows = [info.cpu for info in model.layout.topology.cpus if info.package == package]
-    total = int(model.counts(t_ns)[rows, quantity_of(event)].sum())
-    return int(share(total, boxes(model, event.pmu, package))[box])
+def count_box(model: Model, event: PmuTerms, package: int, box: int, t_ns: int) -> int:
+    """What a box of a package has counted, of the simulated host itself."""
+    column = boxes(model, event.pmu, "SKX").index(box)
+    counts = box_counts(model, t_ns, event.pmu, "SKX")[package, column]
+    parts = parts_of_box(event, "SKX")
+    assert parts is not None
+    return sum(factor * int(counts[OF_PACKAGE_INDEX[name]]) for name, factor in parts.items())
 
 
 @dataclass

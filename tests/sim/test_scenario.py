@@ -42,6 +42,8 @@ def test_the_small_one_parses() -> None:
         (GOOD.replace('title = "x"', 'title = ""'), "title must be a text"),
         (GOOD.replace("period_s = 10", "period_s = 0"), "period_s must be a number from 1 to 3600"),
         (GOOD.replace("period_s = 10", "period_s = nan"), "period_s must be a number"),
+        ("channel_weights = [1, 0]\n" + GOOD, "channel_weights must be a list of whole numbers"),
+        ("channel_weights = 2\n" + GOOD, "channel_weights must be a list of whole numbers"),
         (GOOD.replace("swing = 0.0", "swing = true"), "swing must be a number from 0 to 0.1"),
         (HEAD, "it has no tasks"),
         (HEAD + 'tasks = "many"', r"tasks must be written as \[\[tasks\]\]"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from nftop.model.reading import Missing, Reason
-from nftop.sim.events import boxes
+from nftop.sim.boxes import boxes
 from nftop.sim.uncore import uncore_table
 from nftop.sim.workloads import INDEX
-from tests.sim.hosts import Frozen, S, count_uncore
+from tests.sim.hosts import Frozen, S, count_box
 
 PERIOD = 20 * S
 LINE_BYTES = 64
@@ -32,7 +34,9 @@ def test_rates_are_the_models(cpus: int) -> None:
         }
         total = {}
         for opcode in ("itom", "rfo", "pcirdcur"):
-            hit, miss = rate[f"{opcode}_hit"], rate[f"{opcode}_miss"]
+            # All parts of lines that devices write are RFOs on this CPU.
+            with_it = ("rfo", "itomcachenear") if opcode == "rfo" else (opcode,)
+            hit, miss = (sum(rate[f"{each}_{how}"] for each in with_it) for how in ("hit", "miss"))
             total[opcode] = hit + miss
             expected |= {
                 f"pcie.{opcode}.hit_per_s": hit,
@@ -41,9 +45,15 @@ def test_rates_are_the_models(cpus: int) -> None:
             }
         expected["pcie.read_bytes_per_s"] = LINE_BYTES * total["pcirdcur"]
         expected["pcie.write_bytes_per_s"] = LINE_BYTES * (total["itom"] + total["rfo"])
-        assert row.readings == pytest.approx(expected, rel=1e-9)
-        # Memory's counters have the hardware to themselves; the three opcodes take turns.
-        assert row.estimates == {name for name in expected if name.startswith("pcie.")}
+        hits = expected["pcie.itom.hit_per_s"] + expected["pcie.rfo.hit_per_s"]
+        expected["pcie.ddio_hit_ratio"] = hits / (total["itom"] + total["rfo"])
+        assert {name: row.readings[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+        # Memory's and the links' counters have the hardware to themselves; requests take turns.
+        here = {name for name, each in row.readings.items() if isinstance(each, float)}
+        assert row.estimates == {name for name in here if name.startswith(("pcie.", "mmio."))}
+        assert row.readings.keys() - here == {
+            name for name in row.readings if re.search("itomcachenear|llc|combined", name)
+        }
 
 
 def test_turns_share_the_time_and_the_counts() -> None:
@@ -54,17 +64,18 @@ def test_turns_share_the_time_and_the_counts() -> None:
     events = {
         name: unit.events[name]
         for unit in simulated.uarch.uncore
-        for turn in unit.turns
+        for turn in (*unit.turns, *unit.on_demand)
         for name in turn
     }
     assert set(table.events) == set(events)
     for index, name in enumerate(table.events):
-        turns = 3 if events[name].pmu == "uncore_cha" else 1
+        turns = 7 if events[name].pmu == "uncore_cha" else 1
         for package in (0, 1):
             mine = (table.event == index) & (table.packages == package)
-            assert mine.sum() == boxes(simulated.model, events[name].pmu, package)
-            for box, value in enumerate(table.values[mine].tolist()):
-                whole = count_uncore(simulated.model, events[name], package, box, t_ns)
+            numbers = table.boxes[mine].tolist()
+            assert tuple(numbers) == boxes(simulated.model, events[name].pmu, "SKX")
+            for box, value in zip(numbers, table.values[mine].tolist(), strict=True):
+                whole = count_box(simulated.model, events[name], package, box, t_ns)
                 assert 0 <= value - whole // turns <= 1
             assert np.abs(table.running_ns[mine].astype(float) * turns - t_ns).max() <= turns
     assert (table.enabled_ns == t_ns).all()
@@ -72,6 +83,7 @@ def test_turns_share_the_time_and_the_counts() -> None:
 
 def test_the_first_tick_warms_up() -> None:
     for row in Frozen().tick(0).packages:
-        reasons = {each.reason for each in row.readings.values() if isinstance(each, Missing)}
-        assert reasons == {Reason.WARMING}
+        for name in ("memory.read_bytes_per_s", "pcie.write_bytes_per_s", "pcie.ddio_hit_ratio"):
+            reading = row.readings[name]
+            assert isinstance(reading, Missing) and reading.reason is Reason.WARMING
         assert not row.estimates

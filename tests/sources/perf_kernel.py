@@ -73,7 +73,7 @@ class FakeKernel:
 
     @property
     def kernel(self) -> Kernel:
-        return Kernel(self._open, self._enable, self._readv, self._close)
+        return Kernel(self._open, self._enable, self._disable, self._readv, self._close)
 
     def tell(self) -> None:
         """Write the online file; without it, sysfs lags behind what opens find."""
@@ -124,6 +124,9 @@ class FakeKernel:
         # A clock that has not moved by the first read would be no kernel's.
         state.opened_ns = self.now_ns - STARTED_NS
         state.ran_ns = int(STARTED_NS * self.share(state.cpu, self._events(fd)))
+
+    def _disable(self, fd: int) -> None:
+        self.fds[fd].enabled = False
 
     def _readv(self, fd: int, views: View) -> int:
         state = self.fds[fd]

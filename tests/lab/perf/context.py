@@ -1,4 +1,4 @@
-"""The events of one CPU or one task: what they have counted, given when they were on the counters.
+"""The events of one CPU, task or box: what they have counted, given when they were on the counters.
 
 Between two changes (an event opened, closed, switched) a context has one rota, and counts follow
 from it in closed form; at a change what was counted until then is kept as a number.
@@ -10,15 +10,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from nftop.model.column import Floats
-from nftop.sim.workloads import QUANTITIES
 from tests.lab.perf.attr import Attr
 from tests.lab.perf.events import Event
-from tests.lab.perf.pmu import Pmu
-from tests.lab.perf.schedule import METRIC, Group, Rota, fits, rota, running_ns, stretches
+from tests.lab.perf.schedule import METRIC, Group, Rota, agree, fits, rota, running_ns, stretches
 from tests.lab.tree import failed
 
 
@@ -81,9 +80,19 @@ class Reading:
     running_ns: int
 
 
+class Counters(Protocol):
+    """Of a PMU: a mask of its counters, and how long a turn on them is."""
+
+    @property
+    def available(self) -> int: ...
+
+    @property
+    def mux_ns(self) -> int: ...
+
+
 @dataclass(slots=True, eq=False)
 class Context:
-    """The events of one CPU or one task.
+    """The events of one CPU, one task, or one box of a package.
 
     Attributes:
         clock: its time in ns; a task's stands still while it does not run.
@@ -94,7 +103,7 @@ class Context:
         leaders: of its groups, in the order in which they are tried.
     """
 
-    pmu: Pmu
+    pmu: Counters
     clock: Callable[[], int]
     exact: Callable[[int], Floats]
     held: Callable[[], tuple[int, ...]]
@@ -112,7 +121,9 @@ class Context:
             OSError: EINVAL, the counters never hold the group together.
         """
         others = [each for each in leader.group if each is leader or each.on] if leader else []
-        if not fits([each.event.mask for each in (*others, member)], self.pmu.available):
+        events = [each.event for each in (*others, member)]
+        room = fits([event.mask for event in events], self.pmu.available)
+        if not room or not agree([field for event in events for field in event.filters]):
             raise failed(errno.EINVAL)
         now = member.seen_at_ns = self._settled()
         if leader is not None:
@@ -191,13 +202,14 @@ class Context:
             if member.event.weights is None:
                 more = float(ran)
             else:
-                growth = self._growth(row, elapsed) if growth is None else growth
-                more = float(growth @ member.event.weights)
+                weights = member.event.weights
+                growth = self._growth(row, elapsed, len(weights)) if growth is None else growth
+                more = float(growth @ weights)
             yield member.count + more, member.enabled_ns + elapsed, member.running_ns + ran
 
-    def _growth(self, row: int, elapsed_ns: int) -> Floats:
+    def _growth(self, row: int, elapsed_ns: int, quantities: int) -> Floats:
         """By how much the model's quantities grew while a group was on the counters."""
-        growth = np.zeros(len(QUANTITIES))
+        growth = np.zeros(quantities)
         for start, end, share in stretches(self._plan, row, elapsed_ns, self.pmu.mux_ns):
             grown = self.exact(self._since_ns + end) - self.exact(self._since_ns + start)
             growth += grown * share
@@ -238,4 +250,5 @@ _ROUNDING = 1e-3
 
 def _group(leader: Member) -> Group:
     masks = tuple(each.event.mask for each in leader.group if each.active)
-    return Group(masks, pinned=leader.attr.pinned, exclusive=leader.attr.exclusive)
+    filters = [field for each in leader.group if each.active for field in each.event.filters]
+    return Group(masks, leader.attr.pinned, leader.attr.exclusive, tuple(filters))

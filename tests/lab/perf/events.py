@@ -43,11 +43,14 @@ class Event:
         mask: counters it may take, 0: needs none.
         weights: float64 (k,), what one of each of the model's quantities adds; None: it counts
             the nanoseconds it is on.
+        filters: fields of a register that the PMU's events share, each by its mask, and what they
+            have to hold.
     """
 
     config: int | None
     mask: int
     weights: Floats | None
+    filters: tuple[tuple[int, int], ...] = ()
 
 
 def resolve(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:

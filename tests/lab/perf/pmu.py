@@ -16,22 +16,29 @@ from tests.lab.perf.schedule import FIXED, METRIC
 _FOLDER = Path(__file__).parent / "pmus"
 # Bits of a raw code (X86_RAW_EVENT_MASK): event and umask, then edge, inv and cmask. AnyThread is
 # taken where it is meaningless, too.
+_EVENT = 0xFF
 _CODE, _FILTERS, ANY_THREAD = 0xFFFF, 0xFF840000, 1 << 21
 _FIRST_METRIC, _LAST_METRIC, _METRIC_STEP = 0x8000, 0x8700, 0x100
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Which counters a code takes; `ranges` of events, or None: exactly `code`, unfiltered."""
+    """Which counters a code takes; `ranges` of events, or None: exactly `code`, unfiltered.
+
+    `bits`: or whatever umask has those of the code.
+    """
 
     code: int
     ranges: tuple[tuple[int, int], ...] | None
     mask: int
     fixed: bool
+    bits: bool
 
     def is_for(self, config: int) -> bool:
         if self.ranges is not None:
             return any(first <= config & 0xFF <= last for first, last in self.ranges)
+        if self.bits:
+            return config & (_EVENT | self.code) == self.code
         # A filtered event is another one to a fixed counter.
         return self.code == config & (_CODE | (_FILTERS if self.fixed else 0))
 
@@ -149,4 +156,4 @@ def _constraint(row: Mapping[str, Any]) -> Constraint:
     fixed = "fixed" in row
     mask = general_too | 1 << FIXED + row["fixed"] if fixed else row["general"]
     ranges = tuple((first, last) for first, last in row["events"]) if "events" in row else None
-    return Constraint(row.get("code", 0), ranges, mask, fixed)
+    return Constraint(row.get("code", 0), ranges, mask, fixed, row.get("bits", False))

@@ -3,12 +3,13 @@
 A counter is a bit of a mask: 0.. the general ones, 32.. the fixed ones, 48.. the metrics of the
 slots (the kernel's own numbers, INTEL_PMC_IDX_*). An event asks for one of those in its mask, 0 if
 it needs none. Sources: `perf_assign_events` and `collect_events` of arch/x86/events/core.c, and
-`merge_sched_in`, `group_can_go_on`, `rotate_ctx` of kernel/events/core.c, Linux 6.1.
+`merge_sched_in`, `group_can_go_on`, `rotate_ctx` of kernel/events/core.c, Linux 6.1; for filters
+`__snbep_cbox_get_constraint` of arch/x86/events/intel/uncore_snbep.c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 FIXED, METRIC = 32, 48
@@ -21,6 +22,7 @@ class Group:
 
     Attributes:
         masks: one for each event that is switched on.
+        filters: fields of a register that all events share, and what these have to hold.
         pinned: always on the counters, or in the error state.
         exclusive: alone on the counters.
     """
@@ -28,6 +30,7 @@ class Group:
     masks: tuple[int, ...]
     pinned: bool = False
     exclusive: bool = False
+    filters: tuple[tuple[int, int], ...] = ()
 
     @property
     def hungry(self) -> bool:
@@ -66,15 +69,23 @@ def fits(masks: Sequence[int], available: int) -> bool:
     return True
 
 
+def agree(filters: Iterable[tuple[int, int]]) -> bool:
+    """No field is asked to hold two values."""
+    held: dict[int, int] = {}
+    return all(held.setdefault(field, value) == value for field, value in filters)
+
+
 def rota(groups: Sequence[Group], available: int, held: Sequence[int] = ()) -> Rota:
     """The turns of groups in their order; `held`: masks of events that always run before them."""
-    always = list(held)
+    always, filters = list(held), list[tuple[int, int]]()
     running: set[int] = set()
     failed: set[int] = set()
     for index, group in enumerate(groups):
         if group.pinned:
-            if fits([*always, *group.masks], available):
+            together = agree([*filters, *group.filters])
+            if together and fits([*always, *group.masks], available):
                 always += group.masks
+                filters += group.filters
                 running.add(index)
             else:
                 failed.add(index)
@@ -84,7 +95,7 @@ def rota(groups: Sequence[Group], available: int, held: Sequence[int] = ()) -> R
     turns = []
     for first in range(max(len(hungry), 1)):
         order = hungry[first:] + hungry[:first]
-        turn, all_on = _turn(groups, order, available, always)
+        turn, all_on = _turn(groups, order, available, (always, filters))
         turns.append(frozenset(running | free | turn))
         if all_on:
             turns = [turns[-1]]
@@ -93,19 +104,24 @@ def rota(groups: Sequence[Group], available: int, held: Sequence[int] = ()) -> R
 
 
 def _turn(
-    groups: Sequence[Group], order: Sequence[int], available: int, always: Sequence[int]
+    groups: Sequence[Group],
+    order: Sequence[int],
+    available: int,
+    always: tuple[Sequence[int], Sequence[tuple[int, int]]],
 ) -> tuple[set[int], bool]:
     """Who gets on, tried in this order, and whether that is everybody.
 
-    Once one finds no room, the kernel tries no further.
+    Once one finds no room, the kernel tries no further. `always`: masks and filters that are on.
     """
-    masks, turn = list(always), set[int]()
+    masks, filters, turn = list(always[0]), list(always[1]), set[int]()
     for index in order:
         group = groups[index]
         alone = (group.exclusive and turn) or any(groups[other].exclusive for other in turn)
-        if alone or not fits([*masks, *group.masks], available):
+        together = agree([*filters, *group.filters])
+        if alone or not together or not fits([*masks, *group.masks], available):
             return turn, False
         masks += group.masks
+        filters += group.filters
         turn.add(index)
     return turn, True
 

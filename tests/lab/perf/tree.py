@@ -11,6 +11,7 @@ import functools
 import struct
 import threading
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from tests.lab.perf.events import resolve
 from tests.lab.perf.pmu import load
 from tests.lab.perf.tasks import TaskClock, Tasks, Watch, host_tasks
 from tests.lab.tree import Caller, Entry, Handle, failed
+from tests.lab.uncore.boxes import Box, Boxes
+from tests.lab.uncore.events import resolve as resolve_box
+from tests.lab.uncore.units import units_of
 
 _ROOT = Entry(folder=True, mode=0o700, inode=1)
 _FOR_GROUP = 1
@@ -76,7 +80,9 @@ class PerfTree:
         self._paranoid = paranoid or (lambda: self._pmu.paranoid)
         self._watchdog = watchdog or (lambda: self._pmu.watchdog)
         self._tasks = tasks or host_tasks()
-        self._contexts: dict[tuple[int, int], Context] = {}
+        self.boxes = Boxes(units_of(machine, model), model, self._online)
+        # By the PMU's type (0: the CPU's own), the task or the package's row, and the CPU.
+        self._contexts: dict[tuple[int, int, int], Context] = {}
         self._open: dict[int, tuple[str, Member]] = {}
         self._watch = Watch()
         self._lock = threading.RLock()
@@ -106,10 +112,17 @@ class PerfTree:
             paranoid = self._paranoid()
             check_arguments(call, attr, paranoid=paranoid, uid=uid, cpus=self._cpus)
             leader = self._leader(call)
-            event = resolve(self._pmu, attr, leader.event if leader else None)
+            box = self.boxes.of_type(attr.pmu_type)
+            if box is None:
+                event, of = resolve(self._pmu, attr, leader.event if leader else None), call.pid
+            else:
+                event, (of, cpu) = resolve_box(box.unit, attr), self.boxes.readers.of(call.cpu)
+                call = replace(call, cpu=cpu)
             check_rights(call, attr, paranoid=paranoid, uid=uid, online=self._online())
-            key = (call.pid, call.cpu)
-            context = self._contexts.get(key) or self._context(*key)
+            if box is not None and call.pid != EVERY_TASK:
+                raise failed(errno.EINVAL)
+            key = (0, of, call.cpu) if box is None else (attr.pmu_type, of, ANY_CPU)
+            context = self._contexts.get(key) or self._context(box, of, call.cpu)
             if leader is not None:
                 _check_group(leader, context, pinned=attr.pinned or attr.exclusive)
             # The task that waits for its exec has nothing to be counted before it.
@@ -139,7 +152,10 @@ class PerfTree:
             raise failed(errno.EBADF)
         return self._open[call.leader][1]
 
-    def _context(self, pid: int, cpu: int) -> Context:
+    def _context(self, box: Box | None, pid: int, cpu: int) -> Context:
+        """Of a box (`pid`: the row of its package), a CPU or a task."""
+        if box is not None:
+            return Context(box.unit, self._now_ns, self.boxes.counts(box, pid), held=tuple)
         new = functools.partial(Context, self._pmu, held=self._held)
         if pid == EVERY_TASK:
             return new(clock=self._now_ns, exact=functools.partial(self._exact, cpu))
@@ -157,11 +173,12 @@ class PerfTree:
     def _bury(self) -> None:
         """End the events of CPUs that have gone offline; those opened later are new ones."""
         online = self._online()
-        for pid, cpu in list(self._contexts):
-            if pid == EVERY_TASK and cpu not in online:
-                self._contexts.pop((pid, cpu)).end()
+        for key in list(self._contexts):
+            pmu_type, pid, cpu = key
+            if not pmu_type and pid == EVERY_TASK and cpu not in online:
+                self._contexts.pop(key).end()
 
-    def _close(self, key: tuple[int, int], context: Context, member: Member) -> None:
+    def _close(self, key: tuple[int, int, int], context: Context, member: Member) -> None:
         context.remove(member)
         del self._open[member.number]
         if not context.leaders:

@@ -104,7 +104,7 @@ def hardware_of(
     """A machine's hardware from the `[resctrl]` table of its file.
 
     Args:
-        table: as explained in `machines/skx-4.toml`.
+        table: as explained in `machines/skx-4.toml`; without `bandwidth` the CPU has no MBA.
         topology: its CPUs and caches.
         boot: words of the boot parameter `rdt=`, which show what the kernel hides; None: as the
             table has it.
@@ -128,7 +128,11 @@ def hardware_of(
         allocation=(
             CacheAllocation(**table["allocation"], cdp="l3cdp" in seen) if "l3cat" in seen else None
         ),
-        bandwidth=BandwidthAllocation(**table["bandwidth"]) if "mba" in seen else None,
+        bandwidth=(
+            BandwidthAllocation(**table["bandwidth"])
+            if "mba" in seen and "bandwidth" in table
+            else None
+        ),
         monitoring=Monitoring(**table["monitoring"], events=events) if events else None,
     )
 

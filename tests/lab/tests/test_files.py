@@ -23,7 +23,13 @@ from tests.lab.resctrl.numbers import mask_text
 
 SIZES = (2, 3, 88, 130)
 MACHINES = machine.names()
-_CPUIDS = {"skx-4": (6, 85, 4), "skx-7": (6, 85, 7), "icx": (6, 106, 6)}
+_CPUIDS = {
+    "bdx": (6, 79, 1),
+    "skx-4": (6, 85, 4),
+    "skx-7": (6, 85, 7),
+    "icx": (6, 106, 6),
+    "spr": (6, 143, 8),
+}
 
 
 def _model(cpus: int) -> Model:

@@ -45,9 +45,11 @@ def test_lscpu_sees_the_server(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "cpuid"),
     [
+        ("bdx", "GenuineIntel-6-4F-1"),
         ("skx-4", "GenuineIntel-6-55-4"),
         ("skx-7", "GenuineIntel-6-55-7"),
         ("icx", "GenuineIntel-6-6A-6"),
+        ("spr", "GenuineIntel-6-8F-8"),
     ],
 )
 def test_perf_is_told_which_cpu_that_is(name: str, cpuid: str) -> None:

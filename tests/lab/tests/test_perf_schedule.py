@@ -14,6 +14,7 @@ from tests.lab.perf.schedule import Group, fits, rota, running_ns, stretches
 
 SKX, SKX_NO_HT = load(machines.load("skx-4")), load(machines.load("skx-4"), smt=False)
 ICX = load(machines.load("icx"))
+BDX, SPR = load(machines.load("bdx"), smt=False), load(machines.load("spr"))
 CYCLES, INSTRUCTIONS, REF, SLOTS, RETIRING = 0x3C, 0xC0, 0x300, 0x400, 0x8000
 GENERAL = (0x19C, 0x10E, 0x2C2, 0x10D, 0xC5, 0x10401C3, 0x4C2, 0x40004A3, 0x2A6)
 MS = 1_000_000
@@ -54,6 +55,21 @@ def test_events_for_the_lower_counters_only() -> None:
     assert not room(ICX, *loads, 0x4D1)
     assert room(ICX, *(0x4A3, 0x10A3, 0x14A3, 0x4A3, 0x4A3))
     assert not room(ICX, *(0xCA3, 0x5A3, 0x6A3, 0xCA3, 0xCA3))
+
+
+def test_broadwell_counts_what_pends_in_level_1_on_one_counter() -> None:
+    assert BDX.mask_of(0x8A3) == BDX.mask_of(0xCA3) == BDX.mask_of(0x148) == 0x4
+    assert not room(BDX, 0xCA3, 0x148)
+    assert BDX.mask_of(0x4A3) == BDX.mask_of(0x6A3) == 0xFF
+    assert BDX.mask_of(0x4D1) == 0xF
+
+
+def test_sapphire_rapids_has_lower_counters_for_codes_below_0x90() -> None:
+    assert room(SPR, SLOTS, *(RETIRING + 0x100 * number for number in range(8)), *GENERAL[:4])
+    assert SPR.mask_of(0x19C) == SPR.mask_of(0x412E) == SPR.mask_of(0x13C) == 0xFF
+    assert SPR.mask_of(0x347) == SPR.mask_of(0x4D1) == 0xF
+    assert SPR.mask_of(0x8A4) == 0x1
+    assert not room(SPR, 0x8A4, 0x4A4)
 
 
 @given(

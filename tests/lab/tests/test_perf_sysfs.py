@@ -12,8 +12,9 @@ from nftop.uarch.table import Encoding, PmuTerms
 from tests.lab import machine as machines
 from tests.lab.perf.sysfs import perf_files, sysctl_files
 
-# `ls` of a kernel 6.1's own folders, Skylake and Ice Lake models.
-FORMAT = "cmask edge event frontend inv ldlat offcore_rsp pc umask".split()
+# `ls` of a kernel 6.1's own folders, Skylake and Ice Lake models; what the others have more or less
+# is that kernel's source's.
+FORMAT = "cmask edge event inv ldlat offcore_rsp pc umask".split()
 GENERIC = (
     "branch-instructions branch-misses bus-cycles cache-misses cache-references cpu-cycles "
     "instructions ref-cycles"
@@ -22,6 +23,7 @@ SKX_EVENTS = (
     "topdown-fetch-bubbles topdown-recovery-bubbles topdown-recovery-bubbles.scale "
     "topdown-slots-issued topdown-slots-retired topdown-total-slots topdown-total-slots.scale"
 ).split()
+SPR_EVENTS = "topdown-br-mispredict topdown-fetch-lat topdown-heavy-ops topdown-mem-bound".split()
 ICX_EVENTS = "slots topdown-bad-spec topdown-be-bound topdown-fe-bound topdown-retiring".split()
 
 
@@ -31,7 +33,13 @@ def inside(files: dict[str, bytes], folder: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("machine", "form", "own"),
-    [("skx-4", ["any"], SKX_EVENTS), ("skx-7", ["any"], SKX_EVENTS), ("icx", [], ICX_EVENTS)],
+    [
+        ("bdx", ["any", "in_tx", "in_tx_cp"], SKX_EVENTS),
+        ("skx-4", ["any", "frontend"], SKX_EVENTS),
+        ("skx-7", ["any", "frontend"], SKX_EVENTS),
+        ("icx", ["frontend"], ICX_EVENTS),
+        ("spr", ["frontend"], [*ICX_EVENTS, *SPR_EVENTS]),
+    ],
 )
 @pytest.mark.parametrize("smt", [True, False])
 def test_names_are_the_kernels(machine: str, form: list[str], own: list[str], smt: bool) -> None:
