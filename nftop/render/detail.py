@@ -66,7 +66,7 @@ def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
 
 def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) -> list[Line]:
     """The panel, in at most `height` lines."""
-    head = [_rule(frame.cpus, row, width)]
+    head = [rule_line(frame.cpus, row, width)]
     # Why a number is not there is what is missed first where there is little room.
     said = [
         *absence_lines(frame.cpus, row, width),
@@ -140,7 +140,8 @@ def _told(cpus: CpuTable, row: int, metric: Metric) -> str:
     return fmt.cell(cpus.columns[metric.id][row], metric.unit, 8, estimate=estimate)
 
 
-def _rule(cpus: CpuTable, row: int, width: int) -> Line:
+def rule_line(cpus: CpuTable, row: int, width: int) -> Line:
+    """A line across, with who is on the CPU."""
     names = (f"cpu {cpus.topology.cpus[row].cpu}", cpus.thread[row], cpus.nf[row])
     return _titled(" · ".join(name for name in names if name), width)
 

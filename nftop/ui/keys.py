@@ -65,6 +65,21 @@ CPUS: tuple[Key, ...] = (
     Key("I", "invert", "I", "sort the other way", hint=("I", "Invert")),
     Key("i", "fold", "i", "show or fold the CPUs nothing polls on", hint=("i", "Others")),
 )
+TOPDOWN: tuple[Key, ...] = (
+    Key("p", "move", "p", "Topdown: the CPU before, as k", -1),
+    Key(
+        "t",
+        "group",
+        "t",
+        "Topdown: the selected core, or all by NF or cache class",
+        hint=("t", "Group"),
+    ),
+)
+DRILL: tuple[Key, ...] = (
+    Key(
+        "enter", "screen", "Enter", "Cores: top-down of the selected core", 6, ("Enter", "Topdown")
+    ),
+)
 ALWAYS: tuple[Key, ...] = (
     Key(
         "x",
@@ -86,7 +101,7 @@ ALWAYS: tuple[Key, ...] = (
     Key("q,f10", "app.quit", "q F10", "quit (also Ctrl-C)", hint=("q", "Quit")),
 )
 
-_HINT_ORDER = ("?", "q", "Spc", "/", "\\", "<>", "x", "i", "I", "d")
+_HINT_ORDER = ("?", "q", "Spc", "/", "Enter", "t", "\\", "<>", "x", "i", "I", "d")
 
 
 def hints(keys: Iterable[Key]) -> tuple[tuple[str, str], ...]:

@@ -61,7 +61,7 @@ class MainScreen(Screen[None]):
             "screen": self._show,
             "invert": lambda _: self._watch.look(inverted=not self._watch.view.inverted),
             "fold": lambda _: self._watch.look(folded=not self._watch.view.folded),
-            "find_again": self._watch.find,
+            "find_again": self._again,
             "pause": lambda _: self._watch.pause(),
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
@@ -107,7 +107,7 @@ class MainScreen(Screen[None]):
         self._paint()
 
     def on_wheel(self, message: Wheel) -> None:
-        self._view.move(message.by)
+        self._view.wheel(message.by)
         self._paint()
 
     def on_key(self, event: events.Key) -> None:
@@ -143,6 +143,9 @@ class MainScreen(Screen[None]):
 
     def _move(self, by: int, *, paged: bool = False) -> None:
         (self._view.page if paged else self._view.move)(by)
+
+    def _again(self, step: int) -> None:
+        self._view.again(step)
 
     def _sort(self, step: int) -> None:
         self._view.turn(step)

@@ -43,6 +43,14 @@ class ScreenView(Protocol):
         """So many pages down."""
         self.watch.move(pages * self.watch.page)
 
+    def wheel(self, by: int) -> None:
+        """The mouse wheel asks for so many lines."""
+        self.move(by)
+
+    def again(self, step: int) -> None:
+        """The next row that matches what is sought, or the one before."""
+        self.watch.find(step)
+
     def turn(self, step: int) -> None:  # noqa: ARG002 - not every view has anything to order
         """The next order of rows, or the one before."""
         return
