@@ -31,7 +31,7 @@ _LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
 _HIT_RATIO = "hit%"
 # Which cells of a table stay where there is no room for all.
 _RANK = ("all", _HIT_RATIO, "miss", "hit")
-_TITLES = {"memory": "Memory", "pcie": "PCIe", "mmio": "MMIO", "upi": "UPI", "llc": "Core reads"}
+_TITLES = {"memory": "Memory", "pcie": "PCIe", "mmio": "MMIO", "upi": "UPI", "llc": "Cores"}
 _NAMES = {
     "itom": "ItoM",
     "itomcachenear": "ItoMCacheNear",
