@@ -194,8 +194,8 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
         uncore=uncore,
         traffic=traffic,
         focus_groups=tuple(
-            _group(listed, events, sets, "a focus group")
-            for listed in raw.get("focus", {}).get("groups", ())
+            _group(listed, events, sets, f"the focus group {name}")
+            for name, listed in raw.get("focus", {}).items()
         ),
         probes=probes,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def evaluate(
     if topdown is None:
         return {}
     rows = len(next(iter(counts_per_s.values()), ()))
-    known = _inputs(uarch, counts_per_s, rows)
+    known = _inputs(uarch, uarch.events, counts_per_s, rows)
     known["slots_per_cycle"] = column(np.full(rows, float(topdown.slots_per_cycle)))
     known.setdefault(THREADS, column(np.full(rows, 2.0 if smt else 1.0)))
     terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
@@ -72,7 +72,8 @@ def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[s
     of its unit. Requests and bytes per second; a row that lacks an event has that event's reason.
     """
     rows = len(next(iter(counts_per_s.values()), ()))
-    known = _inputs(uarch, counts_per_s, rows)
+    events = [event for unit in uarch.uncore for event in unit.events]
+    known = _inputs(uarch, events, counts_per_s, rows)
     return {name: compile_formula(text)(known, rows) for name, text in uarch.traffic.items()}
 
 
@@ -83,7 +84,7 @@ def evaluate_probes(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[st
     has that event's reason, and one in which a formula divides by zero is IDLE.
     """
     rows = len(next(iter(counts_per_s.values()), ()))
-    known = _inputs(uarch, counts_per_s, rows)
+    known = _inputs(uarch, uarch.events, counts_per_s, rows)
     for name, text in uarch.probes.items():
         known[name] = compile_formula(text)(known, rows)
     return {name: known[name] for name in uarch.probes}
@@ -99,9 +100,10 @@ def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
     return read
 
 
-def _inputs(uarch: Uarch, counts: Mapping[str, Column], rows: int) -> dict[str, Column]:
-    """The counts, and of every other event of the table that it is not counted."""
-    events = [*uarch.events, *(event for unit in uarch.uncore for event in unit.events)]
+def _inputs(
+    uarch: Uarch, events: Iterable[str], counts: Mapping[str, Column], rows: int
+) -> dict[str, Column]:
+    """The counts, and of every other of these events that it is not counted."""
     absent = {
         event: missing(
             rows,

@@ -135,7 +135,7 @@ smt = "off"
 events = ["a"]
 needs = []
 [focus]
-groups = [["all"]]
+all = ["all"]
 [probes]
 twice = "2 * threads * a"
 more = "twice + 1"
@@ -229,9 +229,9 @@ def test_a_full_table_is_read_as_written() -> None:
         ('parent = "whole"', 'parent = "nowhere"', "part is a part of 'nowhere'"),
         ('"whole / 2"', '"detail / 2"', "formula of part names an unknown event: detail"),
         ("nodes.part]", "nodes.slots]", "name of something else"),
-        ('groups = [["all"]]', 'groups = [["x"]]', "a focus group names an unknown event: x"),
-        ('groups = [["all"]]', 'groups = [["all", "a"]]', "a focus group is empty or counts"),
-        ('groups = [["all"]]', "groups = [[]]", "a focus group is empty or counts"),
+        ('all = ["all"]', 'all = ["x"]', "the focus group all names an unknown event: x"),
+        ('all = ["all"]', 'all = ["all", "a"]', "the focus group all is empty or counts"),
+        ('all = ["all"]', "all = []", "the focus group all is empty or counts"),
         ("2 * threads * a", "2 * threads * x", "formula of twice names an unknown event: x"),
         ("2 * threads * a", "threads * more", "formula of twice names an unknown event: more"),
         ('also = "part"', 'also = "detail"', "whole is notable also by 'detail'"),
