@@ -80,10 +80,10 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
     """
     topology = read_topology(_ROOT)
     uarch = _uarch(topology)
-    not_counted = _not_counted(topology, cpus, quiet_cpus)
-    perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=not_counted)
     # Packages are shown whole, whatever CPUs are: only a CPU to be left alone leaves one out.
     uncore = UncoreSource(uarch, root=_ROOT, quiet_cpus=quiet_cpus)
+    not_counted = _not_counted(topology, cpus, quiet_cpus)
+    perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=not_counted)
     own = OwnSource(lambda: perf.counter_reads)
     sources = (
         perf,

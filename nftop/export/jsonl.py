@@ -1,7 +1,8 @@
 """A frame as one JSON object, schema `nftop.frame/1`.
 
 An absent number is null and its reason stands in `missing`. Ratios are 0..1. `self.counter_reads`
-counts since the tick before.
+counts since the tick before. `memory.channels` and `upi.links` of a package are objects by the
+kernel's number of the box, as in `uncore_imc_3`.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ class Fd:
     cpu: int
     event: Event
     leader: int
-    opened_ns: int
     enabled: bool = False
     members: list[int] = field(default_factory=list)
+    enabled_ns: int = 0
     ran_ns: int = 0
-    frozen_at_ns: int | None = None
+    frozen: bool = False
 
 
 @dataclass
@@ -56,6 +56,7 @@ class FakeKernel:
     online: set[int] = field(default_factory=set)
     opens: int = 0
     reads: list[int] = field(default_factory=list)
+    switches: list[int] = field(default_factory=list)
     _next: int = 100
 
     def __post_init__(self) -> None:
@@ -73,25 +74,30 @@ class FakeKernel:
 
     @property
     def kernel(self) -> Kernel:
-        return Kernel(self._open, self._enable, self._disable, self._readv, self._close)
+        return Kernel(self._open, self._enable, self._readv, self._close, self._disable)
 
     def tell(self) -> None:
         """Write the online file; without it, sysfs lags behind what opens find."""
         text = ",".join(str(cpu) for cpu in sorted(self.online))
         (self.root / "sys/devices/system/cpu/online").write_text(text + "\n")
 
+    def running(self, cpu: int) -> list[int]:
+        """The leaders of this CPU's groups that are switched on."""
+        return [fd for fd, each in self.fds.items() if each.cpu == cpu and each.enabled]
+
     def take_offline(self, cpu: int) -> None:
         """The CPU's events leave their groups for good and stand still."""
         self.online.discard(cpu)
         for fd in self.fds.values():
-            if fd.cpu == cpu and fd.frozen_at_ns is None:
+            if fd.cpu == cpu and not fd.frozen:
                 fd.members.clear()
-                fd.frozen_at_ns = self.now_ns
+                fd.frozen = True
 
     def pass_ns(self, duration_ns: int) -> None:
         self.now_ns += duration_ns
         for fd in self.fds.values():
-            if fd.enabled and fd.frozen_at_ns is None:
+            if fd.enabled and not fd.frozen:
+                fd.enabled_ns += duration_ns
                 group = tuple(self.fds[member].event for member in fd.members)
                 fd.ran_ns += int(duration_ns * self.share(fd.cpu, group))
 
@@ -104,7 +110,7 @@ class FakeKernel:
             raise OSError(code, os.strerror(code))
         self._next += 1
         fd, leader = self._next, self._next if group_fd < 0 else group_fd
-        self.fds[fd] = Fd(cpu, event, leader, self.now_ns)
+        self.fds[fd] = Fd(cpu, event, leader)
         self.fds[leader].members.append(fd)
         return fd
 
@@ -120,18 +126,22 @@ class FakeKernel:
 
     def _enable(self, fd: int) -> None:
         state = self.fds[fd]
+        self.switches.append(state.cpu)
+        if state.frozen:
+            return
         state.enabled = True
-        # A clock that has not moved by the first read would be no kernel's.
-        state.opened_ns = self.now_ns - STARTED_NS
-        state.ran_ns = int(STARTED_NS * self.share(state.cpu, self._events(fd)))
+        if not state.enabled_ns:
+            # A clock that has not moved by the first read would be no kernel's.
+            state.enabled_ns = STARTED_NS
+            state.ran_ns = int(STARTED_NS * self.share(state.cpu, self._events(fd)))
 
     def _disable(self, fd: int) -> None:
+        self.switches.append(self.fds[fd].cpu)
         self.fds[fd].enabled = False
 
     def _readv(self, fd: int, views: View) -> int:
         state = self.fds[fd]
         assert state.leader == fd, "only leaders are read"
-        assert state.enabled
         self.reads.append(state.cpu)
         if state.cpu in self.read_errno:
             code = self.read_errno[state.cpu]
@@ -139,9 +149,8 @@ class FakeKernel:
         if state.cpu in self.eof:
             return 0
         members = state.members or [fd]
-        until = self.now_ns if state.frozen_at_ns is None else state.frozen_at_ns
         values = [state.ran_ns * RATES[self.fds[member].event] for member in members]
-        words = [len(members), until - state.opened_ns, state.ran_ns, *values]
+        words = [len(members), state.enabled_ns, state.ran_ns, *values]
         data = struct.pack(f"={len(words)}Q", *words)
         (view,) = views
         if len(data) > view.nbytes:

@@ -19,7 +19,7 @@ from nftop.model.sample import SourceReading
 from nftop.model.uncore import UncoreTable
 from nftop.sources.topology import read_topology
 from nftop.sources.uncore.counters import RETRY_AFTER_NS, UncoreCounters
-from nftop.sources.uncore.rota import LONGEST_NS, SHORTEST_NS, shares, slices_ns, turns_of
+from nftop.sources.uncore.rota import LONGEST_NS, SHORTEST_NS, round_of, shares, turns_of
 from nftop.uarch import table
 from nftop.uarch.table import Uarch
 from tests.sources.uncore_kernel import DEVICES, FakeUncore
@@ -136,30 +136,63 @@ def test_lines_read_and_written_have_half_of_the_time_where_four_opcodes_fit() -
     parts=st.lists(st.integers(1, 9), min_size=2, max_size=9),
     interval_ns=st.integers(0, 100 * SECOND),
 )
-def test_rounds_fill_the_interval_and_no_slice_is_too_short(
+def test_rounds_fill_the_interval_and_are_the_same_backwards(
     parts: list[int], interval_ns: int
 ) -> None:
     wanted = [part / sum(parts) for part in parts]
-    slices = slices_ns(wanted, interval_ns)
-    round_ns = sum(slices)
-    assert min(slices) >= SHORTEST_NS - 1
-    for part, slice_ns in zip(wanted, slices, strict=True):
-        assert slice_ns == pytest.approx(part * round_ns, rel=1e-6)
+    slices = round_of(wanted, interval_ns)
+    round_ns = sum(each.duration_ns for each in slices)
+    assert slices == slices[::-1]
+    assert min(each.duration_ns for each in slices) >= SHORTEST_NS - 1
+    for turn, part in enumerate(wanted):
+        mine = sum(each.duration_ns for each in slices if each.turn == turn)
+        assert mine == pytest.approx(part * round_ns, rel=1e-6)
     if interval_ns * min(wanted) >= 2 * LONGEST_NS:
-        assert max(slices) <= LONGEST_NS + 1
+        assert max(each.duration_ns for each in slices) <= 2 * LONGEST_NS + 1
         assert interval_ns / round_ns == pytest.approx(round(interval_ns / round_ns), abs=1e-3)
 
 
 def test_the_pace_is_learned_and_kept_through_a_late_tick(tmp_path: Path) -> None:
     bench = Bench(FakeUncore(tmp_path, SKX))
     bench.tick()
-    assert bench.counters.round_ns == pytest.approx(16 * SHORTEST_NS)
+    assert bench.counters.round_ns == pytest.approx(32 * SHORTEST_NS)
     bench.tick()
     assert bench.counters.round_ns == pytest.approx(SECOND, rel=1e-6)
     bench.tick(SECOND * 11 // 10)
     assert bench.counters.round_ns == pytest.approx(SECOND, rel=1e-6)
     bench.tick(SECOND // 2)
     assert bench.counters.round_ns == pytest.approx(SECOND / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("late_ns", [-SECOND // 10, 0, SECOND // 10])
+def test_traffic_that_grows_steadily_looks_the_same_to_every_turn(
+    tmp_path: Path, late_ns: int
+) -> None:
+    """Whole rounds go from reading to reading: all turns have the same mean moment."""
+    bench = Bench(FakeUncore(tmp_path, SKX))
+    bench.tick()
+    bench.tick()
+    moments: dict[int, list[tuple[int, int]]] = {}
+    began_ns = bench.fake.now_ns
+    until_ns = began_ns + SECOND + late_ns
+    while bench.fake.now_ns < until_ns:
+        due_ns = min(until_ns, bench.counters.due_ns or until_ns)
+        (turn,) = {
+            at
+            for opened in bench.counters.boxes
+            if opened.box.unit.name == "cha"
+            for at, each in enumerate(opened.turns)
+            if bench.fake.fds[each.fds[0]].on
+        }
+        middle = (bench.fake.now_ns + due_ns) // 2 - began_ns
+        moments.setdefault(turn, []).append((due_ns - bench.fake.now_ns, middle))
+        bench.wait(due_ns - bench.fake.now_ns)
+    assert sorted(moments) == list(range(7))
+    for turn, each in moments.items():
+        mean = sum(length * at for length, at in each) / sum(length for length, _ in each)
+        # The first turn alone has what is too much or too little.
+        if turn:
+            assert mean == pytest.approx(SECOND / 2, rel=1e-6)
 
 
 def test_at_the_fastest_pace_every_metric_keeps_its_number(tmp_path: Path) -> None:

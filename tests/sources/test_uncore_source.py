@@ -101,8 +101,8 @@ def test_doctor_counts_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert memory == Check(
         "uncore imc",
         Reason.PRESENT,
-        "counts cas_read/cas_write on 2 boxes of package 0, 2 boxes of package 1, by interrupts "
-        "of CPU 0,2",
+        "counts cas_read/cas_write on 2 boxes of package 0, 2 boxes of package 1 with 8 "
+        "descriptors, by interrupts of CPU 0,2",
     )
     assert (links.name, links.reason) == ("uncore upi", Reason.PRESENT)
     assert (boxes.name, boxes.reason) == ("uncore cha", Reason.HARDWARE)
@@ -129,7 +129,11 @@ def test_doctor_says_which_turn_has_how_much_of_the_time(tmp_path: Path) -> None
     assert {check.reason for check in found.values()} == {Reason.PRESENT}
     text = found["uncore cha"].text
     assert "in turns itom_hit/itom_miss/pcirdcur_hit/pcirdcur_miss 50%, " in text
-    assert "3 boxes of package 0, 3 boxes of package 1, by interrupts of CPU 0,2" in text
+    assert "3 boxes of package 0, 3 boxes of package 1 with 96 descriptors" in text
+    assert "by interrupts of CPU 0,2" in text
+    assert text.endswith("; the next turn's beginning takes 0.0 ms there")
+    slow = FakeUncore(tmp_path / "slow", ICX, switch_takes_ns=1_000_000)
+    assert "takes 6.0 ms" in checks(Bench(slow))["uncore cha"].text
 
 
 def test_doctor_says_what_an_older_kernel_can_t(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class FakeUncore:
     boxes: Mapping[str, int] = field(default_factory=lambda: BOXES)
     unnumbered: tuple[str, ...] = ()
     umask_8_bits: bool = False
+    switch_takes_ns: int = 0
     fd_limit: int = 10_000
     # (PMU, package) -> errno or 0
     refuse: Callable[[str, int], int] = lambda pmu, package: 0
@@ -91,7 +92,7 @@ class FakeUncore:
 
     @property
     def kernel(self) -> Kernel:
-        return Kernel(self._open, self._enable, self._disable, self._readv, self._close)
+        return Kernel(self._open, self._enable, self._readv, self._close, self._disable)
 
     def put(self, name: str, texts: Mapping[str, str]) -> None:
         """Write files of a PMU."""
@@ -150,6 +151,7 @@ class FakeUncore:
 
     def _enable(self, fd: int) -> None:
         state = self.fds[fd]
+        self.now_ns += self.switch_takes_ns  # and no counter counts meanwhile
         self.switches += 1
         assert state.leader == fd and not state.on
         for other in self.fds.values():

@@ -29,7 +29,7 @@ READ_HEADER_WORDS = 3  # nr, time_enabled, time_running; then one value an event
 
 FLAG_FD_CLOEXEC = 1 << 3
 IOC_ENABLE = 0x2400  # _IO('$', 0)
-IOC_DISABLE = 0x2401  # _IO('$', 1)
+IOC_DISABLE = 0x2401
 IOC_FLAG_GROUP = 1
 
 _DISABLED = 1 << 0
@@ -98,16 +98,16 @@ class Kernel:
     Attributes:
         open_event: attribute, CPU, leader's descriptor or -1 -> descriptor.
         enable: starts the group of this leader.
-        disable: stops it; what it has counted stays.
         readv: descriptor, buffers -> bytes read.
         close: gives the descriptor back.
+        disable: stops the group of this leader; what it has counted stands still.
     """
 
     open_event: Callable[[PerfEventAttr, int, int], int]
     enable: Callable[[int], None]
-    disable: Callable[[int], None]
     readv: Callable[[int, View], int]
     close: Callable[[int], None]
+    disable: Callable[[int], None]
 
 
 def host_kernel(machine: str = "") -> Kernel:
@@ -128,7 +128,7 @@ def host_kernel(machine: str = "") -> Kernel:
             raise OSError(code, os.strerror(code))
         return fd
 
-    return Kernel(perf_event_open, _enable, _disable, os.readv, os.close)
+    return Kernel(perf_event_open, _enable, os.readv, os.close, _disable)
 
 
 def raise_open_files() -> None:
@@ -147,6 +147,5 @@ def _enable(leader_fd: int) -> None:
 
 
 def _disable(leader_fd: int) -> None:
-    # The leader alone, without the group's flag: the others stop with it, at one interrupt of the
-    # counted CPU and not one an event, and start with it again.
+    """The leader alone: its group goes with it, and its CPU is interrupted once, not per event."""
     fcntl.ioctl(leader_fd, IOC_DISABLE, 0)

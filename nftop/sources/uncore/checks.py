@@ -28,7 +28,7 @@ def uncore_checks(name: str, counters: UncoreCounters, table: UncoreTable) -> tu
     checks: list[Check] = []
     for unit, boxes in by_unit.items():
         if any(opened.counts for opened in boxes):
-            checks.append(_unit(f"{name} {unit}", boxes))
+            checks.append(_unit(f"{name} {unit}", boxes, counters.switch_ns))
         checks += _absent(f"{name} {unit}", boxes)
         checks += _never_ran(f"{name} {unit}", boxes[0].box.unit, table)
     lacking: dict[tuple[str, Problem], list[int]] = {}
@@ -42,7 +42,7 @@ def uncore_checks(name: str, counters: UncoreCounters, table: UncoreTable) -> tu
     return tuple(checks)
 
 
-def _unit(name: str, boxes: list[OpenBox]) -> Check:
+def _unit(name: str, boxes: list[OpenBox], switch_ns: int) -> Check:
     unit = boxes[0].box.unit
     counted = {event for opened in boxes for turn in opened.turns for event in turn.events}
     groups = {
@@ -55,11 +55,14 @@ def _unit(name: str, boxes: list[OpenBox]) -> Check:
         f"{sum(opened.box.package == package for opened in boxes)} boxes of package {package}"
         for package in sorted({opened.box.package for opened in boxes})
     ]
-    told = ", ".join(groups)
+    told, cost = ", ".join(groups), ""
     if len(groups) > 1:
         told = "in turns " + ", ".join(f"{text} {share:.0%}" for text, share in groups.items())
+        cost = f"; the next turn's beginning takes {switch_ns / 1e6:.1f} ms there"
+    fds = sum(len(turn.fds) for opened in boxes for turn in opened.turns)
     text = (
-        f"counts {told} on {', '.join(per_package)}, by interrupts of CPU {format_cpu_list(cpus)}"
+        f"counts {told} on {', '.join(per_package)} with {fds} descriptors, by interrupts of CPU "
+        f"{format_cpu_list(cpus)}{cost}"
     )
     return Check(name, Reason.PRESENT, text)
 

@@ -17,13 +17,14 @@ from nftop.sources.perf.problems import Problem, explain
 from nftop.sources.topology import read_topology
 from nftop.sources.uncore.boxes import NO_UNCORE, Found, find_boxes
 from nftop.sources.uncore.opened import BoxReader, OpenBox, close_box, open_box
-from nftop.sources.uncore.rota import shares, slices_ns
+from nftop.sources.uncore.rota import Slice, round_of, shares
 from nftop.sources.uncore.tables import LOST, UncoreLayout
 from nftop.uarch.table import Uarch
 
 # What failed may be cured meanwhile: perf_event_paranoid lowered, another program ended.
 RETRY_AFTER_NS = 10_000_000_000
-# A pace that differs by less from the last one is the same, read late.
+# A pace that differs by less from the last one is the same, read late. So much of a round's end is
+# the second stay of its first turns, and may be missed.
 _SAME_PACE = 0.2
 NO_TABLE = Problem(Reason.SOURCE, "nftop knows no events outside the cores of this CPU")
 _REFUSED = Problem(Reason.HARDWARE, "the kernel refuses every event of every box on this package")
@@ -31,11 +32,19 @@ _REFUSED = Problem(Reason.HARDWARE, "the kernel refuses every event of every box
 
 @dataclass(slots=True)
 class _Rota:
-    """Whose turn it is on the boxes of one unit, and until when."""
+    """Where the boxes of one unit are in their round, and until when."""
 
-    turn: int
+    at: int
     due_ns: int
-    slices: tuple[int, ...]
+    slices: tuple[Slice, ...]
+
+    @property
+    def turn(self) -> int:
+        return self.slices[self.at].turn
+
+    @property
+    def round_ns(self) -> int:
+        return sum(each.duration_ns for each in self.slices)
 
 
 class UncoreCounters:
@@ -70,6 +79,7 @@ class UncoreCounters:
         self._interval_ns = 0
         self._retry_at_ns: int | None = None
         self._pollers: frozenset[int] = frozenset()
+        self._switching_ns, self._switches = 0, 0
         self._install()
 
     @property
@@ -93,11 +103,16 @@ class UncoreCounters:
 
     @property
     def round_ns(self) -> int:
-        """How long it takes until every turn has had its slice."""
-        return max((sum(rota.slices) for rota in self._rotas.values()), default=0)
+        """How long it takes until every turn has had its slices."""
+        return max((rota.round_ns for rota in self._rotas.values()), default=0)
+
+    @property
+    def switch_ns(self) -> int:
+        """How long it took, on average, to let the next turn run on all boxes of a unit."""
+        return self._switching_ns // max(self._switches, 1)
 
     def told_pollers(self, cpus: Collection[int]) -> None:
-        """On which CPUs network functions poll: what is set there interrupts them."""
+        """On which CPUs network functions poll, as of the next reading. Safe from any thread."""
         self._pollers = frozenset(cpus)
 
     def read(self) -> UncoreTable | Missing:
@@ -113,6 +128,10 @@ class UncoreCounters:
         table = self._layout.table(read, self._warning(), self._root)
         if read.faults:
             self._drop(read.faults)
+        for name, rota in self._rotas.items():
+            # From reading to reading whole rounds; one that takes much longer goes on.
+            if rota.round_ns <= (1 + _SAME_PACE) * self._interval_ns:
+                self._go_to(name, rota, 0)
         return table
 
     def turn(self) -> None:
@@ -120,11 +139,7 @@ class UncoreCounters:
         now_ns = self._clock_ns()
         for name, rota in self._rotas.items():
             if now_ns >= rota.due_ns:
-                after = (rota.turn + 1) % len(rota.slices)
-                self._switch(name, rota.turn, after)
-                rota.turn = after
-                # From now on and not from when it was due: a late slice shortens none.
-                rota.due_ns = now_ns + rota.slices[after]
+                self._go_to(name, rota, (rota.at + 1) % len(rota.slices))
 
     def close(self) -> None:
         """Close every counter. Safe to call twice."""
@@ -193,16 +208,25 @@ class UncoreCounters:
         unit = opened.box.unit
         parts = shares(unit)
         if len(parts) > 1 and unit.name not in self._rotas:
-            slices = slices_ns(parts, self._interval_ns)
-            self._rotas[unit.name] = _Rota(0, self._clock_ns() + slices[0], slices)
+            slices = round_of(parts, self._interval_ns)
+            due_ns = self._clock_ns() + slices[0].duration_ns
+            self._rotas[unit.name] = _Rota(0, due_ns, slices)
         rota = self._rotas.get(unit.name)
         self._set(opened, 0 if rota is None else rota.turn, on=True)
 
-    def _switch(self, unit: str, before: int, after: int) -> None:
+    def _go_to(self, unit: str, rota: _Rota, at: int) -> None:
+        before, rota.at = rota.turn, at
+        # From now on and not from when it was due: a late slice shortens none.
+        now_ns = self._clock_ns()
+        rota.due_ns = now_ns + rota.slices[at].duration_ns
+        if rota.turn == before:
+            return
         for opened in self._boxes:
             if opened.box.unit.name == unit:
                 self._set(opened, before, on=False)
-                self._set(opened, after, on=True)
+                self._set(opened, rota.turn, on=True)
+        self._switching_ns += self._clock_ns() - now_ns
+        self._switches += 1
 
     def _set(self, opened: OpenBox, turn: int, *, on: bool) -> None:
         fds = opened.turns[turn].fds if opened.turns else ()
@@ -216,15 +240,14 @@ class UncoreCounters:
         """Let rounds fill the time between two readings, as long as it was the last time."""
         now_ns = self._clock_ns()
         before, self._read_at_ns = self._read_at_ns, now_ns
-        if before is None or abs(now_ns - before - self._interval_ns) <= _SAME_PACE * (
-            self._interval_ns
-        ):
+        passed_ns = 0 if before is None else now_ns - before
+        if abs(passed_ns - self._interval_ns) <= _SAME_PACE * self._interval_ns:
             return
-        self._interval_ns = now_ns - before
+        self._interval_ns = passed_ns
         units = {unit.name: unit for unit in self._units}
         for name, rota in self._rotas.items():
-            rota.slices = slices_ns(shares(units[name]), self._interval_ns)
-            rota.due_ns = min(rota.due_ns, now_ns + rota.slices[rota.turn])
+            rota.slices = round_of(shares(units[name]), self._interval_ns)
+            rota.due_ns = min(rota.due_ns, now_ns + rota.slices[rota.at].duration_ns)
 
     def _drop(self, faults: Mapping[int, int]) -> None:
         """Close the boxes that a read found faulty; who lost his events is opened again at once."""

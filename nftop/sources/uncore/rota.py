@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nftop.uarch.parts import Uncore
 
@@ -15,8 +16,16 @@ from nftop.uarch.parts import Uncore
 _WEIGHT, _WEIGHT_ON_DEMAND = 4, 1
 # A slice costs two interrupts a box, so it is not too short; and none is so long that what happens
 # within a second is seen by some turns only.
-SHORTEST_NS = 20_000_000
+SHORTEST_NS = 10_000_000
 LONGEST_NS = 250_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One stay of a turn on the counters."""
+
+    turn: int
+    duration_ns: int
 
 
 def turns_of(unit: Uncore) -> tuple[tuple[str, ...], ...]:
@@ -37,12 +46,19 @@ def shares(unit: Uncore) -> tuple[float, ...]:
     return (unit.first_share, *(rest * weight / others for weight in weights[1:]))
 
 
-def slices_ns(parts: Sequence[float], interval_ns: int) -> tuple[int, ...]:
-    """How long each turn runs before the next, so that rounds fill the interval.
+def round_of(parts: Sequence[float], interval_ns: int) -> tuple[Slice, ...]:
+    """Who runs when, there and back again, so that whole rounds fill the interval.
 
-    Every turn runs in every interval, for its share of it, unless the interval is too short for a
-    round; a round then takes longer.
+    Each turn has its slices to both sides of the round's middle: what traffic gains or loses
+    steadily within a round changes no turn's rate against another's. The first turn has both ends,
+    so that a reading somewhat early or late misses no turn.
+
+    Where the interval is too short for a round, the round takes longer.
     """
-    rounds = max(math.ceil(max(parts) * interval_ns / LONGEST_NS), 1)
-    round_ns = max(interval_ns / rounds, SHORTEST_NS / min(parts))
-    return tuple(max(round(part * round_ns), 1) for part in parts)
+    rounds = max(math.ceil(max(parts) * interval_ns / 2 / LONGEST_NS), 1)
+    round_ns = max(interval_ns / rounds, 2 * SHORTEST_NS / min(parts))
+    there = [
+        Slice(turn, max(round(part * round_ns / 2), 1)) for turn, part in enumerate(parts[:-1])
+    ]
+    middle = Slice(len(parts) - 1, max(round(parts[-1] * round_ns), 1))
+    return (*there, middle, *reversed(there))

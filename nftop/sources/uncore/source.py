@@ -17,6 +17,8 @@ from nftop.sources.uncore.counters import UncoreCounters
 from nftop.uarch.table import Uarch
 
 _CLOSED = Problem(Reason.SOURCE, "the uncore source has been closed")
+# `check` lets what takes no turns run this long before it says that it does.
+_SETTLE_S = 0.05
 
 
 class UncoreSource:
@@ -68,9 +70,11 @@ class UncoreSource:
             return table
 
     def on_pollers(self, cpus: Collection[int]) -> None:
-        """On which CPUs network functions poll: readings warn where counting disturbs one."""
-        with self._changed:
-            self._counters.told_pollers(cpus)
+        """On which CPUs network functions poll: readings warn where counting disturbs one.
+
+        Never waits, as who calls it must not: boxes may be opening, which takes long.
+        """
+        self._counters.told_pollers(cpus)
 
     def check(self) -> tuple[Check, ...]:
         """Opens the boxes, lets every turn run, and says what counts where and what does not."""
@@ -105,6 +109,3 @@ class UncoreSource:
                 else:
                     # Woken by every reading, which may have changed the pace.
                     self._changed.wait(None if due_ns is None else (due_ns - now_ns) / 1e9)
-
-
-_SETTLE_S = 0.05
