@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS, cpu_metric
 from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame
 from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
@@ -19,6 +20,7 @@ from nftop.render.detail import absence_lines, attribution_lines
 from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
+from nftop.render.traffic import MARKS as TRAFFIC_MARKS
 
 _MARKS = (
     ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
@@ -47,11 +49,14 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *_section("Beside a number", _MARKS, width),
         *_section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
         *_section("On the Topdown screen", TREE_MARKS, width),
+        *_section("On the Memory/PCIe screen", TRAFFIC_MARKS, width),
         *_section("In the map of CPUs", _MAP, width),
         *_section("In the panel of cache classes", CACHE_MARKS, width),
         *_section("Columns", _columns(CPU_METRICS), width),
         *_section("Cache classes", _columns(GROUP_METRICS), width),
         *_section("Network functions", _columns(NF_METRICS), width),
+        *_section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
+        *_section("Probes of the core looked at", _columns(CORE_METRICS), width),
     ]
 
 

@@ -22,7 +22,7 @@ from nftop.render.text import fit
 
 Grouping = Literal["nf", "class"]
 NODES: tuple[Metric, ...] = tuple(each for each in TMA_METRICS if each.id != TMA_COVERAGE)
-_NAME, _COUNT, _CELL = 18, 8, 13
+_NAME, _MOST_NAME, _COUNT, _CELL = 18, 30, 8, 13
 _WORDS = {"nf": "network function", "class": "cache class"}
 
 
@@ -82,17 +82,19 @@ def group_lines(cpus: CpuTable, shown: Sequence[int], by: Grouping, width: int) 
     )
     if not groups:
         return [*head, line("no rows")]
-    abreast = max(1, (width - _NAME - _COUNT) // _CELL)
+    abreast = min(len(NODES), max(1, (width - _NAME - _COUNT) // _CELL))
+    spare = max(0, width - _NAME - _COUNT - abreast * _CELL)
+    names = min(_MOST_NAME, _NAME + spare)
     lines: list[Line] = [*head]
     for at in range(0, len(NODES), abreast):
         metrics = NODES[at : at + abreast]
         labels = "".join(f"{metric.label:>{_CELL - 1}} " for metric in metrics)
-        title = fit("NF" if by == "nf" else "CLASS", _NAME) + fit("CORES", _COUNT - 1, right=True)
+        title = fit("NF" if by == "nf" else "CLASS", names) + fit("CORES", _COUNT - 1, right=True)
         lines += [BLANK] if at else []
         lines.append(line(Span(f"{title} {labels}", Tone.HEADER), fill=Tone.HEADER))
         for name, rows in groups:
             cells = [_spread(cpus, rows, metric) for metric in metrics]
-            lead = fit(name, _NAME - 1) + " " + f"{len(rows):>{_COUNT - 1}} "
+            lead = fit(name, names - 1) + " " + f"{len(rows):>{_COUNT - 1}} "
             lines.append(line(lead, *cells))
     return [crop(each, width) for each in lines]
 

@@ -44,6 +44,16 @@ _NAMES = {
 _UNITS = {Unit.BYTES_PER_S: "GB/s", Unit.REQUESTS_PER_S: "M/s", Unit.PER_S: "1/s", Unit.RATIO: ""}
 
 
+MARKS: tuple[tuple[str, str], ...] = (
+    ("all, hit%", "hits and misses together, and the share of hits in them"),
+    (
+        "0-200, 5 min",
+        "scale and span of the graphs below, the same in a section; of a table, of all",
+    ),
+    ("0-20, both", "the scale of the bars below: in and out together"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class TrafficRow:
     """A row: its name, the metrics of its cells from left to right, and the one a graph."""
@@ -252,7 +262,8 @@ def _tops(
     values: dict[Unit, list[NDArray[np.float32]]] = {}
     for row in section.rows:
         for package in band:
-            if (each := series.get((row.label, package.package))) is not None:
+            each = series.get((row.label, package.package))
+            if each is not None and np.isfinite(each).any():
                 values.setdefault(row.main.unit, []).append(each)
     return {unit: spark.scale_top(np.concatenate(each), unit) for unit, each in values.items()}
 
