@@ -111,6 +111,14 @@ def selected(whole: Line) -> Line:
     return Line(tuple(spans), Tone.CURSOR)
 
 
+def pointed_at(whole: Line) -> Line:
+    """The line under the cursor where it holds a graph, which must not be drawn in reverse."""
+    spans = (
+        span if span.tone is Tone.AREA else Span(span.text, Tone.CURSOR) for span in whole.spans
+    )
+    return Line(tuple(spans), whole.fill)
+
+
 def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:
     """The items side by side, on as many lines of `width` cells as they need."""
     return list(_flow(tuple(items), width, gap))

@@ -22,7 +22,7 @@ from nftop.render.text import fit
 
 Grouping = Literal["nf", "class"]
 NODES: tuple[Metric, ...] = tuple(each for each in TMA_METRICS if each.id != TMA_COVERAGE)
-_NAME, _MOST_NAME, _COUNT, _CELL = 18, 30, 8, 13
+_NAME, _MOST_NAME, _COUNT, _CELL = 18, 30, 6, 13
 _WORDS = {"nf": "network function", "class": "cache class"}
 
 
@@ -134,9 +134,9 @@ def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> Span:
     coverage = cpus.columns[metric.coverage].values[rows] if metric.coverage else np.ones(1)
     estimate = bool((coverage < 1.0).any())  # a missing coverage is NaN, not below anything
     median = fmt.number(float(np.median(values)), Unit.RATIO, 5)
-    text = f"{median} {_whole(values.min())}-{_whole(values.max())}"
+    text = f"{median} {_bare(values.min())}-{_bare(values.max())}"
     return Span(f"{text:>{_CELL - 1}}{fmt.ESTIMATE if estimate else ' '}", Tone.PLAIN)
 
 
-def _whole(ratio: float) -> str:
-    return f"{ratio * 100:.0f}"
+def _bare(ratio: float) -> str:
+    return fmt.number(ratio, Unit.RATIO, 5).removesuffix("%")

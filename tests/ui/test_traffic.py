@@ -15,8 +15,7 @@ TWO = tuple(ticks(lambda tick: with_traffic(frame(16, tick, packages=2)), 70))
 
 def marked(run: Running) -> str:
     """The row under the cursor."""
-    rows = ["".join(text for text, _ in row) for row in run.rows
-            if all(style.reverse for _, style in row)]  # fmt: skip
+    rows = ["".join(text for text, _ in row) for row in run.rows if row and row[0][1].reverse]
     assert len(rows) == 1
     return rows[0]
 
@@ -54,6 +53,15 @@ async def test_the_cursor_scrolls_through_all_there_is() -> None:
         assert marked(run) != last
         await run.press("g")
         assert marked(run) == seen[0]
+
+
+async def test_a_graph_under_the_cursor_is_not_drawn_in_reverse() -> None:
+    async with running(*TWO, size=(120, 36)) as run:
+        await run.press("4")
+        row = next(row for row in run.rows if row and row[0][1].reverse)
+        graphs = [style for text, style in row if "▅" in text]
+        assert graphs
+        assert not any(style.reverse for style in graphs)
 
 
 async def test_explain_is_about_the_row_under_the_cursor() -> None:

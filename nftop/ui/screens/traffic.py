@@ -13,7 +13,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Package
 from nftop.render.header import Status
 from nftop.render.layout import above_text
-from nftop.render.line import Line, selected
+from nftop.render.line import Line, pointed_at
 from nftop.render.pages import explain_package_lines
 from nftop.render.traffic import TrafficRow, traffic
 from nftop.ui.keys import ALWAYS, MOVE, Key
@@ -46,7 +46,7 @@ class TrafficView(ScreenView):
         lines = list(drawn.lines)
         if at:
             self._top = _scrolled(at, self._cursor, len(lines), self._top, self._room)
-            lines[at[self._cursor]] = selected(lines[at[self._cursor]])
+            lines[at[self._cursor]] = pointed_at(lines[at[self._cursor]])
         stage.show_text(above, lines[self._top : self._top + self._room], self._room)
         return f"{self._cursor + 1}/{len(at)}", bool(footer)
 
