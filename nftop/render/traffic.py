@@ -29,6 +29,7 @@ Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
 _HIT_RATIO = "hit%"
+_EXACT_FROM = 0.0995  # below this shares have a decimal anyway
 # Which cells of a table stay where there is no room for all.
 _RANK = ("all", _HIT_RATIO, "miss", "hit")
 _TITLES = {"memory": "Memory", "pcie": "PCIe", "mmio": "MMIO", "upi": "UPI", "llc": "Cores"}
@@ -311,7 +312,9 @@ def _cell(package: PackageRow, row: TrafficRow, at: int) -> Span:
 def _number(reading: Reading, unit: Unit, estimate: bool = False) -> Span:  # noqa: FBT001, FBT002 - a mark
     if isinstance(reading, Missing):
         return Span(f"{fmt.mark(reading.reason, _CELL - 1):>{_CELL - 1}} ", Tone.MISSING)
-    text = fmt.printer(unit, _CELL - 1)(reading)
+    # Of millions of requests a thousandth is a lot.
+    exact = unit is Unit.RATIO and reading >= _EXACT_FROM
+    text = f"{reading:.1%}" if exact else fmt.printer(unit, _CELL - 1)(reading)
     return Span(text.rjust(_CELL - 1) + (fmt.ESTIMATE if estimate else " "), Tone.PLAIN)
 
 
