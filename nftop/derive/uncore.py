@@ -15,13 +15,14 @@ from nftop.model.sample import Counts
 from nftop.model.uncore import UncoreTable
 
 NOT_HERE = Missing(Reason.SOURCE, "no box of this package counts it")
-# Groups that take turns may have none between two tables at a fast pace; what one counted in its
-# last turn is then the newest that is known of it. Longer than any round of turns, and short
-# enough that nobody takes it for another moment's.
-HELD_NS = 1_000_000_000
+# Groups that take turns may have none between two tables; what one counted in its last turn is then
+# the newest that is known of it. It is held as long as its turn may yet come: so many rounds, and a
+# second for a source whose round is about to change.
+HELD_ROUNDS, HELD_AT_LEAST_NS = 2, 1_000_000_000
 _SENTENCES: Mapping[Reason, str] = {
     Reason.RESET: "a counter of a box of this package restarted",
-    Reason.TAKEN: "a box's counter group never got onto the hardware in this interval",
+    Reason.TAKEN: "a box's counter group does not get onto the hardware; another program has it",
+    Reason.WARMING: "needs one more turn on the counters",
 }
 
 
@@ -33,7 +34,7 @@ class BoxRates:
         per_s: counts per second of the time the row's group ran; NaN where `why` is not 0.
         partly: its group ran but part of the interval.
         why: why it has no rate.
-        ran_at_ns: what the row's clock said when its group ran last.
+        ran_at_ns: what the row's clock said when its group ran last, or was first seen.
     """
 
     per_s: Floats
@@ -64,12 +65,15 @@ def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreT
     idle = (why == 0) & (running <= 0)
     per_s = counted / np.where(running > 0, running, np.nan) * 1e9
     ran_at = np.where(running > 0, after.enabled_ns, before.enabled_ns)
+    held = np.zeros(rows, np.bool_)
     if known is not None:
         ran_at = np.where(idle, known.ran_at_ns, ran_at)
-        held = idle & (known.why == 0) & (difference(after.enabled_ns, ran_at) <= HELD_NS)
+        held = idle & (known.why == 0)
         per_s = np.where(held, known.per_s, per_s)
-        idle &= ~held
-    why[idle] = Reason.TAKEN
+    limit_ns = max(HELD_ROUNDS * after.round_ns, HELD_AT_LEAST_NS)
+    late = difference(after.enabled_ns, ran_at) > limit_ns
+    why[idle & late] = Reason.TAKEN
+    why[idle & ~late & ~held] = Reason.WARMING
     return BoxRates(np.where(why == 0, per_s, np.nan), running < enabled, why, ran_at)
 
 

@@ -33,6 +33,7 @@ class UncoreTable:
             it the group was on the hardware. Rates divide by the delta of `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
         warning: whom counting disturbs, a sentence; "" when nobody.
+        round_ns: in so much of a box's time each of its groups has its turn; 0: told by nobody.
     """
 
     events: tuple[str, ...]
@@ -45,6 +46,7 @@ class UncoreTable:
     running_ns: Counts
     details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     warning: str = ""
+    round_ns: int = 0
 
     @property
     def gaps(self) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.step import State
-from nftop.derive.uncore import HELD_NS, BoxRates, added_up, box_rates
+from nftop.derive.uncore import HELD_AT_LEAST_NS, HELD_ROUNDS, BoxRates, added_up, box_rates
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.column import Bools, Column
 from nftop.model.frame import BoxTraffic
@@ -73,7 +73,8 @@ def test_each_box_is_scaled_by_its_own_clock(
     [
         (None, ZERO, Reason.WARMING),
         (reads([9] * 4, [9] * 4, 9), reads([10, 8, 10, 10], [19] * 4, 19), Reason.RESET),
-        (reads([9] * 4, [9] * 4, 9), reads([9] * 4, [19, 9, 19, 19], 19), Reason.TAKEN),
+        (reads([9] * 4, [9] * 4, 9), reads([9] * 4, [19, 9, 19, 19], 19), Reason.WARMING),
+        (reads([9] * 4, [9] * 4, 9), reads([9] * 4, [19, 9, 19, 19], 2 * S), Reason.TAKEN),
         (
             ZERO,
             reads([9] * 4, [9] * 4, 9, reasons=np.array([0, Reason.PERMISSION, 0, 0], np.uint8)),
@@ -265,14 +266,18 @@ def test_a_constant_rate_comes_out_of_any_rotation(per_s: int, slices: list[int]
             assert known.per_s.tolist() == pytest.approx([per_s * 1e9] * 4, rel=1e-12)
             assert known.partly.all()
         else:
-            assert set(known.why) == {Reason.TAKEN}
+            assert set(known.why) == {Reason.WARMING}
 
 
-def test_a_rate_is_not_held_for_long() -> None:
-    known = box_rates(ZERO, None, reads([50] * 4, [10**8] * 4, 10**8))
+@pytest.mark.parametrize(
+    ("round_ns", "limit_ns"),
+    [(0, HELD_AT_LEAST_NS), (S // 3, HELD_AT_LEAST_NS), (5 * S, HELD_ROUNDS * 5 * S)],
+)
+def test_a_rate_is_held_while_its_turn_may_yet_come(round_ns: int, limit_ns: int) -> None:
     before = reads([50] * 4, [10**8] * 4, 10**8)
-    for enabled, held in ((10**8 + HELD_NS, True), (10**8 + HELD_NS + 1, False)):
-        after = reads([50] * 4, [10**8] * 4, enabled)
+    known = box_rates(ZERO, None, before)
+    for enabled, held in ((10**8 + limit_ns, True), (10**8 + limit_ns + 1, False)):
+        after = reads([50] * 4, [10**8] * 4, enabled, round_ns=round_ns)
         rates = box_rates(before, known, after)
         assert (rates.why == 0).all() == held == (rates.per_s == 500).all()
         assert held or set(rates.why) == {Reason.TAKEN}

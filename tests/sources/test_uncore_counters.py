@@ -19,7 +19,14 @@ from nftop.model.sample import SourceReading
 from nftop.model.uncore import UncoreTable
 from nftop.sources.topology import read_topology
 from nftop.sources.uncore.counters import RETRY_AFTER_NS, UncoreCounters
-from nftop.sources.uncore.rota import LONGEST_NS, SHORTEST_NS, round_of, shares, turns_of
+from nftop.sources.uncore.rota import (
+    LONGEST_NS,
+    SHORTEST_NS,
+    SWITCHING_AT_MOST,
+    round_of,
+    shares,
+    turns_of,
+)
 from nftop.uarch import table
 from nftop.uarch.table import Uarch
 from tests.sources.uncore_kernel import DEVICES, FakeUncore
@@ -50,7 +57,7 @@ class Bench:
         until_ns = self.fake.now_ns + duration_ns
         while self.fake.now_ns < until_ns:
             due_ns = self.counters.due_ns
-            self.fake.pass_ns(min(until_ns, due_ns or until_ns) - self.fake.now_ns)
+            self.fake.pass_ns(max(min(until_ns, due_ns or until_ns) - self.fake.now_ns, 0))
             self.counters.turn()
 
     def read(self, duration_ns: int = SECOND) -> UncoreTable | Missing:
@@ -203,6 +210,23 @@ def test_at_the_fastest_pace_every_metric_keeps_its_number(tmp_path: Path) -> No
         assert all("itomcachenear" in name or "llc" in name or "combined" in name for name in lost)
 
 
+def test_where_turns_change_slowly_rounds_are_longer_and_no_number_is_lost(
+    tmp_path: Path,
+) -> None:
+    """As on kernels that set all groups of a CPU anew for each that is switched on."""
+    bench = Bench(FakeUncore(tmp_path, SKX, switch_takes_ns=2_000_000))
+    reads = [bench.tick() for _ in range(20)]
+    assert bench.counters.switch_ns == 6 * 2_000_000
+    assert bench.counters.round_ns == pytest.approx(12 * 12_000_000 / SWITCHING_AT_MOST)
+    seen = bench.fake.switches
+    reads += [bench.tick() for _ in range(20)]
+    took_ns = (bench.fake.switches - seen) / 2 * 2_000_000
+    assert took_ns <= 1.1 * SWITCHING_AT_MOST * 20 * SECOND
+    for row in rates(bench.fake, *reads):
+        lost = {name for name, each in row.readings.items() if isinstance(each, Missing)}
+        assert all("itomcachenear" in name or "llc" in name or "combined" in name for name in lost)
+
+
 def test_multiplexing_with_another_program_is_handed_over_not_corrected(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX, share=lambda pmu: 0.25 if pmu == "uncore_imc_1" else 1.0)
     bench = Bench(fake)
@@ -219,7 +243,7 @@ def test_multiplexing_with_another_program_is_handed_over_not_corrected(tmp_path
 def test_a_group_that_another_program_keeps_off_says_so(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX, share=lambda pmu: 0.0 if "imc" in pmu else 1.0)
     bench = Bench(fake)
-    for row in rates(fake, *(bench.tick() for _ in range(3))):
+    for row in rates(fake, *(bench.tick() for _ in range(4))):
         lost = row.readings["memory.read_bytes_per_s"]
         assert isinstance(lost, Missing) and lost.reason is Reason.TAKEN
         assert isinstance(row.readings["pcie.read_bytes_per_s"], float)
@@ -424,3 +448,34 @@ def test_who_polls_on_the_cpu_that_counts_is_told(tmp_path: Path) -> None:
     assert "CPU 2 polls" in bench.tick().gaps
     bench.counters.told_pollers([1, 3])
     assert bench.tick().gaps == ""
+
+
+def test_dies_of_one_package_are_added_up_or_left_out_together(tmp_path: Path) -> None:
+    """Two dies in package 0: each has a box of every number, counted on a CPU of its own."""
+
+    def two_dies(root: Path) -> FakeUncore:
+        fake = FakeUncore(root, SKX)
+        for cpu in range(4):
+            folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+            (folder / "physical_package_id").write_text("0\n")
+            (folder / "die_id").write_text(f"{cpu // 2}\n")
+        return fake
+
+    fake = two_dies(tmp_path)
+    counters = Bench(fake).counters
+    counters.read()
+    fake.pass_ns(SECOND)
+    before = counters.read()
+    fake.pass_ns(SECOND)
+    after = counters.read()
+    (row,) = rates(fake, before, after)
+    whole = 64e9 * sum(fake.expected("cas_read", box, die) for box in (0, 1) for die in (0, 1))
+    assert row.readings["memory.read_bytes_per_s"] == pytest.approx(whole)
+    assert [channel.number for channel in row.channels] == [0, 1]
+    fake.online.discard(0)
+    fake.tell()
+    opens = fake.opens
+    counters.read()
+    assert fake.opens == opens
+    quiet = Bench(two_dies(tmp_path / "quiet"), quiet=[2]).counters.read()
+    assert isinstance(quiet, Missing) and "--quiet-cpus" in quiet.sentence

@@ -40,6 +40,7 @@ class Box:
     Attributes:
         pmu: its PMU in sysfs; the same one stands for the boxes of that number of all packages.
         number: the kernel's, as in `uncore_imc_3`; 0 where it gives none.
+        die: of the package; None where the kernel tells of none.
         cpu: on which the kernel counts it, whichever CPU an event is opened on.
     """
 
@@ -47,12 +48,13 @@ class Box:
     pmu: sysfs.Pmu
     number: int
     package: Package
+    die: int | None
     cpu: Cpu
 
     @property
-    def key(self) -> tuple[str, int, int]:
+    def key(self) -> tuple[str, int, int, int | None]:
         """What stays the same while the kernel moves its events from CPU to CPU."""
-        return (self.pmu.name, self.pmu.pmu_type, self.package)
+        return (self.pmu.name, self.pmu.pmu_type, self.package, self.die)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,13 @@ def find_boxes(
             continue  # there is nothing it could link
         for package in topology.packages:
             mine = [box for box in found if box.package == package]
-            kept = [box for box in mine if box.cpu not in quiet]
-            if mine and not kept:
-                lacking[unit.name, package] = left_out(mine[0].cpu)
+            disturbed = [box.cpu for box in mine if box.cpu in quiet]
+            if disturbed:  # of one die, perhaps; but what the others count is not the package's
+                lacking[unit.name, package] = left_out(disturbed[0])
             elif not mine:
                 lacking[unit.name, package] = problem or _absent(unit, names)
-            boxes += kept
+            else:
+                boxes += mine
     return Found(tuple(boxes), lacking)
 
 
@@ -124,16 +127,11 @@ def _boxes(
         if pmu.cpumask is None:
             problem = Problem(Reason.ERROR, f"the PMU {name} does not say on which CPU to count")
         for cpu in pmu.cpumask or ():
-            package = _package(topology, cpu)
-            if package is not None:
-                found.append(Box(unit, pmu, number, package, cpu))
+            info = topology.cpus[topology.row_of[cpu]] if cpu in topology.row_of else None
+            if info is not None and info.package is not None:
+                found.append(Box(unit, pmu, number, info.package, info.die, cpu))
     # A sum without one of its boxes would be too small and look like any other.
     return ([], problem) if problem is not None else (found, None)
-
-
-def _package(topology: Topology, cpu: Cpu) -> Package | None:
-    row = topology.row_of.get(cpu)
-    return None if row is None else topology.cpus[row].package
 
 
 def _absent(unit: Uncore, names: Collection[str]) -> Problem:

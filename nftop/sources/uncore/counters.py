@@ -79,7 +79,7 @@ class UncoreCounters:
         self._interval_ns = 0
         self._retry_at_ns: int | None = None
         self._pollers: frozenset[int] = frozenset()
-        self._switching_ns, self._switches = 0, 0
+        self._switch_ns: int | None = None
         self._install()
 
     @property
@@ -108,8 +108,11 @@ class UncoreCounters:
 
     @property
     def switch_ns(self) -> int:
-        """How long it took, on average, to let the next turn run on all boxes of a unit."""
-        return self._switching_ns // max(self._switches, 1)
+        """How long it takes to let the next turn run on all boxes of a unit; 0 while unknown.
+
+        The shortest time yet: what is longer is time in which other programs ran.
+        """
+        return self._switch_ns or 0
 
     def told_pollers(self, cpus: Collection[int]) -> None:
         """On which CPUs network functions poll, as of the next reading. Safe from any thread."""
@@ -125,7 +128,9 @@ class UncoreCounters:
         if self._problem is not None:
             return self._problem.missing
         read = self._reader.read()
-        table = self._layout.table(read, self._warning(), self._root)
+        table = replace(
+            self._layout.table(read, self._root), warning=self._warning(), round_ns=self.round_ns
+        )
         if read.faults:
             self._drop(read.faults)
         for name, rota in self._rotas.items():
@@ -225,8 +230,8 @@ class UncoreCounters:
             if opened.box.unit.name == unit:
                 self._set(opened, before, on=False)
                 self._set(opened, rota.turn, on=True)
-        self._switching_ns += self._clock_ns() - now_ns
-        self._switches += 1
+        took_ns = self._clock_ns() - now_ns
+        self._switch_ns = took_ns if self._switch_ns is None else min(self._switch_ns, took_ns)
 
     def _set(self, opened: OpenBox, turn: int, *, on: bool) -> None:
         fds = opened.turns[turn].fds if opened.turns else ()
@@ -237,17 +242,18 @@ class UncoreCounters:
                 return  # a group that is lost; the next read finds it so
 
     def _keep_pace(self) -> None:
-        """Let rounds fill the time between two readings, as long as it was the last time."""
+        """Let rounds fill the time between two readings, if they can: as long as the last was."""
         now_ns = self._clock_ns()
         before, self._read_at_ns = self._read_at_ns, now_ns
         passed_ns = 0 if before is None else now_ns - before
-        if abs(passed_ns - self._interval_ns) <= _SAME_PACE * self._interval_ns:
-            return
-        self._interval_ns = passed_ns
+        if abs(passed_ns - self._interval_ns) > _SAME_PACE * self._interval_ns:
+            self._interval_ns = passed_ns
         units = {unit.name: unit for unit in self._units}
         for name, rota in self._rotas.items():
-            rota.slices = round_of(shares(units[name]), self._interval_ns)
-            rota.due_ns = min(rota.due_ns, now_ns + rota.slices[rota.at].duration_ns)
+            slices = round_of(shares(units[name]), self._interval_ns, self.switch_ns)
+            if slices != rota.slices:
+                rota.slices = slices
+                rota.due_ns = min(rota.due_ns, now_ns + slices[rota.at].duration_ns)
 
     def _drop(self, faults: Mapping[int, int]) -> None:
         """Close the boxes that a read found faulty; who lost his events is opened again at once."""

@@ -18,6 +18,9 @@ _WEIGHT, _WEIGHT_ON_DEMAND = 4, 1
 # within a second is seen by some turns only.
 SHORTEST_NS = 10_000_000
 LONGEST_NS = 250_000_000
+# Of the time of one CPU, over all packages. Linux 6.2 to 6.11 set up every group of a CPU anew
+# whenever one is switched on (ctx_resched of kernel/events/core.c), which is many boxes' work.
+SWITCHING_AT_MOST = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,21 @@ def shares(unit: Uncore) -> tuple[float, ...]:
     return (unit.first_share, *(rest * weight / others for weight in weights[1:]))
 
 
-def round_of(parts: Sequence[float], interval_ns: int) -> tuple[Slice, ...]:
+def round_of(parts: Sequence[float], interval_ns: int, switch_ns: int = 0) -> tuple[Slice, ...]:
     """Who runs when, there and back again, so that whole rounds fill the interval.
 
     Each turn has its slices to both sides of the round's middle: what traffic gains or loses
     steadily within a round changes no turn's rate against another's. The first turn has both ends,
     so that a reading somewhat early or late misses no turn.
 
-    Where the interval is too short for a round, the round takes longer.
+    A round takes longer where the interval is too short for it, or where turns change so slowly,
+    `switch_ns` each, that it would cost more than `SWITCHING_AT_MOST` of the time.
     """
     rounds = max(math.ceil(max(parts) * interval_ns / 2 / LONGEST_NS), 1)
-    round_ns = max(interval_ns / rounds, 2 * SHORTEST_NS / min(parts))
+    switches_ns = 2 * (len(parts) - 1) * switch_ns
+    round_ns = max(
+        interval_ns / rounds, 2 * SHORTEST_NS / min(parts), switches_ns / SWITCHING_AT_MOST
+    )
     there = [
         Slice(turn, max(round(part * round_ns / 2), 1)) for turn, part in enumerate(parts[:-1])
     ]

@@ -17,8 +17,9 @@ from nftop.sources.uncore.counters import UncoreCounters
 from nftop.uarch.table import Uarch
 
 _CLOSED = Problem(Reason.SOURCE, "the uncore source has been closed")
-# `check` lets what takes no turns run this long before it says that it does.
-_SETTLE_S = 0.05
+# `check` lets groups run so long, and turns so many rounds, before it says that one does not: on a
+# busy host they are late.
+_SETTLE_S, _ROUNDS = 0.05, 5
 
 
 class UncoreSource:
@@ -79,10 +80,13 @@ class UncoreSource:
     def check(self) -> tuple[Check, ...]:
         """Opens the boxes, lets every turn run, and says what counts where and what does not."""
         table = self.read()
-        if isinstance(table, UncoreTable):
-            # Twice as long as a round: the first turns may have begun before the last box did.
-            time.sleep(2 * self._counters.round_ns / 1e9 or _SETTLE_S)
-            table = self.read()
+        for _ in range(_ROUNDS):
+            if (
+                isinstance(table, UncoreTable)
+                and ((table.reasons == 0) & (table.running_ns == 0)).any()
+            ):
+                time.sleep(max(self._counters.round_ns / 1e9, _SETTLE_S))
+                table = self.read()
         with self._changed:
             if isinstance(table, Missing):
                 problem = self._counters.problem or _CLOSED

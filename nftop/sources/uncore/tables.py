@@ -75,7 +75,7 @@ class UncoreLayout:
         self._box = np.array([row.box for row in self._rows if row.group >= 0], np.intp)
         self._reasons, self._details = _reasons([(row.event, row.problem) for row in self._rows])
 
-    def table(self, read: BoxReadings, warning: str, root: Path = Path("/")) -> UncoreTable:
+    def table(self, read: BoxReadings, root: Path = Path("/")) -> UncoreTable:
         """The table of one reading; rows of a box with a fault have no numbers and say why.
 
         A box's clock is the time in which any of its turns was on, so that what of it a group ran
@@ -105,7 +105,6 @@ class UncoreLayout:
             enabled_ns=enabled,
             running_ns=running,
             details=details,
-            warning=warning,
         )
 
 
