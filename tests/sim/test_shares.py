@@ -11,9 +11,9 @@ from nftop.sim.events import parts_of
 from nftop.sim.model import rates_alone
 from nftop.sim.workloads import INDEX
 from nftop.uarch import table
-from nftop.uarch.table import Encoding, EventSpec
+from nftop.uarch.table import EventSpec
 from nftop.uarch.topdown import evaluate
-from tests.uarch.counters import core_config, on_core
+from tests.uarch.counters import core_encoding, on_core
 
 UARCHS = ("BDX", "SKX", "CLX", "ICX", "SPR")
 WORKLOADS = (*workloads.names(), "poll", "system", "memtester")
@@ -32,7 +32,7 @@ SHARES = {
 
 def counted(event: EventSpec) -> EventSpec:
     """As a counter gets it."""
-    return Encoding(4, core_config(event)) if on_core(event) else event
+    return core_encoding(event) if on_core(event) else event
 
 
 def levels(uarch: str, workload: str, lacking: str | None = None) -> dict[str, Column]:
