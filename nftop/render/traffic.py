@@ -1,12 +1,7 @@
-"""What goes in and out of each package: memory, devices, other packages; a column for each package.
-
-Rows come from the catalogue's ids: `memory.read_bytes_per_s` is the row `read` of the section
-`memory`, `pcie.itom.hit_per_s` the cell `hit` of the row `itom` of a table of its own.
-"""
+"""What goes in and out of each package: memory, devices, other packages; side by side."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,34 +12,27 @@ from numpy.typing import NDArray
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import BoxTraffic, Frame, PackageRow
 from nftop.model.ids import Package
-from nftop.model.metric import Metric, Unit
+from nftop.model.metric import Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render import spark
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.text import fit
+from nftop.render.traffic_rows import (
+    BOXES,
+    HIT_RATIO,
+    Boxes,
+    Section,
+    TrafficRow,
+    hit_ratio,
+    sections,
+)
 
 # History of one metric of one package, in so many points over so many seconds.
 Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
-_HIT_RATIO = "hit%"
 _EXACT_FROM = 0.0995  # below this shares have a decimal anyway
-# Which cells of a table stay where there is no room for all.
-_RANK = ("all", _HIT_RATIO, "miss", "hit")
-_TITLES = {"memory": "Memory", "pcie": "PCIe", "mmio": "MMIO", "upi": "UPI", "llc": "Cores"}
-_NAMES = {
-    "itom": "ItoM",
-    "itomcachenear": "ItoMCacheNear",
-    "rfo": "RFO",
-    "pcirdcur": "PCIRdCur",
-    "prd": "PRd",
-    "crd": "CRd",
-    "drd": "DRd",
-}
-_UNITS = {Unit.BYTES_PER_S: "GB/s", Unit.REQUESTS_PER_S: "M/s", Unit.PER_S: "1/s", Unit.RATIO: ""}
-
-
 MARKS: tuple[tuple[str, str], ...] = (
     ("all, hit%", "hits and misses together, and the share of hits in them"),
     (
@@ -53,52 +41,9 @@ MARKS: tuple[tuple[str, str], ...] = (
     ),
     ("0-20, both", "the scale of the bars below: in and out together"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficRow:
-    """A row: its name, the metrics of its cells from left to right, and the one a graph."""
-
-    label: str
-    metrics: tuple[Metric, ...]
-
-    @property
-    def main(self) -> Metric:
-        """What its graph shows: of hits, misses and both, both."""
-        return self.metrics[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class Boxes:
-    """Channels or links: where a package has them, and what their two numbers are called."""
-
-    attribute: str
-    title: str
-    ways: tuple[str, str]
-    metrics: tuple[Metric, ...]
-
-    def row(self, number: int) -> TrafficRow:
-        """The row of one of them; its metrics are those of its package."""
-        return TrafficRow(f"{self.title} {number}", self.metrics)
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Rows below one header; `cells` are its columns' names, more than one in a table."""
-
-    title: str
-    cells: tuple[str, ...]
-    rows: tuple[TrafficRow, ...]
-
-
-_MEMORY, _LINKS = (
-    tuple(metric for metric in PACKAGE_METRICS if metric.id.startswith(head))
-    for head in ("memory.", "upi.")
-)
-_BOXES = (
-    Boxes("channels", "Channels", ("read", "write"), _MEMORY),
-    Boxes("links", "Links", ("in", "out"), _LINKS),
-)
+# Which cells of a table stay where there is no room for all.
+_RANK = ("all", HIT_RATIO, "miss", "hit")
+_UNITS = {Unit.BYTES_PER_S: "GB/s", Unit.REQUESTS_PER_S: "M/s", Unit.PER_S: "1/s", Unit.RATIO: ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,37 +66,6 @@ class Traffic:
     rows: tuple[TrafficRow | None, ...]
 
 
-def sections(metrics: Sequence[Metric] = PACKAGE_METRICS) -> tuple[Section, ...]:
-    """The catalogue's metrics as they stand on the screen, each of them once."""
-    single: dict[str, list[TrafficRow]] = {}
-    tables: dict[str, dict[str, list[Metric]]] = {}
-    for metric in metrics:
-        head, *rest = metric.id.split(".")
-        if len(rest) == 2:
-            tables.setdefault(head, {}).setdefault(rest[0], []).append(metric)
-        else:
-            name = _bare(rest[-1] if rest else head)
-            single.setdefault(head if rest else "package", []).append(TrafficRow(name, (metric,)))
-    found = []
-    for head in dict.fromkeys((*single, *tables)):
-        title = _TITLES.get(head, head)
-        if head in single:
-            found.append(Section(title, ("",), tuple(single[head])))
-        if head in tables:
-            rows = tables[head]
-            cells = [_bare(metric.id.split(".")[-1]) for metric in next(iter(rows.values()))]
-            ratio = [_HIT_RATIO] if {"hit", "all"} <= set(cells) else []
-            found.append(
-                Section(
-                    title,
-                    (*cells, *ratio),
-                    tuple(TrafficRow(_NAMES.get(name, name), tuple(each))
-                          for name, each in rows.items()),
-                )
-            )  # fmt: skip
-    return tuple(found)
-
-
 def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
     """All lines, packages side by side as far as they fit, and why numbers are absent below.
 
@@ -170,7 +84,7 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
         for section in _SECTIONS:
             lines = _section(section, band, shape, past, interval_s)
             drawn += zip(lines, (None, *section.rows), strict=True)
-        for boxes in _BOXES:
+        for boxes in BOXES:
             numbers = _numbers(frame, boxes.attribute)
             lines = _box_lines(band, boxes, numbers, shape)
             drawn += zip(lines, (None, *[boxes.row(number) for number in numbers]), strict=False)
@@ -178,23 +92,6 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
         drawn.append((line(Span("the topology names no package", Tone.DIM)), None))
     drawn += [(each, None) for each in _absences(frame, width)]
     return Traffic(tuple(crop(each, width) for each, _ in drawn), tuple(row for _, row in drawn))
-
-
-def hit_ratio(row: PackageRow, metrics: Sequence[Metric]) -> Reading:
-    """hits / (hits and misses) of one opcode; IDLE where there were none."""
-    by_end = {metric.id.split(".")[-1]: row.readings[metric.id] for metric in metrics}
-    hit, total = by_end["hit_per_s"], by_end["total_per_s"]
-    if isinstance(hit, Missing):
-        return hit
-    if isinstance(total, Missing):
-        return total
-    return min(hit / total, 1.0) if total > 0 else Missing(Reason.IDLE)
-
-
-def _bare(name: str) -> str:
-    """A metric's name without its unit, in words."""
-    bare = re.sub(r"(_bytes)?_per_s$|_ratio$", "", name).replace("_", " ")
-    return "all" if bare == "total" else bare
 
 
 _SECTIONS = sections()
@@ -235,7 +132,7 @@ def _section(
         for package in band
     }  # fmt: skip
     tops = _tops(section, band, series)
-    cells = [section.cells[at] or _UNITS[section.rows[0].main.unit] for at in kept]
+    cells = [section.cells[at] or _unit(section.rows[0].main.unit) for at in kept]
     lines = [_header(section, band, cells, shape, _scale(tops, span_s))]
     for row in section.rows:
         parts: list[Span | Line] = [Span(fit(f" {row.label}", _LABEL), Tone.PLAIN)]
@@ -246,6 +143,10 @@ def _section(
             parts.append(_graph(graph, tops.get(row.main.unit, 1.0), shape, len(kept)))
         lines.append(line(*parts))
     return lines
+
+
+def _unit(unit: Unit) -> str:
+    return _UNITS.get(unit, unit.value)
 
 
 def _points(shape: Shape, cells: int) -> int:
@@ -371,15 +272,22 @@ def _absences(frame: Frame, width: int) -> list[Line]:
     """Why numbers are absent: each reason once, with what it is the reason of and where."""
     found: dict[Missing, dict[str, list[str]]] = {}
     for row in frame.packages:
-        for metric in PACKAGE_METRICS:
-            reading = row.readings[metric.id]
+        named: list[tuple[str, Reading]] = [
+            (metric.label, row.readings[metric.id]) for metric in PACKAGE_METRICS
+        ]
+        for boxes in BOXES:
+            for box in _of(row, boxes.attribute):
+                both = (box.in_bytes_per_s, box.out_bytes_per_s)
+                gone = next((each for each in both if isinstance(each, Missing)), 0.0)
+                named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone))
+        for label, reading in named:
             if isinstance(reading, Missing):
                 why = Missing(reading.reason, reading.sentence)
-                found.setdefault(why, {}).setdefault(metric.label, []).append(f"s{row.package}")
-    lines = []
+                found.setdefault(why, {}).setdefault(label, []).append(f"s{row.package}")
+    lines: list[Line] = []
     for why, labels in found.items():
         everywhere = all(len(where) == len(frame.packages) for where in labels.values())
-        places = sorted({place for where in labels.values() for place in where})
+        places = dict.fromkeys(place for where in labels.values() for place in where)
         where = "" if everywhere else f" on {', '.join(places)}"
         lines += paragraph(
             f"{', '.join(labels)}{where}: {why.sentence}",

@@ -16,9 +16,10 @@ from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.traffic import Traffic, hit_ratio, sections, traffic
+from nftop.render.traffic import Traffic, traffic
+from nftop.render.traffic_rows import hit_ratio, sections
 from tests.frames import frame
-from tests.traffic import NO_UNIT, with_traffic
+from tests.traffic import NO_UNIT, TAKEN, with_traffic
 
 
 def past(metric: str, package: Package, points: int, span_s: float) -> NDArray[np.float32]:
@@ -103,8 +104,9 @@ def test_narrow_terminals_lose_hits_before_totals() -> None:
 
 def test_why_numbers_are_absent_is_said_below_with_where() -> None:
     text = text_of(drawn(host(2), 120))
-    if any(metric.id.startswith("mmio.") for metric in PACKAGE_METRICS):
-        assert f"on s1: {NO_UNIT.sentence}" in " ".join(text.split())
+    words = " ".join(text.split())
+    assert f"MMIO.wc on s1: {NO_UNIT.sentence}" in words
+    assert f"channel 3 on s0: {TAKEN.sentence}" in words
     base = host(2)
     why = Missing(Reason.PERMISSION, "needs CAP_PERFMON")
     gone = tuple(PackageRow(row.package, dict.fromkeys(row.readings, why)) for row in base.packages)

@@ -15,7 +15,8 @@ from nftop.render.header import Status
 from nftop.render.layout import above_text
 from nftop.render.line import Line, pointed_at
 from nftop.render.pages import explain_package_lines
-from nftop.render.traffic import TrafficRow, traffic
+from nftop.render.traffic import traffic
+from nftop.render.traffic_rows import TrafficRow
 from nftop.ui.keys import ALWAYS, MOVE, Key
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.stage import Stage
