@@ -39,7 +39,7 @@ SHOTS = (
     Shot("small", "noisy", 200, (80, 24)),
     Shot("explain", "default", 20, (120, 36), ("x",)),
     Shot("topdown", "noisy", 60, (120, 48), ("6", "slash", "3", "enter"), Cpu(3)),
-    Shot("groups", "noisy", 60, (180, 20), ("6", "t")),
+    Shot("groups", "default", 60, (200, 16), ("6", "t")),
     Shot("traffic", "noisy", 290, (120, 44), ("4",)),
 )
 

@@ -22,7 +22,8 @@ from nftop.render.text import fit
 
 Grouping = Literal["nf", "class"]
 NODES: tuple[Metric, ...] = tuple(each for each in TMA_METRICS if each.id != TMA_COVERAGE)
-_NAME, _MOST_NAME, _COUNT, _CELL = 18, 30, 6, 13
+_NAME, _MOST_NAME, _COUNT, _CELL = 18, 30, 6, 14
+_MEDIAN = 5  # cells of it; what stands behind it takes the others
 _WORDS = {"nf": "network function", "class": "cache class"}
 
 
@@ -88,12 +89,12 @@ def group_lines(cpus: CpuTable, shown: Sequence[int], by: Grouping, width: int) 
     lines: list[Line] = [*head]
     for at in range(0, len(NODES), abreast):
         metrics = NODES[at : at + abreast]
-        labels = "".join(f"{metric.label:>{_CELL - 1}} " for metric in metrics)
+        labels = "".join(f"{metric.label:>{_MEDIAN}}".ljust(_CELL) for metric in metrics)
         title = fit("NF" if by == "nf" else "CLASS", names) + fit("CORES", _COUNT - 1, right=True)
         lines += [BLANK] if at else []
         lines.append(line(Span(f"{title} {labels}", Tone.HEADER), fill=Tone.HEADER))
         for name, rows in groups:
-            cells = [_spread(cpus, rows, metric) for metric in metrics]
+            cells = [each for metric in metrics for each in _spread(cpus, rows, metric)]
             lead = fit(name, names - 1) + " " + f"{len(rows):>{_COUNT - 1}} "
             lines.append(line(lead, *cells))
     return [crop(each, width) for each in lines]
@@ -123,19 +124,27 @@ def _class_of(cpus: CpuTable, row: int) -> str | None:
     return f"{number}{group_name(group.name)}"
 
 
-def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> Span:
-    """Median and range of a node over some cores; its reason's mark where no core has a number."""
+def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> tuple[Span, ...]:
+    """Median and range of a node over some cores; its reason's mark where no core has a number.
+
+    No range where all cores show the same.
+    """
     column = cpus.columns[metric.id]
     there = column.present[rows]
     if not there.any():
         reason = Reason(int(column.reasons[rows[0]]))
-        return Span(f"{fmt.mark(reason, _CELL - 1):>{_CELL - 1}} ", Tone.MISSING)
+        mark = fmt.mark(reason, _MEDIAN)
+        return (Span(f"{mark:>{_MEDIAN}}{' ' * (_CELL - _MEDIAN)}", Tone.MISSING),)
     values: Floats = column.values[rows][there]
     coverage = cpus.columns[metric.coverage].values[rows] if metric.coverage else np.ones(1)
     estimate = bool((coverage < 1.0).any())  # a missing coverage is NaN, not below anything
-    median = fmt.number(float(np.median(values)), Unit.RATIO, 5)
-    text = f"{median} {_bare(values.min())}-{_bare(values.max())}"
-    return Span(f"{text:>{_CELL - 1}}{fmt.ESTIMATE if estimate else ' '}", Tone.PLAIN)
+    median = fmt.number(float(np.median(values)), Unit.RATIO, _MEDIAN - 1)
+    low, high = _bare(values.min()), _bare(values.max())
+    spread = "" if low == high else f" {low}-{high}"
+    return (
+        Span(f"{median:>{_MEDIAN}}{fmt.ESTIMATE if estimate else ' '}", Tone.PLAIN),
+        Span(fit(spread, _CELL - _MEDIAN - 1), Tone.DIM),
+    )
 
 
 def _bare(ratio: float) -> str:
