@@ -52,7 +52,7 @@ def test_median_and_range_are_over_cores_and_threads_count_once() -> None:
     text = " ".join(line.text for line in group_lines(cpus, ALL, "nf", 200))
     own = text[text.index("fwd 7") :].split()
     assert own[2] == "3", "cores, not threads"
-    assert "20%  10-60 " in text
+    assert "20%~ 10-60 " in text
 
 
 def test_a_group_without_any_number_shows_why() -> None:
