@@ -21,7 +21,7 @@ READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
 
-.PHONY: run live lab test check bench screenshots install uninstall newer-dpdk test-packages clean
+.PHONY: run live lab test check bench observer screenshots install uninstall newer-dpdk test-packages clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -50,6 +50,10 @@ lab: $(READY) test-packages
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench
+
+# What a polling core loses while nftop looks at it: testpmd with and without, by turns; as root.
+observer: $(READY) test-packages
+	@$(BIN)/python -m tests.bench.observer
 
 # Pictures of the demo, by stepping its clock.
 screenshots: $(READY)

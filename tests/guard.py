@@ -31,7 +31,7 @@ MAY: Mapping[str, str] = {
     "sources": "os.open os.close os.read os.pread os.scandir os.DirEntry os.stat os.readlink "
     "os.fspath os.fsdecode os.path.split os.strerror os.sysconf os.environ os.getpid os.geteuid "
     "os.sched_getaffinity os.O_RDONLY os.O_CLOEXEC os.O_PATH os.O_DIRECTORY os.O_NONBLOCK "
-    "os.O_NOFOLLOW pathlib.Path resource.getrlimit resource.RLIMIT_NOFILE",
+    "os.O_NOFOLLOW pathlib.Path resource.getrlimit resource.RLIMIT_NOFILE resource.RLIM_INFINITY",
     # Our own affinity.
     "sources/own.py": "os.sched_setaffinity",
     # perf_event_open(2) has no wrapper, counters are switched on by ioctl, and each needs a

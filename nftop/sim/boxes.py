@@ -30,7 +30,6 @@ OF_PACKAGE_INDEX: Mapping[str, int] = MappingProxyType({n: i for i, n in enumera
 _TICKS = ((12, 5), (4, 3))
 # Whose boxes are another's.
 _SAME_BOXES: Mapping[str, str] = MappingProxyType({"CLX": "SKX", "HSX": "BDX", "EMR": "SPR"})
-_MEMORY_WEIGHT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def box_weights(model: Model, pmu: str, uarch: str) -> tuple[int, ...]:
     unit = _units(uarch)[pmu]
     weights = unit.weights or (1,) * len(boxes(model, pmu, uarch))
     told = iter(model.scenario.channel_weights) if unit.memory else iter(())
-    return tuple(next(told, _MEMORY_WEIGHT) if weight else 0 for weight in weights)
+    return tuple(next(told, 1) if weight else 0 for weight in weights)
 
 
 def weighted(totals: Counts, weights: Sequence[int]) -> Counts:

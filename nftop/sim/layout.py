@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.topology import CpuInfo, L3Cache, Topology
 from nftop.sim.scenario import L3_WAYS, Scenario, Task
 
-FEWEST_CPUS, MOST_CPUS, FULL_CPUS = 2, 512, 88
+FEWEST_CPUS, FEWEST_CORES, MOST_CPUS, FULL_CPUS = 2, 3, 512, 88
 # Xeon Gold 6152: 22 cores at 2.1 GHz and 30.25 MiB of last-level cache a socket; a slice of
 # 1.375 MiB a core.
 TSC_HZ = 2.1e9
@@ -42,19 +42,20 @@ class Layout:
     housekeeping: Mapping[int, Cpu]  # by package
 
 
-def build(scenario: Scenario, cpus: int) -> Layout:
-    """The scenario's host with this many CPUs.
+def build(scenario: Scenario, cpus: int, *, smt: bool = True) -> Layout:
+    """The scenario's host with this many CPUs; `smt`: with hyper-threading.
 
     Numbered as Linux does on such hosts: first one thread of every core, package by package, then
     their siblings. The first core of each package keeps house; a host of one core has its pollers
     on that core's second thread.
 
     Raises:
-        ValueError: `cpus` is not in 2..512.
+        ValueError: `cpus` is not in 2..512, without hyper-threading in 3..512.
     """
-    if not FEWEST_CPUS <= cpus <= MOST_CPUS:
-        raise ValueError(f"the simulated host has {FEWEST_CPUS} to {MOST_CPUS} CPUs, not {cpus}")
-    cores = (cpus + 1) // 2
+    fewest = FEWEST_CPUS if smt else FEWEST_CORES
+    if not fewest <= cpus <= MOST_CPUS:
+        raise ValueError(f"the simulated host has {fewest} to {MOST_CPUS} CPUs, not {cpus}")
+    cores = (cpus + 1) // 2 if smt else cpus
     package_of = [0 if core < (cores + 1) // 2 or cores < 2 else 1 for core in range(cores)]
     free = {
         package: [core for core in range(cores) if package_of[core] == package]
@@ -65,7 +66,8 @@ def build(scenario: Scenario, cpus: int) -> Layout:
         free = {0: [cores]}  # the only core's second thread
     copies = max(cpus // FULL_CPUS, 1)
     wanted = [(task, instance) for instance in range(copies) for task in scenario.tasks]
-    counts = _share_out([task for task, _ in wanted], {p: len(own) for p, own in free.items()})
+    tasks = [task if smt else replace(task, ht=False) for task, _ in wanted]
+    counts = _share_out(tasks, {package: len(own) for package, own in free.items()})
     placed = []
     for (task, instance), count in zip(wanted, counts, strict=True):
         own = free[_package(task, free)]

@@ -90,9 +90,12 @@ class Model:
         return np.asarray(scale * (np.cos(begin + phase) - np.cos(end + phase)))
 
 
-def model_of(scenario: Scenario, cpus: int) -> Model:
-    """The scenario on a host of this many CPUs; ValueError if the host can't have so many."""
-    layout = build(scenario, cpus)
+def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
+    """The scenario on a host of this many CPUs; ValueError if the host can't have so many.
+
+    `smt`: with hyper-threading.
+    """
+    layout = build(scenario, cpus, smt=smt)
     rates = [_rates(scenario, layout, each) for each in phases(scenario)]
     return Model(
         scenario=scenario,

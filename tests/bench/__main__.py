@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from tests.bench import drawing, keys, pipeline, programs
+from tests.bench import drawing, keys, lab_reads, pipeline, programs
 from tests.bench.report import Reached, print_targets
 
 
@@ -18,6 +18,7 @@ def main() -> None:
     drawn = drawing.main()
     reached: list[Reached] = [
         *programs.system_calls(),
+        *lab_reads.counter_reads(),
         *drawn,
         *programs.beside_others(),
         *pipeline.main(drawn[0].value),

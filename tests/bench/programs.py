@@ -5,14 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import re
 import resource
 import select
 import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench.report import Reached, median
+from tests.strace import traced
 
 _PYTHON = [sys.executable]
 _NFTOP = [*_PYTHON, "-m", "nftop"]
@@ -64,10 +63,9 @@ def system_calls() -> list[Reached]:
         rows.append(("perf stat", lambda ticks: [*_PERF, "sleep", str((ticks + 0.5) * _TICK_S)]))
     reads, calls = {}, {}
     for name, command in rows:
-        short, long = _traced(command(_FEW)), _traced(command(_MANY))
-        reads[name], calls[name] = (
-            (more - less) / (_MANY - _FEW) for less, more in zip(short, long, strict=True)
-        )
+        few_ticks, many_ticks = traced(command(_FEW)), traced(command(_MANY))
+        reads[name] = (many_ticks.reads - few_ticks.reads) / (_MANY - _FEW)
+        calls[name] = (many_ticks.total - few_ticks.total) / (_MANY - _FEW)
         print(f"{name:<14}{reads[name]:>14.2f}{reads[name] / cpus:>9.2f}{calls[name]:>7.0f}")
     print()
     fewer = calls["perf stat"] / calls["nftop"] if "perf stat" in calls else None
@@ -145,22 +143,3 @@ def _used_s(pid: int) -> float:
     """CPU seconds of a process so far, in steps of the kernel's clock tick."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _CLOCK_HZ
-
-
-def _traced(command: Sequence[str]) -> tuple[int, int]:
-    """Reads of perf descriptors, and all system calls, of one run."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "strace")
-        subprocess.run(
-            ["strace", "-f", "-y", "-o", log, *command],
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        lines = log.read_text(errors="replace").splitlines()
-    calls = [line for line in lines if re.match(r"\d+ +\w+\(", line)]
-    reads = [
-        line for line in calls if re.match(r"\d+ +readv?\(\d+<anon_inode:\[perf_event\]>", line)
-    ]
-    return len(reads), len(calls)

@@ -8,10 +8,9 @@ github.com/intel/cri-resource-manager (pkg/cpuallocator/testdata) and hwloc.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from nftop.model.ids import Cpu, format_cpu_list
@@ -24,14 +23,10 @@ _LINE_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Static files by their path below `target`, the folder of the host they stand in for.
-
-    `links`: files that are not static, by their path there too: where they are.
-    """
+    """Static files by their path below `target`, the folder of the host they stand in for."""
 
     target: Path
     files: Mapping[str, bytes]
-    links: Mapping[str, Path] = field(default_factory=dict)
 
 
 def sysfs_folders(topology: Topology, machine: Machine) -> tuple[Folder, ...]:
@@ -47,17 +42,39 @@ def sysfs_folders(topology: Topology, machine: Machine) -> tuple[Folder, ...]:
     )
 
 
-def write_files(
-    folder: Path, files: Mapping[str, bytes], links: Mapping[str, Path] = MappingProxyType({})
-) -> None:
+def without(topology: Topology, offline: Collection[int]) -> Topology:
+    """The topology after these CPUs have gone offline."""
+    cpus = (
+        replace(info, online=False, siblings=())
+        if info.cpu in offline
+        else replace(info, siblings=tuple(each for each in info.siblings if each not in offline))
+        for info in topology.cpus
+    )
+    caches = (
+        replace(cache, cpus=tuple(each for each in cache.cpus if each not in offline))
+        for cache in topology.l3
+    )
+    return replace(topology, cpus=tuple(cpus), l3=tuple(each for each in caches if each.cpus))
+
+
+def update_files(folder: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
+    """Make of a folder that `write_files` has written with `before` one of `after`."""
+    for gone in before.keys() - after.keys():
+        (folder / gone).unlink()
+    # The deepest first, of those that may be empty now.
+    for path in sorted({path for name in before for path in Path(name).parents}, reverse=True):
+        if not any((folder / path).iterdir()):
+            (folder / path).rmdir()
+    write_files(folder, {name: data for name, data in after.items() if before.get(name) != data})
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write each below `folder`, readable for all and writable for none."""
-    for name in (*files, *links):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
-        (folder / name).write_bytes(data)
-        (folder / name).chmod(0o444)
-    for name, place in links.items():
-        (folder / name).symlink_to(place)
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o444)
 
 
 def topology_of(machine: Machine, model: Topology, clusters: int = 1) -> Topology:
@@ -119,7 +136,9 @@ def _each_cpu(topology: Topology, table: Mapping[str, Any]) -> Iterator[tuple[st
 
 def _place(topology: Topology, info: CpuInfo) -> Iterator[tuple[str, str]]:
     core = sorted((info.cpu, *info.siblings))
-    package = [other.cpu for other in topology.cpus if other.package == info.package]
+    package = [
+        other.cpu for other in topology.cpus if other.package == info.package and other.online
+    ]
     yield "topology/physical_package_id", str(info.package)
     yield "topology/die_id", str(info.die)
     yield "topology/core_id", str((info.core or 0) - _first_core(topology, info))

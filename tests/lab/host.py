@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -12,22 +11,27 @@ from pathlib import Path
 from nftop.model.topology import Topology
 from nftop.sim import scenario
 from nftop.sim.model import Model, model_of
-from tests.lab import clock, machine, namespace, proc
+from tests.lab import clock, machine, proc
 from tests.lab.clock import Clock
-from tests.lab.files import Folder, sysfs_folders, topology_of
+from tests.lab.files import Folder, sysfs_folders, topology_of, without
 from tests.lab.machine import Machine
 from tests.lab.options import Options
-from tests.lab.perf.sysfs import perf_files, sysctl_files
+from tests.lab.perf import competitor
+from tests.lab.perf.pmu import load
+from tests.lab.perf.sysfs import perf_files
 from tests.lab.perf.tree import PerfTree
-from tests.lab.resctrl import counters, profile
+from tests.lab.resctrl import counters, hotplug, profile
 from tests.lab.resctrl import mount as resctrl_mount
 from tests.lab.resctrl.hardware import hardware_of
 from tests.lab.resctrl.host import host_of
 from tests.lab.resctrl.processes import ProcFolder
+from tests.lab.resctrl.state import Resctrl
 from tests.lab.resctrl.tree import ResctrlTree
+from tests.lab.switches import Switches, cpu_files, sysctls
 from tests.lab.texts import Text, TextTree
 from tests.lab.tree import Tree, failed
-from tests.lab.uncore.files import cpumasks, unit_files
+from tests.lab.uncore.boxes import Readers
+from tests.lab.uncore.files import unit_files
 from tests.lab.uncore.units import units_of
 
 _CPUS_PER_CORE = 4  # two packages of cores of two threads
@@ -78,7 +82,8 @@ class MountPoint:
 class LabHost:
     """Everything that a lab's trees and files are made from.
 
-    `topology` is the model's, with the caches of the machine.
+    `topology` is the model's, with the caches of the machine and with every CPU online. `readers`
+    read the boxes outside its packages' cores.
     """
 
     options: Options
@@ -86,23 +91,41 @@ class LabHost:
     model: Model
     topology: Topology
     clock: Clock
+    switches: Switches
+    readers: Readers
+
+    def current(self) -> Topology:
+        """The topology without the CPUs that are offline."""
+        return without(
+            self.topology, {info.cpu for info in self.topology.cpus} - self.switches.online
+        )
 
 
 def lab_host(options: Options) -> LabHost:
     """The host that the options ask for; ValueError says what of it there can't be."""
     kind = machine.load(options.machine)
     _check_clusters(kind, options)
+    kind = machine.with_tables(kind, machine.PMUS[options.pmu])
     asked = {"nmi_watchdog": options.watchdog, "paranoid": options.paranoid}
     told = {name: value for name, value in asked.items() if value is not None}
     perf = {**kind.tables["perf"], **told}
     kind = replace(kind, tables={**kind.tables, "perf": perf})
-    model = model_of(_scenario(options.scenario), options.cpus)
+    model = model_of(_scenario(options.scenario), options.cpus, smt=options.smt)
+    pmu = load(kind, smt=options.smt)
+    competitor.parse(options.competitor, pmu)
+    switches = Switches(
+        online=frozenset(info.cpu for info in model.layout.topology.cpus),
+        watchdog=pmu.watchdog,
+        paranoid=pmu.paranoid,
+    )
     return LabHost(
         options=options,
         machine=kind,
         model=model,
         topology=topology_of(kind, model.layout.topology, options.clusters),
         clock=Clock(at_ns=options.frozen_at_ns or 0, running=options.frozen_at_ns is None),
+        switches=switches,
+        readers=Readers(model.layout.topology, lambda: switches.online),
     )
 
 
@@ -117,40 +140,65 @@ def _check_clusters(kind: Machine, options: Options) -> None:
         raise ValueError(f"--snc {options.clusters} needs a core in each: --cpus is too few")
 
 
-def trees(host: LabHost) -> Mapping[str, Tree]:
-    """What the server serves, by the folder's name."""
+def trees(host: LabHost, rewrite: Callable[[Folder, Folder], None]) -> Mapping[str, Tree]:
+    """What the server serves, by the folder's name.
+
+    `rewrite` makes of one of the `folders` the other, with the same target.
+    """
+    switches = host.switches
     resctrl, mount = _resctrl(host)
-    perf = PerfTree(host.machine, host.model, host.clock.now_ns)
+    perf = PerfTree(
+        host.machine,
+        host.model,
+        host.clock.now_ns,
+        online=lambda: switches.online,
+        paranoid=lambda: switches.paranoid,
+        watchdog=lambda: switches.watchdog,
+        readers=host.readers,
+    )
+    perf.compete(host.options.competitor)
+    written = list(folders(host))
+
+    def changed() -> None:
+        perf.settle()
+        hotplug.follow(resctrl.state, switches.online)
+        for index, after in enumerate(folders(host)):
+            rewrite(written[index], after)
+            written[index] = after
+
+    switches.changed = changed
     return {
-        "ctl": _control(host, mount, resctrl),
+        "ctl": _control(host, mount, resctrl, perf),
         "proc": _proc(host, mount),
+        "sys": _sys(host),
         "perf": perf,
         "resctrl": resctrl,
-        "uncore": TextTree({"cpumask": Text(perf.boxes.readers.cpumask)}),
     }
 
 
 def folders(host: LabHost) -> tuple[Folder, ...]:
-    """The static files."""
-    smt = any(info.siblings for info in host.topology.cpus)
-    units = units_of(host.machine, host.model)
-    pmus = {**perf_files(host.machine, smt=smt), **unit_files(units)}
-    masks = dict.fromkeys(cpumasks(units), namespace.LIVE / "uncore" / "cpumask")
+    """The static files, as they are with the CPUs that are online."""
+    units = unit_files(units_of(host.machine, host.model), host.readers.cpumask())
+    pmus = {**perf_files(host.machine, smt=host.options.smt), **units}
     return (
-        *sysfs_folders(host.topology, host.machine),
-        Folder(Path("/sys/bus/event_source/devices"), pmus, masks),
+        *sysfs_folders(host.current(), host.machine),
+        Folder(Path("/sys/bus/event_source/devices"), pmus),
     )
 
 
 def _resctrl(host: LabHost) -> tuple[ResctrlTree, MountPoint]:
-    make = functools.partial(
-        resctrl_mount.mount,
-        hardware_of(host.machine.tables["resctrl"], host.topology, boot=host.options.rdt),
-        profile.load(host.options.kernel),
-        ProcFolder(),
-        host_of(host.model),
-        host.clock.now_ns,
-    )
+    hardware = hardware_of(host.machine.tables["resctrl"], host.topology, boot=host.options.rdt)
+
+    def make(options: Collection[str] = ()) -> Resctrl:
+        return resctrl_mount.mount(
+            replace(hardware, online=host.switches.online),
+            profile.load(host.options.kernel),
+            ProcFolder(),
+            host_of(host.model),
+            host.clock.now_ns,
+            options,
+        )
+
     tree = ResctrlTree(make())
 
     def mount(options: Collection[str]) -> None:
@@ -169,7 +217,7 @@ def _scenario(name: str) -> scenario.Scenario:
         raise ValueError(f"{path}: {error.strerror}") from None
 
 
-def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree) -> Tree:
+def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree, perf: PerfTree) -> Tree:
     def order(text: str) -> None:
         clock.command(host.clock, text)
 
@@ -177,6 +225,7 @@ def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree) -> Tree:
         {
             "now": Text(lambda: f"{host.clock.now_ns()}\n"),
             "clock": Text(lambda: "running\n" if host.clock.running else "frozen\n", order),
+            "competitor": Text(lambda: f"{perf.competitor}\n", perf.compete),
             "resctrl": Text(lambda: f"{resctrl.shown() or 'not mounted'}\n", resctrl.command),
             "counters": Text(
                 lambda: counters.commands(tree.state),
@@ -187,24 +236,31 @@ def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree) -> Tree:
 
 
 def _proc(host: LabHost, resctrl: MountPoint) -> Tree:
-    """Files of /proc, with dots where their paths have slashes.
-
-    Those of sysctl(8) are read-only: what they say is taken when the lab starts.
-    """
+    """Files of /proc, with dots where their paths have slashes."""
     booted_s = int(time.time() - host.clock.now_ns() / 1e9)
-    fixed = {
-        "cpuinfo": proc.cpuinfo(host.topology, host.machine),
-        "filesystems": proc.filesystems(Path("/proc/filesystems").read_text(encoding="ascii")),
-    }
-    for name, data in sysctl_files(host.machine).items():
-        fixed[f"sys.kernel.{name}"] = data.decode()
+    filesystems = proc.filesystems(Path("/proc/filesystems").read_text(encoding="ascii"))
+
+    def stat() -> str:
+        return proc.stat(host.model, host.clock.now_ns(), booted_s, host.switches.online)
+
     return TextTree(
         {
-            **{name: Text(functools.partial(str, text)) for name, text in fixed.items()},
-            "stat": Text(lambda: proc.stat(host.model, host.clock.now_ns(), booted_s)),
+            "cpuinfo": Text(lambda: proc.cpuinfo(host.current(), host.machine)),
+            "filesystems": Text(lambda: filesystems),
+            "stat": Text(stat),
             "mounts": Text(lambda: proc.mounts(_own_mounts(), resctrl.shown())),
+            **sysctls(host.switches, watchdog=host.options.pmu != "none"),
         }
     )
+
+
+def _sys(host: LabHost) -> Tree:
+    """Files of /sys that change or are written, named as those of `_proc`."""
+    packages: dict[int | None, list[int]] = {}
+    for info in host.topology.cpus:
+        packages.setdefault(info.package, []).append(info.cpu)
+    files = cpu_files(host.switches, list(packages.values()))
+    return TextTree({f"devices.system.cpu.{name}": text for name, text in files.items()})
 
 
 def _own_mounts() -> str:

@@ -4,11 +4,41 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 _FOLDER = Path(__file__).parent / "machines"
+# What can become of a machine's core PMU: changes of its tables, by table.
+PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "own": {},
+        # Of a guest: no PERF_METRICS. Up to Linux 6.13 sysfs shows its events all the same.
+        "no-metrics": {"perf": {"metrics": False}},
+        "hidden-metrics": {"perf": {"metrics": False, "metrics_shown": False}},
+        # Of a guest that has none at all; APERF and MPERF are not for guests either.
+        "none": {
+            "perf": {"pmu": "none", "uncore": "none", "msrs": ["tsc"], "nmi_watchdog": False},
+        },
+        # Of a model that neither this kernel nor nftop knows.
+        "unknown": {
+            "perf": {"pmu": "generic", "uncore": "generic"},
+            "cpuinfo": {"name": "Intel(R) Xeon(R) 0000", "model": 254, "stepping": 0},
+        },
+        # Another vendor's, which only counters and /proc/cpuinfo say.
+        "amd": {
+            "perf": {"pmu": "amd"},
+            "cpuinfo": {
+                "vendor": "AuthenticAMD",
+                "name": "AMD EPYC 7543 32-Core Processor",
+                "family": 25,
+                "model": 1,
+                "stepping": 1,
+            },
+        },
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +60,12 @@ class Machine:
     def cpuid(self) -> str:
         """As perf(1) names it and takes it from PERF_CPUID: `GenuineIntel-6-55-4`."""
         own = self.tables["cpuinfo"]
-        return f"GenuineIntel-{own['family']}-{own['model']:X}-{own['stepping']:X}"
+        return f"{vendor(self)}-{own['family']}-{own['model']:X}-{own['stepping']:X}"
+
+
+def vendor(machine: Machine) -> str:
+    """As CPUID has it: `GenuineIntel`."""
+    return str(machine.tables["cpuinfo"].get("vendor", "GenuineIntel"))
 
 
 def names() -> tuple[str, ...]:
@@ -44,3 +79,9 @@ def load(name: str) -> Machine:
         raise ValueError(f"no machine is called {name!r}; there are {', '.join(names())}")
     raw = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     return Machine(name, raw.pop("uarch"), raw)
+
+
+def with_tables(machine: Machine, changes: Mapping[str, Mapping[str, Any]]) -> Machine:
+    """The machine with some values of its tables changed, as `PMUS` has them."""
+    changed = {name: {**machine.tables[name], **values} for name, values in changes.items()}
+    return replace(machine, tables={**machine.tables, **changed})

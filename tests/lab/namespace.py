@@ -1,7 +1,7 @@
 """The private view of the host: mounts that nobody outside sees and that end with its processes.
 
     /sys/fs/lab/files    static files, by the path of what they stand in for
-    /sys/fs/lab/live     what the server answers: resctrl, perf, proc, ctl
+    /sys/fs/lab/live     what the server answers: resctrl, perf, proc, sys, ctl
 
 It is a memory file system mounted in the private namespace only, so there is nothing to remove
 afterwards.
@@ -55,10 +55,11 @@ def furnish(targets: Iterable[str]) -> None:
     """
     for target in targets:
         syscalls.bind(FILES / target[1:], Path(target), read_only=True)
-    for served in sorted((LIVE / "proc").iterdir()):
-        # Named as sysctl(8) does: with dots where the path has slashes.
-        file = Path("/proc", *served.name.split("."))
-        syscalls.bind(served, file, follow=not file.is_symlink())
+    for root in ("proc", "sys"):
+        for served in sorted((LIVE / root).iterdir()):
+            # Named as sysctl(8) does: with dots where the path has slashes.
+            file = Path("/", root, *served.name.split("."))
+            syscalls.bind(served, file, follow=not file.is_symlink())
 
 
 def mount_resctrl(options: str = "", target: Path = RESCTRL) -> None:

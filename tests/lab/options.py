@@ -21,6 +21,9 @@ class Options:
         rdt: words of the boot parameter rdt=; None: as the machine has it.
         scenario: a name of nftop's scenarios, or the path of a file with one.
         cpus: how many logical CPUs.
+        smt: with hyper-threading, as the firmware has set it.
+        pmu: what its core PMU is, of `machine.PMUS`.
+        competitor: what another program does to the counters, as `perf.competitor` reads it.
         clusters: sub-NUMA clusters a package.
         resctrl: it is mounted from the beginning.
         frozen_at_ns: where the clock stands; None: it runs, from 0.
@@ -34,6 +37,9 @@ class Options:
     rdt: tuple[str, ...] | None
     scenario: str
     cpus: int
+    smt: bool
+    pmu: str
+    competitor: str
     clusters: int
     resctrl: bool
     frozen_at_ns: int | None
@@ -47,7 +53,8 @@ def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab",
         description="Run a command on a virtual two-socket Xeon. Needs root, and Debian's fuse3.",
-        epilog="The clock: echo freeze|run|'step SECONDS' > /sys/fs/lab/live/ctl/clock",
+        epilog="While it runs: /sys/fs/lab/live/ctl (the clock: echo freeze|run|'step SECONDS' > "
+        "clock), and what root can change of the host, CPUs online and sysctls among it.",
     )
     parser.add_argument("--model", dest="machine", default="skx-4", choices=machine.names())
     parser.add_argument(
@@ -64,6 +71,19 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("--scenario", default="default", metavar="NAME|FILE")
     parser.add_argument("--cpus", type=int, default=88, metavar="N")
+    parser.add_argument("--smt", choices=("on", "off"), default="on", help="of the firmware")
+    parser.add_argument(
+        "--pmu",
+        default="own",
+        choices=tuple(machine.PMUS),
+        help="own; as guests have it, of Linux to 6.13, since, or none; one nobody knows; AMD's",
+    )
+    parser.add_argument(
+        "--competitor",
+        default="none",
+        metavar="'pinned K'|'groups N K'",
+        help="another program has K general counters on every CPU, or N groups of K that want them",
+    )
     parser.add_argument(
         "--snc", dest="clusters", type=int, default=1, metavar="N", help="sub-NUMA clusters"
     )
@@ -77,6 +97,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--paranoid", type=int, choices=range(-1, 5))
     parser.add_argument("command", nargs="+", metavar="-- CMD ...")
     chosen = vars(parser.parse_args(arguments))
+    chosen["smt"] = chosen["smt"] == "on"
     chosen["watchdog"] = {"on": True, "off": False, None: None}[chosen["watchdog"]]
     chosen["command"] = tuple(chosen["command"])
     return Options(**chosen)

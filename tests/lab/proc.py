@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from nftop.model.topology import CpuInfo, Topology
 from nftop.sim.model import Model
 from nftop.sim.payloads import cpu_times
 from nftop.sim.workloads import INDEX
-from tests.lab.machine import Machine
+from tests.lab.machine import Machine, vendor
 from tests.lab.server import NAME
 
 
@@ -19,12 +19,12 @@ def cpuinfo(topology: Topology, machine: Machine) -> str:
     `[cpuinfo]` of the machine has what is the same for all of its CPUs.
     """
     sizes = {cache.id: cache.size_bytes for cache in topology.l3}
-    table = machine.tables["cpuinfo"]
+    table = dict(machine.tables["cpuinfo"])
     paragraphs = []
     for info in topology.cpus:
         if info.online:
             l3_size = 0 if info.l3 is None else sizes[info.l3]
-            rows = _cpuinfo_rows(topology, info, table, l3_size)
+            rows = _cpuinfo_rows(topology, info, table | {"vendor": vendor(machine)}, l3_size)
             paragraphs.append("".join(f"{_label(name)}: {value}\n" for name, value in rows))
     return "".join(f"{text}power management:\n\n" for text in paragraphs)
 
@@ -36,14 +36,14 @@ def _label(name: str) -> str:
 def _cpuinfo_rows(
     topology: Topology, info: CpuInfo, table: Mapping[str, Any], l3_size: int
 ) -> Iterator[tuple[str, object]]:
-    package = [other for other in topology.cpus if other.package == info.package]
+    package = [other for other in topology.cpus if other.package == info.package and other.online]
     cores = sorted({other.core for other in package if other.core is not None})
     core = cores.index(info.core) if info.core is not None else 0
     thread = sorted((info.cpu, *info.siblings)).index(info.cpu)
     apic = (info.package or 0) << 6 | core << 1 | thread
     mhz = table["mhz"]
     yield "processor", info.cpu
-    yield "vendor_id", "GenuineIntel"
+    yield "vendor_id", table["vendor"]
     yield "cpu family", table["family"]
     yield "model", table["model"]
     yield "model name", f"LAB: virtual {table['name']}"  # what `Host.lab` looks for
@@ -68,10 +68,11 @@ def _cpuinfo_rows(
     yield "address sizes", table["address_sizes"]
 
 
-def stat(model: Model, t_ns: int, booted_s: int) -> str:
+def stat(model: Model, t_ns: int, booted_s: int, online: Collection[int]) -> str:
     """/proc/stat of the simulated host, proc(5); `booted_s` is its boot in Unix time.
 
-    What the model knows nothing of (interrupts, forks) is 0.
+    What the model knows nothing of (interrupts, forks) is 0. It knows of no CPU that is offline
+    either: such a one goes on, unseen.
     """
     times = cpu_times(model, t_ns)
     # guest and guest_nice come last, and are part of user and nice.
@@ -79,6 +80,7 @@ def stat(model: Model, t_ns: int, booted_s: int) -> str:
     rows += [
         f"cpu{cpu} {_numbers(ticks)} 0 0"
         for cpu, ticks in zip(times.cpus, times.ticks, strict=True)
+        if cpu in online
     ]
     switches = model.counts(t_ns)[:, INDEX["context_switches"]].sum()
     rows += ["intr 0", f"ctxt {switches}", f"btime {booted_s}", "processes 0"]

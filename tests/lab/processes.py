@@ -3,8 +3,8 @@
     outer           in the host's namespaces: passes signals on, and the exit code back
     lab-init        process 1 of a PID namespace: sets it up, reaps, watches the others
     lab-server      holds model and clock, answers files
-    lab-supervisor  answers system calls of the command and its children; see `perf.supervisor`
-    lab-keeper      the command's parent; see `perf.keeper`
+    lab-supervisor  answers system calls of the command and its children; see `calls.supervisor`
+    lab-keeper      the command's parent; see `calls.keeper`
 
 The kernel kills whatever is left in a PID namespace when its process 1 ends, and process 1 is
 killed when the outer process ends; the mounts go with the last process. So nothing is left behind,
@@ -22,11 +22,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from tests.lab import machine, namespace, syscalls
+from tests.lab.calls import affinity, mounting, supervisor
+from tests.lab.calls.supervisor import Handlers
 from tests.lab.options import Options
-from tests.lab.perf import supervisor
+from tests.lab.perf import opening
 
 FAILED = 125  # as of timeout(1) and env(1): it is not the command's own
 _PASSED_ON = frozenset(
@@ -101,14 +104,20 @@ def _supervisor(options: Options, tell: int, restored: Collection[int]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, restored)
 
     # perf(1) asks the CPU itself, whose answer nobody can change, unless it is told.
-    os.environ.setdefault("PERF_CPUID", machine.load(options.machine).cpuid)
-    perf = namespace.LIVE / "perf"
-    return supervisor.run(
-        options.command, perf, cpus=options.cpus, on_mount=_on_mount, on_start=started
-    )
+    kind = machine.with_tables(machine.load(options.machine), machine.PMUS[options.pmu])
+    os.environ.setdefault("PERF_CPUID", kind.cpuid)
+    return supervisor.run(options.command, _handlers(options), on_start=started)
 
 
-def _on_mount(mount: supervisor.Mount) -> int | None:
+def _handlers(options: Options) -> Handlers:
+    return {
+        **opening.handlers(namespace.LIVE / "perf"),
+        **affinity.handlers(options.cpus),
+        **mounting.handlers(_on_mount),
+    }
+
+
+def _on_mount(mount: mounting.Mount) -> int | None:
     """What the kernel's resctrl would answer; everything else is the kernel's."""
     if not (mount.mounting or namespace.is_resctrl(mount.target)):
         return None
@@ -135,7 +144,8 @@ def _server(options: Options, told: int) -> int:
     # A session of its own: what the terminal's keys send is for the command.
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-    from tests.lab.files import write_files  # with numpy, which only the server needs
+    # With numpy, which only the server needs.
+    from tests.lab.files import Folder, update_files, write_files
     from tests.lab.host import folders, lab_host, trees
     from tests.lab.server import serve
 
@@ -145,14 +155,19 @@ def _server(options: Options, told: int) -> int:
         pipe.write(f"{json.dumps(answer)}\n")
         pipe.close()
 
+    def place(folder: Folder) -> Path:
+        return namespace.FILES / str(folder.target)[1:]
+
+    def rewrite(before: Folder, after: Folder) -> None:
+        update_files(place(before), before.files, after.files)
+
     try:
         host = lab_host(options)
         static = folders(host)
         for folder in static:
-            place = namespace.FILES / str(folder.target)[1:]
-            write_files(place, folder.files, folder.links)
+            write_files(place(folder), folder.files)
         targets = [str(folder.target) for folder in static]
-        serve(trees(host), namespace.LIVE, lambda: tell({"targets": targets}))
+        serve(trees(host, rewrite), namespace.LIVE, lambda: tell({"targets": targets}))
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         if pipe.closed:
             return _fail(f"its server: {error}")

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from tests.lab import namespace
-from tests.lab.perf import seccomp
+from tests.lab.calls import seccomp
 
 _SYS_ADMIN = 1 << 21  # linux/capability.h
 

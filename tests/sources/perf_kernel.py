@@ -7,6 +7,7 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from nftop.sources.perf.abi import Kernel, PerfEventAttr, View
@@ -50,6 +51,7 @@ class FakeKernel:
     share: Callable[[int, tuple[Event, ...]], float] = lambda cpu, group: 1.0
     eof: frozenset[int] = frozenset()
     read_errno: dict[int, int] = field(default_factory=dict)
+    switch_errno: int = 0
 
     now_ns: int = 1_000
     fds: dict[int, Fd] = field(default_factory=dict)
@@ -57,7 +59,6 @@ class FakeKernel:
     opens: int = 0
     reads: list[int] = field(default_factory=list)
     switches: list[int] = field(default_factory=list)
-    _next: int = 100
 
     def __post_init__(self) -> None:
         self.online = set(range(self.cpus))
@@ -74,7 +75,7 @@ class FakeKernel:
 
     @property
     def kernel(self) -> Kernel:
-        return Kernel(self._open, self._enable, self._readv, self._close, self._disable)
+        return Kernel(self._open, self._enable, self._disable, self._readv, self._close)
 
     def tell(self) -> None:
         """Write the online file; without it, sysfs lags behind what opens find."""
@@ -108,8 +109,8 @@ class FakeKernel:
         code = self._refusal(cpu, group, event)
         if code:
             raise OSError(code, os.strerror(code))
-        self._next += 1
-        fd, leader = self._next, self._next if group_fd < 0 else group_fd
+        fd = next(number for number in count(100) if number not in self.fds)
+        leader = fd if group_fd < 0 else group_fd
         self.fds[fd] = Fd(cpu, event, leader)
         self.fds[leader].members.append(fd)
         return fd
@@ -126,7 +127,7 @@ class FakeKernel:
 
     def _enable(self, fd: int) -> None:
         state = self.fds[fd]
-        self.switches.append(state.cpu)
+        self._switched(state)
         if state.frozen:
             return
         state.enabled = True
@@ -136,8 +137,13 @@ class FakeKernel:
             state.ran_ns = int(STARTED_NS * self.share(state.cpu, self._events(fd)))
 
     def _disable(self, fd: int) -> None:
-        self.switches.append(self.fds[fd].cpu)
+        self._switched(self.fds[fd])
         self.fds[fd].enabled = False
+
+    def _switched(self, state: Fd) -> None:
+        self.switches.append(state.cpu)
+        if self.switch_errno:
+            raise OSError(self.switch_errno, os.strerror(self.switch_errno))
 
     def _readv(self, fd: int, views: View) -> int:
         state = self.fds[fd]

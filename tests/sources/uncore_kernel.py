@@ -92,7 +92,7 @@ class FakeUncore:
 
     @property
     def kernel(self) -> Kernel:
-        return Kernel(self._open, self._enable, self._readv, self._close, self._disable)
+        return Kernel(self._open, self._enable, self._disable, self._readv, self._close)
 
     def put(self, name: str, texts: Mapping[str, str]) -> None:
         """Write files of a PMU."""

@@ -29,8 +29,11 @@ READ_HEADER_WORDS = 3  # nr, time_enabled, time_running; then one value an event
 
 FLAG_FD_CLOEXEC = 1 << 3
 IOC_ENABLE = 0x2400  # _IO('$', 0)
-IOC_DISABLE = 0x2401
+IOC_DISABLE = 0x2401  # _IO('$', 1)
 IOC_FLAG_GROUP = 1
+
+# Descriptors that counters leave to the rest of nftop: files of /proc, sockets, modules to import.
+RESERVED_FILES = 64
 
 _DISABLED = 1 << 0
 _WHOLE_CPU = -1  # as a pid: every task
@@ -98,16 +101,16 @@ class Kernel:
     Attributes:
         open_event: attribute, CPU, leader's descriptor or -1 -> descriptor.
         enable: starts the group of this leader.
+        disable: stops it; what it has counted stays.
         readv: descriptor, buffers -> bytes read.
         close: gives the descriptor back.
-        disable: stops the group of this leader; what it has counted stands still.
     """
 
     open_event: Callable[[PerfEventAttr, int, int], int]
     enable: Callable[[int], None]
+    disable: Callable[[int], None]
     readv: Callable[[int, View], int]
     close: Callable[[int], None]
-    disable: Callable[[int], None]
 
 
 def host_kernel(machine: str = "") -> Kernel:
@@ -126,9 +129,12 @@ def host_kernel(machine: str = "") -> Kernel:
         if fd < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
+        if _is_reserved(fd):
+            os.close(fd)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return fd
 
-    return Kernel(perf_event_open, _enable, os.readv, os.close, _disable)
+    return Kernel(perf_event_open, _enable, _disable, os.readv, os.close)
 
 
 def raise_open_files() -> None:
@@ -142,10 +148,17 @@ def raise_open_files() -> None:
             return
 
 
+def _is_reserved(fd: int) -> bool:
+    """It is among the last ones below the limit; the kernel gives the lowest that are free."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft != resource.RLIM_INFINITY and fd >= soft - RESERVED_FILES
+
+
 def _enable(leader_fd: int) -> None:
     fcntl.ioctl(leader_fd, IOC_ENABLE, IOC_FLAG_GROUP)
 
 
 def _disable(leader_fd: int) -> None:
-    """The leader alone: its group goes with it, and its CPU is interrupted once, not per event."""
+    # The leader alone, without the group's flag: the others stop with it, at one interrupt of the
+    # counted CPU and not one an event, and start with it again.
     fcntl.ioctl(leader_fd, IOC_DISABLE, 0)

@@ -11,6 +11,12 @@ from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.problems import NO_CPU, Problem
 from nftop.uarch.table import Uarch
 
+_NO_TABLE = Problem(
+    Reason.SOURCE,
+    "nftop has no table for this CPU model: it counts the kernel's generic events, which give no "
+    "top-down",
+)
+
 
 def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...]:
     """One check of the source, one for CPUs that count nothing, one for each event missing.
@@ -37,6 +43,8 @@ def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...
                 everywhere = len(cpus) == len(active)
                 where = "" if everywhere else f" (CPU {format_cpu_list(cpus)})"
                 checks.append(_check(f"{name} {event}", problem, where))
+    if uarch.topdown is None:
+        checks.append(_check(f"{name} top-down", _NO_TABLE))
     return tuple(checks)
 
 

@@ -81,7 +81,10 @@ class Reading:
 
 
 class Counters(Protocol):
-    """Of a PMU: a mask of its counters, and how long a turn on them is."""
+    """Of a PMU: masks of its counters and the general ones, and how long a turn on them is."""
+
+    @property
+    def general(self) -> int: ...
 
     @property
     def available(self) -> int: ...
@@ -172,10 +175,14 @@ class Context:
             member.count = 0.0
         self._plan_from(now)
 
-    def read(self, members: tuple[Member, ...]) -> list[Reading]:
-        """The members' numbers now; they are of one group."""
+    def settle(self) -> None:
+        """Plan anew if the watchdog has come or gone."""
         if self.held() != self._held:
             self._plan_from(self._settled())
+
+    def read(self, members: tuple[Member, ...]) -> list[Reading]:
+        """The members' numbers now; they are of one group."""
+        self.settle()
         now = self.clock()
         totals = zip(members, self._totals(members, now), strict=True)
         return [self._reading(member, now, total) for member, total in totals]

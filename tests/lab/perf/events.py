@@ -29,9 +29,8 @@ HARDWARE, SOFTWARE, CACHE, RAW = 0, 1, 3, 4
 _CLOCKS, _SOFTWARE_END = (0, 1), 12
 _HARDWARE_END = 10
 _CACHE_ENDS = (7, 3, 2)  # caches, operations, results: a byte of the config each
-# The PMU `msr` by its config: what the model knows of them, and how many there are.
+# The PMU `msr` by its config: what the model knows of them.
 _MSR: Mapping[int, str] = MappingProxyType({0: "tsc", 1: "aperf", 2: "mperf"})
-_MSR_END = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +62,10 @@ def resolve(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
         HARDWARE: lambda: _hardware(pmu, attr),
         SOFTWARE: lambda: _software(pmu, attr),
         CACHE: lambda: _cache(pmu, attr),
-        RAW: lambda: _raw(pmu, attr, leader),
-        pmu.msr_type: lambda: _msr(attr),
+        pmu.msr_type: lambda: _msr(pmu, attr),
     }
+    if pmu.available:
+        kinds[RAW] = lambda: _raw(pmu, attr, leader)
     if attr.pmu_type not in kinds:
         raise failed(errno.ENOENT)
     event = kinds[attr.pmu_type]()
@@ -102,6 +102,8 @@ def _raw(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
         if pmu.metric(config) is not None and (attr.sampling or not slots_lead):
             raise failed(errno.EINVAL)
     known = config if pmu.any_thread else config & ~ANY_THREAD
+    if not pmu.mask_of(config):
+        raise failed(errno.EINVAL)
     return Event(config, pmu.mask_of(config), _weights(pmu, Encoding(RAW, known)))
 
 
@@ -113,8 +115,8 @@ def _software(pmu: Pmu, attr: Attr) -> Event:
     return Event(None, 0, _weights(pmu, Encoding(SOFTWARE, attr.config)))
 
 
-def _msr(attr: Attr) -> Event:
-    if attr.config >= _MSR_END or attr.config not in _MSR or attr.sampling or attr.excluding:
+def _msr(pmu: Pmu, attr: Attr) -> Event:
+    if _MSR.get(attr.config) not in pmu.msrs or attr.sampling or attr.excluding:
         raise failed(errno.EINVAL)
     return Event(None, 0, _vector(parts_of(PmuTerms("msr", _MSR[attr.config]))))
 

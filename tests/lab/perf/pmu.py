@@ -13,11 +13,14 @@ from typing import Any
 from tests.lab.machine import Machine
 from tests.lab.perf.schedule import FIXED, METRIC
 
+MSRS = ("tsc", "aperf", "mperf")
+METRICS_OF_SLOTS = ("slots", "topdown-")
 _FOLDER = Path(__file__).parent / "pmus"
 # Bits of a raw code (X86_RAW_EVENT_MASK): event and umask, then edge, inv and cmask. AnyThread is
 # taken where it is meaningless, too.
 _EVENT = 0xFF
 _CODE, _FILTERS, ANY_THREAD = 0xFFFF, 0xFF840000, 1 << 21
+_FIXED_OF_GUESTS = 3
 _FIRST_METRIC, _LAST_METRIC, _METRIC_STEP = 0x8000, 0x8700, 0x100
 
 
@@ -52,9 +55,11 @@ class Pmu:
         uarch: whose raw codes it takes, as in nftop.sim.events.
         available: mask of its counters.
         any_thread: format has `any`.
-        slots: code of the slots; None: it has no metrics of them.
+        slots: code of the slots; None: there are no metrics of them.
+        metrics: how many there are on this model.
+        hidden: events that sysfs does not show, though it would on such a model.
         hardware, cache: codes of the kernel's generic events.
-        msr_type: number of the PMU `msr`.
+        msr_type: number of the PMU `msr`; msrs: the names of its events.
         paranoid: kernel.perf_event_paranoid at boot.
         watchdog: the NMI watchdog runs at boot.
         mux_ns: how long a turn on the counters is.
@@ -68,16 +73,23 @@ class Pmu:
     any_thread: bool
     slots: int | None
     metrics: int
+    hidden: frozenset[str]
     hardware: Mapping[int, int]
     cache: Mapping[int, int]
     msr_type: int
+    msrs: tuple[str, ...]
     paranoid: int
     watchdog: bool
     mux_ns: int
 
     def held(self, *, watchdog: bool) -> tuple[int, ...]:
         """What the NMI watchdog asks for on every CPU while it runs: cycles."""
-        return (self.mask_of(self.hardware[0]),) if watchdog else ()
+        return (self.mask_of(self.hardware[0]),) if watchdog and self.hardware else ()
+
+    @property
+    def general(self) -> int:
+        """Mask of the general counters."""
+        return self.available & ((1 << FIXED) - 1)
 
     def raw(self, config: int) -> int:
         """Of a raw event's config what the PMU looks at."""
@@ -85,10 +97,12 @@ class Pmu:
 
     def metric(self, config: int) -> int | None:
         """The number of the metric of the slots that this is; None if it is none here."""
-        if self.slots is None or config & 0xFF:
-            return None
+        return None if self.slots is None else self._number(config)
+
+    def _number(self, config: int) -> int | None:
+        """Of the metric that the model has for this code, whether the register is there or not."""
         number = ((config & _CODE) - _FIRST_METRIC) // _METRIC_STEP
-        return number if 0 <= number < self.metrics else None
+        return number if config & 0xFF == 0 and 0 <= number < self.metrics else None
 
     def topdown(self, config: int) -> bool:
         """It is the slots or in the range of their metrics, known or not: it takes no filter."""
@@ -98,15 +112,14 @@ class Pmu:
         return code == self.slots or _FIRST_METRIC <= code <= _LAST_METRIC
 
     def mask_of(self, config: int) -> int:
-        """The counters that an event may take."""
-        number = self.metric(config)
+        """The counters that an event may take; 0: there is none for it."""
+        number = self._number(config)
         if number is not None:
-            return 1 << METRIC + number
-        general = self.available & ((1 << FIXED) - 1)
+            return 1 << METRIC + number & self.available
         for each in self.constraints:
             if each.is_for(config):
                 return each.mask & self.available
-        return general
+        return self.general
 
 
 def load(machine: Machine, *, smt: bool = True) -> Pmu:
@@ -115,31 +128,40 @@ def load(machine: Machine, *, smt: bool = True) -> Pmu:
     raw = _raw(own["pmu"])
     counters = raw["counters"]
     general = (1 << counters["general"]["smt_on" if smt else "smt_off"]) - 1
+    has_metrics = own.get("metrics", True)
     metrics = counters.get("metrics", 0)
+    # Those of a guest begin with the three that every model has.
+    fixed = counters["fixed"] if has_metrics else min(counters["fixed"], _FIXED_OF_GUESTS)
     return Pmu(
         name=own["pmu"],
         uarch=machine.uarch,
         smt=smt,
         available=general
-        | ((1 << counters["fixed"]) - 1) << FIXED
-        | ((1 << metrics) - 1) << METRIC,
+        | ((1 << fixed) - 1) << FIXED
+        | ((1 << metrics) - 1 if has_metrics else 0) << METRIC,
         constraints=tuple(_constraint(row) for row in raw["constraints"]),
         any_thread=counters["any"],
-        slots=counters.get("slots"),
+        slots=counters.get("slots") if has_metrics else None,
         metrics=metrics,
+        hidden=frozenset() if own.get("metrics_shown", True) else _shown_metrics(raw),
         hardware=_codes(raw["hardware"]),
         cache=_codes(raw["cache"]),
         msr_type=own["msr_type"],
+        msrs=tuple(own.get("msrs", MSRS)),
         paranoid=own["paranoid"],
         watchdog=own["nmi_watchdog"],
-        mux_ns=int(raw["sysfs"]["perf_event_mux_interval_ms"]) * 1_000_000,
+        mux_ns=int(raw["sysfs"].get("perf_event_mux_interval_ms", "4")) * 1_000_000,
     )
 
 
 def sysfs_of(pmu: Pmu) -> Mapping[str, Any]:
-    """The table `sysfs` of the PMU's file."""
+    """The table `sysfs` of the PMU's file, with no names in it where there is no such PMU."""
     table: Mapping[str, Any] = _raw(pmu.name)["sysfs"]
     return table
+
+
+def _shown_metrics(raw: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(each for each in raw["sysfs"]["events"] if each.startswith(METRICS_OF_SLOTS))
 
 
 @functools.cache

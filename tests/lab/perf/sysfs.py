@@ -24,25 +24,18 @@ def perf_files(machine: Machine, *, smt: bool = True) -> Mapping[str, bytes]:
         "software/type": str(_SOFTWARE),
         "tracepoint/type": str(_TRACEPOINT),
         "breakpoint/type": str(_BREAKPOINT),
-        "cpu/type": str(_CORE),
         "msr/type": str(pmu.msr_type),
         "msr/format/event": "config:0-63",
     }
-    texts |= {f"cpu/{name}": text for name, text in table.items() if isinstance(text, str)}
-    texts |= {f"cpu/format/{name}": text for name, text in table["format"].items()}
-    events = table["events"] | table.get("events_smt_on" if smt else "events_smt_off", {})
-    texts |= {f"cpu/events/{name}": text for name, text in events.items()}
-    texts |= {f"msr/events/{name}": f"event=0x{n:02x}" for name, n in _MSR_EVENTS.items()}
+    texts |= {f"msr/events/{name}": f"event=0x{_MSR_EVENTS[name]:02x}" for name in pmu.msrs}
+    if pmu.available:
+        texts["cpu/type"] = str(_CORE)
+        texts |= {f"cpu/{name}": text for name, text in table.items() if isinstance(text, str)}
+        texts |= {f"cpu/format/{name}": text for name, text in table["format"].items()}
+        events = table["events"] | table.get("events_smt_on" if smt else "events_smt_off", {})
+        shown = {name: text for name, text in events.items() if name not in pmu.hidden}
+        texts |= {f"cpu/events/{name}": text for name, text in shown.items()}
     return {path: _file(path, text) for path, text in texts.items()}
-
-
-def sysctl_files(machine: Machine) -> Mapping[str, bytes]:
-    """The files below /proc/sys/kernel that tell about counters, by path from there."""
-    own = machine.tables["perf"]
-    return {
-        "perf_event_paranoid": b"%d\n" % own["paranoid"],
-        "nmi_watchdog": b"%d\n" % own["nmi_watchdog"],
-    }
 
 
 def _file(path: str, text: str) -> bytes:

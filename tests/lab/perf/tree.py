@@ -18,6 +18,7 @@ import numpy as np
 from nftop.model.column import Floats
 from nftop.sim.model import Model
 from tests.lab.machine import Machine
+from tests.lab.perf import competitor
 from tests.lab.perf import tasks as lab_tasks
 from tests.lab.perf.access import ANY_CPU, EVERY_TASK, check_arguments, check_rights
 from tests.lab.perf.attr import (
@@ -29,12 +30,13 @@ from tests.lab.perf.attr import (
     parse,
 )
 from tests.lab.perf.call import Call, parse_name
+from tests.lab.perf.competitor import Demand
 from tests.lab.perf.context import Context, Member
 from tests.lab.perf.events import resolve
 from tests.lab.perf.pmu import load
 from tests.lab.perf.tasks import TaskClock, Tasks, Watch, host_tasks
 from tests.lab.tree import Caller, Entry, Handle, failed
-from tests.lab.uncore.boxes import Box, Boxes
+from tests.lab.uncore.boxes import Box, Boxes, Readers
 from tests.lab.uncore.events import resolve as resolve_box
 from tests.lab.uncore.units import units_of
 
@@ -60,6 +62,7 @@ class PerfTree:
         paranoid: Callable[[], int] | None = None,
         watchdog: Callable[[], bool] | None = None,
         tasks: Tasks | None = None,
+        readers: Readers | None = None,
     ) -> None:
         """Make the tree; what is not given stays as the machine has it at boot.
 
@@ -69,6 +72,7 @@ class PerfTree:
             paranoid: kernel.perf_event_paranoid.
             watchdog: the NMI watchdog runs.
             tasks: those of this host.
+            readers: of the boxes outside the cores.
         """
         topology = model.layout.topology
         everywhere = frozenset(info.cpu for info in topology.cpus)
@@ -80,12 +84,42 @@ class PerfTree:
         self._paranoid = paranoid or (lambda: self._pmu.paranoid)
         self._watchdog = watchdog or (lambda: self._pmu.watchdog)
         self._tasks = tasks or host_tasks()
-        self.boxes = Boxes(units_of(machine, model), model, self._online)
+        self._boxes = Boxes(units_of(machine, model), model)
+        self._readers = readers or Readers(topology, self._online)
         # By the PMU's type (0: the CPU's own), the task or the package's row, and the CPU.
         self._contexts: dict[tuple[int, int, int], Context] = {}
         self._open: dict[int, tuple[str, Member]] = {}
         self._watch = Watch()
+        self._demand, self._rivals = Demand(), list[tuple[tuple[int, int, int], Member]]()
         self._lock = threading.RLock()
+
+    @property
+    def competitor(self) -> Demand:
+        """What another program wants of the counters."""
+        return self._demand
+
+    def compete(self, text: str) -> None:
+        """Have it want something else, on the CPUs that are online; ValueError as its `parse`."""
+        demand = competitor.parse(text, self._pmu)
+        with self._lock:
+            self._bury()
+            for key, leader in self._rivals:
+                if (context := self._contexts.get(key)) is not None and not leader.dead:
+                    competitor.leave(context, leader)
+                    self._drop_empty(key, context)
+            self._rivals = []
+            for cpu in sorted(self._online()) if demand.groups else ():
+                key = (0, EVERY_TASK, cpu)
+                context = self._contexts.setdefault(key, self._context(None, EVERY_TASK, cpu))
+                self._rivals += [(key, each) for each in competitor.enter(context, demand)]
+            self._demand = demand
+
+    def settle(self) -> None:
+        """CPUs have come or gone, or the watchdog: from now on, not from the next read on."""
+        with self._lock:
+            self._bury()
+            for context in self._contexts.values():
+                context.settle()
 
     def lookup(self, path: str) -> Entry:
         """The folder, or the file that any call would be."""
@@ -112,11 +146,11 @@ class PerfTree:
             paranoid = self._paranoid()
             check_arguments(call, attr, paranoid=paranoid, uid=uid, cpus=self._cpus)
             leader = self._leader(call)
-            box = self.boxes.of_type(attr.pmu_type)
+            box = self._boxes.of_type(attr.pmu_type)
             if box is None:
                 event, of = resolve(self._pmu, attr, leader.event if leader else None), call.pid
             else:
-                event, (of, cpu) = resolve_box(box.unit, attr), self.boxes.readers.of(call.cpu)
+                event, (of, cpu) = resolve_box(box.unit, attr), self._readers.of(call.cpu)
                 call = replace(call, cpu=cpu)
             check_rights(call, attr, paranoid=paranoid, uid=uid, online=self._online())
             if box is not None and call.pid != EVERY_TASK:
@@ -155,7 +189,7 @@ class PerfTree:
     def _context(self, box: Box | None, pid: int, cpu: int) -> Context:
         """Of a box (`pid`: the row of its package), a CPU or a task."""
         if box is not None:
-            return Context(box.unit, self._now_ns, self.boxes.counts(box, pid), held=tuple)
+            return Context(box.unit, self._now_ns, self._boxes.counts(box, pid), held=tuple)
         new = functools.partial(Context, self._pmu, held=self._held)
         if pid == EVERY_TASK:
             return new(clock=self._now_ns, exact=functools.partial(self._exact, cpu))
@@ -181,6 +215,9 @@ class PerfTree:
     def _close(self, key: tuple[int, int, int], context: Context, member: Member) -> None:
         context.remove(member)
         del self._open[member.number]
+        self._drop_empty(key, context)
+
+    def _drop_empty(self, key: tuple[int, int, int], context: Context) -> None:
         if not context.leaders:
             if self._contexts.get(key) is context:
                 del self._contexts[key]

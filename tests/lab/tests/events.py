@@ -71,6 +71,7 @@ class Lab:
         pmu_type: int,
         config: int,
         *,
+        config1: int = 0,
         cpu: int = 0,
         pid: int = -1,
         leader: int = 0,
@@ -81,7 +82,7 @@ class Lab:
         privileged: int = 1,
         period: int = 0,
     ) -> str:
-        attr = struct.pack("<IIQQQQQ", pmu_type, 64, config, period, 0, form, bits)
+        attr = struct.pack("<IIQQQQQQQ", pmu_type, 64, config, period, 0, form, bits, 0, config1)
         return name_of(
             Call(next(self.numbers), attr, pid, cpu, leader, flags, uid, bool(privileged))
         )

@@ -25,7 +25,7 @@ from nftop.sim.model import model_of
 from nftop.sim.workloads import INDEX
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table as uarch_table
-from tests.lab.perf import seccomp
+from tests.lab.calls import seccomp
 from tests.lab.tests.events import CPUS
 
 _libc = ctypes.CDLL(None, use_errno=True)

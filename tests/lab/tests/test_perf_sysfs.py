@@ -10,7 +10,7 @@ from nftop.sources.perf.pmu import encode, read_pmu
 from nftop.uarch import table as uarch_table
 from nftop.uarch.table import Encoding, PmuTerms
 from tests.lab import machine as machines
-from tests.lab.perf.sysfs import perf_files, sysctl_files
+from tests.lab.perf.sysfs import perf_files
 
 # `ls` of a kernel 6.1's own folders, Skylake and Ice Lake models; what the others have more or less
 # is that kernel's source's.
@@ -80,10 +80,3 @@ def test_hyper_threading_makes_topdown_count_for_both_threads() -> None:
     on, off = perf_files(machine), perf_files(machine, smt=False)
     assert (on[name], on[f"{name}.scale"]) == (b"event=0x3c,umask=0x0,any=1", b"2")
     assert (off[name], off[f"{name}.scale"]) == (b"event=0x3c,umask=0x0", b"4")
-
-
-def test_sysctls() -> None:
-    assert sysctl_files(machines.load("skx-4")) == {
-        "perf_event_paranoid": b"2\n",
-        "nmi_watchdog": b"1\n",
-    }

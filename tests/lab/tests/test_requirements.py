@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import namespace
-from tests.lab.perf import seccomp
+from tests.lab.calls import seccomp
 from tests.lab.requirements import missing
 from tests.lab.tests.labs import LONGEST_S, ROOT, enter, needs_lab
 

@@ -5,8 +5,7 @@
     events      what an event of a box counts, which counters and filters it takes, or its errno
     boxes       whose events they are: a box's share of what its package does; the CPU they move to
 
-What an event counts is in nftop/sim/boxes.toml. A machine's file names its table in `[perf]`;
-without it there are no such PMUs, as in a guest.
+What an event counts is in nftop/sim/boxes.toml. A machine's file names its table in `[perf]`.
 
 Known differences from a kernel: free-running counters don't wrap; no box is in a group with
 software events; `filter_band` of the PCU filters nothing.

@@ -56,7 +56,7 @@ class Readers:
     def cpumask(self) -> str:
         """As sysfs shows it for each uncore PMU."""
         self._move()
-        return f"{format_cpu_list(sorted(self._chosen.values()))}\n"
+        return format_cpu_list(self._chosen.values())
 
     def _move(self) -> None:
         """Whose reader has gone has another; one that comes back is a reader no more."""
@@ -71,16 +71,13 @@ class Readers:
 class Boxes:
     """Every box of the lab, by the type number of its PMU."""
 
-    def __init__(
-        self, units: Collection[Unit], model: Model, online: Callable[[], Collection[int]]
-    ) -> None:
+    def __init__(self, units: Collection[Unit], model: Model) -> None:
         self._boxes = {
             pmu_type: Box(unit, place)
             for unit in units
             for place, pmu_type in enumerate(unit.types)
         }
         self._counts = {unit.name: _counts_of(unit, model) for unit in units}
-        self.readers = Readers(model.layout.topology, online)
 
     def of_type(self, pmu_type: int) -> Box | None:
         return self._boxes.get(pmu_type)
@@ -101,8 +98,9 @@ def _counts_of(unit: Unit, model: Model) -> Callable[[int], Floats]:
         nothing = np.zeros((packages, len(unit.numbers), len(OF_PACKAGE)))
         return lambda _: nothing
 
-    # All boxes are read at about the same time, and at the same where the clock stands.
-    @functools.lru_cache(maxsize=2)
+    # Asked again and again for the times at which events were opened, and for those of other boxes
+    # where the clock stands.
+    @functools.lru_cache(maxsize=128)
     def until(t_ns: int) -> Floats:
         return box_counts(model, t_ns, unit.name, unit.uarch).astype(np.float64)
 

@@ -7,26 +7,22 @@ from collections.abc import Iterable, Mapping
 from tests.lab.uncore.units import MUX_MS, Unit
 
 
-def unit_files(units: Iterable[Unit]) -> Mapping[str, bytes]:
-    """Files below /sys/bus/event_source/devices by path from there; but `cpumask`, which changes.
+def unit_files(units: Iterable[Unit], cpumask: str) -> Mapping[str, bytes]:
+    """Files below /sys/bus/event_source/devices by path from there.
 
-    Line feeds are where the kernel has them: events are shown without.
+    Line feeds are where the kernel has them: events are shown without. `cpumask`: of all of them.
     """
     files: dict[str, bytes] = {}
     for unit in units:
         for number, pmu, pmu_type in zip(unit.numbers, unit.pmus, unit.types, strict=True):
-            texts = {"type": str(pmu_type), "perf_event_mux_interval_ms": str(MUX_MS)}
+            texts = {"type": str(pmu_type), "cpumask": cpumask}
+            texts["perf_event_mux_interval_ms"] = str(MUX_MS)
             texts |= {f"format/{name}": text for name, text in unit.formats.items()}
             if unit.discovery is not None:
                 texts["alias"] = alias(unit.discovery, number, len(unit.numbers))
             files |= {f"{pmu}/{name}": f"{text}\n".encode() for name, text in texts.items()}
             files |= {f"{pmu}/events/{n}": text.encode() for n, text in unit.events.items()}
     return files
-
-
-def cpumasks(units: Iterable[Unit]) -> tuple[str, ...]:
-    """The paths of the `cpumask` of each PMU, which all say the same."""
-    return tuple(f"{pmu}/cpumask" for unit in units for pmu in unit.pmus)
 
 
 def alias(unit: int, box: int, count: int) -> str:

@@ -69,6 +69,11 @@ class Unit:
         return tuple(f"{self.name}_{number}" for number in self.numbers)
 
     @property
+    def general(self) -> int:
+        """The mask of a box's general counters."""
+        return self.available & (1 << FIXED) - 1
+
+    @property
     def mux_ns(self) -> int:
         """How long a turn on the counters is."""
         return MUX_MS * 1_000_000
@@ -84,7 +89,7 @@ class Unit:
 
 
 def units_of(machine: Machine, model: Model) -> tuple[Unit, ...]:
-    """The machine's, numbered from behind its PMU `msr`; none if its file names no table."""
+    """The machine's, numbered from behind its PMU `msr`."""
     return tuple(_units(machine, model))
 
 
@@ -92,8 +97,7 @@ def _units(machine: Machine, model: Model) -> Iterator[Unit]:
     own = machine.tables["perf"]
     shared = _raw("shared")
     number = own["msr_type"] + 1
-    rows = _raw(own["uncore"]) if "uncore" in own else {}
-    for name, row in rows.items():
+    for name, row in _raw(own["uncore"]).items():
         pmu = f"uncore_{name}"
         numbers = range(row["boxes"]) if "boxes" in row else boxes.boxes(model, pmu, machine.uarch)
         unit = Unit(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.perf import caller, seccomp, supervisor
+from tests.lab.calls import affinity, caller, seccomp, supervisor
 from tests.lab.tests.labs import ROOT
 
 pytestmark = pytest.mark.skipif(bool(seccomp.unsupported()), reason=seccomp.unsupported())
@@ -33,10 +33,14 @@ if not os.fork():
 os.wait()
 sys.stdin.read()
 """
-_RUN = (
-    "import sys\nfrom pathlib import Path\nfrom tests.lab.perf.supervisor import run\n"
-    "sys.exit(run(sys.argv[2:], Path(sys.argv[1]), cpus=4, on_mount=lambda mount: 1 // 0))"
-)
+_RUN = """
+import sys
+from pathlib import Path
+from tests.lab.calls import mounting, supervisor
+from tests.lab.perf import opening
+mounts = mounting.handlers(lambda mount: 1 // 0)
+sys.exit(supervisor.run(sys.argv[2:], {**opening.handlers(Path(sys.argv[1])), **mounts}))
+"""
 
 
 @contextmanager
@@ -138,11 +142,11 @@ def test_a_cpu_is_there_if_the_lab_has_it(
         lambda *_, code=0: answers.append({0: "taken", errno.EINVAL: "refused"}[code]),
     )
     call = seccomp.Caught(1, 1, seccomp.SCHED_SETAFFINITY, (0, 128, 0))
-    supervisor._handlers(Path("/"), 8, lambda _: None)[call.number](0, call)
+    affinity.handlers(8)[call.number](0, call)
     assert answers == [what]
 
 
-def test_other_machines_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_machines_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(RuntimeError, match="x86-64 only, and this is riscv64"):
-        supervisor.run(["true"], tmp_path, cpus=1)
+        supervisor.run(["true"], {})

@@ -1,0 +1,37 @@
+"""The statistics of `make observer`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.bench.observer import Block, median_interval, report, sign_flip_p
+
+
+def test_p_is_that_of_all_sign_changes() -> None:
+    # Of the eight ways to sign three numbers, two are as far from zero as all of one sign.
+    assert sign_flip_p(np.array([1.0, 1.0, 1.0]), 40_000) == pytest.approx(2 / 8, abs=0.01)
+    # |1 - 1| / 2 is as near to zero as can be: every way is as far.
+    assert sign_flip_p(np.array([1.0, -1.0]), 1000) == 1.0
+
+
+def test_an_effect_of_every_pair_is_seen_and_noise_is_not() -> None:
+    noise = np.random.default_rng(3).normal(0, 0.01, 40)
+    assert sign_flip_p(noise - 0.02, 5000) < 0.001
+    assert sign_flip_p(noise - noise.mean(), 5000) > 0.9
+
+
+def test_the_interval_is_around_the_median() -> None:
+    values = np.random.default_rng(5).normal(0.5, 0.1, 60)
+    low, high = median_interval(values, 5000)
+    assert low < np.median(values) < high
+    assert 0.01 < high - low < 0.2
+
+
+def test_the_report_says_what_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [(Block(99e6, 255.0, 3.0), Block(100e6, 250.0, 2.0))] * 20
+    report(pairs)
+    printed = capsys.readouterr().out
+    assert "-1.000 % (median of pairs; 95 % interval -1.000 to -1.000 %" in printed
+    assert "p = 0.000" in printed
+    assert "interrupts/s of its core: 255.0 with, 250.0 without" in printed
