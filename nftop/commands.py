@@ -31,6 +31,7 @@ from nftop.sources.processes import ProcessSource
 from nftop.sources.resctrl.register import UARCHS as WITH_IO_REGISTER
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
+from nftop.sources.uncore.source import UncoreSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
 OK, FAILURE, USAGE = 0, 1, 2
@@ -83,6 +84,8 @@ def open_host(
     """
     topology = read_topology(_ROOT)
     uarch = _uarch(topology)
+    # Packages are shown whole, whatever CPUs are: only a CPU to be left alone leaves one out.
+    uncore = UncoreSource(uarch, root=_ROOT, quiet_cpus=quiet_cpus)
     not_counted = _not_counted(topology, cpus, quiet_cpus)
     perf = PerfSource(
         root=_ROOT,
@@ -102,6 +105,7 @@ def open_host(
     )
     sources = (
         perf,
+        uncore,
         KernelSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(),
@@ -109,7 +113,12 @@ def open_host(
         TopologySource(_ROOT),
         own,
     )
-    return OpenHost(host, topology, sources, uarch, own.keep_off)
+
+    def on_pollers(pollers: Collection[int], here: Topology) -> None:
+        own.keep_off(pollers, here)
+        uncore.on_pollers(pollers)
+
+    return OpenHost(host, topology, sources, uarch, on_pollers)
 
 
 def _uarch(topology: Topology) -> Uarch:

@@ -1,4 +1,4 @@
-"""Memory and PCIe traffic of every package, from its uncore counters."""
+"""Memory, PCIe and the links of every package, from its uncore counters."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
-from nftop.derive.deltas import difference
+from nftop.derive.uncore import NOT_HERE, BoxRates, added_up, box_rates
 from nftop.model.catalogue_package import PACKAGE_METRICS
-from nftop.model.column import Bools, Column, Floats, Reasons, missing
-from nftop.model.frame import PackageRow
+from nftop.model.column import missing
+from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
@@ -22,20 +21,19 @@ from nftop.uarch.formula import compile_formula
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import evaluate_traffic
 
-_UNREAD = Missing(Reason.SOURCE, "nftop does not count uncore events here yet")
-_NOT_HERE = Missing(Reason.SOURCE, "no box of this package counts it")
-_SENTENCES: Mapping[Reason, str] = {
-    Reason.RESET: "a counter of a box of this package restarted",
-    Reason.TAKEN: "a box's counter group never got onto the hardware in this interval",
-}
+_UNREAD = Missing(Reason.SOURCE, "no source of this session counts outside the cores")
+# What goes in and out of a box, by the metrics of which it is a part.
+_CHANNELS = ("memory.read_bytes_per_s", "memory.write_bytes_per_s")
+_LINKS = ("upi.received_bytes_per_s", "upi.sent_bytes_per_s")
 
 
 @dataclass(frozen=True, slots=True)
 class PackageState:
-    """The last table that was rated, and the rows it gave."""
+    """The last table that was rated, the rates of its boxes, and the rows they gave."""
 
     table: UncoreTable | None = None
     read_at_ns: int = 0
+    rates: BoxRates | None = None
     rows: tuple[PackageRow, ...] = ()
 
 
@@ -60,109 +58,63 @@ def step_packages(
         return PackageState(), _nothing(topology, why)
     if state.table is not None and reading.read_at_ns == state.read_at_ns:
         return state, state.rows
-    rows = _rows(state.table, reading.value, uarch, topology.packages)
-    return PackageState(reading.value, reading.read_at_ns, rows), rows
-
-
-def package_rates(
-    before: UncoreTable | None, after: UncoreTable, packages: tuple[Package, ...]
-) -> tuple[Mapping[str, Column], Mapping[str, Bools]]:
-    """Counts per second by event, and whether they are estimates; shape (packages,).
-
-    The rate of a package is the sum over its boxes of count / time on the hardware, each by its
-    own group's clock; it has one only where every box has. It is an estimate where some box's
-    group was on the hardware for less than the whole interval.
-    """
-    index_of = {int(package): index for index, package in enumerate(packages)}
-    place = np.array([index_of.get(each, -1) for each in after.packages.tolist()], dtype=np.int64)
-    per_s, partly, why = _row_rates(before, after)
-    rates, estimates = {}, {}
-    for index, name in enumerate(after.events):
-        mine = np.flatnonzero((after.event == index) & (place >= 0))
-        sentences = after.details.get(name, {})
-        rates[name] = _summed(place[mine], per_s[mine], why[mine], sentences, len(packages))
-        some = np.bincount(place[mine], partly[mine].astype(np.float64), len(packages)) > 0
-        estimates[name] = some & rates[name].present
-    return rates, estimates
+    rates = box_rates(state.table, state.rates, reading.value)
+    rows = _rows(reading.value, rates, uarch, topology.packages)
+    return PackageState(reading.value, reading.read_at_ns, rates, rows), rows
 
 
 def _rows(
-    before: UncoreTable | None, after: UncoreTable, uarch: Uarch, packages: tuple[Package, ...]
+    table: UncoreTable, boxes: BoxRates, uarch: Uarch, packages: tuple[Package, ...]
 ) -> tuple[PackageRow, ...]:
     count = len(packages)
-    rates, partly = package_rates(before, after, packages)
+    index_of = {int(package): index for index, package in enumerate(packages)}
+    place = np.array([index_of.get(each, -1) for each in table.packages.tolist()], dtype=np.int64)
+    rates, partly = added_up(table, boxes, place, count)
     # Also where the table holds no event at all, formulas need columns of as many rows.
-    known = {event: missing(count, _NOT_HERE) for unit in uarch.uncore for event in unit.events}
+    known = {event: missing(count, NOT_HERE) for unit in uarch.uncore for event in unit.events}
     traffic = evaluate_traffic(uarch, {**known, **rates})
-    unknown = missing(count, Missing(Reason.HARDWARE, f"not in {uarch.name}'s table"))
+    unknown = missing(count, Missing(Reason.HARDWARE, f"{uarch.title}: it has no event for that"))
     columns = {metric.id: traffic.get(metric.id, unknown) for metric in PACKAGE_METRICS}
     shared = {
         name: np.any([partly[event] for event in compile_formula(text).names if event in partly]
                      or [np.zeros(count, dtype=np.bool_)], axis=0) & traffic[name].present
         for name, text in uarch.traffic.items()
     }  # fmt: skip
+    channels, links = (_by_box(table, boxes, uarch, ends) for ends in (_CHANNELS, _LINKS))
     return tuple(
         PackageRow(
             package,
             {name: column[row] for name, column in columns.items()},
             frozenset(name for name in columns if name in shared and shared[name][row]),
+            tuple(channels.get(package, ())),
+            tuple(links.get(package, ())),
         )
         for row, package in enumerate(packages)
     )
 
 
-def _row_rates(before: UncoreTable | None, after: UncoreTable) -> tuple[Floats, Bools, Reasons]:
-    """Of every row its rate, whether its group ran but part of the time, and why it has none."""
-    rows, why = len(after.values), after.reasons.copy()
-    if before is None or not _same_rows(before, after):
-        why[why == 0] = Reason.WARMING
-        return np.full(rows, np.nan), np.zeros(rows, dtype=np.bool_), why
-    enabled = difference(after.enabled_ns, before.enabled_ns)
-    running = difference(after.running_ns, before.running_ns)
-    counted = difference(after.values, before.values)
-    stepped_back: Bools = (
-        (after.values < before.values)
-        | (after.enabled_ns < before.enabled_ns)
-        | (after.running_ns < before.running_ns)
-    )
-    for holds, reason in (
-        (before.reasons > 0, Reason.WARMING),  # it has counted since an unknown time
-        (stepped_back, Reason.RESET),
-        (running <= 0, Reason.TAKEN),
-    ):
-        why[(why == 0) & holds] = reason
-    return counted / np.where(running > 0, running, np.nan) * 1e9, running < enabled, why
-
-
-def _same_rows(before: UncoreTable, after: UncoreTable) -> bool:
-    return before.events == after.events and all(
-        np.array_equal(old, new)
-        for old, new in (
-            (before.packages, after.packages),
-            (before.boxes, after.boxes),
-            (before.event, after.event),
-        )
-    )
-
-
-def _summed(
-    place: NDArray[np.int64],
-    per_s: Floats,
-    why: Reasons,
-    sentences: Mapping[int, str],
-    packages: int,
-) -> Column:
-    """One event's rates added up by package; the first box without one says why there is none."""
-    gone = why > 0
-    values = np.bincount(place, np.where(gone, 0.0, per_s), packages)
-    absent = np.bincount(place, minlength=packages) == 0
-    reasons = np.where(absent, np.uint8(_NOT_HERE.reason), np.uint8(Reason.PRESENT))
-    details = dict.fromkeys(np.flatnonzero(absent).tolist(), _NOT_HERE.detail)
-    for row in np.unique(place[gone]).tolist():
-        reason = Reason(int(why[(place == row) & gone][0]))
-        reasons[row] = reason
-        details[row] = sentences.get(int(reason)) or _SENTENCES.get(reason, reason.sentence)
-    return Column(np.where(reasons > 0, np.nan, values), reasons, details)
+def _by_box(
+    table: UncoreTable, rates: BoxRates, uarch: Uarch, metrics: tuple[str, str]
+) -> Mapping[int, list[BoxTraffic]]:
+    """By package, the boxes that count for these metrics, ascending: the formulas of one box."""
+    if not set(metrics) <= uarch.traffic.keys():
+        return {}
+    formulas = [compile_formula(uarch.traffic[name]) for name in metrics]
+    read = {name for formula in formulas for name in formula.names}
+    events = [index for index, name in enumerate(table.events) if name in read]
+    rows = np.flatnonzero(np.isin(table.event, events) & (table.boxes >= 0))
+    if not len(rows):
+        return {}
+    where = np.stack([table.packages[rows], table.boxes[rows]], axis=1)
+    boxes, inverse = np.unique(where, axis=0, return_inverse=True)
+    place = np.full(len(table.values), -1, dtype=np.int64)
+    place[rows] = inverse.reshape(-1)
+    columns, _ = added_up(table, rates, place, len(boxes))
+    into, out_of = (formula(columns, len(boxes)) for formula in formulas)
+    found: dict[int, list[BoxTraffic]] = {}
+    for row, (package, number) in enumerate(boxes.tolist()):
+        found.setdefault(package, []).append(BoxTraffic(number, into[row], out_of[row]))
+    return found
 
 
 def _nothing(topology: Topology, why: Missing) -> tuple[PackageRow, ...]:

@@ -2,10 +2,13 @@
 
 An absent number is null and its reason stands in `missing`. Ratios are 0..1. `self.counter_reads`
 and `self.counter_interrupts`, of the CPUs that are counted, are since the tick before.
+`memory.channels` and `upi.links` of a package are objects by the kernel's number of the box, as in
+`uncore_imc_3`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,17 +18,18 @@ from nftop.export.missing import with_missing
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import (
+    BoxTraffic,
     CpuTable,
     Frame,
     NfRow,
     PackageRow,
     SourceState,
 )
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
 
 # What the schema promises and no source of this nftop reads yet: always null, reason `source`.
 _CPU_UNREAD = ("sst_priority",)
-_PACKAGE_UNREAD = ("memory.channels", "upi", "power_w")
+_PACKAGE_UNREAD = ("power_w",)
 
 
 def frame_json(frame: Frame) -> bytes:
@@ -112,7 +116,22 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
 def _package(row: PackageRow) -> dict[str, Any]:
     named = {"package": row.package, "estimates": sorted(row.estimates)}
     readings = {metric.id: row.readings[metric.id] for metric in PACKAGE_METRICS}
+    readings |= _boxes("memory.channels", row.channels, ("memory.read", "memory.write"), readings)
+    readings |= _boxes("upi.links", row.links, ("upi.received", "upi.sent"), readings)
     return with_missing(named, readings, unread=_PACKAGE_UNREAD)
+
+
+def _boxes(
+    name: str, boxes: Iterable[BoxTraffic], ends: tuple[str, str], whole: Mapping[str, Reading]
+) -> dict[str, Reading]:
+    """Each box under its number; where there is none, the name itself, as absent as the whole."""
+    into, out_of = (f"{end.rpartition('.')[2]}_bytes_per_s" for end in ends)
+    found: dict[str, Reading] = {}
+    for box in boxes:
+        found[f"{name}.{box.number}.{into}"] = box.in_bytes_per_s
+        found[f"{name}.{box.number}.{out_of}"] = box.out_bytes_per_s
+    why = whole[f"{ends[0]}_bytes_per_s"]
+    return found or {name: why if isinstance(why, Missing) else Missing(Reason.SOURCE)}
 
 
 def _nf(nf: NfRow) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
 from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric, Unit
 
@@ -226,7 +227,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
     ),
 )
 
-CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + COVERAGE_METRICS + TMA_METRICS
+CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + SIBLING_METRICS + COVERAGE_METRICS + TMA_METRICS
 
 NF_METRICS: tuple[Metric, ...] = (
     Metric(

@@ -22,11 +22,11 @@ def _metric(
     )
 
 
-def _requests(opcode: str, label: str, what: str) -> tuple[Metric, ...]:
+def _requests(family: str, opcode: str, label: str, who: str, what: str) -> tuple[Metric, ...]:
     def one(end: str, mark: str, which: str, good: Literal["high", "low"] | None = None) -> Metric:
-        meaning = f"Requests of devices per second {what}, {which}."
+        meaning = f"Requests of {who} per second {what}, {which}."
         return _metric(
-            f"pcie.{opcode}.{end}_per_s", f"{label}{mark}", Unit.REQUESTS_PER_S, meaning, good
+            f"{family}.{opcode}.{end}_per_s", f"{label}{mark}", Unit.REQUESTS_PER_S, meaning, good
         )
 
     return (
@@ -36,13 +36,64 @@ def _requests(opcode: str, label: str, what: str) -> tuple[Metric, ...]:
     )
 
 
+def _rate(name: str, label: str, meaning: str) -> Metric:
+    return _metric(name, label, Unit.REQUESTS_PER_S, meaning)
+
+
 _BYTES = Unit.BYTES_PER_S
+_CODE, _DATA = "to read code (CRd)", "to read data (DRd)"
 PACKAGE_METRICS: tuple[Metric, ...] = (
     _metric("memory.read_bytes_per_s", "MEM.rd", _BYTES, "Bytes read from memory per second."),
     _metric("memory.write_bytes_per_s", "MEM.wr", _BYTES, "Bytes written to memory per second."),
     _metric("pcie.read_bytes_per_s", "PCI.rd", _BYTES, "Bytes that devices read per second."),
-    _metric("pcie.write_bytes_per_s", "PCI.wr", _BYTES, "Bytes that devices wrote per second."),
-    *_requests("itom", "ItoM", "to write whole cache lines (ItoM)"),
-    *_requests("rfo", "RFO", "to write parts of cache lines (RFO)"),
-    *_requests("pcirdcur", "RdC", "to read cache lines (PCIRdCur)"),
-)
+    _metric("pcie.write_bytes_per_s", "PCI.wr", _BYTES, "Bytes that devices wrote per second, "
+            "a part of a cache line counted as a whole one."),
+    _metric(
+        "pcie.ddio_hit_ratio",
+        "DDIO",
+        Unit.RATIO,
+        "Share of devices' writes (ItoM, ItoMCacheNear where there is such, and RFO) that found "
+        "their line in the last-level cache. The others had a line allocated for them, and another "
+        "one thrown out: where it is low, packets wait in memory.",
+        "high",
+    ),
+    *_requests("pcie", "itom", "ItoM", "devices", "to write whole cache lines (ItoM)"),
+    *_requests("pcie", "rfo", "RFO", "devices", "to write parts of cache lines (RFO)"),
+    *_requests("pcie", "pcirdcur", "RdC", "devices", "to read cache lines (PCIRdCur)"),
+    *_requests(
+        "pcie", "itomcachenear", "ICN", "devices",
+        "to write parts of cache lines (ItoMCacheNear)",
+    ),
+    *_requests("pcie", "crd", "PCRd", "devices", _CODE),
+    *_requests("pcie", "drd", "PDRd", "devices", _DATA),
+    *_requests("llc", "crd", "CRd", "cores", _CODE),
+    *_requests("llc", "drd", "DRd", "cores", _DATA),
+    _rate(
+        "mmio.read_per_s",
+        "MMIO.rd",
+        "Reads of devices' registers by cores per second (PRd, UCRdF). A core waits for each.",
+    ),
+    _rate(
+        "mmio.write_per_s",
+        "MMIO.wr",
+        "Writes to devices' registers by cores per second (WiL): doorbells.",
+    ),
+    _rate(
+        "mmio.combined_write_per_s",
+        "MMIO.wc",
+        "Combined writes to devices' memory by cores per second, of parts of lines and of whole "
+        "ones (WCiL, WCiLF).",
+    ),
+    _metric(
+        "upi.received_bytes_per_s",
+        "UPI.in",
+        _BYTES,
+        "Bytes of data that came from other packages per second (UPI or QPI), over all links.",
+    ),
+    _metric(
+        "upi.sent_bytes_per_s",
+        "UPI.out",
+        _BYTES,
+        "Bytes of data that went to other packages per second (UPI or QPI), over all links.",
+    ),
+)  # fmt: skip

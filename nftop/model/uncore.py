@@ -24,13 +24,16 @@ class UncoreTable:
 
     Attributes:
         events: k names of the CPU's table (`cas_read`, `itom_hit`).
-        packages, boxes, event: int32 (n,), where a row was counted (the box's number within its
-            unit and package) and what, as an index of `events`.
+        packages, boxes, event: int32 (n,), where a row was counted (the box's number, the
+            kernel's, and -1 in a row that only says why the package has no box that counts it)
+            and what, as an index of `events`.
         values: uint64 (n,), cumulative and unscaled; 0 where `reasons` says absent.
         reasons: uint8 (n,), `Reason` by row.
         enabled_ns, running_ns: uint64 (n,), the clock of the row's counter group and how much of
             it the group was on the hardware. Rates divide by the delta of `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
+        warning: whom counting disturbs, a sentence; "" when nobody.
+        round_ns: in so much of a box's time each of its groups has its turn; 0: told by nobody.
     """
 
     events: tuple[str, ...]
@@ -42,10 +45,12 @@ class UncoreTable:
     enabled_ns: Counts
     running_ns: Counts
     details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    warning: str = ""
+    round_ns: int = 0
 
     @property
     def gaps(self) -> str:
-        """Which events are absent, where, and why, in words; "" when none is."""
+        """Which events are absent, where, and why, and the warning; "" when there is neither."""
         found = []
         for index, name in enumerate(self.events):
             mine = self.event == index
@@ -55,4 +60,4 @@ class UncoreTable:
                 packages = format_cpu_list(self.packages[absent].tolist())
                 where = "" if everywhere else f" on package {packages}"
                 found.append((name, where))
-        return event_gaps(found, self.details)
+        return "; ".join(filter(None, (event_gaps(found, self.details), self.warning)))

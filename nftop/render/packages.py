@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from itertools import islice
 
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.metric import Metric
-from nftop.model.reading import Missing
+from nftop.model.reading import Missing, Reason
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line
 from nftop.render.text import fit
 
 _NAME, _CELL = 7, 8
 _WIDTH_LEAST = 60
-# Hits and misses say what their sum says, so that is for exports.
-_SHOWN = tuple(metric for metric in PACKAGE_METRICS if not metric.id.endswith(".total_per_s"))
+# Hits and misses say what their sum says, so that is for exports; and what has little to do with
+# packets that devices write and read is for who looks closer.
+_ELSEWHERE = re.compile(r".*\.total_per_s|.*\.[cd]rd\..*|mmio\..*|upi\..*")
+_SHOWN = tuple(metric for metric in PACKAGE_METRICS if not _ELSEWHERE.fullmatch(metric.id))
 
 
 def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
@@ -28,13 +32,19 @@ def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Li
         return []
     if limit is not None and (limit < 1 + len(frame.packages) or width < _WIDTH_LEAST):
         return []
-    metrics = _SHOWN[: max(0, (width - _NAME) // (_CELL + 1))]
-    return [_headers(len(metrics), width), *(_row(row, metrics, width) for row in frame.packages)]
+    here = (metric for metric in _SHOWN if _can_tell(frame, metric))
+    metrics = tuple(islice(here, max(0, (width - _NAME) // (_CELL + 1))))
+    return [_headers(metrics, width), *(_row(row, metrics, width) for row in frame.packages)]
+
+
+def _can_tell(frame: Frame, metric: Metric) -> bool:
+    """Whether some package's hardware counts it."""
+    readings = (row.readings[metric.id] for row in frame.packages)
+    return any(not isinstance(r, Missing) or r.reason is not Reason.HARDWARE for r in readings)
 
 
 @lru_cache(maxsize=8)
-def _headers(columns: int, width: int) -> Line:
-    metrics = _SHOWN[:columns]
+def _headers(metrics: tuple[Metric, ...], width: int) -> Line:
     labels = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)
     text = f"{fit('SOCKET', _NAME)}{labels}"
     note = " GB/s; M requests/s"

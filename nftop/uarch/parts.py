@@ -88,7 +88,9 @@ class Uncore:
         counters: general counters of a box.
         events: `PmuTerms` whose `pmu` is this one's; count each on every box and add up.
         turns: groups of events that one box can count at a time.
-        on_demand: more of them, for who asks for these: each takes from the others' time.
+        on_demand: more of them, less wanted: each takes from the others' time.
+        first_share: what the first turn is to have of the time; None: as much as the others.
+        links: its boxes are links to other packages: with a single package there may be none.
     """
 
     name: str
@@ -97,6 +99,8 @@ class Uncore:
     events: Mapping[str, PmuTerms]
     turns: tuple[tuple[str, ...], ...]
     on_demand: tuple[tuple[str, ...], ...] = ()
+    first_share: float | None = None
+    links: bool = False
 
 
 def parse_model(spec: Mapping[str, Any]) -> CpuModel:
@@ -204,7 +208,11 @@ def parse_uncore(name: str, spec: Mapping[str, Any]) -> Uncore:
             raise ValueError(f"a turn of {name} has no event or more than there are counters")
     if {key for turn in (*turns, *on_demand) for key in turn} != set(events):
         raise ValueError(f"an event of {name} has no turn")
-    return Uncore(name, spec["pmu"], spec["counters"], events, turns, on_demand)
+    first_share = spec.get("first_share")
+    if first_share is not None and not (0 < first_share < 1 and len(turns) > 1):
+        raise ValueError(f"the first turn of {name} can't have {first_share} of the time")
+    counters, links = spec["counters"], spec.get("links", False)
+    return Uncore(name, spec["pmu"], counters, events, turns, on_demand, first_share, links)
 
 
 def check_formulas(formulas: Mapping[str, str], inputs: Iterable[str]) -> None:

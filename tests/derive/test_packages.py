@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.packages import PackageState, package_rates, step_packages
+from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.step import State
+from nftop.derive.uncore import HELD_AT_LEAST_NS, HELD_ROUNDS, BoxRates, added_up, box_rates
 from nftop.model.catalogue_package import PACKAGE_METRICS
-from nftop.model.ids import Package
+from nftop.model.column import Bools, Column
+from nftop.model.frame import BoxTraffic
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.topology import Host, Topology
@@ -20,9 +23,8 @@ from nftop.uarch.table import load
 from tests.frames import topology
 from tests.samples import S, fold, sample
 
-SKX = load("SKX")
+SKX, ICX, BDX = load("SKX"), load("ICX"), load("BDX")
 HOST = topology(8, packages=2)
-PACKAGES = (Package(0), Package(1))
 
 
 def reads(values: list[int], running: list[int], enabled: int, **changes: Any) -> UncoreTable:
@@ -40,6 +42,12 @@ def reads(values: list[int], running: list[int], enabled: int, **changes: Any) -
     return replace(table, **changes)
 
 
+def package_rates(
+    before: UncoreTable | None, after: UncoreTable, known: BoxRates | None = None
+) -> tuple[Mapping[str, Column], Mapping[str, Bools]]:
+    return added_up(after, box_rates(before, known, after), after.packages.astype(np.int64), 2)
+
+
 ZERO = reads([0] * 4, [0] * 4, 0)
 counts = st.lists(st.integers(0, 2**50), min_size=4, max_size=4)
 times = st.lists(st.integers(1, 10**9), min_size=4, max_size=4)
@@ -52,7 +60,7 @@ def test_each_box_is_scaled_by_its_own_clock(
     before = reads(start, [5] * 4, 7)
     ended = [a + b for a, b in zip(start, added, strict=True)]
     after = reads(ended, [5 + each for each in ran], 7 + 10**9)
-    rates, partly = package_rates(before, after, PACKAGES)
+    rates, partly = package_rates(before, after)
     for row in (0, 1):
         mine = slice(2 * row, 2 * row + 2)
         expected = sum(n / t * 1e9 for n, t in zip(added[mine], ran[mine], strict=True))
@@ -65,7 +73,8 @@ def test_each_box_is_scaled_by_its_own_clock(
     [
         (None, ZERO, Reason.WARMING),
         (reads([9] * 4, [9] * 4, 9), reads([10, 8, 10, 10], [19] * 4, 19), Reason.RESET),
-        (reads([9] * 4, [9] * 4, 9), reads([9] * 4, [19, 9, 19, 19], 19), Reason.TAKEN),
+        (reads([9] * 4, [9] * 4, 9), reads([9] * 4, [19, 9, 19, 19], 19), Reason.WARMING),
+        (reads([9] * 4, [9] * 4, 9), reads([9] * 4, [19, 9, 19, 19], 2 * S), Reason.TAKEN),
         (
             ZERO,
             reads([9] * 4, [9] * 4, 9, reasons=np.array([0, Reason.PERMISSION, 0, 0], np.uint8)),
@@ -76,7 +85,7 @@ def test_each_box_is_scaled_by_its_own_clock(
 def test_one_box_without_a_rate_leaves_its_package_without_one(
     before: UncoreTable | None, after: UncoreTable, reason: Reason
 ) -> None:
-    rates, _ = package_rates(before, after, PACKAGES)
+    rates, _ = package_rates(before, after)
     lost = rates["cas_read"][0]
     assert isinstance(lost, Missing) and lost.reason is reason and lost.sentence
     assert isinstance(rates["cas_read"][1], float) is (before is not None)
@@ -84,7 +93,7 @@ def test_one_box_without_a_rate_leaves_its_package_without_one(
 
 def test_other_boxes_than_before_warm_up() -> None:
     after = reads([9] * 4, [9] * 4, 9, boxes=np.array([0, 1, 0, 2], np.int32))
-    rates, _ = package_rates(ZERO, after, PACKAGES)
+    rates, _ = package_rates(ZERO, after)
     assert rates["cas_read"].reasons.tolist() == [Reason.WARMING] * 2
 
 
@@ -140,3 +149,142 @@ def test_packages_that_change_between_two_reads_take_no_counter_for_taken() -> N
         anew = row.readings["memory.read_bytes_per_s"]
         assert isinstance(anew, Missing) and anew.reason is Reason.WARMING
     assert frames[3].packages[1].readings["memory.read_bytes_per_s"] == 64 * 200
+
+
+def counted(events: Mapping[str, int], second: int, boxes: int = 2) -> UncoreTable:
+    """Of each event so many counts a second, box and package; box b of package p counts more."""
+    rows = [(p, b, e) for e in range(len(events)) for p in (0, 1) for b in range(boxes)]
+    where = np.array(rows, np.int64)
+    per_s = np.array(list(events.values()))[where[:, 2]] * (1 + where[:, 1] + 10 * where[:, 0])
+    times = np.full(len(rows), second * S, np.uint64)
+    return UncoreTable(
+        events=tuple(events),
+        packages=where[:, 0].astype(np.int32),
+        boxes=where[:, 1].astype(np.int32),
+        event=where[:, 2].astype(np.int32),
+        values=(per_s * second).astype(np.uint64),
+        reasons=np.zeros(len(rows), np.uint8),
+        enabled_ns=times,
+        running_ns=times,
+    )
+
+
+def rows_of(uarch: Any, *tables: UncoreTable) -> Any:
+    state, rows = PackageState(), None
+    for at, table in enumerate(tables, 1):
+        state, rows = step_packages(state, SourceReading(table, at * S, 0), uarch, HOST)
+    return rows
+
+
+def test_channels_and_links_are_the_formulas_of_one_box() -> None:
+    events = {"cas_read": 1000, "cas_write": 300, "link_data_sent": 900, "link_data_received": 90}
+    first, second = rows_of(SKX, counted(events, 1), counted(events, 2))
+    assert first.channels == (BoxTraffic(0, 64e3, 19.2e3), BoxTraffic(1, 128e3, 38.4e3))
+    assert second.channels == (BoxTraffic(0, 704e3, 211.2e3), BoxTraffic(1, 768e3, 230.4e3))
+    assert [link.number for link in first.links] == [0, 1]
+    assert first.links[1].in_bytes_per_s == pytest.approx(64 / 9 * 180)
+    assert first.links[1].out_bytes_per_s == pytest.approx(64 / 9 * 1800)
+    total = first.readings["memory.read_bytes_per_s"]
+    assert total == sum(channel.in_bytes_per_s for channel in first.channels)
+    assert first.estimates == frozenset()
+
+
+def test_one_channel_that_can_t_be_read_leaves_the_others() -> None:
+    events = {"cas_read": 1000, "cas_write": 300}
+    why = np.zeros(8, np.uint8)
+    why[1] = Reason.ERROR  # cas_read of package 0's box 1
+    before, after = counted(events, 1), replace(counted(events, 2), reasons=why)
+    first, second = rows_of(SKX, before, after)
+    good, bad = first.channels
+    assert (good.in_bytes_per_s, bad.out_bytes_per_s) == (64e3, 38.4e3)
+    assert isinstance(bad.in_bytes_per_s, Missing) and bad.in_bytes_per_s.reason is Reason.ERROR
+    assert isinstance(first.readings["memory.read_bytes_per_s"], Missing)
+    assert second.readings["memory.read_bytes_per_s"] == 704e3 + 768e3
+
+
+def test_a_unit_without_boxes_has_neither_rows_nor_numbers() -> None:
+    """The row of the box -1 only says why."""
+    one = counted({"cas_read": 1, "cas_write": 1}, 1, boxes=1)
+    lone = replace(
+        one,
+        boxes=np.full(4, -1, np.int32),
+        reasons=np.full(4, Reason.HARDWARE, np.uint8),
+        details={"cas_read": {int(Reason.HARDWARE): "no such unit"}},
+    )
+    first, _ = rows_of(SKX, lone, lone)
+    assert first.channels == ()
+    assert first.readings["memory.read_bytes_per_s"] == Missing(Reason.HARDWARE, "no such unit")
+
+
+DEVICES = {
+    "SKX": {"itom_hit": 60, "itom_miss": 20, "rfo_hit": 15, "rfo_miss": 5},
+    "ICX": {
+        "itom_hit": 50, "itom_miss": 15, "itomcachenear_hit": 10, "itomcachenear_miss": 5,
+        "rfo_hit": 15, "rfo_miss": 5,
+    },
+    "BDX": {"itom_total": 80, "itom_miss": 20, "rfo_total": 20, "rfo_miss": 5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("uarch", [SKX, ICX, BDX])
+def test_hit_ratio_is_that_of_all_writes_of_devices(uarch: Any) -> None:
+    events = DEVICES[uarch.name]
+    for row in rows_of(uarch, counted(events, 1), counted(events, 2)):
+        assert row.readings["pcie.ddio_hit_ratio"] == pytest.approx(0.75)
+    still = counted(events, 1)
+    times = still.running_ns * 2
+    for row in rows_of(uarch, still, replace(still, enabled_ns=times, running_ns=times)):
+        idle = row.readings["pcie.ddio_hit_ratio"]
+        assert isinstance(idle, Missing) and idle.reason is Reason.IDLE
+
+
+def test_more_misses_than_requests_are_no_negative_hits_and_hide_no_restart() -> None:
+    """Two counters of one box are not stopped at the very same moment."""
+    few = {"itom_total": 100, "itom_miss": 101, "rfo_total": 5, "rfo_miss": 0}
+    row = rows_of(BDX, counted(few, 1), counted(few, 2))[0]
+    assert row.readings["pcie.itom.hit_per_s"] == 0
+    assert row.readings["pcie.itom.miss_per_s"] == 303
+    again = replace(counted(few, 2), values=counted(few, 2).values // 4)
+    for name in ("pcie.itom.hit_per_s", "pcie.itom.miss_per_s"):
+        lost = rows_of(BDX, counted(few, 1), again)[0].readings[name]
+        assert isinstance(lost, Missing) and lost.reason is Reason.RESET
+
+
+@given(
+    per_s=st.integers(1, 10**6),
+    slices=st.lists(st.integers(0, 4), min_size=3, max_size=20),
+)
+def test_a_constant_rate_comes_out_of_any_rotation(per_s: int, slices: list[int]) -> None:
+    """Box 0's group has so many ms of each tick of 10 ms; what it last counted is held."""
+    before, known, enabled, ran = ZERO, None, 0, 0
+    for slice_ms in slices:
+        enabled, ran = enabled + 10 * 10**6, ran + slice_ms * 10**6
+        after = reads([ran * per_s] * 4, [ran] * 4, enabled)
+        known = box_rates(before, known, after)
+        before = after
+        if ran:
+            assert known.per_s.tolist() == pytest.approx([per_s * 1e9] * 4, rel=1e-12)
+            assert known.partly.all()
+        else:
+            assert set(known.why) == {Reason.WARMING}
+
+
+@pytest.mark.parametrize(
+    ("round_ns", "limit_ns"),
+    [(0, HELD_AT_LEAST_NS), (S // 3, HELD_AT_LEAST_NS), (5 * S, HELD_ROUNDS * 5 * S)],
+)
+def test_a_rate_is_held_while_its_turn_may_yet_come(round_ns: int, limit_ns: int) -> None:
+    before = reads([50] * 4, [10**8] * 4, 10**8)
+    known = box_rates(ZERO, None, before)
+    for enabled, held in ((10**8 + limit_ns, True), (10**8 + limit_ns + 1, False)):
+        after = reads([50] * 4, [10**8] * 4, enabled, round_ns=round_ns)
+        rates = box_rates(before, known, after)
+        assert (rates.why == 0).all() == held == (rates.per_s == 500).all()
+        assert held or set(rates.why) == {Reason.TAKEN}
+
+
+def test_what_an_event_lacks_on_this_cpu_is_the_hardware_s() -> None:
+    row = rows_of(SKX, counted({"cas_read": 1}, 1), counted({"cas_read": 1}, 2))[0]
+    lost = row.readings["pcie.itomcachenear.hit_per_s"]
+    assert isinstance(lost, Missing) and lost.reason is Reason.HARDWARE
+    assert SKX.title in lost.sentence

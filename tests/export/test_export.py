@@ -23,7 +23,7 @@ from nftop.export.encode import json_bytes
 from nftop.export.jsonl import frame_json, rfc3339
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
-from nftop.model.frame import Frame
+from nftop.model.frame import BoxTraffic, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
@@ -63,8 +63,11 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     package = frame["packages"][0]
     assert package.keys() >= {"package", "memory", "pcie", "upi", "power_w", "missing"}
     assert set(package["memory"]) == {"read_bytes_per_s", "write_bytes_per_s", "channels"}
-    assert set(package["pcie"]) == {"itom", "rfo", "pcirdcur", "read_bytes_per_s",
-                                    "write_bytes_per_s"}  # fmt: skip
+    assert set(package["pcie"]) == {"itom", "rfo", "pcirdcur", "itomcachenear", "crd", "drd",
+                                    "read_bytes_per_s", "write_bytes_per_s",
+                                    "ddio_hit_ratio"}  # fmt: skip
+    assert set(package["upi"]) == {"received_bytes_per_s", "sent_bytes_per_s", "links"}
+    assert package["memory"]["channels"] is package["upi"]["links"] is None
     assert package["pcie"]["itom"] == {"hit_per_s": None, "miss_per_s": None, "total_per_s": None}
     assert package["missing"]["pcie.itom.hit_per_s"] == "source"
 
@@ -96,6 +99,23 @@ def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
         nested = isinstance(value, dict) and key != "missing"
         flat |= _flat(value, f"{before}{key}.") if nested else {before + key: value}
     return flat
+
+
+def test_json_has_each_channel_and_link_and_why_it_has_no_number(frames: list[Frame]) -> None:
+    frame = frames[1]
+    why = Missing(Reason.ERROR, "the read failed")
+    row = replace(
+        frame.packages[0],
+        channels=(BoxTraffic(0, 3e9, 1e9), BoxTraffic(4, why, 2e9)),
+        links=(BoxTraffic(1, 5e6, 6e6),),
+    )
+    package = json.loads(frame_json(replace(frame, packages=(row,))))["packages"][0]
+    assert package["memory"]["channels"] == {
+        "0": {"read_bytes_per_s": 3e9, "write_bytes_per_s": 1e9},
+        "4": {"read_bytes_per_s": None, "write_bytes_per_s": 2e9},
+    }
+    assert package["missing"]["memory.channels.4.read_bytes_per_s"] == "error"
+    assert package["upi"]["links"] == {"1": {"received_bytes_per_s": 5e6, "sent_bytes_per_s": 6e6}}
 
 
 def test_json_values_are_the_frames(frames: list[Frame]) -> None:

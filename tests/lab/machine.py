@@ -10,13 +10,16 @@ from types import MappingProxyType
 from typing import Any
 
 _FOLDER = Path(__file__).parent / "machines"
-# What can become of a machine's core PMU: changes of its tables, by table.
+# What can become of a machine's PMUs: changes of its tables, by table. In a guest Linux looks for
+# none outside the cores.
 PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "own": {},
         # Of a guest: no PERF_METRICS. Up to Linux 6.13 sysfs shows its events all the same.
-        "no-metrics": {"perf": {"metrics": False}},
-        "hidden-metrics": {"perf": {"metrics": False, "metrics_shown": False}},
+        "no-metrics": {"perf": {"uncore": "none", "metrics": False}},
+        "hidden-metrics": {
+            "perf": {"uncore": "none", "metrics": False, "metrics_shown": False},
+        },
         # Of a guest that has none at all; APERF and MPERF are not for guests either.
         "none": {
             "perf": {"pmu": "none", "uncore": "none", "msrs": ["tsc"], "nmi_watchdog": False},
@@ -25,6 +28,17 @@ PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "unknown": {
             "perf": {"pmu": "generic", "uncore": "generic"},
             "cpuinfo": {"name": "Intel(R) Xeon(R) 0000", "model": 254, "stepping": 0},
+        },
+        # Another vendor's, which only counters and /proc/cpuinfo say.
+        "amd": {
+            "perf": {"pmu": "amd", "uncore": "none"},
+            "cpuinfo": {
+                "vendor": "AuthenticAMD",
+                "name": "AMD EPYC 7543 32-Core Processor",
+                "family": 25,
+                "model": 1,
+                "stepping": 1,
+            },
         },
     }
 )
@@ -49,7 +63,12 @@ class Machine:
     def cpuid(self) -> str:
         """As perf(1) names it and takes it from PERF_CPUID: `GenuineIntel-6-55-4`."""
         own = self.tables["cpuinfo"]
-        return f"GenuineIntel-{own['family']}-{own['model']:X}-{own['stepping']:X}"
+        return f"{vendor(self)}-{own['family']}-{own['model']:X}-{own['stepping']:X}"
+
+
+def vendor(machine: Machine) -> str:
+    """As CPUID has it: `GenuineIntel`."""
+    return str(machine.tables["cpuinfo"].get("vendor", "GenuineIntel"))
 
 
 def names() -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def parse(arguments: Sequence[str]) -> Options:
         "--pmu",
         default="own",
         choices=tuple(machine.PMUS),
-        help="own; as guests have it, of Linux to 6.13 or since, or none; of a model nobody knows",
+        help="own; as guests have it, of Linux to 6.13, since, or none; one nobody knows; AMD's",
     )
     parser.add_argument(
         "--competitor",

@@ -9,7 +9,7 @@ from nftop.model.topology import CpuInfo, Topology
 from nftop.sim.model import Model
 from nftop.sim.payloads import cpu_times
 from nftop.sim.workloads import INDEX
-from tests.lab.machine import Machine
+from tests.lab.machine import Machine, vendor
 from tests.lab.server import NAME
 
 
@@ -19,12 +19,12 @@ def cpuinfo(topology: Topology, machine: Machine) -> str:
     `[cpuinfo]` of the machine has what is the same for all of its CPUs.
     """
     sizes = {cache.id: cache.size_bytes for cache in topology.l3}
-    table = machine.tables["cpuinfo"]
+    table = dict(machine.tables["cpuinfo"])
     paragraphs = []
     for info in topology.cpus:
         if info.online:
             l3_size = 0 if info.l3 is None else sizes[info.l3]
-            rows = _cpuinfo_rows(topology, info, table, l3_size)
+            rows = _cpuinfo_rows(topology, info, table | {"vendor": vendor(machine)}, l3_size)
             paragraphs.append("".join(f"{_label(name)}: {value}\n" for name, value in rows))
     return "".join(f"{text}power management:\n\n" for text in paragraphs)
 
@@ -43,7 +43,7 @@ def _cpuinfo_rows(
     apic = (info.package or 0) << 6 | core << 1 | thread
     mhz = table["mhz"]
     yield "processor", info.cpu
-    yield "vendor_id", "GenuineIntel"
+    yield "vendor_id", table["vendor"]
     yield "cpu family", table["family"]
     yield "model", table["model"]
     yield "model name", f"LAB: virtual {table['name']}"  # what `Host.lab` looks for

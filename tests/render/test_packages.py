@@ -17,13 +17,21 @@ from tests.frames import frame
 
 
 def _with_traffic() -> Frame:
-    sizes = {"memory.read_bytes_per_s": 96.4e9, "memory.write_bytes_per_s": 52.1e6}
+    sizes = {
+        "memory.read_bytes_per_s": 96.4e9,
+        "memory.write_bytes_per_s": 52.1e6,
+        "pcie.ddio_hit_ratio": 0.834,
+    }
     full: dict[str, Reading] = {
         metric.id: sizes.get(metric.id, 1.5e8 / (1 + place))
         for place, metric in enumerate(PACKAGE_METRICS)
     }
+    full |= {name: Missing(Reason.HARDWARE) for name in full if "itomcachenear" in name}
     none = Missing(Reason.PERMISSION, "run as root")
-    part = {name: none if name.startswith("pcie") else value for name, value in full.items()}
+    part = {
+        name: none if name.startswith("pcie") and not isinstance(value, Missing) else value
+        for name, value in full.items()
+    }
     shared = frozenset(name for name in full if name.startswith("pcie"))
     rows = (PackageRow(Package(0), full, shared), PackageRow(Package(1), part))
     return replace(frame(8, 3, packages=2), packages=rows)

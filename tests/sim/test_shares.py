@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nftop.model.column import Column, column
-from nftop.sim import workloads
+from nftop.sim import scenario, workloads
 from nftop.sim.events import parts_of
-from nftop.sim.model import rates_alone
+from nftop.sim.model import model_of, rates_alone
 from nftop.sim.workloads import INDEX
 from nftop.uarch import table
 from nftop.uarch.table import EventSpec
@@ -81,3 +81,15 @@ def test_there_is_every_event_that_a_plan_counts(uarch: str, smt: bool) -> None:
         name for name in sorted(names) if parts_of(counted(known.events[name]), uarch) is None
     ]
     assert not lacking
+
+
+@pytest.mark.parametrize("uarch", UARCHS)
+def test_no_code_of_a_table_counts_backwards(uarch: str) -> None:
+    model = model_of(scenario.load("default"), 88)
+    for name, spec in table.load(uarch).events.items():
+        for factors in filter(None, [parts_of(counted(spec), uarch)]):
+            weights = np.zeros(len(INDEX))
+            for each, factor in factors.items():
+                weights[INDEX[each]] = factor
+            slowest = model.steady @ weights - np.abs(model.swinging @ weights)
+            assert (slowest >= -1e-3).all(), name

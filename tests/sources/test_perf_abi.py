@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import resource
 from pathlib import Path
 
@@ -50,6 +51,33 @@ def test_an_attribute_counts_and_does_nothing_else() -> None:
         "flags": 1,  # disabled: no freq, no inherit, no exclude bits
     }
     assert abi.attribute(Encoding(4, 1), leader=False).flags == 0
+
+
+@pytest.mark.parametrize(("limit", "left"), [(100, False), (108, True), (-1, True)])
+def test_counters_leave_descriptors_to_the_rest(
+    limit: int, left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event opened is descriptor 40."""
+    fds = iter([40])
+
+    class Library:
+        @staticmethod
+        def syscall(*_: object) -> int:
+            return next(fds)
+
+    closed: list[int] = []
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Library)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    monkeypatch.setattr(os, "close", closed.append)
+    kernel = abi.host_kernel("x86_64")
+    attr = abi.attribute(Encoding(1, 3), leader=True)
+    if left:
+        assert kernel.open_event(attr, 0, -1) == 40
+        assert not closed
+        return
+    with pytest.raises(OSError, match="Too many open files"):
+        kernel.open_event(attr, 0, -1)
+    assert closed == [40]
 
 
 def test_a_machine_without_a_known_number_is_told_apart() -> None:

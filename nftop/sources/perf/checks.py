@@ -12,6 +12,12 @@ from nftop.sources.perf.problems import NO_CPU, Problem
 from nftop.sources.perf.survey import every_event, stand_ins
 from nftop.uarch.table import Uarch
 
+_NO_TABLE = Problem(
+    Reason.SOURCE,
+    "nftop has no table for this CPU model: it counts the kernel's generic events, which give no "
+    "top-down",
+)
+
 
 def table_checks(
     name: str, uarch: Uarch, cores: CoreGroups, *, turns: bool = True
@@ -42,6 +48,8 @@ def table_checks(
                 everywhere = len(cpus) == len(active)
                 where = "" if everywhere else f" (CPU {format_cpu_list(cpus)})"
                 checks.append(_check(f"{name} {event}", problem, where))
+    if uarch.topdown is None:
+        checks.append(_check(f"{name} top-down", _NO_TABLE))
     return tuple(checks)
 
 

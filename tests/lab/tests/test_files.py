@@ -18,7 +18,7 @@ from nftop.sources.sysfs import parse_cpu_mask
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.uarch.table import identify
 from tests.lab import machine, proc
-from tests.lab.files import sysfs_folders, topology_of, write_files
+from tests.lab.files import sysfs_folders, topology_of, update_files, without, write_files
 from tests.lab.resctrl.numbers import mask_text
 
 SIZES = (2, 3, 88, 130)
@@ -47,9 +47,12 @@ def _written(root: Path, cpus: int, name: str) -> Path:
     return root
 
 
-@pytest.mark.parametrize("cpus", SIZES)
-@pytest.mark.parametrize("name", MACHINES)
-def test_sysfs_is_the_models_topology(tmp_path: Path, cpus: int, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "cpus"),
+    # Machines differ in caches alone.
+    [("skx-4", cpus) for cpus in SIZES] + [(name, 8) for name in MACHINES if name != "skx-4"],
+)
+def test_sysfs_is_the_models_topology(tmp_path: Path, name: str, cpus: int) -> None:
     read = read_topology(_written(tmp_path, cpus, name))
     assert read == topology_of(machine.load(name), _model(cpus).layout.topology)
     assert read.cpus == _model(cpus).layout.topology.cpus
@@ -159,3 +162,27 @@ def test_mounts_are_those_of_a_real_host() -> None:
     assert proc.mounts(real, None) == kept
     line = "resctrl /sys/fs/resctrl resctrl rw,relatime,cdp 0 0\n"
     assert proc.mounts(real, "/sys/fs/resctrl rw,relatime,cdp") == kept + line
+
+
+@pytest.mark.parametrize("offline", [{5}, {1, 5, 7}])
+def test_files_written_anew_are_those_of_the_cpus_left(tmp_path: Path, offline: set[int]) -> None:
+    """Gone, back, and gone again."""
+    kind = machine.load("icx")
+    whole = topology_of(kind, _model(8).layout.topology)
+    with_all, without_some = (
+        sysfs_folders(topology, kind) for topology in (whole, without(whole, offline))
+    )
+    for before, after in zip(with_all, without_some, strict=True):
+        folder = tmp_path / str(before.target)[1:]
+        write_files(folder, before.files)
+        update_files(folder, before.files, after.files)
+        update_files(folder, after.files, before.files)
+        update_files(folder, before.files, after.files)
+        files = {path for path in folder.rglob("*") if path.is_file()}
+        assert {str(path.relative_to(folder)) for path in files} == set(after.files)
+        assert all((folder / name).read_bytes() == data for name, data in after.files.items())
+        assert all(any(path.iterdir()) for path in folder.rglob("*") if path.is_dir())
+    read = read_topology(tmp_path)
+    assert {info.cpu for info in read.cpus if not info.online} == offline
+    assert all(offline.isdisjoint(info.siblings) for info in read.cpus)
+    assert all(offline.isdisjoint(cache.cpus) for cache in read.l3)

@@ -14,6 +14,15 @@ from tests.lab.tests.labs import answer, enter, needs_lab
 pytestmark = needs_lab
 
 
+_CPUIDS = {
+    "bdx": "GenuineIntel-6-4F-1",
+    "skx-4": "GenuineIntel-6-55-4",
+    "skx-7": "GenuineIntel-6-55-7",
+    "icx": "GenuineIntel-6-6A-6",
+    "spr": "GenuineIntel-6-8F-8",
+}
+
+
 def _inside(*arguments: str) -> str:
     done = enter(*arguments)
     assert done.stderr == ""
@@ -22,8 +31,10 @@ def _inside(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", machine.names())
-def test_lscpu_sees_the_server(name: str) -> None:
-    text = _inside("--model", name, "--", "lscpu", "--json")
+def test_lscpu_and_perf_see_the_server(name: str) -> None:
+    text = _inside("--model", name, "--", "sh", "-c", "echo $PERF_CPUID; lscpu --json")
+    cpuid, text = text.split("\n", 1)
+    assert cpuid == _CPUIDS[name]
     rows = {row["field"].rstrip(":"): row["data"] for row in json.loads(text)["lscpu"]}
     cpuinfo = machine.load(name).tables["cpuinfo"]
     assert (
@@ -40,20 +51,6 @@ def test_lscpu_sees_the_server(name: str) -> None:
         }.items()
     )
     assert rows["L3 cache"].endswith("(2 instances)")
-
-
-@pytest.mark.parametrize(
-    ("name", "cpuid"),
-    [
-        ("bdx", "GenuineIntel-6-4F-1"),
-        ("skx-4", "GenuineIntel-6-55-4"),
-        ("skx-7", "GenuineIntel-6-55-7"),
-        ("icx", "GenuineIntel-6-6A-6"),
-        ("spr", "GenuineIntel-6-8F-8"),
-    ],
-)
-def test_perf_is_told_which_cpu_that_is(name: str, cpuid: str) -> None:
-    assert _inside("--model", name, "--cpus", "4", "--", "printenv", "PERF_CPUID") == f"{cpuid}\n"
 
 
 def test_a_file_is_opened_read_and_written_as_the_kernels_are() -> None:
@@ -108,30 +105,65 @@ def test_a_file_is_opened_read_and_written_as_the_kernels_are() -> None:
 def test_what_is_static_can_not_be_changed_by_mistake() -> None:
     program = """
         try:
-            open("/sys/devices/system/cpu/cpu1/online", "w")
+            open("/sys/devices/system/cpu/cpu1/topology/core_id", "w")
         except OSError as error:
             print(json.dumps(errno.errorcode[error.errno]))
     """
     assert answer(program, "--cpus", "4") == "EROFS"
 
 
-def test_sysctls_are_the_labs_own_and_can_not_be_set() -> None:
+def test_sysctls_are_the_labs_own() -> None:
     program = """
-        def read(name):
-            return int(open("/proc/sys/kernel/" + name).read())
-        found = [read("nmi_watchdog"), read("perf_event_paranoid")]
-        try:
-            open("/proc/sys/kernel/perf_event_paranoid", "w")
-        except OSError as error:
-            found.append(errno.errorcode[error.errno])
-        print(json.dumps(found))
+        names = ("nmi_watchdog", "perf_event_paranoid")
+        def read():
+            return [int(open("/proc/sys/kernel/" + name).read()) for name in names]
+        def write(name, text):
+            try:
+                with open("/proc/sys/kernel/" + name, "w") as file:
+                    file.write(text)
+            except OSError as error:
+                return errno.errorcode[error.errno]
+        found = [read(), write("nmi_watchdog", "0\\n"), write("perf_event_paranoid", "-1\\n")]
+        print(json.dumps([*found, read(), write("nmi_watchdog", "2\\n"), read()]))
     """
-    assert answer(program, "--cpus", "4", "--watchdog", "off", "--paranoid", "4") == [
-        0,
-        4,
-        "EACCES",
-    ]
-    assert answer(program, "--cpus", "4") == [1, 2, "EACCES"]
+    own = ("--watchdog", "on", "--paranoid", "4")
+    changed = [0, -1]
+    assert answer(program, "--cpus", "4", *own) == [[1, 4], None, None, changed, "EINVAL", changed]
+
+
+def test_a_cpu_is_switched_off_and_on() -> None:
+    program = """
+        top = "/sys/devices/system/"
+        def cat(path):
+            return open(path).read().strip()
+        def tell():
+            return [
+                cat(top + "cpu/online"), cat(top + "cpu/offline"), cat(top + "node/node0/cpulist"),
+                cat(top + "cpu/cpu1/topology/thread_siblings_list"), cat(top + "cpu/smt/active"),
+                cat("/sys/fs/resctrl/cpus_list"), sorted(os.listdir(top + "cpu/cpu9")),
+                cat("/proc/cpuinfo").count("processor"), cat("/proc/stat").count("cpu"),
+            ]
+        def switch(cpu, word):
+            try:
+                with open(f"{top}cpu/cpu{cpu}/online", "w") as file:
+                    file.write(word)
+            except OSError as error:
+                return errno.errorcode[error.errno]
+        before = tell()
+        codes = [switch(9, "0\\n"), switch(9, "0"), switch(9, "2"), switch(0, "0")]
+        without = tell()
+        codes += [switch(9, "1"), *(switch(cpu, "0") for cpu in (4, 5, 6, 7, 12, 13, 14))]
+        codes.append(switch(15, "0"))
+        print(json.dumps([codes, before, without, cat(top + "cpu/online")]))
+    """
+    codes, before, without, left = answer(program, "--cpus", "16")
+    # CPU 0 has no such file, and a folder that none can be made in.
+    assert codes == [None, None, "EINVAL", "EROFS", *[None] * 8, "EBUSY"]
+    parts = ["cache", "cpufreq", "online", "topology"]
+    assert before == ["0-15", "", "0-3,8-11", "1,9", "1", "0-15", parts, 16, 17]
+    some = "0-8,10-15"
+    assert without == [some, "9", "0-3,8,10-11", "1", "1", some, ["cpufreq", "online"], 15, 16]
+    assert left == "0-3,8-11,15"
 
 
 def test_the_rest_of_sys_fs_is_still_there() -> None:

@@ -20,9 +20,9 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is missing: linux-perf"),
 ]
 CPUS = 8
-# Both of them count, with the watchdog and without it. The clock runs while all of perf's events are
-# on: it starts them one after the other.
-_NFTOP = f"{sys.executable} -m nftop --batch -n 4 -d 0.2 --json"
+# Both of them count, with the watchdog and without it. perf starts its events one after the other:
+# the clock runs while all of them are on.
+_NFTOP = f"{sys.executable} -m nftop --batch -n 4 -d 0.1 --json"
 _CLOCK = "/sys/fs/lab/live/ctl/clock"
 _BESIDE = f"""
 for watchdog in 1 0; do
@@ -51,7 +51,7 @@ def runs(machine: str, smt: str, scenario: str) -> list[tuple[dict[str, Any], li
 
 def cores(model: Model) -> list[list[int]]:
     """Their CPUs, in the order in which perf prints cores."""
-    every = ([info.cpu, *info.siblings] for info in model.layout.topology.cpus)
+    every: list[list[int]] = [[info.cpu, *info.siblings] for info in model.layout.topology.cpus]
     return [core for core in every if core[0] == min(core)]
 
 

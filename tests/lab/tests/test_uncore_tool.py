@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
@@ -90,6 +90,83 @@ def test_events_that_the_kernel_names(machine: str) -> None:
     assert [cpu for cpu, *_ in by_cpu] == ["CPU0", "CPU4"]
     for (_, value, *_), count in zip(by_cpu, wrote.tolist(), strict=True):
         assert float(value) == pytest.approx(count * 64 / MIB, abs=0.006)
+
+
+# Names of perf's own tables, what they count, and how much for each.
+BY_NAME: Mapping[str, Mapping[str, tuple[int, tuple[str, ...]]]] = {
+    "bdx": {
+        "LLC_MISSES.MMIO_READ": (64, ("mmio_reads",)),
+        "LLC_MISSES.MMIO_WRITE": (64, ("mmio_writes",)),
+        "LLC_MISSES.PCIE_READ": (64, ("pcirdcur_miss",)),
+        "LLC_REFERENCES.PCIE_READ": (64, ("pcirdcur_hit", "pcirdcur_miss")),
+        "UNC_Q_TXL_FLITS_G0.DATA": (8, ("link_lines_sent",)),
+    },
+    # Of PCIe it counts what goes through the ports, not through the cache.
+    "skx-4": {
+        "LLC_MISSES.PCIE_READ": (64, ("pcirdcur_hit", "pcirdcur_miss")),
+        "LLC_MISSES.PCIE_WRITE": (
+            64,
+            (
+                "itom_hit", "itom_miss", "rfo_hit", "rfo_miss",
+                "itomcachenear_hit", "itomcachenear_miss",
+            ),
+        ),
+        "LLC_MISSES.MEM_READ": (64, ("cas_reads",)),
+        "LLC_MISSES.MEM_WRITE": (64, ("cas_writes",)),
+        "UNC_UPI_TXL_FLITS.ALL_DATA": (9, ("link_lines_sent",)),
+        "UNC_UPI_RXL_FLITS.ALL_DATA": (9, ("link_lines_received",)),
+    },
+}  # fmt: skip
+
+
+def each_by_itself(machine: str, events: Sequence[str]) -> Iterator[tuple[str, int, Counts]]:
+    """What perf counts of each on all packages, in a step of its own; and the model meanwhile."""
+    text = perf(machine, *(f"perf stat -a -x, -e {event} sh -c '{STEP}'" for event in events))
+    rows = [row for row in csv.reader(text.splitlines()) if len(row) > 5]
+    for at, (event, row) in enumerate(zip(events, rows, strict=True)):
+        assert row[2] == event
+        since, until = (package_counts(model(), FROM_NS + 10 * S * (at + i)) for i in (0, 1))
+        yield event, int(row[0]), (until - since).sum(axis=0)
+
+
+@pytest.mark.parametrize("machine", ["icx", "spr"])
+def test_perf_s_own_names_mean_the_same(machine: str) -> None:
+    """The vendor's events as perf's tables encode them: all that nftop's have, one by one."""
+    uarch = uarch_table.load(machines.load(machine).uarch)
+    of = {uarch.vendor_names[n]: spec for u in uarch.uncore for n, spec in u.events.items()}
+    assert len(of) == 20
+    for name, count, grew in each_by_itself(machine, list(of)):
+        parts = parts_of_box(of[name], uarch.name)
+        assert parts is not None
+        assert count == sum(by * int(grew[OF_PACKAGE_INDEX[n]]) for n, by in parts.items()), name
+
+
+@pytest.mark.parametrize("machine", BY_NAME)
+def test_perf_s_own_names_on_older_machines(machine: str) -> None:
+    for name, count, grew in each_by_itself(machine, list(BY_NAME[machine])):
+        factor, quantities = BY_NAME[machine][name]
+        assert count == factor * sum(int(grew[OF_PACKAGE_INDEX[each]]) for each in quantities), name
+
+
+def test_boxes_are_read_by_another_cpu_once_theirs_has_gone() -> None:
+    folder = "/sys/bus/event_source/devices/uncore_imc_0"
+    offline = f"echo 0 > /sys/devices/system/cpu/cpu4/online; cat {folder}/cpumask"
+    event = "uncore_imc_0/config=0x304/"
+    text = perf(
+        "skx-4",
+        f"perf stat -a -x, -e {event} -e cycles -C 4 sh -c '{STEP}; {offline}; {STEP}'",
+        f"perf stat -a -A -x, -e {event} sh -c '{STEP}'",
+    )
+    lines = text.splitlines()
+    assert lines[0] == "0,5"
+    rows = list(csv.reader(lines))[1:]
+    (reads, _, _, ran_ns, *_), (cycles, _, _, core_ran_ns, *_) = rows[:2]
+    # The box goes on; the core's counter stopped with its CPU.
+    assert (int(ran_ns), int(core_ran_ns)) == (20 * S, 10 * S)
+    until, since = (box_counts(model(), t, "uncore_imc", "SKX")[1, 0] for t in (80 * S, 60 * S))
+    assert int(reads) == int((until - since)[OF_PACKAGE_INDEX["cas_reads"]])
+    assert int(cycles) > 0
+    assert [row[0] for row in rows[2:]] == ["CPU0", "CPU5"]
 
 
 def test_opcodes_take_turns() -> None:

@@ -98,8 +98,9 @@ def _counts_of(unit: Unit, model: Model) -> Callable[[int], Floats]:
         nothing = np.zeros((packages, len(unit.numbers), len(OF_PACKAGE)))
         return lambda _: nothing
 
-    # All boxes are read at about the same time, and at the same where the clock stands.
-    @functools.lru_cache(maxsize=2)
+    # Asked again and again for the times at which events were opened, and for those of other boxes
+    # where the clock stands.
+    @functools.lru_cache(maxsize=128)
     def until(t_ns: int) -> Floats:
         return box_counts(model, t_ns, unit.name, unit.uarch).astype(np.float64)
 

@@ -49,10 +49,9 @@ def resolve(unit: Unit, attr: Attr) -> Event:
     ]
     config1 = attr.config1 & _union(used)
     terms = _terms(unit, {"config": config, "config1": config1})
-    counters = 1 << FIXED if fixed else unit.general
-    allowed = unit.constraints.get(config & _CODE, counters)
-    filters = tuple((mask, config1 & mask) for mask in sorted(set(used)))
-    return Event(None, counters & allowed or counters, _weights(unit, terms), filters)
+    mask = 1 << FIXED if fixed else unit.constraints.get(config & _CODE, unit.general)
+    filters = tuple((field, config1 & field) for field in sorted(set(used)))
+    return Event(None, mask, _weights(unit, terms), filters)
 
 
 def _mask(unit: Unit) -> int:

@@ -1,0 +1,289 @@
+"""All boxes of a host: opened, followed through hotplug, switched from turn to turn, read."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nftop.model.ids import Cpu, Package
+from nftop.model.reading import Missing, Reason
+from nftop.model.topology import Topology
+from nftop.model.uncore import UncoreTable
+from nftop.sources.online import OnlineCpus
+from nftop.sources.perf.abi import Kernel, raise_open_files
+from nftop.sources.perf.problems import Problem, explain
+from nftop.sources.topology import read_topology
+from nftop.sources.uncore.boxes import NO_UNCORE, Found, find_boxes
+from nftop.sources.uncore.opened import BoxReader, OpenBox, close_box, open_box
+from nftop.sources.uncore.rota import Slice, round_of, shares
+from nftop.sources.uncore.tables import LOST, UncoreLayout
+from nftop.uarch.table import Uarch
+
+# What failed may be cured meanwhile: perf_event_paranoid lowered, another program ended.
+RETRY_AFTER_NS = 10_000_000_000
+# A pace that differs by less from the last one is the same, read late. So much of a round's end is
+# the second stay of its first turns, and may be missed.
+_SAME_PACE = 0.2
+NO_TABLE = Problem(Reason.SOURCE, "nftop knows no events outside the cores of this CPU")
+_REFUSED = Problem(Reason.HARDWARE, "the kernel refuses every event of every box on this package")
+
+
+@dataclass(slots=True)
+class _Rota:
+    """Where the boxes of one unit are in their round, and until when."""
+
+    at: int
+    due_ns: int
+    slices: tuple[Slice, ...]
+
+    @property
+    def turn(self) -> int:
+        return self.slices[self.at].turn
+
+    @property
+    def round_ns(self) -> int:
+        return sum(each.duration_ns for each in self.slices)
+
+
+class UncoreCounters:
+    """The counters of every box. Not for use by several threads at once.
+
+    `clock_ns` is CLOCK_MONOTONIC; it decides when turns change and what is tried again, while the
+    counts have the kernel's clock.
+    """
+
+    def __init__(
+        self,
+        uarch: Uarch,
+        *,
+        kernel: Kernel,
+        clock_ns: Callable[[], int],
+        root: Path = Path("/"),
+        quiet_cpus: Collection[int] = frozenset(),
+    ) -> None:
+        self._units = uarch.uncore
+        self._kernel = kernel
+        self._clock_ns = clock_ns
+        self._root = root
+        self._quiet = frozenset(quiet_cpus)
+        self._online = OnlineCpus(root)
+        self._seen: tuple[Cpu, ...] | None = None
+        self._topology = Topology(())
+        self._boxes: tuple[OpenBox, ...] = ()
+        self._lacking: dict[tuple[str, Package], Problem] = {}
+        self._problem: Problem | None = None
+        self._rotas: dict[str, _Rota] = {}
+        self._read_at_ns: int | None = None
+        self._interval_ns = 0
+        self._retry_at_ns: int | None = None
+        self._pollers: frozenset[int] = frozenset()
+        self._switch_ns: int | None = None
+        self._install()
+
+    @property
+    def boxes(self) -> tuple[OpenBox, ...]:
+        return self._boxes
+
+    @property
+    def lacking(self) -> Mapping[tuple[str, Package], Problem]:
+        """Why a unit has no open boxes in a package."""
+        return self._lacking
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why nothing at all is counted; None while something is."""
+        return self._problem
+
+    @property
+    def due_ns(self) -> int | None:
+        """When `turn` has something to do next; None where nothing takes turns."""
+        return min((rota.due_ns for rota in self._rotas.values()), default=None)
+
+    @property
+    def round_ns(self) -> int:
+        """How long it takes until every turn has had its slices."""
+        return max((rota.round_ns for rota in self._rotas.values()), default=0)
+
+    @property
+    def switch_ns(self) -> int:
+        """How long it takes to let the next turn run on all boxes of a unit; 0 while unknown.
+
+        The shortest time yet: what is longer is time in which other programs ran.
+        """
+        return self._switch_ns or 0
+
+    def told_pollers(self, cpus: Collection[int]) -> None:
+        """On which CPUs network functions poll, as of the next reading. Safe from any thread."""
+        self._pollers = frozenset(cpus)
+
+    def read(self) -> UncoreTable | Missing:
+        """What all boxes have counted until now; Missing where none counts anything."""
+        if not self._units:
+            self._problem = NO_TABLE
+            return NO_TABLE.missing
+        self._follow()
+        self._keep_pace()
+        if self._problem is not None:
+            return self._problem.missing
+        read = self._reader.read()
+        table = replace(
+            self._layout.table(read, self._root), warning=self._warning(), round_ns=self.round_ns
+        )
+        if read.faults:
+            self._drop(read.faults)
+        for name, rota in self._rotas.items():
+            # From reading to reading whole rounds; one that takes much longer goes on.
+            if rota.round_ns <= (1 + _SAME_PACE) * self._interval_ns:
+                self._go_to(name, rota, 0)
+        return table
+
+    def turn(self) -> None:
+        """Switch every unit whose slice is over to its next turn."""
+        now_ns = self._clock_ns()
+        for name, rota in self._rotas.items():
+            if now_ns >= rota.due_ns:
+                self._go_to(name, rota, (rota.at + 1) % len(rota.slices))
+
+    def close(self) -> None:
+        """Close every counter. Safe to call twice."""
+        self._close_boxes(self._boxes)
+        self._boxes, self._rotas = (), {}
+        self._install()
+        self._online.close()
+
+    def _follow(self) -> None:
+        """Open what is new, close what has gone, and try again what failed a while ago."""
+        try:
+            online = self._online.read()
+        except (OSError, ValueError):
+            online = self._seen or ()  # a host whose list can't be read has no hotplug to follow
+        retry = self._retry_at_ns is not None and self._clock_ns() >= self._retry_at_ns
+        if online == self._seen and not retry:
+            return
+        if online != self._seen:
+            self._topology = read_topology(self._root)
+        self._seen = online
+        self._retry_at_ns = None
+        raise_open_files()
+        found = find_boxes(self._units, self._topology, quiet=self._quiet, root=self._root)
+        try:
+            self._open(found)
+        except OSError as error:
+            # Nothing is kept: a sum of some boxes is none, and others need descriptors too.
+            self._close_boxes(self._boxes)
+            self._boxes, self._rotas = (), {}
+            self._problem = explain(error.errno or errno.EINVAL, self._root)
+        if self._problem is not None or any(opened.may_recover for opened in self._boxes):
+            self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
+        self._install()
+
+    def _open(self, found: Found) -> None:
+        """Make the boxes those found; OSError where none can be opened, with some open."""
+        known = {opened.box.key: opened for opened in self._boxes if opened.counts}
+        gone = known.keys() - {box.key for box in found.boxes}
+        self._close_boxes(known.pop(key) for key in gone)
+        self._boxes = tuple(known.values())
+        boxes: list[OpenBox] = []
+        for box in found.boxes:
+            old = known.get(box.key)
+            if old is not None:  # the kernel has moved its events with the cpumask
+                boxes.append(replace(old, box=box))
+                continue
+            opened = open_box(self._kernel, box, self._root)
+            if opened is not None:
+                boxes.append(opened)
+                self._boxes = (*self._boxes, opened)
+                self._start(opened)
+        self._boxes = tuple(boxes)
+        counted = {(opened.box.unit.name, opened.box.package) for opened in boxes}
+        refused = {(box.unit.name, box.package) for box in found.boxes} - counted
+        self._lacking = {**found.lacking, **dict.fromkeys(refused, _REFUSED)}
+        counting = any(opened.counts for opened in boxes)
+        self._problem = None if counting else self._chief()
+
+    def _chief(self) -> Problem:
+        """What to tell where nothing is counted at all."""
+        absences = (why for opened in self._boxes for why in opened.absent.values())
+        return next(iter((*self._lacking.values(), *absences)), NO_UNCORE)
+
+    def _start(self, opened: OpenBox) -> None:
+        """Let a box begin with the turn that its unit is at."""
+        unit = opened.box.unit
+        parts = shares(unit)
+        if len(parts) > 1 and unit.name not in self._rotas:
+            slices = round_of(parts, self._interval_ns)
+            due_ns = self._clock_ns() + slices[0].duration_ns
+            self._rotas[unit.name] = _Rota(0, due_ns, slices)
+        rota = self._rotas.get(unit.name)
+        self._set(opened, 0 if rota is None else rota.turn, on=True)
+
+    def _go_to(self, unit: str, rota: _Rota, at: int) -> None:
+        before, rota.at = rota.turn, at
+        # From now on and not from when it was due: a late slice shortens none.
+        now_ns = self._clock_ns()
+        rota.due_ns = now_ns + rota.slices[at].duration_ns
+        if rota.turn == before:
+            return
+        for opened in self._boxes:
+            if opened.box.unit.name == unit:
+                self._set(opened, before, on=False)
+                self._set(opened, rota.turn, on=True)
+        took_ns = self._clock_ns() - now_ns
+        self._switch_ns = took_ns if self._switch_ns is None else min(self._switch_ns, took_ns)
+
+    def _set(self, opened: OpenBox, turn: int, *, on: bool) -> None:
+        fds = opened.turns[turn].fds if opened.turns else ()
+        if fds:
+            try:
+                (self._kernel.enable if on else self._kernel.disable)(fds[0])
+            except OSError:
+                return  # a group that is lost; the next read finds it so
+
+    def _keep_pace(self) -> None:
+        """Let rounds fill the time between two readings, if they can: as long as the last was."""
+        now_ns = self._clock_ns()
+        before, self._read_at_ns = self._read_at_ns, now_ns
+        passed_ns = 0 if before is None else now_ns - before
+        if abs(passed_ns - self._interval_ns) > _SAME_PACE * self._interval_ns:
+            self._interval_ns = passed_ns
+        units = {unit.name: unit for unit in self._units}
+        for name, rota in self._rotas.items():
+            slices = round_of(shares(units[name]), self._interval_ns, self.switch_ns)
+            if slices != rota.slices:
+                rota.slices = slices
+                rota.due_ns = min(rota.due_ns, now_ns + slices[rota.at].duration_ns)
+
+    def _drop(self, faults: Mapping[int, int]) -> None:
+        """Close the boxes that a read found faulty; who lost his events is opened again at once."""
+        boxes = list(self._boxes)
+        for at, code in faults.items():
+            self._close_boxes([boxes[at]])
+            why = explain(code, self._root) if code else LOST
+            boxes[at] = OpenBox(boxes[at].box, (), dict.fromkeys(boxes[at].box.unit.events, why))
+        self._boxes = tuple(boxes)
+        lost = 0 in faults.values()
+        self._retry_at_ns = self._clock_ns() + (0 if lost else RETRY_AFTER_NS)
+        self._install()
+
+    def _close_boxes(self, boxes: Iterable[OpenBox]) -> None:
+        for opened in boxes:
+            close_box(self._kernel, opened)
+
+    def _install(self) -> None:
+        self._reader = BoxReader(self._kernel, self._boxes)
+        self._layout = UncoreLayout(self._units, self._boxes, self._lacking)
+
+    def _warning(self) -> str:
+        """A sentence where counting disturbs a core that polls; "" where it does not."""
+        told = {
+            (box.cpu, box.package)
+            for box in (opened.box for opened in self._boxes if opened.counts)
+            if box.cpu in self._pollers
+        }
+        return "; ".join(
+            f"CPU {cpu} polls, and counting outside the cores of package {package} interrupts it: "
+            f"--quiet-cpus {cpu} leaves that out"
+            for cpu, package in sorted(told)
+        )

@@ -1,0 +1,115 @@
+"""The source `uncore`: counters of packages, in a thread of its own that lets them take turns."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from nftop.model.reading import Missing, Reason
+from nftop.model.uncore import UncoreTable
+from nftop.sources.base import Check
+from nftop.sources.perf.abi import Kernel, host_kernel
+from nftop.sources.perf.problems import Problem
+from nftop.sources.uncore.checks import uncore_checks
+from nftop.sources.uncore.counters import UncoreCounters
+from nftop.uarch.table import Uarch
+
+_CLOSED = Problem(Reason.SOURCE, "the uncore source has been closed")
+# `check` lets groups run so long, and turns so many rounds, before it says that one does not: on a
+# busy host they are late.
+_SETTLE_S, _ROUNDS = 0.05, 5
+
+
+class UncoreSource:
+    """Counts every box of every package; opens them at the first read.
+
+    Turns change between two readings, in a thread that begins with the first one and runs on what
+    CPUs the process may; whatever sets or reads a box that is on interrupts the CPU that the kernel
+    counts it on. Safe for use by several threads.
+    """
+
+    name = "uncore"
+    inline = False
+
+    def __init__(
+        self,
+        uarch: Uarch,
+        *,
+        root: Path = Path("/"),
+        quiet_cpus: Collection[int] = frozenset(),
+        kernel: Kernel | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`root`, `kernel` and `clock_ns` default to this host's.
+
+        A package whose boxes are counted on one of `quiet_cpus` is left out.
+        """
+        self._clock_ns = clock_ns
+        self._counters = UncoreCounters(
+            uarch, kernel=kernel or host_kernel(), clock_ns=clock_ns, root=root,
+            quiet_cpus=quiet_cpus,
+        )  # fmt: skip
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def read(self) -> UncoreTable | Missing:
+        """What all boxes have counted until now; Missing where none can be counted."""
+        with self._changed:
+            if self._closed:
+                return _CLOSED.missing
+            table = self._counters.read()
+            if self._thread is None and self._counters.due_ns is not None:
+                # A daemon: a system call that hangs must not keep nftop from ending.
+                self._thread = threading.Thread(
+                    target=self._take_turns, name="nftop-uncore-turns", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify()
+            return table
+
+    def on_pollers(self, cpus: Collection[int]) -> None:
+        """On which CPUs network functions poll: readings warn where counting disturbs one.
+
+        Never waits, as who calls it must not: boxes may be opening, which takes long.
+        """
+        self._counters.told_pollers(cpus)
+
+    def check(self) -> tuple[Check, ...]:
+        """Opens the boxes, lets every turn run, and says what counts where and what does not."""
+        table = self.read()
+        for _ in range(_ROUNDS):
+            if (
+                isinstance(table, UncoreTable)
+                and ((table.reasons == 0) & (table.running_ns == 0)).any()
+            ):
+                time.sleep(max(self._counters.round_ns / 1e9, _SETTLE_S))
+                table = self.read()
+        with self._changed:
+            if isinstance(table, Missing):
+                problem = self._counters.problem or _CLOSED
+                return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
+            return uncore_checks(self.name, self._counters, table)
+
+    def close(self) -> None:
+        """Close every counter; a later read says so. Safe to call twice."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(timeout=1.0)
+        with self._changed:
+            self._counters.close()
+
+    def _take_turns(self) -> None:
+        with self._changed:
+            while not self._closed:
+                due_ns = self._counters.due_ns
+                now_ns = self._clock_ns()
+                if due_ns is not None and now_ns >= due_ns:
+                    self._counters.turn()
+                else:
+                    # Woken by every reading, which may have changed the pace.
+                    self._changed.wait(None if due_ns is None else (due_ns - now_ns) / 1e9)

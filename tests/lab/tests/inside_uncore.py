@@ -1,0 +1,94 @@
+"""nftop's own counters outside the cores, in a lab whose clock only this program moves.
+
+`python -m tests.lab.tests.inside_uncore UARCH` prints JSON: the rows of packages over one second,
+when that began, and the raw counts of memory and links from opening them until its end.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nftop.derive.packages import PackageState, step_packages
+from nftop.model.frame import BoxTraffic, PackageRow
+from nftop.model.reading import Missing, Reading
+from nftop.model.sample import SourceReading
+from nftop.model.uncore import UncoreTable
+from nftop.sources.perf.abi import host_kernel
+from nftop.sources.topology import read_topology
+from nftop.sources.uncore.counters import UncoreCounters
+from nftop.uarch import table
+
+CONTROL = Path("/sys/fs/lab/live/ctl")
+S = 1_000_000_000
+TICKS = 3  # the first opens, the second shows the pace, and the last two are a second apart
+
+
+def now_ns() -> int:
+    return int((CONTROL / "now").read_text(encoding="ascii"))
+
+
+def step(duration_ns: int) -> None:
+    (CONTROL / "clock").write_text(f"step {duration_ns / S:.9f}", encoding="ascii")
+
+
+def tick(counters: UncoreCounters, until_ns: int) -> UncoreTable:
+    """A reading at that time; turns change when they are due."""
+    while (at_ns := now_ns()) < until_ns:
+        step(min(counters.due_ns or until_ns, until_ns) - at_ns)
+        counters.turn()
+    read = counters.read()
+    assert isinstance(read, UncoreTable), read
+    assert read.gaps == "", read.gaps
+    return read
+
+
+def main(uarch: str) -> None:
+    known = table.load(uarch)
+    counters = UncoreCounters(known, kernel=host_kernel(), clock_ns=now_ns)
+    began_ns = now_ns()
+    state, rows = PackageState(), tuple[PackageRow, ...]()
+    reads: list[UncoreTable] = []
+    topology = read_topology()
+    for second in range(TICKS + 1):
+        reads.append(tick(counters, began_ns + second * S))
+        reading = SourceReading(reads[-1], now_ns(), 0)
+        state, rows = step_packages(state, reading, known, topology)
+    last = reads[-1]
+    whole = {
+        event: int(last.values[last.event == index].sum())
+        for index, event in enumerate(last.events)
+    }
+    print(
+        json.dumps(
+            {
+                "from_ns": began_ns + (TICKS - 1) * S,
+                "until_ns": now_ns(),
+                "whole": whole,
+                "packages": [
+                    {
+                        "readings": {name: plain(each) for name, each in row.readings.items()},
+                        "channels": boxes(row.channels),
+                        "links": boxes(row.links),
+                    }
+                    for row in rows
+                ],
+            }
+        )
+    )
+    counters.close()
+
+
+def plain(reading: Reading) -> float | str:
+    return reading.reason.key if isinstance(reading, Missing) else reading
+
+
+def boxes(each: tuple[BoxTraffic, ...]) -> Mapping[int, Any]:
+    return {box.number: [plain(box.in_bytes_per_s), plain(box.out_bytes_per_s)] for box in each}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,132 @@
+"""Memory, PCIe, MMIO and links by nftop in the lab, against the model and beside `perf stat`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nftop.model.column import Column, column
+from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, parts_of_box
+from nftop.sim.workloads import INDEX
+from nftop.sources.uncore.rota import shares
+from nftop.uarch import table
+from nftop.uarch.parts import Uncore
+from nftop.uarch.table import Uarch
+from nftop.uarch.topdown import evaluate_traffic
+from tests.lab.tests.events import CPUS, S, model
+from tests.lab.tests.labs import enter, needs_lab
+
+pytestmark = needs_lab
+MACHINES = {"bdx": "BDX", "skx-4": "SKX", "icx": "ICX", "spr": "SPR"}
+ALONE = ("cas_read", "cas_write", "link_data_sent")
+
+
+def counted(unit: Uncore, event: str, uarch: str, from_ns: int, until_ns: int) -> Any:
+    """What the model counts of an event: int64 (packages, boxes)."""
+    parts = parts_of_box(unit.events[event], uarch)
+    assert parts is not None, event
+    before, after = (box_counts(model(), at, unit.pmu, uarch) for at in (from_ns, until_ns))
+    grown = (after - before).astype(np.int64)
+    of_box = np.zeros(grown.shape[:2], np.int64)
+    return of_box + sum(
+        factor * grown[:, :, OF_PACKAGE_INDEX[each]] for each, factor in parts.items()
+    )
+
+
+def expected(known: Uarch, from_ns: int, until_ns: int) -> Mapping[str, Column]:
+    """By the table's formulas, of the model's own counts of the packages."""
+    return evaluate_traffic(
+        known,
+        {
+            event: column(
+                counted(unit, event, known.name, from_ns, until_ns).sum(axis=1)
+                * (S / (until_ns - from_ns))
+            )
+            for unit in known.uncore
+            for event in unit.events
+        },
+    )
+
+
+def lost_at_most_per_s(known: Uarch, name: str) -> float:
+    """What the ends of slices cut off of a rate: a count a box and event, scaled as that is."""
+    if "ratio" in name:
+        return 1e-3
+    least = min(share for unit in known.uncore for share in shares(unit))
+    return CPUS / least * (64 if "bytes" in name else 1)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
+    known = table.load(MACHINES[machine])
+    lab = ("--model", machine, "--cpus", str(CPUS), "--no-resctrl", "--freeze", "60")
+    run = (sys.executable, "-m", "tests.lab.tests.inside_uncore", known.name)
+    units = {event: unit for unit in known.uncore for event in unit.events if event in ALONE}
+    asked = [
+        f"{unit.events[event].pmu}/{unit.events[event].terms}/" for event, unit in units.items()
+    ]
+    perf = ("env", "LC_ALL=C", "perf", "stat", "-a", *(w for e in asked for w in ("-e", e)))
+    beside = perf if shutil.which("perf") else ()
+    done = enter(*lab, "--", *beside, *run)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    from_ns, until_ns = told["from_ns"], told["until_ns"]
+    assert until_ns - from_ns == S
+    wanted = expected(known, from_ns, until_ns)
+    for row, package in enumerate(told["packages"]):
+        for name, each in wanted.items():
+            got = package["readings"][name]
+            near = pytest.approx(each[row], rel=1e-3, abs=lost_at_most_per_s(known, name))
+            assert got == near, (row, name)
+        # These have their counters to themselves, and are exact but for a count's end.
+        for name in ("memory.read_bytes_per_s", "upi.sent_bytes_per_s"):
+            near = pytest.approx(wanted[name][row], rel=1e-6, abs=64 * 12)
+            assert package["readings"][name] == near
+        for event, ends in (("cas_read", "channels"), ("link_data_sent", "links")):
+            of_box = counted(units[event], event, known.name, from_ns, until_ns)[row]
+            assert len(package[ends]) == len(of_box)
+            flits = {"link_data_sent": 8 if known.name == "BDX" else 64 / 9}.get(event, 64)
+            way = 0 if event == "cas_read" else 1
+            got = [box[way] for box in package[ends].values()]
+            assert got == pytest.approx((flits * of_box).tolist(), abs=2 * 64)
+    if beside:
+        by_perf = re.findall(r"^ +([0-9,]+) +(uncore_\w+/\S+/)", done.stderr, re.MULTILINE)
+        sums = {event: int(value.replace(",", "")) for value, event in by_perf}
+        assert {event: sums[each] for event, each in zip(units, asked, strict=True)} == {
+            event: pytest.approx(told["whole"][event], abs=2 * 12) for event in units
+        }
+
+
+def test_the_command_shows_packages_and_doctor_where_they_are_counted() -> None:
+    lab = ("--model", "icx", "--cpus", str(CPUS), "--")
+    run = "-m nftop --batch -n 8 -d 0.5 --json".split()
+    done = enter(*lab, sys.executable, *run)
+    assert (done.returncode, done.stderr) == (0, "")
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    assert frames[-1]["sources"]["uncore"]["detail"] == ""
+    # The clock runs, and the load swings by less than that around its mean.
+    about = model().steady[-1]
+    for package in (0, 1):
+        mine = [cpu["cpu"] for cpu in frames[0]["cpus"] if cpu["package"] == package]
+        rows = [frame["packages"][package] for frame in frames]
+        # On a machine that is busy, turns may be late: the last number that there is.
+        [*_, row] = [row for row in rows if row["pcie"]["ddio_hit_ratio"] is not None]
+        reads = 64 * about[mine, INDEX["cas_reads"]].sum()
+        assert row["memory"]["read_bytes_per_s"] == pytest.approx(reads, rel=0.05)
+        hits = about[mine, INDEX["itom_hit"]].sum()
+        assert row["pcie"]["itom"]["hit_per_s"] == pytest.approx(hits, rel=0.05)
+        assert "pcie.itom.hit_per_s" in row["estimates"]
+        whole = sum(each["read_bytes_per_s"] for each in row["memory"]["channels"].values())
+        assert row["memory"]["read_bytes_per_s"] == pytest.approx(whole, rel=1e-9)
+    done = enter(*lab, sys.executable, "-m", "nftop", "doctor", "--json")
+    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    for unit in ("cha", "imc", "upi"):
+        assert checks[f"uncore {unit}"]["state"] == "ok"
+        assert f"by interrupts of CPU 0,{CPUS // 4}" in checks[f"uncore {unit}"]["text"]

@@ -1,0 +1,151 @@
+"""The source of the counters outside the cores: its thread, its end, and what doctor says."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nftop.model.reading import Missing, Reason
+from nftop.model.uncore import UncoreTable
+from nftop.session.sampler import Sampler
+from nftop.sources.base import Check, Source
+from nftop.sources.uncore.checks import uncore_checks
+from nftop.sources.uncore.source import UncoreSource
+from nftop.uarch import table
+from tests.sources.uncore_bench import SECOND, Bench
+from tests.sources.uncore_kernel import FakeUncore
+
+SKX, ICX = table.load("SKX"), table.load("ICX")
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what another thread does; a minute is for a machine that is very busy."""
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def turning() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "nftop-uncore-turns"]
+
+
+def test_turns_change_between_readings_and_end_with_the_source(tmp_path: Path) -> None:
+    fake = FakeUncore(tmp_path, SKX)
+    source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
+    plain: Source = source
+    assert (plain.name, plain.inline) == ("uncore", False)
+    assert fake.opens == 0 and not turning()
+    assert isinstance(source.read(), UncoreTable)
+    (thread,) = turning()
+    before = fake.switches
+    until(lambda: fake.switches > before + 50)
+    source.close()
+    assert not thread.is_alive() and not fake.fds
+    source.close()
+    read = source.read()
+    assert isinstance(read, Missing) and "closed" in read.sentence
+
+
+def test_a_long_slice_is_no_reason_to_wait_for_the_end(tmp_path: Path) -> None:
+    fake = FakeUncore(tmp_path, SKX)
+    source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel, clock_ns=lambda: fake.now_ns)
+    source.read()
+    fake.now_ns += 3600 * SECOND
+    source.read()  # the pace is an hour now, and by this clock no slice is ever over
+    (thread,) = turning()
+    source.close()
+    assert not thread.is_alive()
+
+
+def test_nothing_that_takes_turns_needs_no_thread(tmp_path: Path) -> None:
+    fake = FakeUncore(tmp_path, SKX, boxes={"imc": 2, "upi": 2})
+    source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
+    assert isinstance(source.read(), UncoreTable)
+    assert not turning()
+    source.close()
+
+
+def test_the_session_reads_it_in_a_thread_and_closes_it(tmp_path: Path) -> None:
+    fake = FakeUncore(tmp_path, ICX)
+    source = UncoreSource(ICX, root=tmp_path, kernel=fake.kernel)
+    sampler = Sampler([source])
+    try:
+        until(lambda: isinstance(sampler.sample(1.0, 1.0).readings["uncore"].value, UncoreTable))
+    finally:
+        sampler.close()
+    until(lambda: not fake.fds)
+    assert not turning()
+
+
+def test_who_polls_is_told_by_the_next_reading(tmp_path: Path) -> None:
+    fake = FakeUncore(tmp_path, SKX)
+    source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
+    source.on_pollers([2])
+    read = source.read()
+    source.close()
+    assert isinstance(read, UncoreTable) and "CPU 2 polls" in read.warning
+
+
+def test_doctor_counts_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeUncore(tmp_path, SKX, boxes={"imc": 2, "upi": 2})
+    source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
+    monkeypatch.setattr(time, "sleep", lambda _: fake.pass_ns(SECOND))
+    links, memory, boxes = source.check()
+    source.close()
+    assert memory == Check(
+        "uncore imc",
+        Reason.PRESENT,
+        "counts cas_read/cas_write on 2 boxes of package 0, 2 boxes of package 1 with 8 "
+        "descriptors, by interrupts of CPU 0,2",
+    )
+    assert (links.name, links.reason) == ("uncore upi", Reason.PRESENT)
+    assert (boxes.name, boxes.reason) == ("uncore cha", Reason.HARDWARE)
+    assert "no PMU uncore_cha_0" in boxes.text and "package 0-1" in boxes.text
+
+
+def test_doctor_without_the_privilege_says_the_fix(tmp_path: Path) -> None:
+    fake = FakeUncore(tmp_path, SKX, refuse=lambda pmu, package: errno.EACCES)
+    source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
+    (check,) = source.check()
+    source.close()
+    assert check.reason is Reason.PERMISSION and check.fix == "sudo nftop"
+
+
+def checks(bench: Bench) -> dict[str, Check]:
+    bench.tick()
+    found = uncore_checks("uncore", bench.counters, bench.tick())
+    assert len({check.name for check in found}) == len(found)
+    return {check.name: check for check in found}
+
+
+def test_doctor_says_which_turn_has_how_much_of_the_time(tmp_path: Path) -> None:
+    found = checks(Bench(FakeUncore(tmp_path, ICX)))
+    assert {check.reason for check in found.values()} == {Reason.PRESENT}
+    text = found["uncore cha"].text
+    assert "in turns itom_hit/itom_miss/pcirdcur_hit/pcirdcur_miss 50%, " in text
+    assert "3 boxes of package 0, 3 boxes of package 1 with 96 descriptors" in text
+    assert "by interrupts of CPU 0,2" in text
+    assert text.endswith("; the next turn's beginning takes 0.0 ms there")
+    slow = FakeUncore(tmp_path / "slow", ICX, switch_takes_ns=1_000_000)
+    assert "takes 6.0 ms" in checks(Bench(slow))["uncore cha"].text
+
+
+def test_doctor_says_what_an_older_kernel_can_t(tmp_path: Path) -> None:
+    found = checks(Bench(FakeUncore(tmp_path, ICX, umask_8_bits=True)))
+    assert "uncore cha" not in found
+    assert found["uncore cha itom_hit"].reason is Reason.HARDWARE
+    assert found["uncore imc"].reason is Reason.PRESENT
+
+
+def test_doctor_says_that_another_program_has_the_counters(tmp_path: Path) -> None:
+    fake = FakeUncore(tmp_path, SKX, share=lambda pmu: 0.0 if pmu == "uncore_imc_1" else 1.0)
+    found = checks(Bench(fake))
+    taken = found["uncore imc cas_read"]
+    assert taken.reason is Reason.TAKEN and taken.fix
+    assert "2 boxes" in taken.text

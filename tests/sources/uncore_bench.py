@@ -1,0 +1,83 @@
+"""Counters on the fake kernel, whose turns change when they are due, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from nftop.derive.packages import PackageState, step_packages
+from nftop.model.frame import PackageRow
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import SourceReading
+from nftop.model.uncore import UncoreTable
+from nftop.sources.topology import read_topology
+from nftop.sources.uncore.counters import UncoreCounters
+from nftop.uarch import table
+from tests.sources.uncore_kernel import FakeUncore
+
+SECOND = 1_000_000_000
+MODELS = [table.load(name) for name in ("BDX", "SKX", "ICX", "GNR")]
+SKX, ICX = table.load("SKX"), table.load("ICX")
+
+
+@dataclass
+class Bench:
+    """Counters on a fake kernel, whose turns change when they are due."""
+
+    fake: FakeUncore
+    quiet: Collection[int] = ()
+    counters: UncoreCounters = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counters = UncoreCounters(
+            self.fake.uarch,
+            kernel=self.fake.kernel,
+            clock_ns=lambda: self.fake.now_ns,
+            root=self.fake.root,
+            quiet_cpus=self.quiet,
+        )
+
+    def wait(self, duration_ns: int) -> None:
+        until_ns = self.fake.now_ns + duration_ns
+        while self.fake.now_ns < until_ns:
+            due_ns = self.counters.due_ns
+            self.fake.pass_ns(max(min(until_ns, due_ns or until_ns) - self.fake.now_ns, 0))
+            self.counters.turn()
+
+    def read(self, duration_ns: int = SECOND) -> UncoreTable | Missing:
+        self.wait(duration_ns)
+        return self.counters.read()
+
+    def tick(self, duration_ns: int = SECOND) -> UncoreTable:
+        read = self.read(duration_ns)
+        assert isinstance(read, UncoreTable), read
+        self.must_hold(read)
+        return read
+
+    def must_hold(self, read: UncoreTable) -> None:
+        """Every number is the event's own; every absent one is 0 and has a sentence."""
+        for row, event in enumerate(read.events[index] for index in read.event):
+            reason = Reason(int(read.reasons[row]))
+            box, package = int(read.boxes[row]), int(read.packages[row])
+            if reason is Reason.PRESENT:
+                per_ns = self.fake.expected(event, box, package)
+                assert read.values[row] == read.running_ns[row] * per_ns, (event, box, package)
+                assert read.running_ns[row] <= read.enabled_ns[row]
+            else:
+                assert not (read.values[row] or read.running_ns[row] or read.enabled_ns[row])
+                assert read.details[event][reason]
+
+
+def rates(fake: FakeUncore, *reads: UncoreTable | Missing) -> tuple[PackageRow, ...]:
+    state, rows = PackageState(), tuple[PackageRow, ...]()
+    topology = read_topology(fake.root)
+    for at, read in enumerate(reads, 1):
+        state, rows = step_packages(
+            state, SourceReading(read, at * SECOND, 0), fake.uarch, topology
+        )
+    return rows
+
+
+def reasons(read: UncoreTable, event: str, package: int) -> set[Reason]:
+    mine = (read.event == read.events.index(event)) & (read.packages == package)
+    return {Reason(int(code)) for code in read.reasons[mine]}
