@@ -367,13 +367,13 @@ def test_doctor_gives_each_turn_its_time(tmp_path: Path, monkeypatch: pytest.Mon
     fake = FakeKernel(tmp_path, share=lambda cpu, group: float(B not in group))
     bench = Bench(fake)
     monkeypatch.setattr(time, "sleep", lambda s: fake.pass_ns(int(s * SECOND)))
-    whole, lacking = bench.source.check()
+    whole, lacking, _ = bench.source.check()  # the last: it is no table of top-down
     assert whole.reason is Reason.PRESENT
     assert "counts cycles, instructions, a on CPU 0-3, two reads a tick each" in whole.text
     assert (lacking.name, lacking.reason) == ("perf b", Reason.TAKEN)
     bench.source.close()
     assert fake.fds == {}
-    (only,) = Bench(fake, turns=False).source.check()
+    only, _ = Bench(fake, turns=False).source.check()
     assert "counts cycles, instructions on CPU 0-3, one read a tick each" in only.text
 
 
