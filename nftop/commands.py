@@ -21,13 +21,13 @@ from nftop.model.topology import Host, Topology
 from nftop.output import OutputError, put
 from nftop.render.text import printable
 from nftop.session.live import Live
-from nftop.sources.base import Source
+from nftop.sources.base import Check, Source
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
 from nftop.sources.own import OwnSource
-from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
+from nftop.sources.pyperf.choice import choose
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
@@ -40,7 +40,8 @@ _MAX_BYTES = 64 << 20
 class OpenHost:
     """Every source nftop has for a host, and the topology it started with.
 
-    `on_pollers` is told where that host's pollers are, for nftop to keep off them.
+    `on_pollers` is told where that host's pollers are, for nftop to keep off them; `checks` are
+    doctor's of what is no source here.
     """
 
     host: Host
@@ -48,6 +49,7 @@ class OpenHost:
     sources: tuple[Source, ...]
     uarch: Uarch
     on_pollers: Callable[[Collection[int], Topology], None]
+    checks: tuple[Check, ...] = ()
 
     def feed(
         self,
@@ -69,10 +71,13 @@ class OpenHost:
         )
 
 
-def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] = ()) -> OpenHost:
+def open_host(
+    cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] = (), pmu: str = "auto"
+) -> OpenHost:
     """Build the sources of this host; nothing is read or opened beyond the topology.
 
-    No counter is opened on `quiet_cpus`, nor outside `cpus` where they are given.
+    No counter is opened on `quiet_cpus`, nor outside `cpus` where they are given. `pmu` is who
+    counts: one of `choice.WAYS`.
 
     Raises:
         ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
@@ -80,7 +85,8 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
     topology = read_topology(_ROOT)
     uarch = _uarch(topology)
     not_counted = _not_counted(topology, cpus, quiet_cpus)
-    perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=not_counted)
+    choice = choose(pmu, uarch, root=_ROOT, quiet_cpus=not_counted)
+    perf = choice.source
     own = OwnSource(lambda: perf.counter_reads)
     sources = (
         perf,
@@ -91,7 +97,7 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
         own,
     )
     host = read_host(_ROOT, uarch.name)
-    return OpenHost(host, topology, sources, uarch, own.keep_off)
+    return OpenHost(host, topology, sources, uarch, own.keep_off, choice.checks)
 
 
 def _uarch(topology: Topology) -> Uarch:
@@ -122,7 +128,7 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
 def _open(options: argparse.Namespace) -> OpenHost:
     if options.scenario is not None:
         return open_demo(options)
-    return open_host(options.cpu_list, options.quiet_cpus)
+    return open_host(options.cpu_list, options.quiet_cpus, options.pmu)
 
 
 def _not_counted(
@@ -166,7 +172,7 @@ def doctor(options: argparse.Namespace) -> int:
     except ValueError as error:
         return _fail(str(error), USAGE)
     try:
-        checks = examine(here.sources)
+        checks = (*examine(here.sources), *here.checks)
     finally:
         for source in here.sources:
             source.close()

@@ -115,16 +115,18 @@ def _rates(before: CounterTable | None, after: CounterTable, topology: Topology)
     ran_ns = np.where(good, found.running_ns[:, found.group], 0.0)
     cycles = _cycles_of_groups(found, counted, after.events)[:, found.group]
     of_group = np.where(good, cycles, 0.0)
-    interval_ns = np.where(found.why == 0, found.enabled_ns, 0.0).max(axis=1)
+    interval_ns = np.where(found.why == 0, found.enabled_ns, 0.0)
     ran = _positive(events.sums(ran_ns))
     counts = events.sums(counted)
     per_s = counts / (ran / 1e9)
-    share = np.minimum(ran / _positive(interval_ns)[:, None], 1.0)
+    # By the clocks of the event's own groups: groups that are not read at once differ by some us.
+    own_ns = events.largest(interval_ns[:, found.group])
+    share = np.minimum(ran / _positive(own_ns), 1.0)
     rates = CounterRates(
         per_s=_columns(per_s, found, events, after.details),
         by_cycles={},
         shares=dict(zip(events.names, share.T, strict=True)),
-        coverage=_coverage(found, events, share, interval_ns),
+        coverage=_coverage(found, events, share, interval_ns.max(axis=1)),
         otherwise=Missing(Reason.SOURCE, "no counter group here counts it"),
     )
     own_cycles = _positive(events.sums(of_group))
@@ -168,6 +170,12 @@ class _Events:
         if not self.names:
             return per_column
         return np.add.reduceat(per_column[:, self.order], self.starts, axis=1)
+
+    def largest(self, per_column: Floats) -> Floats:
+        """From (rows, columns) to (rows, events), of each event's columns the largest."""
+        if not self.names:
+            return per_column
+        return np.maximum.reduceat(per_column[:, self.order], self.starts, axis=1)
 
 
 def _columns(

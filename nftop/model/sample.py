@@ -107,8 +107,10 @@ class CounterTable:
         enabled_ns, running_ns: uint64 (n, g), each group's own clock and how much of it the group
             was on the hardware; equal unless multiplexed. Rates divide by the delta of
             `running_ns`.
-        details: for what is absent, the sentence by event and `Reason`.
+        details: for what is absent, the sentence by event (or metric of a formula) and `Reason`.
         extras: events whose absence is no gap: others do as well, or no counter was spare.
+        formulas: by metric id, its formula over `events` in the notation of `uarch/grammar`, where
+            the source itself knows how; empty where the CPU's table does.
     """
 
     cpus: NDArray[np.int32]
@@ -120,6 +122,7 @@ class CounterTable:
     running_ns: Counts
     details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     extras: frozenset[str] = frozenset()
+    formulas: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gaps(self) -> str:

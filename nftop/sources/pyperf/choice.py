@@ -1,0 +1,82 @@
+"""Who counts: nftop's own groups, or the kernel's Python module."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.reading import Missing, Reason
+from nftop.sources.base import Check
+from nftop.sources.perf.problems import Problem
+from nftop.sources.perf.source import PerfSource
+from nftop.sources.pyperf.metrics import find_metrics
+from nftop.sources.pyperf.module import PerfModule, load_module
+from nftop.sources.pyperf.source import PythonPerfSource
+from nftop.uarch.table import GENERIC, Uarch
+
+WAYS = ("auto", "perf", "python-perf")
+_NAME = "python-perf"
+_UNUSED = Problem(
+    Reason.HARDWARE,
+    "it can count here, but the kernel has no top-down for this CPU: nftop's own groups give the "
+    "rest with fewer reads",
+)
+
+
+class NoCounters:
+    """The source `perf` where the way to count that was asked for is not there."""
+
+    name = "perf"
+    inline = True
+    counter_reads = 0
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def read(self) -> Missing:
+        """Why nothing is counted."""
+        return self._problem.missing
+
+    def check(self) -> tuple[Check, ...]:
+        """The same with its fix."""
+        problem = self._problem
+        return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The source that counts, and what `nftop doctor` has to say of the one that does not."""
+
+    source: PerfSource | PythonPerfSource | NoCounters
+    checks: tuple[Check, ...] = ()
+
+
+def choose(
+    way: str,
+    uarch: Uarch,
+    *,
+    quiet_cpus: Collection[int],
+    root: Path = Path("/"),
+    module: PerfModule | Problem | None = None,
+) -> Choice:
+    """The source for `--pmu`, one of `WAYS`. Loads the module only where it may be used.
+
+    By itself nftop uses the module on CPUs that it has no table for, and only where the kernel
+    has top-down for them: anything else its own groups give at one read a tick.
+    """
+    own = PerfSource(root=root, uarch=uarch, quiet_cpus=quiet_cpus)
+    if way == "perf" or (way == "auto" and uarch.name != GENERIC):
+        return Choice(own)
+    found = load_module(root) if module is None else module
+    if isinstance(found, Problem):
+        if way == "python-perf":
+            return Choice(NoCounters(found))
+        return Choice(own, (Check(_NAME, found.reason, found.sentence, found.fix),))
+    metrics = find_metrics(found, root)
+    if way == "auto" and not metrics.formulas:
+        return Choice(own, (Check(_NAME, _UNUSED.reason, _UNUSED.sentence),))
+    return Choice(PythonPerfSource(found, metrics, root=root, quiet_cpus=quiet_cpus))
