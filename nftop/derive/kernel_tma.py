@@ -8,7 +8,7 @@ import numpy as np
 
 from nftop.derive.counters import CounterRates
 from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
-from nftop.model.column import Column, column, missing, ratio, where
+from nftop.model.column import Bools, Column, column, missing, ratio, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.uarch.formula import compile_formula
@@ -19,6 +19,13 @@ _CONTRADICT = Missing(Reason.ERROR, "its counts contradict each other: the share
 _ASLEEP_RATIO = 0.05
 _ASLEEP = Missing(Reason.IDLE, "the CPU slept for more than 95 % of the time")
 _DEEPER = Missing(Reason.SOURCE, "only level 1 is counted by the kernel's own formulas")
+
+
+def brings_topdown(table: CounterTable) -> bool:
+    """Whether the table has formulas of top-down metrics, or says why it has none."""
+    return any(
+        metric.id in each for metric in TMA_METRICS for each in (table.formulas, table.details)
+    )
 
 
 def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str, Column]:
@@ -69,6 +76,6 @@ def _coverage(table: CounterTable, rates: CounterRates, nodes: Mapping[str, Colu
     for text in table.formulas.values():
         for event in compile_formula(text).names:
             share = np.fmin(share, rates.share(event).values)
-    some = np.any([node.present for node in nodes.values()], axis=0)
-    why = next(iter(nodes.values()))
+    why = next(iter(nodes.values()), missing(rows, _why(table, TMA_METRICS[0].id)))
+    some: Bools = np.any([why.present, *(node.present for node in nodes.values())], axis=0)
     return where(some, column(share), why)

@@ -11,7 +11,7 @@ from nftop.derive.cache import CacheState, step_cache
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
-from nftop.derive.kernel_tma import kernel_tma_columns
+from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
@@ -79,7 +79,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     cache, classes = step_cache(state.cache, readings.get("resctrl"), topology)
     own = readings.get("self")
     counted = counters.table
-    if counted is not None and counted.formulas:
+    if counted is not None and brings_topdown(counted):
         tma = kernel_tma_columns(counted, rates)
     else:
         tma = tma_columns(state.uarch, rates, topology)

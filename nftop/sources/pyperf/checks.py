@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +39,18 @@ def table_checks(
         f"{len(counted)} reads a tick each"
     )
     checks = [Check(name, Reason.PRESENT, text)]
-    checks += _of_problems(name, absent)
+    for event, problem in absent.items():
+        what = f"{name} {_shown(event, metrics)}"
+        checks.append(Check(what, problem.reason, problem.sentence, problem.fix))
     checks += _of_turns(name, table, rows.tolist(), metrics, root)
     if metrics.formulas:
-        nodes = ", ".join(node.removeprefix("tma.") for node in metrics.formulas)
+        nodes = _nodes(metrics.formulas)
         text = f"{nodes}: the kernel's own formulas, by CPU as `perf stat -A` has them"
         checks.append(Check(f"{name} top-down", Reason.PRESENT, text))
-    checks += _of_problems(name, metrics.absent)
+    for problem in dict.fromkeys(metrics.absent.values()):
+        lost = [node for node, why in metrics.absent.items() if why == problem]
+        text = f"no {_nodes(lost)}: {problem.sentence}"
+        checks.append(Check(f"{name} top-down", problem.reason, text, problem.fix))
     return tuple(checks)
 
 
@@ -54,9 +59,8 @@ def _shown(event: str, metrics: KernelMetrics) -> str:
     return metrics.events.get(event, event).replace(",{}", "")
 
 
-def _of_problems(name: str, problems: Mapping[str, Problem]) -> Iterator[Check]:
-    for what, problem in problems.items():
-        yield Check(f"{name} {what}", problem.reason, problem.sentence, problem.fix)
+def _nodes(metrics: Iterable[str]) -> str:
+    return ", ".join(metric.removeprefix("tma.") for metric in metrics)
 
 
 def _of_turns(

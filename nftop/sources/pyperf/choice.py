@@ -8,9 +8,11 @@ from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
-from nftop.sources.perf.problems import Problem
+from nftop.sources.online import OnlineCpus
+from nftop.sources.perf.problems import QUIET, Problem
 from nftop.sources.perf.source import PerfSource
-from nftop.sources.pyperf.metrics import find_metrics
+from nftop.sources.pyperf.groups import basic_events, fitting
+from nftop.sources.pyperf.metrics import find_metrics, without_metrics
 from nftop.sources.pyperf.module import PerfModule, load_module
 from nftop.sources.pyperf.source import PythonPerfSource
 from nftop.uarch.table import GENERIC, Uarch
@@ -76,7 +78,25 @@ def choose(
         if way == "python-perf":
             return Choice(NoCounters(found))
         return Choice(own, (Check(_NAME, found.reason, found.sentence, found.fix),))
-    metrics = find_metrics(found, root)
+    problem = _cycles_problem(found, quiet_cpus, root)
+    # perf complains on standard error of formulas whose events it can't find: don't ask for them.
+    metrics = find_metrics(found, root) if problem is None else without_metrics(problem)
     if way == "auto" and not metrics.formulas:
-        return Choice(own, (Check(_NAME, _UNUSED.reason, _UNUSED.sentence),))
+        why = problem or _UNUSED
+        return Choice(own, (Check(_NAME, why.reason, why.sentence, why.fix),))
     return Choice(PythonPerfSource(found, metrics, root=root, quiet_cpus=quiet_cpus))
+
+
+def _cycles_problem(module: PerfModule, quiet_cpus: Collection[int], root: Path) -> Problem | None:
+    """Why cycles can't be counted here, tried on a CPU that may be disturbed; None if they can."""
+    online = OnlineCpus(root)
+    try:
+        cpu = next((cpu for cpu in online.read() if cpu not in quiet_cpus), None)
+    except (OSError, ValueError) as error:
+        return Problem(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
+    finally:
+        online.close()
+    if cpu is None:
+        return QUIET
+    _, absent = fitting(module, (("cycles",),), basic_events(root), cpu)
+    return absent.get("cycles")

@@ -16,8 +16,8 @@ from nftop.uarch.kernel_metrics import Translated, event_key, nodes, same, trans
 
 # An event as it shows itself: evsel(cpu/TOPDOWN.SLOTS/), evsel(cpu/cpu/event=0x3c,cmask=1//).
 _SHOWN = re.compile(r"evsel\((?P<pmu>[^/]+)/(?:(?P=pmu)/(?P<terms>[^/:]+)/|(?P<name>[^/:]+))/\)")
-_UNKNOWN = "perf has no {node} for this CPU"
-_UNRESOLVED = "perf has {metric} for this CPU, but can't find what it counts: {why}"
+_UNKNOWN = Problem(Reason.HARDWARE, "perf has no such metric for this CPU")
+_UNRESOLVED = "perf has {metric} for this CPU, but the kernel here has not all it counts ({event})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class KernelMetrics:
     absent: Mapping[str, Problem]
 
 
+def without_metrics(problem: Problem) -> KernelMetrics:
+    """No metric, for one reason."""
+    return KernelMetrics({}, {}, dict.fromkeys(nodes(), problem))
+
+
 def find_metrics(module: PerfModule, root: Path = Path("/")) -> KernelMetrics:
     """The kernel's formulas of the top-down's first level. Never raises for what perf answers."""
     rows = [row for row in module.metrics() if "MetricName" in row and "MetricExpr" in row]
@@ -45,18 +50,12 @@ def find_metrics(module: PerfModule, root: Path = Path("/")) -> KernelMetrics:
     for node, spellings in nodes().items():
         known = next((name for name in spellings if _row(rows, name)), None)
         if known is None:
-            sentence = _UNKNOWN.format(node=node.removeprefix("tma."))
-            absent[node] = Problem(Reason.HARDWARE, sentence)
+            absent[node] = _UNKNOWN
         else:
             names[node] = known
     if not names:
         return KernelMetrics({}, {}, absent)
     shown = _shown(module, names.values())
-    if isinstance(shown, OSError):
-        for node, metric in names.items():
-            sentence = _UNRESOLVED.format(metric=metric, why=shown.strerror or shown)
-            absent[node] = Problem(Reason.HARDWARE, sentence)
-        return KernelMetrics({}, {}, absent)
     formulas: dict[str, str] = {}
     read: dict[str, str] = {}
     for node, metric in names.items():
@@ -68,16 +67,14 @@ def find_metrics(module: PerfModule, root: Path = Path("/")) -> KernelMetrics:
         counted = {name: key for name, key in found.events.items() if key not in same()}
         lost = [key for key in counted.values() if key not in shown]
         if lost:
-            sentence = _UNRESOLVED.format(metric=metric, why=lost[0])
-            absent[node] = Problem(Reason.SOURCE, sentence)
+            sentence = _UNRESOLVED.format(metric=metric, event=lost[0])
+            absent[node] = Problem(Reason.HARDWARE, sentence)
             continue
         formulas[node] = found.formula
         read |= counted
     order = list(shown)
-    events = {
-        name: shown[key] for name, key in sorted(read.items(), key=lambda e: order.index(e[1]))
-    }
-    return KernelMetrics(formulas, events, absent)
+    in_order = sorted(read.items(), key=lambda each: order.index(each[1]))
+    return KernelMetrics(formulas, {name: shown[key] for name, key in in_order}, absent)
 
 
 def _row(rows: Iterable[Mapping[str, Any]], metric: str) -> Mapping[str, Any] | None:
@@ -97,12 +94,16 @@ def _translated(rows: Iterable[Mapping[str, Any]], metric: str, root: Path) -> T
     return translate(metric, formulas, _literals(root), str(row.get("ScaleUnit", "")))
 
 
-def _shown(module: PerfModule, metrics: Iterable[str]) -> Mapping[str, str] | OSError:
-    """By key, how to ask for each event that these metrics read; nothing is opened."""
+def _shown(module: PerfModule, metrics: Iterable[str]) -> Mapping[str, str]:
+    """By key, how to ask for each event that these metrics read; nothing is opened.
+
+    Empty where this kernel or CPU lacks one of them.
+    """
     try:
         events: Evlist = module.parse_metrics(",".join(metrics))
-    except OSError as error:
-        return error
+    except OSError:
+        # Its errno is what some other call left behind.
+        return {}
     found: dict[str, str] = {}
     for event in events:
         parts = _SHOWN.fullmatch(str(event))

@@ -149,7 +149,7 @@ def _unsafe(path: Path, root: Path, owner: int) -> str:
 
 
 def _import(path: Path) -> Any:
-    """This one module, and neither its folder on the path nor its name among the modules."""
+    """This one module; its folder does not come on the path."""
     loader = importlib.machinery.ExtensionFileLoader("perf", str(path))
     spec = importlib.util.spec_from_loader("perf", loader)
     if spec is None:

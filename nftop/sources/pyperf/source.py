@@ -94,16 +94,20 @@ class PythonPerfSource:
             cpus = self._online.read()
         except (OSError, ValueError) as error:
             return Missing(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
-        self._follow(cpus)
-        if self._problem is not None:
-            return self._problem.missing
+        # What was counted until now is not lost when the groups are opened anew below.
         dead, stalled = self._totals.add(self._opened)
         self._counter_reads += len(self._opened.reads)
-        if dead:
+        retry = self._problem is not None and self._clock_ns() >= self._retry_at_ns
+        if cpus != self._cpus or retry:
+            self._cpus = cpus
+            self._totals.follow(cpus)
+            self._open()
+        elif dead or stalled:
             self._totals.forget(dead)
-        table = self._table(dead)
-        self._mend(dead, stalled)
-        return table
+            self._mend(dead, stalled)
+        if self._problem is not None:
+            return self._problem.missing
+        return self._table(dead)
 
     def check(self) -> tuple[Check, ...]:
         """Opens the groups, lets them run, and says what counts where and what does not."""
@@ -123,15 +127,6 @@ class PythonPerfSource:
         self._closed = True
         self._opened.close()
         self._online.close()
-
-    def _follow(self, cpus: tuple[Cpu, ...]) -> None:
-        """Count on these CPUs; opened anew where they changed or nothing could be opened."""
-        retry = self._problem is not None and self._clock_ns() >= self._retry_at_ns
-        if cpus == self._cpus and not retry:
-            return
-        self._cpus = cpus
-        self._totals.follow(cpus)
-        self._open()
 
     def _open(self) -> None:
         self._opened.close()
