@@ -15,7 +15,7 @@ from nftop.sources.perf.problems import NO_CPU, QUIET, Problem, never_ran
 from nftop.sources.pyperf.metrics import KernelMetrics
 
 _TURNS = (
-    "they take turns on the counters, the least counted had {share:.0%} of the time: the kernel "
+    "events take turns on the counters, the least counted had {share:.0%} of the time: the kernel "
     "changes them every few ms, which interrupts the CPUs"
 )
 
@@ -56,7 +56,7 @@ def table_checks(
 
 def _shown(event: str, metrics: KernelMetrics) -> str:
     """An event by nftop's name, or as perf knows it."""
-    return metrics.events.get(event, event).replace(",{}", "")
+    return metrics.events.get(event, event).replace(",{}", "").replace("/{}/", "")
 
 
 def _nodes(metrics: Iterable[str]) -> str:

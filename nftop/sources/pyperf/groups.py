@@ -151,7 +151,7 @@ def _open(
         # Its errno is what some other call left behind.
         return _UNKNOWN
     # perf may put them in another order, top-down events side by side.
-    found = [(names.get(_term(event), ""), event) for event in events]
+    found = [(_name(event, names), event) for event in events]
     if sorted(name for name, _ in found) != sorted(group):
         return _HYBRID
     if not all(set(event.cpus()) <= set(cpus) for _, event in found):
@@ -169,6 +169,12 @@ def _open(
     return None
 
 
-def _term(event: Evsel) -> str:
-    """What the event was asked for by: it shows itself as evsel(PMU/TERM/)."""
-    return str(event).partition("/")[2].removesuffix("/)")
+def _name(event: Evsel, names: Mapping[str, str]) -> str:
+    """Which of these it is, by what was asked for: it shows itself as PMU/TERM/ or as TERM."""
+    shown = shown_as(event)
+    return names.get(shown) or names.get(shown.partition("/")[2].removesuffix("/"), "")
+
+
+def shown_as(event: Evsel) -> str:
+    """What stands in `evsel(...)`."""
+    return str(event).removeprefix("evsel(").removesuffix(")")

@@ -10,12 +10,14 @@ from typing import Any
 
 from nftop.model.reading import Reason
 from nftop.sources.perf.problems import Problem
+from nftop.sources.pyperf.groups import shown_as
 from nftop.sources.pyperf.module import Evlist, PerfModule
 from nftop.uarch.grammar import FormulaError
 from nftop.uarch.kernel_metrics import Translated, event_key, nodes, same, translate
 
-# An event as it shows itself: evsel(cpu/TOPDOWN.SLOTS/), evsel(cpu/cpu/event=0x3c,cmask=1//).
-_SHOWN = re.compile(r"evsel\((?P<pmu>[^/]+)/(?:(?P=pmu)/(?P<terms>[^/:]+)/|(?P<name>[^/:]+))/\)")
+# An event as it shows itself: cpu/TOPDOWN.SLOTS/, cpu/cpu/event=0x3c,cmask=1//, TOPDOWN.SLOTS.
+_SHOWN = re.compile(r"(?P<pmu>[^/:]+)/(?:(?P=pmu)/(?P<terms>[^/:]+)/|(?P<name>[^/:]+))/")
+_BARE = re.compile(r"[^/:]+")
 _UNKNOWN = Problem(Reason.HARDWARE, "perf has no such metric for this CPU")
 _UNRESOLVED = "perf has {metric} for this CPU, but the kernel here has not all it counts ({event})"
 
@@ -62,7 +64,7 @@ def find_metrics(module: PerfModule, root: Path = Path("/")) -> KernelMetrics:
         try:
             found = _translated(rows, metric, root)
         except FormulaError as error:
-            absent[node] = Problem(Reason.SOURCE, f"perf's {metric} can't be computed: {error}")
+            absent[node] = Problem(Reason.SOURCE, f"perf's formula can't be computed: {error}")
             continue
         counted = {name: key for name, key in found.events.items() if key not in same()}
         lost = [key for key in counted.values() if key not in shown]
@@ -106,10 +108,13 @@ def _shown(module: PerfModule, metrics: Iterable[str]) -> Mapping[str, str]:
         return {}
     found: dict[str, str] = {}
     for event in events:
-        parts = _SHOWN.fullmatch(str(event))
+        shown = shown_as(event)
+        parts = _SHOWN.fullmatch(shown)
         if parts is not None:
             name = parts["terms"] or parts["name"]
             found.setdefault(event_key(name), f"{parts['pmu']}/{name},{{}}/")
+        elif _BARE.fullmatch(shown):
+            found.setdefault(event_key(shown), f"{shown}/{{}}/")
     return found
 
 

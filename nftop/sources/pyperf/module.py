@@ -26,10 +26,11 @@ FOLDERS = (
     "usr/lib/python{version}/site-packages",
 )
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# What counting takes, by class ("" for the module itself): Linux 6.18 has the last of it.
+# What counting takes, by class ("" for the module itself). compute_metric is not called: it came
+# with Linux 6.18, as did reads that give differences, which can't be told from those before.
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "evsel": ("read",),
-    "evlist": ("open", "close", "enable", "disable"),
+    "evlist": ("open", "close", "enable", "disable", "compute_metric"),
     "": ("parse_events", "parse_metrics", "metrics"),
 }
 _FIX = "install a linux-perf of Linux 6.18 or later that is built for {python}"
@@ -44,7 +45,7 @@ class Counts(Protocol):
 
 
 class Evsel(Protocol):
-    """One event on some CPUs; its text is `evsel(PMU/NAME/)`."""
+    """One event on some CPUs; its text is `evsel(PMU/NAME/)`, after Linux 7.2 `evsel(NAME)`."""
 
     read_format: int
 
@@ -130,7 +131,7 @@ def _absent(root: Path, python: str, fix: str) -> Problem:
         sentence = (
             f"the kernel's module is there for another Python ({others[0]}), not for {python}"
         )
-        return Problem(Reason.SOURCE, sentence, "start nftop with the distribution's own python3")
+        return Problem(Reason.SOURCE, sentence, "sudo make install PYTHON=/usr/bin/python3")
     sentence = f"the kernel's Python module perf is not installed for {python}"
     return Problem(Reason.SOURCE, sentence, fix)
 

@@ -72,6 +72,7 @@ class FakePerf:
     share: Callable[[tuple[str, ...], int], float] = lambda names, cpu: 1.0
     reorder: bool = False
     knows_cpu_term: bool = True
+    bare: bool = False  # events show themselves without their PMU, as after Linux 7.2
 
     now_ns: int = 1000
     online: set[int] = field(default_factory=set)
@@ -116,6 +117,7 @@ class FakePerf:
             inside = found["inside"].split(",")
             terms = [each for each in inside if not each.startswith("cpu=")]
             name = "/".join([found["head"], *terms])
+            name = name if name in RATES else f"cpu/{name}"
             if name not in RATES or name in self.unknown:
                 raise OSError(errno.ENOTTY, "Inappropriate ioctl for device")
             spans = [each.removeprefix("cpu=") for each in inside if each.startswith("cpu=")]
@@ -139,7 +141,7 @@ class FakeEvent:
         self.last: dict[int, tuple[int, int, int]] = {}
 
     def __str__(self) -> str:
-        return f"evsel(cpu/{self.term}/)"
+        return f"evsel({self.term})" if self.host.bare else f"evsel(cpu/{self.term}/)"
 
     def cpus(self) -> tuple[int, ...]:
         return self.on

@@ -81,7 +81,7 @@ def test_what_is_another_user_s_is_not_loaded(tmp_path: Path) -> None:
 
 
 def whole() -> SimpleNamespace:
-    methods = dict.fromkeys(("open", "close", "enable", "disable"), print)
+    methods = dict.fromkeys(("open", "close", "enable", "disable", "compute_metric"), print)
     functions = dict.fromkeys(("parse_events", "parse_metrics", "metrics"), print)
     return SimpleNamespace(
         evsel=SimpleNamespace(read=print), evlist=SimpleNamespace(**methods), **functions
@@ -98,6 +98,7 @@ def test_a_module_that_can_count() -> None:
         # Debian 12's, of Linux 6.1, has none of these.
         ("evsel", "read", "perf.evsel.read"),
         ("evlist", "close", "perf.evlist.close"),
+        ("evlist", "compute_metric", "perf.evlist.compute_metric"),
         ("", "parse_metrics", "perf.parse_metrics"),
         ("", "evsel", "perf.evsel.read"),
     ],

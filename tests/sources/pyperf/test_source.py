@@ -104,7 +104,9 @@ def test_what_perf_puts_in_another_order_keeps_its_name(tmp_path: Path) -> None:
         assert rate(first, second, event, 2) == pytest.approx(RATES[name])
 
 
-def test_a_frame_has_ipc_frequency_and_the_kernel_s_top_down(bench: Bench) -> None:
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_frame_has_ipc_frequency_and_the_kernel_s_top_down(tmp_path: Path, bare: bool) -> None:
+    bench = Bench(FakePerf(tmp_path, bare=bare))
     frame = bench.frames(bench.tick(), bench.tick())[-1]
     columns = frame.cpus.columns
     for row in range(4):
