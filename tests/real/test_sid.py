@@ -155,6 +155,21 @@ def test_formulas_give_what_the_module_computes_itself(debian: Path) -> None:
 
 
 @needs_lab
+def test_auto_takes_it_on_a_cpu_that_nftop_has_no_table_for(debian: Path) -> None:
+    another = (
+        r"sed 's/^model\t\t: .*/model\t\t: 250/' /proc/cpuinfo >/tmp/nftop-cpuinfo; "
+        'mount --bind /tmp/nftop-cpuinfo /proc/cpuinfo; exec "$@"'
+    )
+    auto = [each for each in BATCH if each not in ("--pmu", "python-perf")]
+    frame = frames_of(lab(debian, "sh", "-ec", another, "sh", *auto))[-1]
+    assert frame["host"]["uarch"] == "generic"
+    polling = [row for row in frame["cpus"] if row["busy_ratio"] > 0.9]
+    assert polling
+    for row in polling:
+        assert sum(row["tma"][node] for node in LEVEL_1) == pytest.approx(1, abs=0.01)
+
+
+@needs_lab
 def test_auto_keeps_nftop_s_own_groups_where_there_is_a_table(debian: Path) -> None:
     done = lab(debian, "python3", "-m", "nftop", "doctor", "--json")
     checks = {check["name"]: check["text"] for check in json.loads(done.stdout)["checks"]}

@@ -42,8 +42,9 @@ class PythonPerfSource:
     """Counts every online CPU but `quiet_cpus`, on which no event is ever opened.
 
     The module reads one event of one CPU with a system call, so a tick costs as many reads of
-    each CPU as there are events; groups only see to it that events are counted together. Nothing
-    is sampled, nothing inherited. Top-down is the kernel's own formulas: they go with each
+    each CPU as there are events; groups only see to it that events are counted together (asked for
+    PERF_FORMAT_GROUP, that of Linux 7.2 gives zeros or ends the process). Nothing is sampled,
+    nothing inherited. Top-down is the kernel's own formulas: they go with each
     reading as texts (`CounterTable.formulas`) beside the raw counts, and not as the numbers that
     `evlist.compute_metric` makes of them: those are of whatever passed since the module's last
     reads, cost a further read of every event for each metric, and could not be derived again from
