@@ -152,8 +152,8 @@ def _add_pmu(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pmu", choices=("auto", "perf", "python-perf"), default="auto",
         help="who counts: perf is nftop's own counter groups, one read per CPU and frame; "
-        "python-perf is the kernel's Python module with the kernel's own metrics, one read per "
-        "event; auto (default) takes the latter on CPUs that nftop has no table for",
+        "python-perf is the kernel's Python module with the kernel's own top-down, one read per "
+        "event; auto (default) takes the latter where only the kernel knows the CPU's top-down",
     )  # fmt: skip
 
 
