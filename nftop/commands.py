@@ -26,6 +26,7 @@ from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
 from nftop.sources.own import OwnSource
+from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
 from nftop.sources.pyperf.choice import choose
 from nftop.sources.topology import read_cpuid, read_host, read_topology
@@ -85,7 +86,8 @@ def open_host(
     topology = read_topology(_ROOT)
     uarch = _uarch(topology)
     not_counted = _not_counted(topology, cpus, quiet_cpus)
-    choice = choose(pmu, uarch, root=_ROOT, quiet_cpus=not_counted)
+    own_groups = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=not_counted)
+    choice = choose(pmu, own_groups, uarch, root=_ROOT, quiet_cpus=not_counted)
     perf = choice.source
     own = OwnSource(lambda: perf.counter_reads)
     sources = (

@@ -43,7 +43,8 @@ def _counts(table: CounterTable, event: str) -> NDArray[np.int64]:
 
 def bracketed() -> None:
     """Counts between two reads lie between those of other counters read inside and around."""
-    own, module = PerfSource(), choose("python-perf", load(), quiet_cpus=()).source
+    own = PerfSource()
+    module = choose("python-perf", own, load(), quiet_cpus=()).source
     for each in (own, module):
         _read(each)
     readings = []

@@ -59,18 +59,18 @@ class Choice:
 
 def choose(
     way: str,
+    own: PerfSource,
     uarch: Uarch,
     *,
     quiet_cpus: Collection[int],
     root: Path = Path("/"),
     module: PerfModule | Problem | None = None,
 ) -> Choice:
-    """The source for `--pmu`, one of `WAYS`. Loads the module only where it may be used.
+    """For `--pmu`, one of `WAYS`, `own` or the module's source; loaded only where it may be used.
 
     By itself nftop uses the module on CPUs that it has no table for, and only where the kernel
     has top-down for them: anything else its own groups give at one read a tick.
     """
-    own = PerfSource(root=root, uarch=uarch, quiet_cpus=quiet_cpus)
     if way == "perf" or (way == "auto" and uarch.name != GENERIC):
         return Choice(own)
     found = load_module(root) if module is None else module
