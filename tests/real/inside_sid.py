@@ -25,6 +25,8 @@ from nftop.uarch.formula import compile_formula
 from nftop.uarch.kernel_metrics import nodes
 from nftop.uarch.table import load
 
+_CLOCK = Path("/sys/fs/lab/live/ctl/clock")
+
 
 def _read(source: Any) -> CounterTable:
     table = source.read()
@@ -86,9 +88,10 @@ def formulas() -> None:
         event.read_format = 3
     events.open()
     events.enable()
+    _CLOCK.write_text("freeze", encoding="ascii")  # so that all is read at one time
     for event in events:
         event.read(1, -1)  # both then tell of the time since
-    time.sleep(1)
+    _CLOCK.write_text("step 1", encoding="ascii")
     theirs = {metric: events.compute_metric(name, 1, -1) for metric, name in names.items()}
     counts = {}
     for event in events:
