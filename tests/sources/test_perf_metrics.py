@@ -19,6 +19,7 @@ from nftop.uarch.topdown import evaluate
 from tests.samples import topology
 from tests.sources import perf_kernel
 from tests.sources.perf_kernel import Event, FakeKernel
+from tests.sources.trees import PMUS, put
 
 SECOND = 1_000_000_000
 ICX = table.load("ICX")
@@ -62,13 +63,10 @@ def emulate(
     root: Path, monkeypatch: pytest.MonkeyPatch, *, metrics: bool, watchdog: bool, counters: int = 8
 ) -> FakeKernel:
     """A kernel with so many general counters, that takes topdown-* behind slots only."""
-    devices = root / "sys/bus/event_source/devices"
     bits = {"event": "0-7", "umask": "8-15", "edge": "18", "inv": "23", "cmask": "24-31"}
-    texts = {"cpu/type": "4\n", **{f"cpu/format/{t}": f"config:{b}\n" for t, b in bits.items()}}
-    texts |= {f"cpu/events/{name}": text for name, text in METRICS.items() if metrics}
-    for name, text in texts.items():
-        (devices / name).parent.mkdir(parents=True, exist_ok=True)
-        (devices / name).write_text(text)
+    texts = {"type": "4", **{f"format/{term}": f"config:{where}" for term, where in bits.items()}}
+    texts |= {f"events/{name}": text for name, text in METRICS.items() if metrics}
+    put(root / PMUS / "cpu", texts)
     rates: dict[Event, int] = {}
     for name, spec in ICX.events.items():
         if isinstance(spec, Encoding):

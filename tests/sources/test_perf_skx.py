@@ -31,6 +31,7 @@ from nftop.uarch.topdown import evaluate
 from tests.samples import topology
 from tests.sources import perf_kernel
 from tests.sources.perf_kernel import Event, FakeKernel
+from tests.sources.trees import PMUS, put
 
 SECOND = 1_000_000_000
 SKX = table.load("SKX")
@@ -73,14 +74,9 @@ FIXED = {(4, 0xC0), (4, 0x300), *FIXED_CYCLES}
 
 def host(root: Path, *, has_any: bool = True) -> None:
     """What sysfs says of the core's PMU and of the MSRs."""
-    devices = root / "sys/bus/event_source/devices"
-    texts = {"cpu/type": "4\n", "msr/events/aperf": "event=0x01\n"}
-    for term, bits in FORMATS.items():
-        if term != "any" or has_any:
-            texts[f"cpu/format/{term}"] = f"config:{bits}\n"
-    for name, text in texts.items():
-        (devices / name).parent.mkdir(parents=True, exist_ok=True)
-        (devices / name).write_text(text)
+    terms = {term: bits for term, bits in FORMATS.items() if term != "any" or has_any}
+    texts = {f"cpu/format/{term}": f"config:{bits}" for term, bits in terms.items()}
+    put(root / PMUS, {"cpu/type": "4", "msr/events/aperf": "event=0x01", **texts})
 
 
 def encodings(root: Path) -> dict[str, Event]:

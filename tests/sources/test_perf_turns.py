@@ -22,6 +22,7 @@ from nftop.sources.perf.source import RETRY_AFTER_NS, PerfSource
 from nftop.uarch.table import parse
 from tests.sources import perf_kernel
 from tests.sources.perf_kernel import CYCLES, INSTRUCTIONS, STARTED_NS, Event, FakeKernel
+from tests.sources.trees import put
 
 SECOND = 1_000_000_000
 A, B, C, D = (4, 0xA), (4, 0xB), (4, 0xC), (4, 0xD)
@@ -211,8 +212,7 @@ def test_an_event_that_can_t_be_counted_leaves_its_turn_to_the_others(tmp_path: 
 @pytest.mark.parametrize("watchdog", [True, False])
 def test_a_turn_that_never_runs_is_given_up_alone(tmp_path: Path, watchdog: bool) -> None:
     fake = FakeKernel(tmp_path, share=lambda cpu, group: float(cpu != 1 or A not in group))
-    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
-    (tmp_path / "proc/sys/kernel/nmi_watchdog").write_text(f"{int(watchdog)}\n")
+    put(tmp_path, {"proc/sys/kernel/nmi_watchdog": str(int(watchdog))})
     bench = Bench(fake)
     tables = [bench.tick() for _ in range(6)]
     # Its first turn is in the second tick, and its tenth of it is long enough to tell.
