@@ -8,25 +8,13 @@ import pty
 import select
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-NFTOP = [sys.executable, "-m", "nftop"]
-
-
-def nftop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*NFTOP, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-        check=False,
-    )
+from nftop.cli import run
+from tests.command import NFTOP, nftop, python
 
 
 @pytest.mark.parametrize(
@@ -44,16 +32,30 @@ def nftop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         (["--queue-map", "nonsense"], "PREFIX:(port,queue,lcore)"),
         (["--json", "--csv"], "not allowed with"),
         (["--batch", "frobnicate"], "invalid choice"),
-        (["explain", "nonsense"], "no metric is called"),
+        (["explain", "nonsense"], "no metric is called 'nonsense'"),
         (["explain", "nonsense"], "known: "),
+        (["demo", "--cpus", "1"], "2 to 512 CPUs, not 1"),
+        (["demo", "--cpus", "x"], "'x' is not a number of CPUs"),
+        (["demo", "--cpus", "513", "doctor"], "2 to 512 CPUs, not 513"),
+        (["demo", "--scenario", "x"], "no scenario is called 'x'; there are default, noisy"),
+        (["demo", "--cpu-list", "88", "-n", "1"], "this host has no CPU 88"),
+        (["demo", "demo"], "invalid choice: 'demo'"),
+        (["demo", "tma", "--uarch", "SKX", "-"], "invalid choice: 'tma'"),
+        (["demo", "--frobnicate"], "unrecognized arguments: --frobnicate"),
+        (["--frobnicate"], "unrecognized arguments: --frobnicate"),
+        (["--scenario=noisy"], "unrecognized arguments: --scenario=noisy"),
     ],
 )
-def test_usage_errors_are_two_and_a_sentence(arguments: list[str], sentence: str) -> None:
-    done = nftop(*arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+def test_usage_errors_are_two_and_a_sentence(
+    arguments: list[str], sentence: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: str | int | None = run(arguments)
+    except SystemExit as left:
+        code = left.code
+    out, err = capfd.readouterr()
+    assert (code, out) == (2, "")
+    assert sentence in err
 
 
 def test_json_frames() -> None:
@@ -164,25 +166,12 @@ sys.exit(main())
     ],
 )
 def test_ctrl_c_at_any_moment_is_no_traceback(moment: str, arguments: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _INTERRUPTED, moment, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    done = python(_INTERRUPTED, moment, *arguments)
     assert (done.returncode, done.stderr, done.stdout) == (128 + signal.SIGINT, "", "")
 
 
 def test_ctrl_c_while_python_clears_up_is_no_traceback() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _INTERRUPTED, "leaving", "explain", "cpp"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(_INTERRUPTED, "leaving", "explain", "cpp")
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
@@ -259,14 +248,7 @@ def test_what_fails_on_the_host_is_no_write_error(what: str, arguments: list[str
         f"setattr(pkgutil.resolve_name('{owner}'), '{name}', fail)\n"
         "sys.exit(main())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    done = python(code, *arguments)
     assert done.returncode == 1
     assert "it broke: '/sys/devices'" in done.stderr
     assert "write" not in done.stderr
@@ -290,19 +272,22 @@ def test_doctor_text_and_json_agree() -> None:
     assert all(name in text for name in names)
 
 
-def test_explain() -> None:
-    done = nftop("explain", "cpp")
-    assert done.returncode == 0
-    assert "per CPU" in done.stdout and "per network function" in done.stdout
-    assert "equation 5" in done.stdout
-    assert nftop("explain", "CPP").stdout == done.stdout
+def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    def explained(*arguments: str) -> str:
+        assert run(["explain", *arguments]) == 0
+        return capsys.readouterr().out
+
+    cpp = explained("cpp")
+    assert "per CPU" in cpp and "per network function" in cpp
+    assert "equation 5" in cpp
+    assert explained("CPP") == cpp
     # A node of the tree, by the name it has there.
-    node = nftop("explain", "L1_Bound")
-    assert node.stdout.startswith("tma.l1_bound (L1), of the core looked at, ratio")
-    assert "busy_ratio" in nftop("explain").stdout.splitlines()
-    everything = nftop("explain", "--all")
-    assert done.stdout.strip() in everything.stdout
-    assert "busy_ratio" in everything.stdout
+    node = explained("L1_Bound")
+    assert node.startswith("tma.l1_bound (L1), of the core looked at, ratio")
+    assert "busy_ratio" in explained().splitlines()
+    everything = explained("--all")
+    assert cpp.strip() in everything
+    assert "busy_ratio" in everything
 
 
 @pytest.mark.real
@@ -317,14 +302,7 @@ def test_without_root_it_starts_and_says_what_it_lacks() -> None:
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "sys.exit(main())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    done = python(code)
     assert done.returncode == 0, done.stderr
     frame = json.loads(done.stdout)
     assert frame["sources"]["perf"]["state"] == "permission"

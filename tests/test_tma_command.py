@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from nftop.cli import run
+from tests.command import nftop
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES
 
@@ -16,27 +17,20 @@ STREAMS = Path(__file__).parent / "data/perf"
 
 
 def tma(*arguments: str, text: str | bytes = "") -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "nftop", "tma", *arguments],
-        input=text.encode() if isinstance(text, str) else text,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    out, err = done.stdout.decode(), done.stderr.decode()
-    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+    return nftop("tma", *arguments, text=text)
 
 
-def test_counts_of_every_cpu(tmp_path: Path) -> None:
+def test_counts_of_every_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for uarch in UARCHES:
         name = "vpp_ip4_route_noHT" if uarch == "SRF" else "mispredict_heavy_HT"
         vector = vectors.of(uarch)[name]
         file = tmp_path / f"{uarch}.json"
         file.write_text(json.dumps(vector.counts))
         smt = "on" if vector.smt else "off"
-        done = tma("--uarch", uarch.lower(), "--smt", smt, "--json", str(file))
-        assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout)
+        code = run(["tma", "--uarch", uarch.lower(), "--smt", smt, "--json", str(file)])
+        told = capsys.readouterr()
+        assert code == 0, told.err
+        found = json.loads(told.out)
         assert found["schema"] == "nftop.tma/1"
         assert found["uarch"] == uarch
         assert found["smt"] is vector.smt
@@ -136,12 +130,3 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     done = tma("--uarch", "SKX", "/dev/zero")
     assert done.returncode == 1
     assert "longer than 64 MiB" in done.stderr
-
-
-def test_there_is_none_of_the_simulated_host() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "nftop", "demo", "tma", "--uarch", "SKX", "-"],
-        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "invalid choice: 'tma'" in done.stderr

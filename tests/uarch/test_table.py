@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from nftop.uarch import table
 from nftop.uarch.bases import whole
 from nftop.uarch.table import Encoding, PmuTerms
+from tests.command import python
 
 GOOD = """
 name = "x"
@@ -102,10 +100,7 @@ def test_importing_reads_nothing_of_the_host() -> None:
         "print([name for name in opened if '.py' not in name and 'nftop' not in name])\n"
         "print('numpy' in sys.modules)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.split() == ["[]", "False"]
+    assert python(code).stdout.split() == ["[]", "False"]
 
 
 FULL = """
