@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli import run
-from tests.command import nftop
+from tests.command import called, nftop
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES
 
@@ -17,20 +16,19 @@ STREAMS = Path(__file__).parent / "data/perf"
 
 
 def tma(*arguments: str, text: str | bytes = "") -> subprocess.CompletedProcess[str]:
-    return nftop("tma", *arguments, text=text)
+    return called("tma", *arguments, text=text)
 
 
-def test_counts_of_every_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_of_every_cpu(tmp_path: Path) -> None:
     for uarch in UARCHES:
         name = "vpp_ip4_route_noHT" if uarch == "SRF" else "mispredict_heavy_HT"
         vector = vectors.of(uarch)[name]
         file = tmp_path / f"{uarch}.json"
         file.write_text(json.dumps(vector.counts))
         smt = "on" if vector.smt else "off"
-        code = run(["tma", "--uarch", uarch.lower(), "--smt", smt, "--json", str(file)])
-        told = capsys.readouterr()
-        assert code == 0, told.err
-        found = json.loads(told.out)
+        done = tma("--uarch", uarch.lower(), "--smt", smt, "--json", str(file))
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
         assert found["schema"] == "nftop.tma/1"
         assert found["uarch"] == uarch
         assert found["smt"] is vector.smt
@@ -77,6 +75,9 @@ def test_a_real_stream_as_a_tree() -> None:
     done = tma("--uarch", "EMR", "--smt", "on", str(STREAMS / "svrinfo-emr.jsonl"))
     assert done.returncode == 0
     assert done.stderr == ""
+    # The same through a pipe.
+    text = (STREAMS / "svrinfo-emr.jsonl").read_text()
+    assert nftop("tma", "--uarch", "EMR", "--smt", "on", "-", text=text).stdout == done.stdout
     head, summed, *lines = done.stdout.splitlines()
     assert head.endswith("(EMR), hyper-threading on; counts: perf stat -j")
     assert summed == "added up: 3 intervals"
