@@ -496,7 +496,7 @@ class Trouble:
     OFF, ON, BLINK, STALL, RUN, EOF, NO_EOF, FAIL, WORK, LATE = range(10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

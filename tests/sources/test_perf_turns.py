@@ -377,7 +377,7 @@ def test_doctor_gives_each_turn_its_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert "counts cycles, instructions on CPU 0-3, one read a tick each" in only.text
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     story=st.lists(
         st.tuples(

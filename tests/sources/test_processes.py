@@ -255,9 +255,7 @@ def test_no_proc_is_a_reason(tmp_path: Path) -> None:
     assert source.check()[0].reason is Reason.SOURCE
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     mangled=st.dictionaries(
         st.sampled_from(["stat", "status", "schedstat"]),

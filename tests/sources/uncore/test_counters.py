@@ -11,8 +11,8 @@ from nftop.sources.uncore.rota import shares, turns_of
 from nftop.uarch import table
 from nftop.uarch.table import Uarch
 from tests.sources.trees import PMUS, put, write_tree
-from tests.sources.uncore_bench import ICX, MODELS, SECOND, SKX, Bench, rates, reasons
-from tests.sources.uncore_kernel import FakeUncore
+from tests.sources.uncore.bench import ICX, MODELS, SECOND, SKX, Bench, rates, reasons
+from tests.sources.uncore.kernel import FakeUncore
 
 
 @pytest.mark.parametrize("uarch", MODELS, ids=lambda uarch: uarch.name)

@@ -17,8 +17,8 @@ from nftop.sources.base import Check, Source
 from nftop.sources.uncore.checks import uncore_checks
 from nftop.sources.uncore.source import UncoreSource
 from nftop.uarch import table
-from tests.sources.uncore_bench import SECOND, Bench
-from tests.sources.uncore_kernel import FakeUncore
+from tests.sources.uncore.bench import SECOND, Bench
+from tests.sources.uncore.kernel import FakeUncore
 
 SKX, ICX = table.load("SKX"), table.load("ICX")
 

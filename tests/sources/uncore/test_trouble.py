@@ -11,8 +11,8 @@ import pytest
 from nftop.model.reading import Missing, Reason
 from nftop.sources.uncore.counters import RETRY_AFTER_NS
 from tests.sources.trees import put
-from tests.sources.uncore_bench import SECOND, SKX, Bench, rates, reasons
-from tests.sources.uncore_kernel import FakeUncore
+from tests.sources.uncore.bench import SECOND, SKX, Bench, rates, reasons
+from tests.sources.uncore.kernel import FakeUncore
 
 
 def test_a_box_that_one_package_lacks_is_not_missed(tmp_path: Path) -> None:
