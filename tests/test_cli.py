@@ -8,12 +8,12 @@ import pty
 import select
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.command import NFTOP, called, nftop, python
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,13 @@ def test_a_pipe_that_closes_early_is_quiet() -> None:
         assert process.stderr.read() == b""
 
 
+def catches_hangups(pid: int) -> bool:
+    """Whether its handlers are set, after which it waits for its first deadline."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(line for line in status if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGHUP - 1) & 1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_in_order(number: signal.Signals) -> None:
     with subprocess.Popen(
@@ -106,14 +113,7 @@ def test_signals_end_it_in_order(number: signal.Signals) -> None:
         stdin=subprocess.DEVNULL,
     ) as process:
         assert process.stderr is not None
-        deadline = time.monotonic() + 60
-        # It waits for its first deadline once its handlers are set; ask the kernel.
-        while time.monotonic() < deadline:
-            status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-            caught = next(line for line in status if line.startswith("SigCgt"))
-            if int(caught.split()[1], 16) >> (signal.SIGHUP - 1) & 1:
-                break
-            time.sleep(0.05)
+        until(lambda: catches_hangups(process.pid))
         process.send_signal(number)
         assert process.wait(timeout=60) == 128 + number
         assert process.stderr.read() == b""

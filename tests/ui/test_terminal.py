@@ -33,6 +33,7 @@ from tests.command import NFTOP
 from tests.frames import HOSTILE, frame, hostile, ticks
 from tests.ui.emulator import Screen, cells
 from tests.ui.harness import running
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -349,14 +350,6 @@ def test_a_terminal_that_goes_away_ends_it() -> None:
         assert term.child.wait(PATIENCE_S) != 0
 
 
-def soon(done: Callable[[], bool]) -> bool:
-    """The same, reading nothing."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not done() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return done()
-
-
 def writes_and_waits(pid: int) -> bool:
     """Some thread of a process sleeps in write(2), as it does where a terminal takes no more."""
     number = {"x86_64": "1", "aarch64": "64"}[platform.machine()]
@@ -370,7 +363,7 @@ def test_a_terminal_that_is_read_no_more_and_then_is_gone_ends_it(controlling: b
     command = [*NFTOP, "demo", "--cpus", "16", "-d", "0.1"]
     with terminal("", (80, 24), command=command, controlling=controlling) as term:
         assert term.eventually(lambda: "LIVE" in term.text)
-        assert soon(lambda: writes_and_waits(term.child.pid))
+        until(lambda: writes_and_waits(term.child.pid))
         assert term.child.poll() is None
         os.close(term.master)
         assert term.child.wait(PATIENCE_S) == 128 + signal.SIGHUP
