@@ -28,6 +28,8 @@ from nftop.sources.kernel import KernelSource
 from nftop.sources.own import OwnSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
+from nftop.sources.resctrl.register import UARCHS as WITH_IO_REGISTER
+from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
@@ -82,15 +84,23 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
     not_counted = _not_counted(topology, cpus, quiet_cpus)
     perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=not_counted)
     own = OwnSource(lambda: perf.counter_reads)
+    host = read_host(_ROOT, uarch.name)
+    resctrl = ResctrlSource(
+        _ROOT,
+        topology,
+        quiet_cpus=quiet_cpus,
+        # In the lab the register is the machine's that the lab runs on.
+        io_register=uarch.name in WITH_IO_REGISTER and not host.lab,
+    )
     sources = (
         perf,
         KernelSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(),
+        resctrl,
         TopologySource(_ROOT),
         own,
     )
-    host = read_host(_ROOT, uarch.name)
     return OpenHost(host, topology, sources, uarch, own.keep_off)
 
 

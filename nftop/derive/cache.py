@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nftop.derive.absence import after_absence
 from nftop.model.catalogue_group import GROUP_METRICS
-from nftop.model.frame import CacheClass, GroupCacheRow, GroupRow
+from nftop.model.frame import CacheClass, GroupCacheRow, GroupRow, MonitorRow
 from nftop.model.ids import L3Domain
 from nftop.model.rdt import (
     ROOT,
     CacheDomain,
     Event,
     GroupCache,
+    Limits,
     MbaUnit,
+    Metered,
     ResctrlGroup,
     ResctrlTable,
 )
+from nftop.model.rdt_owner import owner_of
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
@@ -37,11 +40,19 @@ _RATES: Mapping[str, Event] = {
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """What a tick knows of cache classes; `of_cpus` has a row for every CPU of the topology."""
+    """What a tick knows of cache classes.
+
+    Attributes:
+        groups, domains, limits: as in `Frame`.
+        of_cpus: a row for every CPU of the topology: the group whose `cpus` file has it.
+        of_tasks: the group of every thread that is in another than the root group.
+    """
 
     groups: tuple[GroupRow, ...]
     domains: tuple[CacheDomain, ...]
     of_cpus: tuple[CacheClass | Missing, ...]
+    of_tasks: Mapping[int, CacheClass] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,7 @@ class CacheState:
     table: ResctrlTable | None = None
     read_at_ns: int = 0
     rows: tuple[GroupRow, ...] = ()
+    of_tasks: Mapping[int, CacheClass] = field(default_factory=dict)
 
 
 def step_cache(
@@ -69,12 +81,15 @@ def step_cache(
         if state.table is None:
             return state, _nothing(topology, why)
         rows = tuple(_without_values(row, why) for row in state.rows)
-        return state, replace(_nothing(topology, why), groups=rows, domains=state.table.domains)
+        known = replace(_nothing(topology, why), groups=rows, domains=state.table.domains)
+        return state, replace(known, limits=state.table.limits)
     table = reading.value
     if state.table is None or reading.read_at_ns != state.read_at_ns:
         elapsed_s = (reading.read_at_ns - state.read_at_ns) / 1e9
-        state = CacheState(table, reading.read_at_ns, _rows(state.table, table, elapsed_s))
-    return state, Classes(state.rows, table.domains, _of_cpus(table, topology))
+        rows = _rows(state.table, table, elapsed_s)
+        state = CacheState(table, reading.read_at_ns, rows, _of_tasks(table))
+    of_cpus = _of_cpus(table, topology)
+    return state, Classes(state.rows, table.domains, of_cpus, state.of_tasks, table.limits)
 
 
 def rate(before: int | Missing | None, after: int | Missing, elapsed_s: float) -> Reading:
@@ -109,13 +124,26 @@ def _row(
     domains: Mapping[L3Domain, CacheDomain],
     elapsed_s: float,
 ) -> GroupRow:
-    anew = before is not None and before.inode != after.inode
-    old = {} if before is None or anew else {cache.l3: cache for cache in before.caches}
+    known = before if before is not None and before.inode == after.inode else None
+    none = _FIRST if before is None or known is not None else _MADE_ANEW
+    old = {} if known is None else {cache.l3: cache for cache in known.caches}
     caches = tuple(
-        _cache_row(old.get(cache.l3), cache, domains[cache.l3], elapsed_s, anew=anew)
+        _cache_row(old.get(cache.l3), cache, domains[cache.l3], elapsed_s, none)
         for cache in after.caches
     )
-    return GroupRow(after.name, after.clos, after.cpus, after.mode, mba_unit, caches)
+    return GroupRow(
+        name=after.name,
+        clos=after.clos,
+        cpus=after.cpus,
+        mode=after.mode,
+        mba_unit=mba_unit,
+        caches=caches,
+        rmid=after.rmid,
+        owner=owner_of(after.name),
+        tasks=len(after.tasks),
+        l2=after.l2,
+        monitors=_monitor_rows(known, after, elapsed_s),
+    )
 
 
 def _cache_row(
@@ -123,20 +151,59 @@ def _cache_row(
     after: GroupCache,
     domain: CacheDomain,
     elapsed_s: float,
-    *,
-    anew: bool,
+    none: Missing,
 ) -> GroupCacheRow:
     ways = after.ways
-    readings: dict[str, Reading] = {
-        "capacity_bytes": ways if isinstance(ways, Missing) else domain.capacity_bytes(ways),
-        "occupancy_bytes": after.values["llc_occupancy"],
-    }
-    for metric, event in _RATES.items():
-        old = None if before is None else before.values[event]
-        per_s = rate(old, after.values[event], elapsed_s)
-        readings[metric] = _MADE_ANEW if anew and per_s is _FIRST else per_s
+    capacity = ways if isinstance(ways, Missing) else domain.capacity_bytes(ways)
+    metered = _metered(before, after, elapsed_s, none)
     mba: Reading = after.mba
+    readings = {"capacity_bytes": capacity, **metered}
     return GroupCacheRow(after.l3, after.cbm, after.code, mba, readings)
+
+
+def _monitor_rows(
+    before: ResctrlGroup | None, after: ResctrlGroup, elapsed_s: float
+) -> tuple[MonitorRow, ...]:
+    known = {} if before is None else {each.name: each for each in before.monitors}
+    rows = []
+    for each in after.monitors:
+        old = known.get(each.name)
+        anew = old is not None and old.inode != each.inode
+        counted = {} if old is None or anew else {cache.l3: cache for cache in old.caches}
+        none = _MADE_ANEW if anew else _FIRST
+        readings = {
+            cache.l3: _metered(counted.get(cache.l3), cache, elapsed_s, none)
+            for cache in each.caches
+        }
+        rows.append(MonitorRow(each.name, each.rmid, each.cpus, owner_of(each.name), readings))
+    return tuple(rows)
+
+
+def _metered(
+    before: GroupCache | Metered | None,
+    after: GroupCache | Metered,
+    elapsed_s: float,
+    none: Missing,
+) -> dict[str, Reading]:
+    """What was metered of a group in one cache; `none` is why nothing was counted before."""
+    readings: dict[str, Reading] = {"occupancy_bytes": after.values["llc_occupancy"]}
+    # Counters are read one after the other: their own time is truer than the table's.
+    if before is not None and before.read_at_ns and after.read_at_ns:
+        elapsed_s = (after.read_at_ns - before.read_at_ns) / 1e9
+    for metric, event in _RATES.items():
+        per_s = rate(
+            None if before is None else before.values[event], after.values[event], elapsed_s
+        )
+        readings[metric] = none if per_s is _FIRST else per_s
+    return readings
+
+
+def _of_tasks(table: ResctrlTable) -> Mapping[int, CacheClass]:
+    found: dict[int, CacheClass] = {}
+    for group in table.groups:
+        if group.name != ROOT:
+            found |= dict.fromkeys(group.tasks, CacheClass(group.name, group.clos, "task"))
+    return found
 
 
 def _of_cpus(table: ResctrlTable, topology: Topology) -> tuple[CacheClass | Missing, ...]:

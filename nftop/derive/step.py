@@ -8,6 +8,7 @@ from typing import Any
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cache import CacheState, step_cache
+from nftop.derive.classes import disturbed, effective_classes
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
@@ -76,6 +77,11 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         state.packages, readings.get("uncore"), state.uarch, topology
     )
     cache, classes = step_cache(state.cache, readings.get("resctrl"), topology)
+    forwarding = {topology.cpus[row].cpu for row, who in pollers.items() if who.forwards}
+    remarks = {
+        "dpdk": _unmatched(state.queue_map, nfs),
+        "resctrl": disturbed(classes, forwarding),
+    }
     own = readings.get("self")
     frame = Frame(
         wall_ns=sample.wall_ns,
@@ -83,14 +89,14 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         interval_s=_interval_s(state.before, sample),
         host=state.host,
         topology=topology,
-        sources=_source_states(readings, sample, _unmatched(state.queue_map, nfs)),
+        sources=_source_states(readings, sample, remarks),
         cpus=cpu_table(
             topology,
             online=online_rows(readings.get("kernel"), topology),
             rates=rates,
             cycles=cycles,
             ready={**times, **tma_columns(state.uarch, rates, topology)},
-            group=classes.of_cpus,
+            group=effective_classes(classes, thread_rates, topology),
             pollers=pollers,
             undecided=undecided_rows(topology, thread_rates),
             unattached=lambda rate: _unattached(rate, readings, nfs),
@@ -100,6 +106,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         groups=classes.groups,
         domains=classes.domains,
         own=_own_cost(state.own, own),
+        limits=classes.limits,
     )
     after = replace(
         state,
@@ -153,13 +160,11 @@ def _fresh(reading: SourceReading[Any], sample: Sample) -> SourceReading[Any]:
     return replace(reading, value=Missing(Reason.STALE, f"has not answered for {age_s:.0f} s"))
 
 
-def _unmatched(queue_map: QueueMap, nfs: Sequence[NfRates]) -> Mapping[str, str]:
-    """What to say of the source `dpdk` where the operator's map names nobody."""
+def _unmatched(queue_map: QueueMap, nfs: Sequence[NfRates]) -> str:
+    """What to say of the source `dpdk` where the operator's map names nobody; "" where it does."""
     known = {nf.prefix for nf in nfs}
     odd = [prefix for prefix in queue_map if prefix not in known]
-    if not odd:
-        return {}
-    return {"dpdk": f"--queue-map names {', '.join(odd)}, and no application has that prefix"}
+    return f"--queue-map names {', '.join(odd)}, and no application has that prefix" if odd else ""
 
 
 def _source_states(

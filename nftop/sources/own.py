@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,17 @@ _TASKS = Path("/proc/self/task")
 # Threads that start while others are moved are found by another look; no program starts them
 # faster than this many looks.
 _LOOKS = 10
+
+
+class _Moves:
+    """How often `keep_off` moved everybody; `lock` is held while affinities change."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+
+
+_MOVES = _Moves()
 
 
 class OwnSource:
@@ -78,7 +91,9 @@ def keep_off(cpus: Collection[int], topology: Topology) -> Placement:
     """
     target, warning = choose_cpus(started_on(), cpus, topology)
     try:
-        changed = _move_all_threads(frozenset(target))
+        with _MOVES.lock:
+            _MOVES.count += 1
+            changed = _move_all_threads(frozenset(target))
     except OSError as error:
         stay = _affinity(0)
         warning = (
@@ -113,6 +128,34 @@ def choose_cpus(
     cpus, flaw = next((choice for choice in choices if choice[0]), choices[-1])
     listed = format_cpu_list(cpus)
     return tuple(sorted(cpus)), f"nftop runs on CPU {listed}, {flaw}" if flaw else ""
+
+
+@contextlib.contextmanager
+def staying_on(cpus: Collection[int]) -> Iterator[None]:
+    """Keep the calling thread on those of `cpus` that it may use; where it may use none, move not.
+
+    Afterwards it may run where it might before, or where `keep_off` has put everybody meanwhile.
+    """
+    with _MOVES.lock:
+        before, moves = os.sched_getaffinity(0), _MOVES.count
+        stays = _stay(before & frozenset(cpus), before)
+    try:
+        yield
+    finally:
+        with _MOVES.lock:
+            if stays and _MOVES.count == moves:
+                _stay(before, ())
+
+
+def _stay(cpus: Collection[int], before: Collection[int]) -> bool:
+    """Whether this thread has been put on these CPUs, having been on others before."""
+    if not cpus or cpus == before:
+        return False
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError:  # they have gone offline
+        return False
+    return True
 
 
 def _affinity(tid: int) -> tuple[Cpu, ...]:

@@ -81,7 +81,7 @@ def test_a_host_whose_cpus_are_emulated_says_so_in_every_format(frames: list[Fra
 
 def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
     named = {"thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "attribution"}
-    named |= {"problem", "interval_s"}
+    named |= {"problem", "interval_s", "group_of"}
     for frame in frames:
         whole = json.loads(frame_json(frame))
         for row in (*whole["cpus"], *whole["nfs"], *whole["packages"]):
@@ -114,7 +114,13 @@ def test_json_groups_are_the_contracts() -> None:
     assert vpp == {
         "name": "vpp",
         "clos": 1,
+        "rmid": None,
         "cpus": [1, 2],
+        "mode": "shareable",
+        "owner": "unknown",
+        "tasks": 0,
+        "l2": {},
+        "monitors": [],
         "mba": {"unit": "percent", "l3": {"0": 100, "1": 100}},
         "l3": {
             "0": {
@@ -132,8 +138,9 @@ def test_json_groups_are_the_contracts() -> None:
                 "mbm_local_bytes_per_s": 0,
             },
         },
-        "missing": {},
+        "missing": {"rmid": "source"},
     }
+    assert [row["group_of"] for row in whole["cpus"][:4]] == ["cpu"] * 4
     assert [row["group"] for row in whole["cpus"][:4]] == ["/", "vpp", "vpp", "ovs"]
     rows = list(csv.DictReader(io.StringIO(header_csv() + frame_csv(frame))))
     assert [row["group"] for row in rows[:4]] == ["/", "vpp", "vpp", "ovs"]
