@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -32,6 +33,7 @@ _MADE_ANEW = Missing(
     Reason.WARMING, "the group was removed and made anew: a rate needs two readings"
 )
 _STEPPED_BACK = Missing(Reason.RESET, "the group's counter restarted")
+_NUMBER = re.compile(r"([0-9]{1,18})")
 _RATES: Mapping[str, Event] = {
     "mbm_total_bytes_per_s": "mbm_total_bytes",
     "mbm_local_bytes_per_s": "mbm_local_bytes",
@@ -112,9 +114,11 @@ def _rows(
     )
 
 
-def _order(group: ResctrlGroup) -> tuple[bool, bool, int, str]:
-    """The root group, then by class, then those of unknown class by name."""
-    return group.name != ROOT, group.clos is None, group.clos or 0, group.name
+def _order(group: ResctrlGroup) -> tuple[bool, bool, int, list[tuple[int, str]]]:
+    """The root group, then by class, then those of unknown class by name: COS2 before COS10."""
+    parts = _NUMBER.split(group.name)
+    name = [(int(part) if part.isdecimal() else -1, part) for part in parts]
+    return group.name != ROOT, group.clos is None, group.clos or 0, name
 
 
 def _row(

@@ -59,12 +59,13 @@ def _monitor(monitor: MonitorRow) -> dict[str, Any]:
 def cache_object(frame: Frame) -> dict[str, Any]:
     """What there is of classes and monitors, how much is in use, and the caches themselves."""
     limits = frame.limits
-    monitors = sum(len(group.monitors) for group in frame.groups)
+    groups = len(frame.groups)
+    metered = groups + sum(len(group.monitors) for group in frame.groups)
     values: dict[str, Any] = {
         "closids.of": _known(limits.closids),
         "rmids.of": _known(limits.rmids),
-        "closids.used": len(frame.groups),
-        "rmids.used": len(frame.groups) + monitors,
+        "closids.used": groups,
+        "rmids.used": _known(None if limits.rmids is None else metered),
         "min_bits": _known(limits.min_bits),
         "sparse": _known(limits.sparse),
         "mba_least": _known(limits.mba_least),

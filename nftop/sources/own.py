@@ -136,6 +136,7 @@ def staying_on(cpus: Collection[int]) -> Iterator[None]:
 
     Afterwards it may run where it might before, or where `keep_off` has put everybody meanwhile.
     """
+    started_on()  # before this thread is where it was not put
     with _MOVES.lock:
         before, moves = os.sched_getaffinity(0), _MOVES.count
         stays = _stay(before & frozenset(cpus), before)

@@ -176,6 +176,7 @@ def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree) -> Tree:
                 lambda: counters.commands(tree.state),
                 lambda text: counters.command(tree.state, text),
             ),
+            "changes": Text(lambda: f"{tree.changes}\n"),
         }
     )
 

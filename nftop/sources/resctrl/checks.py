@@ -128,14 +128,17 @@ def _io(table: ResctrlTable) -> str:
 
 
 def _used(count: int, limit: int | None) -> str:
-    return f"{count} of {'an unknown number' if limit is None else limit} in use"
+    none_left = ", none is left" if limit is not None and count >= limit else ""
+    return f"{count} of {'an unknown number' if limit is None else limit} in use{none_left}"
 
 
 def _boot(hidden: list[str]) -> str:
     """The fix for what the CPU has and the kernel does not offer."""
     if not hidden:
         return ""
-    return f"this CPU has it: boot with rdt={','.join(hidden)}"
+    # Skylake-SP: CAT always, and monitors up to stepping 4 (arch/x86/kernel/cpu/resctrl/core.c).
+    why = "kernels leave it off where an erratum may make it wrong"
+    return f"this CPU has it ({why}): boot with rdt={','.join(hidden)}"
 
 
 def _flags(root: Path) -> frozenset[str]:
