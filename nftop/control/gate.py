@@ -11,20 +11,31 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from nftop.control import transaction
-from nftop.control.guard import KEEP, receipt_of, request
+from nftop.control.guard import KEEP, receipt_of, recovery, request
 from nftop.control.journal import Entry, Journal
 from nftop.control.plan import propose
 from nftop.control.resctrl import Host
 from nftop.control.transaction import Asked
-from nftop.model.action import Action, Cell, MoveTasks, Proposal, Receipt
+from nftop.model.action import (
+    Action,
+    Cell,
+    MoveTasks,
+    Proposal,
+    Receipt,
+    RemoveGroup,
+    RemoveMonitor,
+)
 
 KEEP_WITHIN_S = 60.0
-# How long the guard may take for the writes: thousands of threads may be among them.
-_ANSWER_S = 30.0
+# How long the guard may take for the writes: thousands of threads may be among them, and resctrl's
+# lock another program's for a while.
+_ANSWER_S = 90.0
+_SILENT = "the guard ended without a word; `nftop recover` says what it left, and mends it"
 
 
 class Pending:
@@ -102,7 +113,9 @@ class Gate:
     def propose(self, actions: Sequence[Action], command: str = "") -> Proposal:
         """What the actions would do; nothing is written."""
         tids = [tid for each in actions if isinstance(each, MoveTasks) for tid in each.tids]
-        return propose(self.host.state(), self.host.rules(tids), actions, command)
+        going = [each.group for each in actions if isinstance(each, RemoveGroup | RemoveMonitor)]
+        rules = replace(self.host.rules(), tasks=self.host.tasks(going, tids))
+        return propose(self.host.state(), rules, actions, command)
 
     def propose_undo(self) -> tuple[Proposal, tuple[int, ...]] | None:
         """What takes the last kept change back, and its number; None where there is none."""
@@ -121,42 +134,20 @@ class Gate:
     ) -> Pending:
         """Have a guard do it; with `keep_within_s` None it is kept at once."""
         asked = Asked(operator(), undoes)
-        text = json.dumps(request(proposal, asked, self.journal.folder, keep_within_s))
-        ours, theirs = socket.socketpair()
-        with theirs:
-            # -P: what lies in the operator's folder is not what root is to import.
-            command = [sys.executable, "-P", "-m", "nftop.control.guard"]
-            guard = subprocess.Popen(  # noqa: S603 - words of our own
-                command,
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        with contextlib.suppress(OSError):  # it ended at once: it has no answer then either
-            ours.sendall(text.encode() + b"\n")
-        pending = Pending(guard, ours)
+        pending = _ask(request(proposal, asked, self.journal.folder, keep_within_s))
         if keep_within_s is None:
             pending.settled(_ANSWER_S)
         return pending
-
-    def recover(self) -> Receipt | None:
-        """Take back what a crash left under way; None where nothing is. Raises BusyError."""
-        if not self.journal.folder.exists():
-            return None
-        with self.journal.hold():
-            return transaction.recover(self.host, self.journal)
-
-    def history(self) -> tuple[Entry, ...]:
-        """All that was done on this host, the oldest first."""
-        return self.journal.history()
 
     def _reversal(
         self, entries: Sequence[Entry], command: str
     ) -> tuple[Proposal, tuple[int, ...]] | None:
         if not entries:
             return None
-        state = self.host.state(_threads(entries))
+        made = [each.cell.group for entry in entries for each in entry.changes
+                if each.cell.kind in ("group", "monitor") and each.old is None]  # fmt: skip
+        inside = [Cell("task", "", name) for name in self.host.tasks(made, ())]
+        state = self.host.state({*inside, *_threads(entries)})
         proposal = transaction.reversal(state, entries, self._here(), command)
         return proposal, tuple(entry.number for entry in entries)
 
@@ -172,6 +163,14 @@ class Gate:
         return [entry for entry in kept if entry.number not in undone and not entry.undoes]
 
 
+def recover(journal: Journal) -> Receipt | None:
+    """Have a guard take back what a crash left under way; None where nothing is."""
+    if not journal.folder.exists():
+        return None
+    pending = _ask(recovery(journal.folder))
+    return None if pending.receipt == _NOTHING else pending.receipt
+
+
 def operator() -> str:
     """Who asks, for the audit trail: the user behind sudo where there is one."""
     known = os.environ.get("SUDO_USER")
@@ -183,6 +182,26 @@ def operator() -> str:
         return str(os.getuid())
 
 
+_NOTHING = Receipt("reverted", ("nothing was under way",))
+
+
+def _ask(what: Mapping[str, Any]) -> Pending:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        # -P: what lies in the operator's folder is not what root is to import.
+        command = [sys.executable, "-P", "-m", "nftop.control.guard"]
+        guard = subprocess.Popen(  # noqa: S603 - words of our own
+            command,
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    with contextlib.suppress(OSError):  # it ended at once: it has no answer then either
+        ours.sendall(json.dumps(what).encode() + b"\n")
+    return Pending(guard, ours)
+
+
 def _threads(entries: Iterable[Entry]) -> list[Cell]:
     return [
         change.cell for entry in entries for change in entry.changes if change.cell.kind == "task"
@@ -191,7 +210,7 @@ def _threads(entries: Iterable[Entry]) -> list[Cell]:
 
 def _receipt(line: bytes) -> Receipt:
     try:
-        return receipt_of(json.loads(line))
+        raw = json.loads(line)
+        return _NOTHING if raw is None else receipt_of(raw)
     except (ValueError, KeyError, TypeError):
-        why = "the guard ended without a word; `nftop recover` says what it left, and mends it"
-        return Receipt("failed", (why,))
+        return Receipt("failed", (_SILENT,))

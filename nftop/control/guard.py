@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,26 @@ from nftop.control.journal import (
     state_of,
 )
 from nftop.control.resctrl import AbsentError, Host, open_resctrl
-from nftop.control.transaction import Asked, apply, keep, revert
+from nftop.control.transaction import (
+    REVERT_LOCK_S,
+    Asked,
+    apply,
+    keep,
+    recover,
+    revert,
+    waiting,
+)
 from nftop.model.action import Proposal, Receipt
 
 KEEP = b"keep\n"
-_IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP)
-_LONGEST_LINE = 1 << 24
+# All that anybody but the kernel and the operator's own `kill -9` sends.
+_IGNORED = (
+    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP,
+    signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
+)  # fmt: skip
+_LONGEST_LINE = 1 << 26
+# Who asked may be stopped: nobody waits for him to hear it.
+_PATIENCE_S = 2.0
 
 
 def request(
@@ -49,6 +64,11 @@ def request(
         "folder": os.fspath(folder),
         "keep_within_s": keep_within_s,
     }
+
+
+def recovery(folder: Path) -> dict[str, Any]:
+    """The other thing that it may be told: to mend what a crash left. It answers once."""
+    return {"recover": True, "folder": os.fspath(folder)}
 
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
@@ -72,28 +92,53 @@ def main() -> int:
     """Serve one request on standard input and output."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    os.umask(0o077)
+    os.umask(0o022)  # what it makes says itself who may read it
     os.chdir("/")
-    raw = json.loads(_line(0))
-    proposal = Proposal(state_of(raw["base"]), changes_of(raw["changes"]), command=raw["command"])
-    asked = Asked(raw["operator"], tuple(raw["undoes"]))
+    os.set_blocking(1, False)
+    line = _line()
+    if not line.endswith(b"\n"):
+        return 1  # who asked was gone before he had said what
+    raw = json.loads(line)
     journal = Journal(Path(raw["folder"]))
     try:
-        host = open_resctrl()
         with journal.hold():
-            receipt, entry = apply(host, journal, proposal, asked)
-            _answer(receipt)
-            if entry is not None:
-                _answer(_settled(host, journal, entry, raw["keep_within_s"]))
+            if raw.get("recover"):
+                _recover(journal)
+            else:
+                _serve(open_resctrl(), journal, raw)
     except (AbsentError, BusyError, DamagedError, OSError) as error:
         _answer(Receipt("refused", (str(error),)))
     return 0
 
 
+def _recover(journal: Journal) -> None:
+    host: Host | None
+    try:
+        host = open_resctrl()
+    except AbsentError:
+        host = None
+    _answer(recover(host, journal))
+
+
+def _serve(host: Host, journal: Journal, raw: dict[str, Any]) -> None:
+    proposal = Proposal(state_of(raw["base"]), changes_of(raw["changes"]), command=raw["command"])
+    asked = Asked(raw["operator"], tuple(raw["undoes"]))
+    try:
+        receipt, entry = apply(host, journal, proposal, asked)
+    except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be left half done
+        why = f"{type(error).__name__}: {error}"
+        mended = recover(host, journal)
+        _answer(mended or Receipt("refused", (f"nothing was written: {why}",)))
+        return
+    _answer(receipt)
+    if entry is not None:
+        _answer(_settled(host, journal, entry, raw["keep_within_s"]))
+
+
 def _settled(host: Host, journal: Journal, entry: Entry, keep_within_s: float | None) -> Receipt:
     if keep_within_s is None or _kept(keep_within_s):
-        return keep(journal, entry)
-    return revert(host, journal, entry)
+        return keep(host, journal, entry)
+    return waiting(REVERT_LOCK_S, partial(revert, host, journal, entry))
 
 
 def _kept(seconds: float) -> bool:
@@ -109,20 +154,24 @@ def _kept(seconds: float) -> bool:
     return False
 
 
-def _answer(receipt: Receipt) -> None:
-    """A line to whoever asked; nobody may be there any more."""
-    data = json.dumps(receipt_json(receipt)).encode() + b"\n"
+def _answer(receipt: Receipt | None) -> None:
+    """A line to whoever asked; nobody may be there any more, or listen."""
+    said = None if receipt is None else receipt_json(receipt)
+    data = json.dumps(said).encode() + b"\n"
+    deadline = time.monotonic() + _PATIENCE_S
     try:
-        while data:
-            data = data[os.write(1, data) :]
+        while data and (left := deadline - time.monotonic()) > 0:
+            if select.select([], [1], [], left)[1]:
+                data = data[os.write(1, data) :]
     except OSError:
         return
 
 
-def _line(handle: int) -> bytes:
+def _line() -> bytes:
     data = b""
     while not data.endswith(b"\n") and len(data) < _LONGEST_LINE:
-        more = os.read(handle, 65536)
+        select.select([0], [], [])  # both directions are one socket, which does not block
+        more = os.read(0, 65536)
         if not more:
             break
         data += more

@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,7 +22,10 @@ from typing import Any
 from nftop.model.action import Cell, Change, Outcome, State
 
 DEFAULT = Path("/var/lib/nftop")
-_PLAIN = ("number", "time", "identity", "operator", "command", "undoes", "outcome", "reverting")
+_PLAIN = (
+    "number", "time", "identity", "operator", "command", "undoes", "outcome", "reverting", "left",
+)  # fmt: skip
+_DIRECTORIES = ("group", "monitor")
 _PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
 
 
@@ -46,8 +50,10 @@ class Entry:
         changes: what it was to do; as they were read back once it is done.
         undoes: numbers of the changes that it takes back.
         outcome: None while it is under way.
-        base: while it is under way, the whole state before it.
-        reverting: it is being taken back.
+        base: while it is under way, the whole state before it, or before it is taken back;
+            afterwards only the directories.
+        reverting: it is being taken back. back: by these changes of `base`.
+        left: what is left alone then, sentences.
     """
 
     number: int
@@ -60,6 +66,8 @@ class Entry:
     outcome: Outcome | None = None
     base: State = field(default_factory=dict)
     reverting: bool = False
+    back: tuple[Change, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +78,12 @@ class Journal:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the only one to change this host. Raises BusyError."""
+        """Be the only one to change this host. Raises BusyError, DamagedError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self.folder.lstat()
+        own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not own or found.st_mode & 0o077:
+            raise DamagedError(f"{self.folder} is to be a folder of root's, closed to others (0700)")
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         handle = os.open(self.folder / _LOCK, flags, 0o600)
         try:
@@ -90,19 +102,13 @@ class Journal:
 
     def pending(self) -> Entry | None:
         """What is under way, or was when somebody was killed; None if nothing."""
-        try:
-            text = (self.folder / _PENDING).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        return _entry(_PENDING, text)
+        text = _read(self.folder / _PENDING)
+        return None if text is None else _entry(_PENDING, text)
 
     def history(self) -> tuple[Entry, ...]:
         """Everything done, the oldest first. A line that a crash cut short is left out."""
-        try:
-            text = (self.folder / _HISTORY).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return ()
-        lines = text.split("\n")[:-1]  # what has no end of line was never acknowledged
+        lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
+        # What has no end of line was never acknowledged.
         return tuple(_entry(_HISTORY, line) for line in lines if line)
 
     def next_number(self) -> int:
@@ -113,15 +119,15 @@ class Journal:
         """Before the first write: on disk when this returns."""
         _replace(self.folder, _PENDING, _text(entry))
 
-    def end(self, entry: Entry, outcome: Outcome) -> None:
-        """After the last: to the history, and nothing is pending any more.
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        """After the last write: to the history; `forget` is to follow.
 
         In this order: a crash between the two leaves it in both, which `pending` of the same number
         tells.
         """
-        done = replace(entry, outcome=outcome, base={})
+        kept = {cell: value for cell, value in entry.base.items() if cell.kind in _DIRECTORIES}
+        done = replace(entry, outcome=outcome, base=kept, back=())
         _append(self.folder / _HISTORY, _text(done))
-        self.forget()
 
     def forget(self) -> None:
         """Nothing is pending any more."""
@@ -135,7 +141,7 @@ def now() -> str:
 
 
 def changes_json(changes: Sequence[Change]) -> list[Any]:
-    """Changes as JSON has them: [[kind, group, name, domain], old, new]."""
+    """Changes as JSON has them: [[kind, group, name, number], old, new]."""
     return [[list(change.cell), change.old, change.new] for change in changes]
 
 
@@ -150,7 +156,7 @@ def changes_of(raw: Sequence[Any]) -> tuple[Change, ...]:
 
 
 def state_json(state: State) -> list[Any]:
-    """A state as JSON has it: [[kind, group, name, domain], value]."""
+    """A state as JSON has it: [[kind, group, name, number], value]."""
     return [[list(cell), value] for cell, value in state.items()]
 
 
@@ -160,15 +166,16 @@ def state_of(raw: Sequence[Any]) -> State:
 
 
 def _cell(raw: Sequence[Any]) -> Cell:
-    kind, group, name, domain = raw
+    kind, group, name, number = raw
     if not all(isinstance(each, str) for each in (kind, group, name)):
         raise ValueError(f"{raw!r} is no cell")
-    return Cell(kind, group, name, int(domain))
+    return Cell(kind, group, name, int(number))
 
 
 def _text(entry: Entry) -> str:
     raw = {name: getattr(entry, name) for name in _PLAIN}
-    raw |= {"changes": changes_json(entry.changes), "base": state_json(entry.base)}
+    raw |= {"changes": changes_json(entry.changes), "back": changes_json(entry.back)}
+    raw |= {"base": state_json(entry.base)}
     return json.dumps(raw) + "\n"
 
 
@@ -186,9 +193,26 @@ def _entry(name: str, text: str) -> Entry:
             outcome=raw["outcome"],
             base=state_of(raw["base"]),
             reverting=bool(raw["reverting"]),
+            back=changes_of(raw["back"]),
+            left=tuple(map(str, raw["left"])),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedError(f"{name} of nftop's journal makes no sense: {error}") from None
+
+
+def _read(path: Path) -> str | None:
+    """A file's text; None where there is none. No link is followed."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        found = b""
+        while more := os.read(handle, 1 << 20):
+            found += more
+    finally:
+        os.close(handle)
+    return found.decode("utf-8", "replace")
 
 
 def _replace(folder: Path, name: str, text: str) -> None:

@@ -11,26 +11,27 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from nftop.control.plan import Rules
-from nftop.control.steps import Step
-from nftop.model.action import Cell, State
-from nftop.model.ids import format_cpu_list
+from nftop.control.limits import read_rules
+from nftop.control.rules import Rules
+from nftop.control.steps import SHAREABLE, Step
+from nftop.model.action import Cell, State, place
 from nftop.model.rdt import ROOT
 from nftop.model.reading import Missing
-from nftop.sources.resctrl.info import Info, read_info
+from nftop.sources.resctrl.files import TASKS_BYTES, read_text
 from nftop.sources.resctrl.lock import holder
-from nftop.sources.resctrl.mount import Mount, find_mount, mba_unit
-from nftop.sources.resctrl.tree import Found, read_tasks, read_tree
-from nftop.sources.topology import read_topology
+from nftop.sources.resctrl.mount import Mount, find_mount
+from nftop.sources.resctrl.parse import parse_tasks
+from nftop.sources.resctrl.tree import Found, read_tree
 
 _PAUSE_S = 0.005
 _MASK_LINES = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
-_MOST_MBPS = 0xFFFF_FFFF
+# "No limit", of which Linux 6.1 makes 4 MBps when it is written: it rounds up to tens, in 32 bits.
+UNLIMITED_MBPS = 0xFFFF_FFFA
 
 
 class LockedError(Exception):
@@ -53,10 +54,13 @@ class Host(Protocol):
         """Another after a boot or a new mount, when nothing of before is left to be undone."""
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
-        """Everything there is, and the groups these threads are in; one that ended is not there."""
+        """Everything there is, and the places of these threads; one that ended is not there."""
 
-    def rules(self, tids: Iterable[int] = ()) -> Rules:
-        """What it takes, and about these threads."""
+    def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
+        """Threads, as `TID@STARTTIME`, and their places: those in these groups, and these."""
+
+    def rules(self) -> Rules:
+        """What it takes."""
 
     def do(self, step: Step) -> None:
         """One operation. Raises RefusedError."""
@@ -80,47 +84,44 @@ class Resctrl:
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
         found: dict[Cell, str] = {}
-        for group in read_tree(self.mount.path).groups:
+        groups = read_tree(self.mount.path).groups
+        for group in groups:
             _tell(found, group)
-        for cell in threads:
-            where = self._group_of(cell.name)
-            if where is not None:
-                found[cell] = where
+        wanted = {int(cell.name.partition("@")[0]): cell for cell in threads}
+        if wanted:
+            places = _places(groups)
+            for tid, cell in wanted.items():
+                if self._named(tid) == cell.name:
+                    found[cell] = places.get(tid, ROOT)
         return found
 
-    def rules(self, tids: Iterable[int] = ()) -> Rules:
-        tree = read_tree(self.mount.path)
-        info = read_info(f"{self.mount.path}/info")
-        topology = read_topology(self.root)
-        tasks = {name: map(self._named, own) for name, own in read_tasks(tree).items()}
-        named = {tid: self._named(tid) for tid in tids}
-        homes = {tid: (name, self._group_of(name)) for tid, name in named.items() if name}
-        unit = mba_unit(self.mount, self.root)
-        return Rules(
-            ways=_ways(info),
-            min_bits=info.limits.min_bits or 1,
-            sparse=bool(info.limits.sparse),
-            mba_least=0 if unit == "MBps" and "MB" in info.resources else info.limits.mba_least,
-            mba_step=1 if unit == "MBps" else info.limits.mba_step,
-            mba_most={"percent": 100, "MBps": _MOST_MBPS, "GBps/8": 2048}[unit],
-            closids=info.limits.closids,
-            io=info.shareable_bits or 0,
-            siblings={info.cpu: frozenset(info.siblings) for info in topology.cpus},
-            exclusive=frozenset(g.name for g in tree.groups if g.mode == "exclusive"),
-            tasks={name: tuple(each for each in own if each) for name, own in tasks.items()},
-            task_groups={tid: (name, at) for tid, (name, at) in homes.items() if at is not None},
-        )
+    def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
+        if not groups and not tids:
+            return {}
+        tree = read_tree(self.mount.path).groups
+        chosen = [each for each in tree if tids or _name(each) in groups]
+        places = _places(chosen)
+        inside = _places([each for each in tree if _name(each) in groups])
+        named = {self._named(tid): places.get(tid, ROOT) for tid in {*tids, *inside}}
+        return {name: where for name, where in named.items() if name}
+
+    def rules(self) -> Rules:
+        return read_rules(self.mount, self.root, most_mbps=UNLIMITED_MBPS)
 
     def do(self, step: Step) -> None:
         folder = self._path(step.group, step.monitor)
         try:
             if step.deed == "mkdir":
-                Path(folder).mkdir()
+                Path(folder).mkdir(0o755)
             elif step.deed == "rmdir":
                 Path(folder).rmdir()
-            else:
-                file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
+            elif step.task is None:
+                file = "schemata" if step.deed == "schemata" else "cpus_list"
                 _write(f"{folder}/{file}", step.text)
+            elif self._there(step.task):
+                _write(f"{folder}/tasks", step.text)
+        except ProcessLookupError:
+            return  # a thread that ended needs no class
         except OSError as error:
             raise RefusedError(self._why(step, error)) from None
 
@@ -166,16 +167,8 @@ class Resctrl:
             return None
         return int(text.rpartition(b")")[2].split()[19])
 
-    def _group_of(self, name: str) -> str | None:
-        tid, _, started = name.partition("@")
-        if str(self._stat(int(tid))) != started:
-            return None
-        try:
-            lines = (self.root / f"proc/{tid}/cpu_resctrl_groups").read_text().splitlines()
-        except OSError:
-            return None
-        said = next((line.partition(":")[2] for line in lines if line.startswith("res:")), "")
-        return said.strip("/") or ROOT
+    def _there(self, thread: Cell) -> bool:
+        return self._named(int(thread.name.partition("@")[0])) == thread.name
 
 
 def open_resctrl(root: Path = Path("/")) -> Resctrl:
@@ -186,23 +179,49 @@ def open_resctrl(root: Path = Path("/")) -> Resctrl:
     return Resctrl(mount, root)
 
 
+def _name(group: Found) -> str:
+    """A directory's name; of one that is no UTF-8 something that no directory is called."""
+    if group.name == ROOT or group.path.rpartition("/")[2] == group.name:
+        return group.name
+    return f"{group.name}/{group.inode}"
+
+
 def _tell(found: dict[Cell, str], group: Found) -> None:
-    if group.name != ROOT:
-        found[Cell("group", group.name)] = str(group.inode)
-    found[Cell("cpus", group.name)] = format_cpu_list(group.cpus)
+    name = _name(group)
+    if name != ROOT:
+        found[Cell("group", name)] = str(group.inode)
+    found[Cell("mode", name)] = group.mode or SHAREABLE
+    if group.mode != "pseudo-locked":  # of that the kernel shows the CPUs beside it
+        for cpu in group.cpus:
+            found[Cell("cpu", "", number=cpu)] = place(name)
     if not isinstance(group.schemata, Missing):
         for line, values in group.schemata.items():
             for domain, value in values.items():
-                text = f"{value:x}" if line in _MASK_LINES else str(value)
-                found[Cell("schemata", group.name, line, domain)] = text
+                mask = line in _MASK_LINES
+                text = f"{value:x}" if mask else str(min(value, UNLIMITED_MBPS))
+                found[Cell("schemata", name, line, domain)] = text
     for monitor in group.monitors:
-        found[Cell("monitor", group.name, monitor.name)] = str(monitor.inode)
-        found[Cell("monitor_cpus", group.name, monitor.name)] = format_cpu_list(monitor.cpus)
+        found[Cell("monitor", name, _name(monitor))] = str(monitor.inode)
+        for cpu in monitor.cpus:
+            found[Cell("cpu", "", number=cpu)] = place(name, _name(monitor))
 
 
-def _ways(info: Info) -> dict[str, int]:
-    widths = {"L3": info.ways or 0, "L2": info.l2_ways or 0}
-    return {line: widths[line[:2]] for line in _MASK_LINES if line in info.resources}
+def _places(groups: Iterable[Found]) -> Mapping[int, str]:
+    """Where threads are by id; those of no group read are not there."""
+    found: dict[int, str] = {}
+    for group in groups:
+        if group.name != ROOT:  # all that are in no other
+            found |= dict.fromkeys(_threads(group), place(_name(group)))
+        for monitor in group.monitors:
+            found |= dict.fromkeys(_threads(monitor), place(_name(group), _name(monitor)))
+    return found
+
+
+def _threads(group: Found) -> tuple[int, ...]:
+    try:
+        return parse_tasks(read_text(f"{group.path}/tasks", TASKS_BYTES))
+    except FileNotFoundError:  # it is gone
+        return ()
 
 
 def _write(path: str, text: str) -> None:

@@ -11,26 +11,48 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from nftop.model.ids import Cpu
+from nftop.model.rdt import ROOT
 
-Kind: TypeAlias = Literal["group", "schemata", "cpus", "monitor", "monitor_cpus", "task"]
+Kind: TypeAlias = Literal["group", "monitor", "mode", "schemata", "cpu", "task"]
 
 
 class Cell(NamedTuple):
     """One thing in resctrl that can be changed.
 
+    A CPU is a cell of its own, as a thread is, so that it is in one group whatever is done, and
+    somebody else's change of another CPU is no obstacle.
+
     Attributes:
-        kind: `group`, `monitor`: a directory, whose value is its inode. `schemata`: a mask in
-            hexadecimal or a limit in decimal, without leading zeros. `cpus`, `monitor_cpus`: a
-            list as `format_cpu_list` writes it, "" for none. `task`: the group it is in.
-        group: a control group's directory, `rdt.ROOT` for the root group; "" of a task.
+        kind: `group`, `monitor`: a directory, whose value is its inode. `mode`: of a group, as the
+            kernel has it. `schemata`: a mask in hexadecimal or a limit in decimal, without leading
+            zeros. `cpu`, `task`: the place (`place`) where it is.
+        group: a control group's directory, `ROOT` for the root group; "" of a CPU or a task.
         name: of a monitoring group; of a line of schemata (`L3`, `MB`); `TID@STARTTIME` of a task.
-        domain: of a schemata cell, else -1.
+        number: the domain of a schemata cell, a CPU's number, else -1.
     """
 
     kind: Kind
     group: str
     name: str = ""
-    domain: int = -1
+    number: int = -1
+
+
+def place(group: str, monitor: str = "") -> str:
+    """A control group, and a monitoring group of it if there is one, as the value of a cell.
+
+    `vpp`, `vpp/m`, `/` for the root group, `/m` for a monitoring group of it: names have no slash.
+    """
+    if not monitor:
+        return group
+    return f"/{monitor}" if group == ROOT else f"{group}/{monitor}"
+
+
+def parts(where: str) -> tuple[str, str]:
+    """The control group and the monitoring group ("" for none) of a place."""
+    if where == ROOT:
+        return ROOT, ""
+    group, _, monitor = where.partition("/")
+    return group or ROOT, monitor
 
 
 State: TypeAlias = Mapping[Cell, str]
@@ -139,8 +161,9 @@ Outcome: TypeAlias = Literal[
     "conflict",  # somebody changed the host since the preview; nothing was written
     "locked",  # another program held resctrl's lock; nothing was written
     "refused",  # by the plan, the kernel or a privilege; what was written is undone
+    "differs",  # what was read back was not what was asked for; it is undone
     "foreign",  # not all could be undone: somebody changed it since
-    "failed",  # the guard ended without a word; `nftop recover` says and mends
+    "failed",  # it could not be seen through; `nftop recover` says how far it came, and mends it
 ]
 
 
