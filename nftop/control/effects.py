@@ -93,7 +93,9 @@ def _fallen(changes: Iterable[Change]) -> Iterator[str]:
     rows = list(changes)
     gone = {each.cell.group for each in rows if each.cell.kind == "group" and each.new is None}
     for group in sorted(gone):
-        fallen = [each.cell for each in rows if each.new == ROOT and parts(each.old or "/")[0] == group]
+        fallen = [
+            each.cell for each in rows if each.new == ROOT and parts(each.old or "/")[0] == group
+        ]
         cpus = format_cpu_list(cell.number for cell in fallen if cell.kind == "cpu")
         threads = sum(cell.kind == "task" for cell in fallen)
         who = [f"CPU {cpus}"] * bool(cpus) + [_threads(threads)] * bool(threads)

@@ -83,7 +83,9 @@ class Journal:
         found = self.folder.lstat()
         own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
         if not own or found.st_mode & 0o077:
-            raise DamagedError(f"{self.folder} is to be a folder of root's, closed to others (0700)")
+            raise DamagedError(
+                f"{self.folder} is to be a folder of root's, closed to others (0700)"
+            )
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         handle = os.open(self.folder / _LOCK, flags, 0o600)
         try:
@@ -103,13 +105,13 @@ class Journal:
     def pending(self) -> Entry | None:
         """What is under way, or was when somebody was killed; None if nothing."""
         text = _read(self.folder / _PENDING)
-        return None if text is None else _entry(_PENDING, text)
+        return None if text is None else entry_of(_PENDING, text)
 
     def history(self) -> tuple[Entry, ...]:
         """Everything done, the oldest first. A line that a crash cut short is left out."""
         lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
         # What has no end of line was never acknowledged.
-        return tuple(_entry(_HISTORY, line) for line in lines if line)
+        return tuple(entry_of(_HISTORY, line) for line in lines if line)
 
     def next_number(self) -> int:
         """For the next change."""
@@ -117,7 +119,7 @@ class Journal:
 
     def begin(self, entry: Entry) -> None:
         """Before the first write: on disk when this returns."""
-        _replace(self.folder, _PENDING, _text(entry))
+        _replace(self.folder, _PENDING, text_of(entry))
 
     def record(self, entry: Entry, outcome: Outcome) -> None:
         """After the last write: to the history; `forget` is to follow.
@@ -125,14 +127,18 @@ class Journal:
         In this order: a crash between the two leaves it in both, which `pending` of the same number
         tells.
         """
-        kept = {cell: value for cell, value in entry.base.items() if cell.kind in _DIRECTORIES}
-        done = replace(entry, outcome=outcome, base=kept, back=())
-        _append(self.folder / _HISTORY, _text(done))
+        _append(self.folder / _HISTORY, text_of(finished(entry, outcome)))
 
     def forget(self) -> None:
         """Nothing is pending any more."""
         (self.folder / _PENDING).unlink(missing_ok=True)
         _sync(self.folder)
+
+
+def finished(entry: Entry, outcome: Outcome) -> Entry:
+    """As it is in the history."""
+    kept = {cell: value for cell, value in entry.base.items() if cell.kind in _DIRECTORIES}
+    return replace(entry, outcome=outcome, base=kept, back=())
 
 
 def now() -> str:
@@ -172,14 +178,16 @@ def _cell(raw: Sequence[Any]) -> Cell:
     return Cell(kind, group, name, int(number))
 
 
-def _text(entry: Entry) -> str:
+def text_of(entry: Entry) -> str:
+    """An entry as a line of JSON."""
     raw = {name: getattr(entry, name) for name in _PLAIN}
     raw |= {"changes": changes_json(entry.changes), "back": changes_json(entry.back)}
     raw |= {"base": state_json(entry.base)}
     return json.dumps(raw) + "\n"
 
 
-def _entry(name: str, text: str) -> Entry:
+def entry_of(name: str, text: str) -> Entry:
+    """The reverse; DamagedError, which names the file, where it is nothing of the kind."""
     try:
         raw: Mapping[str, Any] = json.loads(text)
         return Entry(

@@ -120,9 +120,7 @@ def _replaced(group: str, monitor: str, found: State, made: Made) -> bool:
     """Whether a directory is another than the one this change knew: made anew by somebody."""
     cells = [Cell("group", group)] + [Cell("monitor", group, monitor)] * bool(monitor)
     return any(
-        cell in found
-        and cell in made.numbers
-        and found[cell] not in made.numbers[cell]
+        cell in found and cell in made.numbers and found[cell] not in made.numbers[cell]
         for cell in cells
     )
 

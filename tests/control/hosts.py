@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from nftop.control.journal import Entry, Journal
+from nftop.control.journal import Entry, Journal, entry_of, finished, text_of
 from nftop.control.resctrl import UNLIMITED_MBPS, LockedError, RefusedError
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.steps import Step
@@ -170,28 +168,45 @@ class MortalHost(LabHost):
         self.death.around(lambda: super(MortalHost, self).do(step))
 
 
-class MortalJournal(Journal):
-    """One whose process may be killed."""
+@dataclass
+class Disk:
+    """What a journal has written, as text: it outlives whoever wrote it."""
 
-    __slots__ = ("death",)
+    pending: str | None = None
+    history: list[str] = field(default_factory=list)
+
+
+class MemoryJournal(Journal):
+    """A journal without files; `death` comes to who writes it."""
+
+    __slots__ = ("death", "disk")
+    disk: Disk
     death: Death
 
+    def pending(self) -> Entry | None:
+        return None if self.disk.pending is None else entry_of("pending", self.disk.pending)
+
+    def history(self) -> tuple[Entry, ...]:
+        return tuple(entry_of("history", each) for each in self.disk.history)
+
     def begin(self, entry: Entry) -> None:
-        self.death.around(lambda: super(MortalJournal, self).begin(entry))
+        self.death.around(lambda: setattr(self.disk, "pending", text_of(entry)))
 
     def record(self, entry: Entry, outcome: Outcome) -> None:
-        self.death.around(lambda: super(MortalJournal, self).record(entry, outcome))
+        self.death.around(lambda: self.disk.history.append(text_of(finished(entry, outcome))))
 
     def forget(self) -> None:
-        self.death.around(lambda: super(MortalJournal, self).forget())
+        self.death.around(lambda: setattr(self.disk, "pending", None))
 
 
-def mortal(host: LabHost, folder: Path, death: Death) -> tuple[MortalHost, MortalJournal]:
-    """The same host and a journal, of a process that dies so."""
-    journal = MortalJournal(folder)
-    object.__setattr__(journal, "death", death)
-    return MortalHost(host.lab, identity=host.identity, death=death), journal
+def memory(disk: Disk, death: Death | None = None) -> MemoryJournal:
+    """A journal on that disk, of a process that dies so."""
+    journal = MemoryJournal()
+    for name, value in (("disk", disk), ("death", death or Death(-1, late=False))):
+        object.__setattr__(journal, name, value)
+    return journal
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def mortal(host: LabHost, disk: Disk, death: Death) -> tuple[MortalHost, MemoryJournal]:
+    """The same host and disk, of a process that dies so."""
+    return MortalHost(host.lab, identity=host.identity, death=death), memory(disk, death)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.journal import Journal
-from nftop.control.steps import after, steps, touched
+from nftop.control.plan import difference
+from nftop.control.steps import UNBORN, after, steps, touched
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
     Action,
@@ -21,23 +24,28 @@ from nftop.model.action import (
     MoveCpus,
     MoveTasks,
     Proposal,
+    Receipt,
     RemoveGroup,
     RemoveMonitor,
     SetSchemata,
     State,
+    parts,
 )
 from nftop.model.ids import Cpu
-from tests.control.hosts import Death, KilledError, LabHost, lab_host, mortal, without_births
+from tests.control.hosts import (
+    Death,
+    Disk,
+    KilledError,
+    LabHost,
+    lab_host,
+    memory,
+    mortal,
+    without_births,
+)
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.resctrl import profile
 
 ASKED = Asked("somebody")
-
-
-@pytest.fixture(autouse=True)
-def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody pulls the plug in these tests, and there are thousands of them."""
-    monkeypatch.setattr("os.fsync", lambda handle: None)
 
 
 def furnished(kernel: str) -> LabHost:
@@ -99,8 +107,8 @@ def session(host: LabHost, journal: Journal, proposal: Proposal, *, kept: bool) 
 
 
 def deaths() -> Iterator[Death]:
-    for at, late in itertools.product(itertools.count(), (False, True)):
-        yield Death(at, late)
+    for at in itertools.count():
+        yield from (Death(at, late=False), Death(at, late=True))
 
 
 def dies(deed: Callable[[], object]) -> bool:
@@ -114,49 +122,83 @@ def dies(deed: Callable[[], object]) -> bool:
 @BOTH
 @EVERY
 @pytest.mark.parametrize("kept", [True, False])
-def test_killed_at_every_step_and_while_that_is_mended(
-    name: str, kernel: str, kept: bool, tmp_path: Path
-) -> None:
-    folders = (tmp_path / str(number) for number in itertools.count())
-    counted = 0
-    for first in deaths():
-        second_came = True
+def test_killed_at_every_step(name: str, kernel: str, kept: bool) -> None:
+    count = 0
+    for death in deaths():
+        case = cut_off(name, kernel, death, kept=kept)
+        if case is None:
+            break
+        count += 1
+        assert_mended(case, recover(case.host, memory(case.disk)), kept=kept)
+    # Before and after each: two entries, every step, the history's line, the end.
+    proposal = wish(name, kernel)
+    least = 2 * (len(steps(proposal.base, proposal.changes)) + 4)
+    assert count == least if kept else count > least
+
+
+@EVERY
+@pytest.mark.parametrize("late", [False, True])
+def test_killed_at_every_step_and_at_every_step_of_mending_that(name: str, late: bool) -> None:
+    for at in itertools.count():
+        killed = False
         for second in deaths():
-            host, folder = furnished(kernel), next(folders)
-            folder.mkdir(mode=0o700)
-            proposal = planned(host, CHANGES[name])
-            before, done = whole(host), None
-            assert len(proposal.changes) > 0
-            victim, journal = mortal(host, folder, first)
-            killed = dies(lambda: session(victim, journal, proposal, kept=kept))  # noqa: B023
-            if not killed:
+            case = cut_off(name, "7.2", Death(at, late), kept=False)
+            if case is None:
                 break
-            counted += 1
-            cut_off = Journal(folder).pending()
-            mender, its = mortal(host, folder, second)
-            second_came = dies(lambda: recover(mender, its))  # noqa: B023
-            receipt = recover(host, Journal(folder))
-            done = whole(host)
-            assert recover(host, Journal(folder)) is None
-            assert not list(folder.glob("pending.json"))
-            outcomes = [entry.outcome for entry in Journal(folder).history()]
-            if outcomes == ["kept"]:
-                assert kept
-                assert without_births(after(before, steps(before, []))) == before
-                goal = without_births(
-                    after(proposal.base, steps(proposal.base, proposal.changes))
-                )
-                assert {cell: done[cell] for cell in goal} == goal
-            else:
-                assert done == before
-                assert outcomes == (["reverted"] if cut_off is not None else outcomes)
-            if second_came and receipt is not None:
-                assert receipt.outcome in ("reverted", "kept")
-            if not second_came:
+            killed = True
+            mender, its = mortal(case.host, case.disk, second)
+            died = dies(lambda: recover(mender, its))  # noqa: B023
+            assert_mended(case, recover(case.host, memory(case.disk)), kept=False)
+            if not died:
                 break
         if not killed:
             break
-    assert counted > 2 * len(CHANGES[name])
+
+
+@dataclass
+class Case:
+    """A host on which somebody was killed, what it was, and what it was to be."""
+
+    host: LabHost
+    disk: Disk
+    before: State
+    goal: State
+
+
+@functools.cache
+def wish(name: str, kernel: str) -> Proposal:
+    """The same on every host furnished alike."""
+    return planned(furnished(kernel), CHANGES[name])
+
+
+def cut_off(name: str, kernel: str, death: Death, *, kept: bool) -> Case | None:
+    """Begun and killed; None where it came to its end before."""
+    host, disk, proposal = furnished(kernel), Disk(), wish(name, kernel)
+    before = whole(host)
+    victim, journal = mortal(host, disk, death)
+    if not dies(lambda: session(victim, journal, proposal, kept=kept)):
+        return None
+    goal = after(proposal.base, steps(proposal.base, proposal.changes))
+    return Case(host, disk, before, without_births({**before, **goal}))
+
+
+def assert_mended(case: Case, receipt: Receipt | None, *, kept: bool) -> None:
+    """Identical or fully applied, as the journal says; and nothing is left to be done."""
+    found, journal = whole(case.host), memory(case.disk)
+    outcomes = [entry.outcome for entry in journal.history()]
+    if outcomes == ["kept"]:
+        assert kept
+        assert {cell: found[cell] for cell in case.goal if cell in found} == {
+            cell: value for cell, value in case.goal.items() if cell in found
+        }
+        assert found.keys() <= case.before.keys() | case.goal.keys()
+    else:
+        assert outcomes in ([], ["reverted"])
+        assert found == case.before
+    if receipt is not None:
+        assert [receipt.outcome] == outcomes
+    assert journal.pending() is None
+    assert recover(case.host, journal) is None
 
 
 def foreign_deeds(host: LabHost) -> list[Callable[[], None]]:
@@ -182,74 +224,68 @@ def foreign_deeds(host: LabHost) -> list[Callable[[], None]]:
     ]
 
 
-@BOTH
 @EVERY
 @pytest.mark.parametrize("deed", range(16))
-def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(
-    name: str, kernel: str, deed: int, tmp_path: Path
-) -> None:
-    for number, death in enumerate(deaths()):
-        host, folder = furnished(kernel), tmp_path / str(number)
-        folder.mkdir(mode=0o700)
+def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str, deed: int) -> None:
+    for death in deaths():
+        host, disk = furnished("7.2"), Disk()
         host.lab.mkdir("/other")
         proposal = planned(host, CHANGES[name])
-        before = host.state([Cell("task", "", each) for each in host.tasks([], [100, 101, 200])])
-        victim, journal = mortal(host, folder, death)
+        threads = [Cell("task", "", each) for each in host.tasks([], [100, 101, 200])]
+        before = host.state(threads)
+        victim, journal = mortal(host, disk, death)
         if not dies(lambda: session(victim, journal, proposal, kept=False)):  # noqa: B023
             break
-        entry = Journal(folder).pending()
-        threads = [cell for cell in before if cell.kind == "task"]
-        there = host.state(threads)
-        try:
+        entry, there = memory(disk).pending(), host.state(threads)
+        closed = bool(disk.history)
+        with contextlib.suppress(OSError):
             foreign_deeds(host)[deed]()
-        except OSError:
-            continue
-        changed = host.state(threads)
-        theirs = {cell for cell in there.keys() | changed.keys()
-                  if there.get(cell) != changed.get(cell)}  # fmt: skip
-        receipt = recover(host, Journal(folder))
-        mended = host.state(threads)
-        if entry is None:
-            assert mended == changed
+        theirs = {each.cell: each.new for each in difference(there, host.state(threads))}
+        receipt = recover(host, memory(disk))
+        found = host.state(threads)
+        assert recover(host, memory(disk)) is None
+        if entry is None or closed:
+            assert receipt is None or receipt.outcome == "reverted"
+            assert all(found.get(cell) == value for cell, value in theirs.items())
             continue
         assert receipt is not None
-        assert receipt.outcome in ("reverted", "foreign"), receipt
-        assert recover(host, Journal(folder)) is None
-        planned_steps = steps(entry.base, entry.back if entry.reverting else entry.changes)
-        ours = touched(entry.base, planned_steps)
-        for cell in theirs:
-            value = changed.get(cell)
-            loose = cell.kind in ("group", "monitor") or (cell.kind == "schemata" and cell in ours)
-            if value not in ours.get(cell, ()) and not loose:
-                assert mended.get(cell) == value, (cell, receipt)
-        for cell, value in mended.items():
-            # Nothing that nobody else touched is otherwise than before.
-            same = cell not in theirs and cell.kind == "schemata" and cell in before
-            if same and Cell("group", cell.group) not in theirs:
-                assert value == before[cell]
+        changes = entry.back if entry.reverting else entry.changes
+        ours = touched(entry.base, steps(entry.base, changes))
+        for cell, value in theirs.items():
+            if value not in ours.get(cell, ()) and not born(cell, ours):
+                assert found.get(cell) == value, (cell, receipt)
+                assert cell not in ours or receipt.outcome == "foreign", receipt
+        for cell, value in before.items():
+            # All that nobody else touched is as before, as far as its directories are there.
+            where = parts(value) if cell.kind in ("cpu", "task") else (cell.group, "")
+            needs = {Cell("group", where[0]), Cell("monitor", *where)} & before.keys()
+            if cell not in theirs and not needs & theirs.keys():
+                same = found.get(cell) == value
+                assert same or (cell in ours and cell.kind in ("group", "monitor")), (cell, receipt)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def born(cell: Cell, ours: Mapping[Cell, frozenset[str | None]]) -> bool:
+    """Whether it is, or is in, a directory that the change made: its number may not be known."""
+    return UNBORN in ours.get(Cell("group", cell.group), ()) or UNBORN in ours.get(cell, ())
+
+
+@settings(deadline=None, max_examples=150)
 @given(host=hosts(), rounds=st.lists(ACTIONS, min_size=1, max_size=4), data=st.data())
 def test_any_change_that_is_cut_off_anywhere_is_taken_back(
-    host: LabHost, rounds: list[list[Action]], data: st.DataObject,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:  # fmt: skip
+    host: LabHost, rounds: list[list[Action]], data: st.DataObject
+) -> None:
+    at = st.builds(Death, st.integers(0, 20), st.booleans())
     for actions in rounds:
-        folder = tmp_path_factory.mktemp("journal")
-        folder.chmod(0o700)
-        proposal = planned(host, actions)
+        disk, proposal = Disk(), planned(host, actions)
         if not proposal.changes:
             continue
-        before = whole(host)
-        at = st.builds(Death, st.integers(0, 20), st.booleans())
-        kept = data.draw(st.booleans())
-        mortals = [mortal(host, folder, data.draw(at)) for _ in range(3)]
-        if not dies(lambda: session(*mortals[0], proposal, kept=kept)):  # noqa: B023
+        before, kept = whole(host), data.draw(st.booleans())
+        first, *others = (mortal(host, disk, data.draw(at)) for _ in range(3))
+        if not dies(lambda: session(*first, proposal, kept=kept)):  # noqa: B023
             continue
-        for victim, journal in mortals[1:]:
+        for victim, journal in others:
             dies(lambda: recover(victim, journal))  # noqa: B023
-        recover(host, Journal(folder))
-        assert recover(host, Journal(folder)) is None
-        if [entry.outcome for entry in Journal(folder).history()] != ["kept"]:
+        recover(host, memory(disk))
+        assert recover(host, memory(disk)) is None
+        if [entry.outcome for entry in memory(disk).history()] != ["kept"]:
             assert whole(host) == before

@@ -28,9 +28,7 @@ _GROUPS = ["vpp", "ovs", "nftop.a", "nftop.b"]
 _MONITORS = ["m", "nftop.m", "nftop.n"]
 _ANY_GROUP = st.sampled_from([ROOT, *_GROUPS])
 _CPUS = st.sets(st.integers(0, 7).map(Cpu), min_size=1, max_size=4).map(tuple)
-_MASK = st.builds(
-    lambda ways, low: ((1 << ways) - 1) << low, st.integers(1, 6), st.integers(0, 5)
-)
+_MASK = st.builds(lambda ways, low: ((1 << ways) - 1) << low, st.integers(1, 6), st.integers(0, 5))
 _VALUES = {
     "L3": _MASK,
     "L3CODE": _MASK,
