@@ -10,6 +10,8 @@ from nftop.model.action import Cell, Change, State, parts
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt import ROOT
 
+_MOST_NAMED = 6
+
 
 def effects(base: State, target: State, rules: Rules, changes: Sequence[Change]) -> Iterator[str]:
     """Sentences: ways that come to be shared, monitors that lose CPUs, who falls to the root."""
@@ -45,6 +47,11 @@ def ways_text(bits: int) -> str:
     return format_cpu_list(way for way in range(bits.bit_length()) if bits >> way & 1)
 
 
+def more(count: int) -> str:
+    """` and N more`, if there are."""
+    return f" and {count} more" if count > 0 else ""
+
+
 def _is_mask(cell: Cell) -> bool:
     return cell.kind == "schemata" and cell.name != MB
 
@@ -53,14 +60,16 @@ def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterato
     """Ways that come to be shared with others or with I/O by a new mask."""
     cell = change.cell
     gained = int(change.new or "0", 16) & ~int(base.get(cell, "0"), 16)
+    rivals: dict[int, list[str]] = {}
     for other, value in sorted(target.items()):
         same = (other.kind, other.name, other.number) == (cell.kind, cell.name, cell.number)
         both = int(value, 16) & gained if same and other.group != cell.group else 0
         if both:
-            yield (
-                f"{cell.name} {cell.number} of {cell.group}: shares ways {ways_text(both)} "
-                f"with {other.group}"
-            )
+            rivals.setdefault(both, []).append(other.group)
+    for both, groups in rivals.items():
+        yield f"{cell.name} {cell.number} of {cell.group}: shares ways {ways_text(both)} with " + (
+            ", ".join(groups[:_MOST_NAMED]) + more(len(groups) - _MOST_NAMED)
+        )
     io, origin = rules.io.get(cell.number, (0, ""))
     if cell.name.startswith("L3") and gained & io:
         yield (

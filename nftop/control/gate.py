@@ -20,7 +20,9 @@ from nftop.control.guard import KEEP, receipt_of, recovery, request
 from nftop.control.journal import Entry, Journal
 from nftop.control.plan import propose
 from nftop.control.resctrl import Host
+from nftop.control.steps import steps
 from nftop.control.transaction import Asked
+from nftop.control.words import shell
 from nftop.model.action import (
     Action,
     Cell,
@@ -117,6 +119,11 @@ class Gate:
         rules = replace(self.host.rules(), tasks=self.host.tasks(going, tids))
         return propose(self.host.state(), rules, actions, command)
 
+    def writes(self, proposal: Proposal) -> tuple[str, ...]:
+        """What would be written, in its order, as a shell would do it."""
+        planned = steps(proposal.base, proposal.changes)
+        return tuple(shell(step, self.host.where) for step in planned)
+
     def propose_undo(self) -> tuple[Proposal, tuple[int, ...]] | None:
         """What takes the last kept change back, and its number; None where there is none."""
         return self._reversal(self._standing()[-1:], "nftop undo")
@@ -169,6 +176,11 @@ def recover(journal: Journal) -> Receipt | None:
         return None
     pending = _ask(recovery(journal.folder))
     return None if pending.receipt == _NOTHING else pending.receipt
+
+
+def needed() -> str:
+    """The privilege that a change needs and this process lacks; "" where it lacks none."""
+    return "" if os.geteuid() == 0 else "changing classes needs root: run it with sudo"
 
 
 def operator() -> str:

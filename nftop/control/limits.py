@@ -63,6 +63,6 @@ def _limit_rule(info: Info, unit: MbaUnit, most_mbps: int) -> LimitRule | None:
     step = info.limits.mba_step or 1
     if unit == "MBps":
         # Linux 6.1 rounds them as it does percentages, later kernels don't: a multiple is both's.
-        return LimitRule(least=step, step=step, most=most_mbps)
+        return LimitRule(least=step, step=step, most=most_mbps, unit=unit)
     most = {"percent": _PERCENT_MOST, "GBps/8": _EIGHTHS_MOST}[unit]
-    return LimitRule(least=info.limits.mba_least or 0, step=step, most=most)
+    return LimitRule(least=info.limits.mba_least or 0, step=step, most=most, unit=unit)

@@ -70,18 +70,19 @@ def propose(state: State, rules: Rules, actions: Sequence[Action], command: str 
     """What the actions, in their order, would change in a state; nothing is touched."""
     draft = _Draft(rules, dict(state))
     for action in actions:
-        _ACTS[type(action)](draft, action)
+        if not draft.refusals:  # what follows may be about what could not be made
+            _ACTS[type(action)](draft, action)
     base = {**state, **draft.threads}
     changes = difference(base, draft.state)
     if not draft.refusals:
-        draft.refusals += dict.fromkeys([*_forbidden(base, changes), *_exclusive(draft, changes)])
+        draft.refusals += [*_forbidden(base, changes), *_exclusive(draft, changes)]
     refused = bool(draft.refusals)
     return Proposal(
         base=base,
         changes=() if refused else changes,
         effects=(*draft.rounded, *(() if refused else effects(base, draft.state, rules, changes))),
         warnings=() if refused else tuple(warnings(draft.state, rules, changes)),
-        refusals=tuple(draft.refusals),
+        refusals=tuple(dict.fromkeys(draft.refusals)),
         command=command,
     )
 

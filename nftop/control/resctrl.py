@@ -53,6 +53,10 @@ class Host(Protocol):
     def identity(self) -> str:
         """Another after a boot or a new mount, when nothing of before is left to be undone."""
 
+    @property
+    def where(self) -> str:
+        """Where it is mounted, as operators know it."""
+
     def state(self, threads: Iterable[Cell] = ()) -> State:
         """Everything there is, and the places of these threads; one that ended is not there."""
 
@@ -81,6 +85,10 @@ class Resctrl:
         boot = (self.root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         top = Path(self.mount.path).stat()
         return f"{boot} {top.st_dev}:{top.st_ino}"
+
+    @property
+    def where(self) -> str:
+        return self.mount.shown
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
         found: dict[Cell, str] = {}
@@ -169,6 +177,18 @@ class Resctrl:
 
     def _there(self, thread: Cell) -> bool:
         return self._named(int(thread.name.partition("@")[0])) == thread.name
+
+
+def threads_of(pid: int, root: Path = Path("/")) -> tuple[int, ...]:
+    """All threads of a process; of the number of another thread only that one; none if it ended."""
+    folder = root / f"proc/{pid}"
+    try:
+        lines = (folder / "status").read_text(errors="replace").splitlines()
+        if f"Tgid:\t{pid}" not in lines:
+            return (pid,)
+        return tuple(sorted(int(each.name) for each in (folder / "task").iterdir()))
+    except OSError:
+        return ()
 
 
 def open_resctrl(root: Path = Path("/")) -> Resctrl:

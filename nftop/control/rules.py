@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nftop.model.action import Cell, State
-from nftop.model.rdt import ROOT
+from nftop.model.rdt import ROOT, MbaUnit
 
 _LOCKED = ("pseudo-locked", "pseudo-locksetup")
 
@@ -35,6 +35,7 @@ class LimitRule:
     least: int
     step: int
     most: int
+    unit: MbaUnit = "percent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def keep(host: Host, journal: Journal, entry: Entry) -> Receipt:
         journal.record(entry, "kept")
     except OSError as error:
         return _not_written(host, journal, entry, error)
-    said = ("it is kept; `nftop undo` takes it back",)
+    said = ("it is done",) if entry.undoes else ("`nftop undo` takes it back",)
     return Receipt("kept", said + _forget(journal), entry.changes, entry.number)
 
 

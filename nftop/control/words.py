@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 
+from nftop.control.steps import Step
 from nftop.model.action import Cell, Change
 from nftop.model.ids import format_cpu_list
+from nftop.model.rdt import ROOT
 
 _MOST_NAMED = 6
 
@@ -21,6 +24,20 @@ def describe(cell: Cell) -> str:
         "task": f"the group of thread {cell.name.partition('@')[0]}",
     }
     return words[cell.kind]
+
+
+def shell(step: Step, mount: str) -> str:
+    """A step as what an operator would type."""
+    folder = mount if step.group == ROOT else f"{mount}/{step.group}"
+    if step.monitor:
+        folder += f"/mon_groups/{step.monitor}"
+    if step.deed in ("mkdir", "rmdir"):
+        return f"{step.deed} {shlex.quote(folder)}"
+    file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
+    text = step.text.removesuffix("\n").replace("\n", "\\n")
+    word = "printf" if "\\n" in text else "echo"
+    end = "\\n" if word == "printf" else ""
+    return f"{word} '{text}{end}' > {shlex.quote(f'{folder}/{file}')}"
 
 
 def left_alone(cells: Iterable[Cell]) -> tuple[str, ...]:

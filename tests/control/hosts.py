@@ -31,6 +31,7 @@ class LabHost:
     writes: int = 0
     locked_by: str | None = None
     identity: str = IDENTITY
+    where: str = "/sys/fs/resctrl"
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
         found: dict[Cell, str] = {}

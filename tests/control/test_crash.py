@@ -99,10 +99,7 @@ def session(host: LabHost, journal: Journal, proposal: Proposal, *, kept: bool) 
     """What a guard does, to the end."""
     receipt, entry = apply(host, journal, proposal, ASKED)
     assert entry is not None, receipt
-    if kept:
-        receipt = keep(host, journal, entry)
-    else:
-        receipt = revert(host, journal, entry)
+    receipt = keep(host, journal, entry) if kept else revert(host, journal, entry)
     assert receipt.outcome == ("kept" if kept else "reverted"), receipt
 
 

@@ -103,11 +103,12 @@ def texts(proposal: Proposal) -> list[tuple[str, str, str, str]]:
 @BOTH
 def test_a_class_is_ready_before_a_cpu_comes_to_it(kernel: str) -> None:
     host = lab_host(kernel)
-    actions = [
+    actions: list[Action] = [
+        CreateGroup("nftop.a"),
         MoveCpus((Cpu(2), Cpu(3)), "nftop.a"),
         SetSchemata("nftop.a", "L3", ((0, 0xF),)),
     ]
-    assert texts(planned(host, [CreateGroup("nftop.a"), *actions])) == [
+    assert texts(planned(host, actions)) == [
         ("mkdir", "nftop.a", "", ""),
         ("schemata", "nftop.a", "", "L3:0=f;1=7ff\nMB:0=100;1=100\n"),
         ("cpus", "nftop.a", "", "2-3\n"),

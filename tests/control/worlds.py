@@ -41,15 +41,18 @@ _VALUES = {
 def hosts(draw: st.DrawFn, *, exclusive: bool = False) -> LabHost:
     """A host with some groups, masks, CPUs, monitors and threads in them already."""
     cdp = draw(st.booleans())
-    host = lab_host(draw(st.sampled_from(profile.kernels())), *(["cdp"] if cdp else []))
+    kernel = draw(st.sampled_from(profile.kernels()))
+    host = lab_host(kernel, "cdp") if cdp else lab_host(kernel)
     lab = host.lab
     line = "L3DATA" if cdp else "L3"
-    for name in draw(st.lists(st.sampled_from(_GROUPS), unique=True)):
+    names: list[str] = draw(st.lists(st.sampled_from(_GROUPS), unique=True))
+    for name in names:
         lab.mkdir(f"/{name}")
         lab.echo(f"{line}:0={draw(_MASK):x};1={draw(_MASK):x}", f"/{name}/schemata")
         cpus = draw(st.sets(st.integers(0, 7), max_size=4))
         lab.echo(numbers.list_text(cpus), f"/{name}/cpus_list")
-        for monitor in draw(st.lists(st.sampled_from(_MONITORS), unique=True, max_size=2)):
+        monitors: list[str] = draw(st.lists(st.sampled_from(_MONITORS), unique=True, max_size=2))
+        for monitor in monitors:
             lab.mkdir(f"/{name}/mon_groups/{monitor}")
             own = sorted(lab.state.groups[name].cpus)
             if own:
