@@ -62,7 +62,7 @@ def hosts(draw: st.DrawFn, *, exclusive: bool = False) -> LabHost:
         for tid in draw(st.sets(st.sampled_from([100, 101, 200]))):
             lab.echo(str(tid), f"/{name}/tasks")
             children = list(lab.state.groups[name].children)
-            if children and draw(st.booleans()):
+            if draw(st.booleans()) and children:
                 lab.echo(str(tid), f"/{name}/mon_groups/{children[0]}/tasks")
         if exclusive and draw(st.booleans()):
             with contextlib.suppress(OSError):
