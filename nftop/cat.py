@@ -92,6 +92,8 @@ def _recover(options: argparse.Namespace) -> int:
     _demand_privilege()
     journal = Journal()
     entry = journal.pending()
+    if entry is not None and journal.holder():
+        raise _EndedError(journal.unfinished(), FAILURE)
     if entry is None:
         put(sys.stdout, "nothing was cut off\n")
         return OK
@@ -134,6 +136,8 @@ def _change(options: argparse.Namespace, plan: Callable[[Gate], Planned | None])
 def _changed(options: argparse.Namespace, plan: Callable[[Gate], Planned | None]) -> int:
     """Show, ask, do, ask again."""
     gate = Gate(open_resctrl())
+    if not needed() and gate.journal.unfinished():
+        raise _EndedError(gate.journal.unfinished(), FAILURE)
     planned = plan(gate)
     if planned is None:
         put(sys.stdout, "there is nothing to take back\n")

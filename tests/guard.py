@@ -55,7 +55,7 @@ MAY: Mapping[str, str] = {
     "control/limits.py": "pathlib.Path",
     # What is under way, in its own folder.
     "control/journal.py": "os.open os.close os.read os.write os.pread os.pwrite os.ftruncate "
-    "os.fsync os.fstat os.getpid os.geteuid os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
+    "os.fsync os.fstat os.getpid os.geteuid os.O_* fcntl.flock fcntl.LOCK_* "
     "pathlib.Path getattr open mkdir unlink replace",
     # The guard: a process of its own, started here and nowhere else.
     "control/gate.py": "subprocess.Popen subprocess.DEVNULL socket.socketpair socket.socket "

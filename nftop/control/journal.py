@@ -102,6 +102,31 @@ class Journal:
         finally:
             os.close(handle)
 
+    def holder(self) -> str:
+        """Who changes this host now, as `pid N`; "" if nobody does."""
+        try:
+            handle = os.open(self.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return ""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return f"pid {os.pread(handle, 64, 0).decode('ascii', 'replace').strip()}"
+        else:
+            return ""
+        finally:
+            os.close(handle)
+
+    def unfinished(self) -> str:
+        """What is under way, or was when somebody was killed, as a sentence; "" if nothing."""
+        entry = self.pending()
+        if entry is None:
+            return ""
+        holder = self.holder()
+        if holder:
+            return f"change {entry.number} by {holder} is under way: it is to be kept or taken back"
+        return f"change {entry.number} was cut off: `nftop recover` takes it back"
+
     def pending(self) -> Entry | None:
         """What is under way, or was when somebody was killed; None if nothing."""
         text = _read(self.folder / _PENDING)

@@ -203,7 +203,7 @@ def _name(group: Found) -> str:
     """A directory's name; of one that is no UTF-8 something that no directory is called."""
     if group.name == ROOT or group.path.rpartition("/")[2] == group.name:
         return group.name
-    return f"{group.name}/{group.inode}"
+    return f"{group.name}\0{group.inode}"
 
 
 def _tell(found: dict[Cell, str], group: Found) -> None:
