@@ -171,7 +171,7 @@ def test_threads_of_one_core_in_two_classes_are_warned_of_once() -> None:
     assert proposal.warnings == (
         "CPU 0 is in vpp and its sibling 2 in /: they share a core's own caches",
     )
-    both = [MoveCpus((Cpu(0),), "vpp"), MoveCpus((Cpu(2),), "nftop.a")]
+    both: list[Action] = [MoveCpus((Cpu(0),), "vpp"), MoveCpus((Cpu(2),), "nftop.a")]
     first, last = propose(world(), RULES, both).warnings
     assert first.startswith("CPU 0 is in vpp and its sibling 2 in nftop.a")
     assert last.startswith("the root group has no CPU left")
