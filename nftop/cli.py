@@ -108,7 +108,8 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--quiet-cpus", metavar="LIST", type=_cpu_list, default=(),
-        help="read no hardware counters of these CPUs (each read interrupts its CPU)",
+        help="read no hardware counters of these CPUs (each read interrupts its CPU), nor of a "
+        "cache whose counters the kernel reads on one of them",
     )  # fmt: skip
     parser.add_argument(
         "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append", default=[],

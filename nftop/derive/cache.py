@@ -88,7 +88,7 @@ def step_cache(
     table = reading.value
     if state.table is None or reading.read_at_ns != state.read_at_ns:
         elapsed_s = (reading.read_at_ns - state.read_at_ns) / 1e9
-        rows = _rows(state.table, table, elapsed_s)
+        rows = _rows(state, table, elapsed_s)
         state = CacheState(table, reading.read_at_ns, rows, _of_tasks(table))
     of_cpus = _of_cpus(table, topology)
     return state, Classes(state.rows, table.domains, of_cpus, state.of_tasks, table.limits)
@@ -103,15 +103,36 @@ def rate(before: int | Missing | None, after: int | Missing, elapsed_s: float) -
     return (after - before) / elapsed_s if after >= before else _STEPPED_BACK
 
 
-def _rows(
-    before: ResctrlTable | None, after: ResctrlTable, elapsed_s: float
-) -> tuple[GroupRow, ...]:
-    known = {} if before is None else {group.name: group for group in before.groups}
+def _rows(state: CacheState, after: ResctrlTable, elapsed_s: float) -> tuple[GroupRow, ...]:
+    known = {} if state.table is None else {group.name: group for group in state.table.groups}
+    said = {row.name: row for row in state.rows}
     domains = {domain.l3: domain for domain in after.domains}
     ordered = sorted(after.groups, key=_order)
-    return tuple(
-        _row(known.get(group.name), group, after.mba_unit, domains, elapsed_s) for group in ordered
-    )
+    rows = []
+    for group in ordered:
+        before = known.get(group.name)
+        if before is not None and before.inode != group.inode:
+            before, none = None, _MADE_ANEW
+        else:
+            none = _FIRST
+        since = _Since(before, said.get(group.name), elapsed_s, none)
+        rows.append(_row(since, group, after.mba_unit, domains))
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Since:
+    """What a group's counters are rated against.
+
+    Attributes:
+        group: as it was; None where there was none, or another of its name. row: what was said.
+        elapsed_s: since then. none: why there is no rate without it.
+    """
+
+    group: ResctrlGroup | None
+    row: GroupRow | None
+    elapsed_s: float
+    none: Missing
 
 
 def _order(group: ResctrlGroup) -> tuple[bool, bool, int, list[tuple[int, str]]]:
@@ -122,61 +143,49 @@ def _order(group: ResctrlGroup) -> tuple[bool, bool, int, list[tuple[int, str]]]
 
 
 def _row(
-    before: ResctrlGroup | None,
+    since: _Since,
     after: ResctrlGroup,
     mba_unit: MbaUnit,
     domains: Mapping[L3Domain, CacheDomain],
-    elapsed_s: float,
 ) -> GroupRow:
-    known = before if before is not None and before.inode == after.inode else None
-    none = _FIRST if before is None or known is not None else _MADE_ANEW
-    old = {} if known is None else {cache.l3: cache for cache in known.caches}
-    caches = tuple(
-        _cache_row(old.get(cache.l3), cache, domains[cache.l3], elapsed_s, none)
-        for cache in after.caches
-    )
+    old = {} if since.group is None else {cache.l3: cache for cache in since.group.caches}
+    said = {} if since.row is None else {cache.l3: cache.readings for cache in since.row.caches}
+    caches = []
+    for cache in after.caches:
+        ways = cache.ways
+        capacity = ways if isinstance(ways, Missing) else domains[cache.l3].capacity_bytes(ways)
+        metered = _metered(since, old.get(cache.l3), cache, said.get(cache.l3))
+        mba: Reading = cache.mba
+        readings = {"capacity_bytes": capacity, **metered}
+        caches.append(GroupCacheRow(cache.l3, cache.cbm, cache.code, mba, readings))
     return GroupRow(
         name=after.name,
         clos=after.clos,
         cpus=after.cpus,
         mode=after.mode,
         mba_unit=mba_unit,
-        caches=caches,
+        caches=tuple(caches),
         rmid=after.rmid,
         owner=owner_of(after.name),
         tasks=len(after.tasks),
         l2=after.l2,
-        monitors=_monitor_rows(known, after, elapsed_s),
+        monitors=_monitor_rows(since, after),
     )
 
 
-def _cache_row(
-    before: GroupCache | None,
-    after: GroupCache,
-    domain: CacheDomain,
-    elapsed_s: float,
-    none: Missing,
-) -> GroupCacheRow:
-    ways = after.ways
-    capacity = ways if isinstance(ways, Missing) else domain.capacity_bytes(ways)
-    metered = _metered(before, after, elapsed_s, none)
-    mba: Reading = after.mba
-    readings = {"capacity_bytes": capacity, **metered}
-    return GroupCacheRow(after.l3, after.cbm, after.code, mba, readings)
-
-
-def _monitor_rows(
-    before: ResctrlGroup | None, after: ResctrlGroup, elapsed_s: float
-) -> tuple[MonitorRow, ...]:
-    known = {} if before is None else {each.name: each for each in before.monitors}
+def _monitor_rows(since: _Since, after: ResctrlGroup) -> tuple[MonitorRow, ...]:
+    known = {} if since.group is None else {each.name: each for each in since.group.monitors}
+    said = {} if since.row is None else {each.name: each.readings for each in since.row.monitors}
     rows = []
     for each in after.monitors:
         old = known.get(each.name)
         anew = old is not None and old.inode != each.inode
         counted = {} if old is None or anew else {cache.l3: cache for cache in old.caches}
-        none = _MADE_ANEW if anew else _FIRST
+        own = replace(since, none=_MADE_ANEW) if anew else since
         readings = {
-            cache.l3: _metered(counted.get(cache.l3), cache, elapsed_s, none)
+            cache.l3: _metered(
+                own, counted.get(cache.l3), cache, said.get(each.name, {}).get(cache.l3)
+            )
             for cache in each.caches
         }
         rows.append(MonitorRow(each.name, each.rmid, each.cpus, owner_of(each.name), readings))
@@ -184,21 +193,26 @@ def _monitor_rows(
 
 
 def _metered(
+    since: _Since,
     before: GroupCache | Metered | None,
     after: GroupCache | Metered,
-    elapsed_s: float,
-    none: Missing,
+    said: Mapping[str, Reading] | None,
 ) -> dict[str, Reading]:
-    """What was metered of a group in one cache; `none` is why nothing was counted before."""
-    readings: dict[str, Reading] = {"occupancy_bytes": after.values["llc_occupancy"]}
-    # Counters are read one after the other: their own time is truer than the table's.
+    """What was metered of a group in one cache.
+
+    Counters may be read more seldom than groups: what was `said` of a reading holds on. And they
+    are read one after the other: their own time is truer than the table's.
+    """
+    elapsed_s = since.elapsed_s
     if before is not None and before.read_at_ns and after.read_at_ns:
         elapsed_s = (after.read_at_ns - before.read_at_ns) / 1e9
+        if elapsed_s == 0 and said is not None:
+            return {name: said[name] for name in ("occupancy_bytes", *_RATES)}
+    readings: dict[str, Reading] = {"occupancy_bytes": after.values["llc_occupancy"]}
     for metric, event in _RATES.items():
-        per_s = rate(
-            None if before is None else before.values[event], after.values[event], elapsed_s
-        )
-        readings[metric] = none if per_s is _FIRST else per_s
+        old = None if before is None else before.values[event]
+        per_s = rate(old, after.values[event], elapsed_s)
+        readings[metric] = since.none if per_s is _FIRST else per_s
     return readings
 
 

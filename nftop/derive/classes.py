@@ -20,17 +20,17 @@ def effective_classes(
     A task in a group other than the root has its class wherever it runs, one in the root group its
     CPU's: the kernel's resctrl.rst, "Resource allocation rules".
     """
-    found: dict[int, dict[CacheClass, None]] = {}
+    found: dict[int, dict[str, CacheClass]] = {}
     for rate in threads:
         row = topology.row_of.get(rate.cpu) if rate.cpu is not None else None
         if row is not None and rate.polls:
             cpus_own = classes.of_cpus[row]
             own = classes.of_tasks.get(rate.thread.tid, cpus_own)
             if not isinstance(cpus_own, Missing) and not isinstance(own, Missing):
-                found.setdefault(row, {})[own] = None
+                found.setdefault(row, {})[own.name] = own
     rows = list(classes.of_cpus)
     for row, several in found.items():
-        rows[row] = _one_of(list(several))
+        rows[row] = _one_of(list(several.values()))
     return tuple(rows)
 
 

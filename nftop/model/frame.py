@@ -42,7 +42,7 @@ class CacheClass:
 
     name: str
     clos: int | None
-    of: Literal["cpu", "task"] = field(default="cpu", compare=False)
+    of: Literal["cpu", "task"] = "cpu"
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ class Limits:
     """What the hardware has to give, from `info`; None where the kernel does not tell.
 
     Attributes:
-        closids: how many classes there can be: the fewest that any resource has.
+        closids: how many control groups there can be: the fewest classes that any resource has.
         rmids: how many groups of either kind can be metered.
         min_bits: the ways that a mask of an L3 must have at least.
         sparse: masks of an L3 need not be contiguous.

@@ -143,7 +143,8 @@ def _place(info: CpuInfo, group: CacheClass | Missing, width: int) -> tuple[Line
     facts += [name for name, holds in flags if holds]
     if not isinstance(group, Missing):
         number = "" if group.clos is None else f" (COS{group.clos})"
-        facts.append(f"class {group_name(group.name)}{number}")
+        own = " of what polls here" if group.of == "task" else ""
+        facts.append(f"class {group_name(group.name)}{number}{own}")
     if info.base_frequency_hz is not None:
         facts.append(f"base {info.base_frequency_hz / 1e9:.2f} GHz")
     if not info.online:

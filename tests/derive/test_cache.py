@@ -146,6 +146,23 @@ def test_counters_are_rated_by_their_own_time() -> None:
     assert [cache.readings[MBM] for cache in row.caches] == [50.0, 100.0]
 
 
+def test_counters_that_were_not_read_again_keep_their_rates() -> None:
+    """Groups are looked at more often than counters are read; what it may fill is always new."""
+
+    def at(total: int, read_at_ns: int, bits: int = 0xF0) -> ResctrlTable:
+        vpp = in_cache(0, bits, 0, total, read_at_ns=read_at_ns)
+        metered = Metered(L3Domain(0), values(MIB, total, 0), read_at_ns)
+        monitor = MonitoringGroup("rx", 9, 5, (), (metered,))
+        return ResctrlTable((replace(group("vpp", 1, (), vpp), monitors=(monitor,)),), DOMAINS)
+
+    row = only(*fold(at(0, 1 * S), at(100, 2 * S), at(100, 2 * S, 0x30)), name="vpp")
+    assert row.caches[0].readings[MBM] == row.monitors[0].readings[L3Domain(0)][MBM] == 100.0
+    assert row.caches[0].readings["capacity_bytes"] == 8 * MIB
+    row = only(*fold(at(0, 1 * S), at(0, 1 * S), at(50, 2 * S)), name="vpp")
+    assert row.caches[0].readings[MBM] == 50.0
+    assert _reason(fold(at(0, 1 * S), at(0, 1 * S))) is Reason.WARMING
+
+
 def _monitored(own_inode: int, total: int, **changes: Any) -> ResctrlTable:
     caches = (Metered(L3Domain(0), values(MIB, total, 0)),)
     monitor = MonitoringGroup("pqos-12-0", own_inode, 5, (Cpu(1),), caches)

@@ -9,12 +9,13 @@ from nftop.derive.classes import disturbed, effective_classes
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT, ResctrlTable
+from nftop.model.rdt import ROOT, Limits, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import SourceReading
+from nftop.model.sample import Sample, SourceReading
+from tests.derive.scene import START, forwarding, tick
 from tests.frames import topology
 from tests.rdt import DOMAINS, group
-from tests.samples import thread
+from tests.samples import S, fold, thread
 
 HOST = topology(4)
 IDLE = Missing(Reason.WARMING)
@@ -41,8 +42,7 @@ def test_a_cpus_own_class_counts_where_no_task_has_one() -> None:
 
 def test_a_tasks_class_wins_over_its_cpus() -> None:
     found = effective_classes(classes_of(vm=(7,)), [poller(7, 1), poller(8, 2)], HOST)
-    assert found[1:3] == (CacheClass("vm", 2), CacheClass("vpp", 1))
-    assert isinstance(found[1], CacheClass) and found[1].of == "task"
+    assert found[1:3] == (CacheClass("vm", 2, of="task"), CacheClass("vpp", 1))
 
 
 def test_only_what_polls_there_decides() -> None:
@@ -56,7 +56,9 @@ def test_pollers_of_several_classes_leave_it_open() -> None:
     threads = [poller(7, 1), poller(8, 1)]
     mixed = effective_classes(classes_of(vm=(7,)), threads, HOST)[1]
     assert mixed == Missing(Reason.UNDEFINED, "what polls here is in several classes: vm, vpp")
-    assert effective_classes(classes_of(vm=(7, 8)), threads, HOST)[1] == CacheClass("vm", 2)
+    assert effective_classes(classes_of(vm=(7, 8)), threads, HOST)[1] == CacheClass(
+        "vm", 2, of="task"
+    )
 
 
 def test_a_class_that_is_not_known_stays_so() -> None:
@@ -74,3 +76,24 @@ def test_reading_counters_on_a_polling_cpu_is_told() -> None:
         "the kernel reads counters on polling CPU 2-3; --quiet-cpus 2-3 stops that"
     )
     assert disturbed(classes_of(), {Cpu(0)}) == ""
+
+
+def test_a_frame_shows_the_pollers_class_and_who_is_disturbed() -> None:
+    """The whole fold, on a host where testpmd's worker, thread 101, polls on CPU 1."""
+    table = ResctrlTable(
+        (group(ROOT, 0, (0, 1, 2, 3)), replace(group("vpp", 1, ()), tasks=(101,))),
+        (replace(DOMAINS[0], read_on=Cpu(1)),),
+        limits=Limits(closids=4),
+    )
+
+    def at(second: int) -> Sample:
+        whole = tick(second, forwarding(second))
+        reading = SourceReading(table, second * S, 0)
+        return replace(whole, readings={**whole.readings, "resctrl": reading})
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.group[:2] == (CacheClass(ROOT, 0), CacheClass("vpp", 1, of="task"))
+    assert frame.sources["resctrl"].detail == (
+        "the kernel reads counters on polling CPU 1; --quiet-cpus 1 stops that"
+    )
+    assert frame.limits == Limits(closids=4)

@@ -12,7 +12,7 @@ from nftop.model.rdt_owner import owner_of
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
 from nftop.sources.resctrl.files import read_text
-from nftop.sources.resctrl.mount import FIX, Mount
+from nftop.sources.resctrl.mount import FIX, NOT_MOUNTED, Mount
 
 _NAME = "resctrl"
 _FLAGS_BYTES = 1 << 14  # the first CPU's part of /proc/cpuinfo
@@ -31,7 +31,7 @@ _EVENT_FLAGS = dict(zip(EVENTS, ("cqm_occup_llc", "cqm_mbm_total", "cqm_mbm_loca
 def absent(why: Missing, root: Path) -> Check:
     """A host where resctrl is not mounted, or not to be had."""
     if why.reason is Reason.SOURCE:
-        return Check(_NAME, why.reason, why.sentence, FIX)
+        return Check(_NAME, why.reason, NOT_MOUNTED, FIX)
     hidden = [word for flag, word in _FLAGS.items() if flag in _flags(root)]
     return Check(_NAME, why.reason, why.sentence, _boot(hidden))
 
@@ -52,8 +52,9 @@ def _mounted(mount: Mount, table: ResctrlTable) -> Check:
     own = sorted(mount.options - {"rw", "ro", "relatime", "nosuid", "nodev", "noexec"})
     text = f"{mount.shown}, options {', '.join(own) or 'none'}"
     owners = Counter(owner_of(group.name) or "unknown" for group in table.groups[1:])
-    made = ", ".join(f"{count} {owner}'s" for owner, count in sorted(owners.items()))
-    text += f"; {len(table.groups)} groups" + (f", by their names {made}" if made else "")
+    made = ", ".join(f"{number} {owner}'s" for owner, number in sorted(owners.items()))
+    count = len(table.groups)
+    text += f"; {count} group{'s' * (count != 1)}" + (f", by their names {made}" if made else "")
     if "debug" not in mount.options:
         text += "; the numbers of classes show with the mount option debug (Linux 6.7)"
     if table.notes:

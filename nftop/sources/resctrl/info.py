@@ -96,8 +96,10 @@ def read_info(path: str) -> Info:
     l3 = next((name for name in ("L3", "L3DATA") if name in here), "L3")
     l2 = next((name for name in ("L2", "L2DATA") if name in here), "L2")
     closids = files.each(sorted(resources), "num_closids")
+    io_alloc = _io_alloc(files, l3)
     limits = Limits(
-        closids=min(closids, default=None),
+        # io_alloc has the highest class for I/O, so that no group can have it.
+        closids=min(closids) - bool(io_alloc) if closids else None,
         rmids=files.read("L3_MON/num_rmids", parse_number),
         min_bits=files.read(f"{l3}/min_cbm_bits", parse_number),
         sparse=files.read(f"{l3}/sparse_masks", lambda text: parse_number(text) > 0),
@@ -111,7 +113,7 @@ def read_info(path: str) -> Info:
         ways=_ways(files, l3),
         l2_ways=_ways(files, l2),
         shareable_bits=files.read(f"{l3}/shareable_bits", parse_mask),
-        io_alloc=_io_alloc(files, l3),
+        io_alloc=io_alloc,
         usage=files.read(f"{l3}/bit_usage", parse_bit_usage) or {},
         events=files.read("L3_MON/mon_features", parse_features) or (),
         notes=tuple(files.notes),

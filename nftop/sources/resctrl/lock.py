@@ -11,28 +11,44 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.reading import Missing
 from nftop.sources.resctrl.files import read_as
 
 # Who changes classes is done in some milliseconds; who is not is not waited for.
-LIMIT_S = 0.05
+WAIT_S = 0.05
+# libpqos waits for 100 ms in all, and then fails.
+HOLD_S = 0.03
 _PAUSE_S = 0.002
 
 
-@contextlib.contextmanager
-def shared_lock(path: str, limit_s: float = LIMIT_S) -> Iterator[bool]:
-    """Hold resctrl's lock to read, if it can be had in time; gives whether it is held.
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Whether resctrl's lock is held to read, and until when it may be, by the monotonic clock."""
 
-    While it is held nobody may take it to change anything, so hold it for some milliseconds only.
+    held: bool
+    until_s: float
+
+    def in_time(self) -> bool:
+        """Whether it may be held on; who is told that it may not has to let go."""
+        return time.monotonic() < self.until_s
+
+
+@contextlib.contextmanager
+def shared_lock(path: str, wait_s: float = WAIT_S) -> Iterator[Lock]:
+    """Hold resctrl's lock to read, if it can be had in time.
+
+    While it is held nobody may take it to change anything.
 
     Raises:
         OSError: the mount can't be opened.
     """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield _locked(handle, limit_s)
+        held = _locked(handle, wait_s)
+        yield Lock(held, time.monotonic() + HOLD_S)
     finally:
         os.close(handle)  # which lets go of it
 
@@ -56,8 +72,8 @@ def holder(root: Path, path: str) -> str:
     return "another program"
 
 
-def _locked(handle: int, limit_s: float) -> bool:
-    deadline = time.monotonic() + limit_s
+def _locked(handle: int, wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

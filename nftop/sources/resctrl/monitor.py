@@ -20,8 +20,8 @@ from nftop.sources.resctrl.tree import Found, Tree
 
 _REPLACED = Missing(Reason.RESET, "the group was removed or made anew while it was read")
 
-# By the path of a group's directory, then by cache.
-Counters: TypeAlias = Mapping[str, Mapping[L3Domain, Metered]]
+# By the inode of a group's directory, which no other group ever has, then by cache.
+Counters: TypeAlias = Mapping[int, Mapping[L3Domain, Metered]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +68,17 @@ def read_counters(
     The files of a divided cache sum its nodes, so that each event costs one read all the same.
     """
     groups = list(_everyone(tree))
-    found: dict[str, dict[L3Domain, Metered]] = {group.path: {} for group in groups}
+    found: dict[int, dict[L3Domain, Metered]] = {group.inode: {} for group in groups}
     for each in monitors:
         stay_on = each.place.stay_on
         with staying_on(stay_on) if stay_on else nullcontext():
             for group in groups:
-                found[group.path][each.l3] = _read(group, each, events, clock)
+                found[group.inode][each.l3] = _read(group, each, events, clock)
     for group in groups:
         if inode(group.path) != group.inode:
-            found[group.path] = {l3: Metered(l3, unmetered(_REPLACED)) for l3 in found[group.path]}
+            found[group.inode] = {
+                l3: Metered(l3, unmetered(_REPLACED)) for l3 in found[group.inode]
+            }
     return found
 
 

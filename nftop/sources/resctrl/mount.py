@@ -15,9 +15,8 @@ from nftop.sources.topology import read_cpuid
 
 USUAL = "/sys/fs/resctrl"
 FIX = f"mount -t resctrl resctrl {USUAL}"
-_NOT_MOUNTED = Missing(
-    Reason.SOURCE, f"resctrl is not mounted, and nftop never mounts it by itself: {FIX}"
-)
+NOT_MOUNTED = "resctrl is not mounted, and nftop never mounts it by itself"
+_NOT_MOUNTED = Missing(Reason.SOURCE, f"{NOT_MOUNTED}: {FIX}")
 # The kernel registers the file system only where it found something of RDT or its like.
 _NO_RESCTRL = Missing(
     Reason.HARDWARE,

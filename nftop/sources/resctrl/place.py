@@ -3,8 +3,11 @@
 Only a CPU beside a cache can read its counters. Up to Linux 6.8 the kernel interrupts one of them,
 and none where the reading thread itself runs beside the cache; of others it takes the first. From
 6.9 on it has a worker do it on the first that is not nohz_full, wherever the reader runs; only
-where all are nohz_full it does as before. Sources: `mon_event_read` of arch/x86/kernel/cpu/resctrl
-in 6.1 and of fs/resctrl in 7.2; `smp_call_function_any` and `cpumask_any_housekeeping`.
+where all are nohz_full it does as before. A worker has to wait for what polls there with real-time
+priority, and the reader with it: the source is late then, which shows.
+
+Sources: `mon_event_read` of arch/x86/kernel/cpu/resctrl in 6.1 and of fs/resctrl in 7.2;
+`smp_call_function_any` and `cpumask_any_housekeeping`.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from nftop.sources.resctrl.files import reason
 from nftop.sources.resctrl.info import Info, read_info
 from nftop.sources.resctrl.lock import holder, shared_lock
 from nftop.sources.resctrl.monitor import (
+    Counters,
     Monitored,
     divided_unawares,
     find_monitors,
@@ -31,12 +32,14 @@ from nftop.sources.resctrl.table import Gathered, table_of
 from nftop.sources.resctrl.tree import Tree, read_tasks, read_tree
 from nftop.sources.topology import read_topology
 
+# Each counter read disturbs a CPU, so there is about one a second however fast the ticks are.
+_COUNTERS_EVERY_NS = 750_000_000
 # Reading `tasks` makes the kernel look at every thread: at most this share of the time.
 _TASKS_RATIO = 0.02
 # The register's ways change by an operator's hand only, and reading it runs on a package's CPU.
 _REGISTER_EVERY_NS = 10_000_000_000
-# Without the lock, this often the tree is read until it is twice the same.
-_LOOKS = 4
+# Without the lock, the tree is read this often at most until it is twice the same.
+_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,11 @@ class _Looked:
 
 
 class ResctrlSource:
-    """One look at the groups per tick, under their lock, and one read per counter, after it.
+    """One look at the groups per tick, under their lock; one read per counter and second, after it.
 
-    The lock is not held while counters are read: the kernel has another CPU do that, which may take
-    long. A group that is made anew meanwhile has no values in this reading.
+    The lock is held for some milliseconds at most, since whoever changes groups may not wait. It is
+    not while counters are read: the kernel has another CPU do that, which may take long. A group
+    that is made anew meanwhile has no values in this reading.
     """
 
     def __init__(
@@ -79,6 +83,8 @@ class ResctrlSource:
         self._clock = clock
         self._queued = queues(root)
         self._looked_for: frozenset[L3Domain] = frozenset()
+        self._counters: Counters = {}
+        self._next_counters_ns = 0
         self._tasks: Mapping[str, tuple[int, ...]] = {}
         self._next_tasks_ns = 0
         self._registers: Mapping[L3Domain, Cbm] = {}
@@ -116,6 +122,7 @@ class ResctrlSource:
 
     def close(self) -> None:
         """Nothing is held; the next read starts over."""
+        self._counters, self._next_counters_ns = {}, 0
         self._tasks, self._next_tasks_ns = {}, 0
         self._registers, self._next_registers_ns = {}, 0
 
@@ -125,13 +132,13 @@ class ResctrlSource:
             return looked
         monitors = find_monitors(mount.path, self._place)
         self._know_caches(monitors)
-        counters = read_counters(looked.tree, monitors, looked.info.events, self._clock)
+        self._count(looked, monitors)
         gathered = Gathered(
             tree=looked.tree,
             info=looked.info,
             mba_unit=mba_unit(mount, self._root),
             monitors=monitors,
-            counters=counters,
+            counters=self._counters,
             tasks=self._tasks_now(looked.tree),
             registers=self._registers_now(looked.info.ways),
             notes=(*looked.notes, *divided_unawares(monitors, self._topology)),
@@ -139,19 +146,21 @@ class ResctrlSource:
         return table_of(gathered, self._topology)
 
     def _look(self, mount: Mount) -> _Looked | Missing:
-        """The groups as they are at one moment."""
-        with shared_lock(mount.path) as held:
-            if held:
-                return _Looked(read_info(f"{mount.path}/info"), read_tree(mount.path))
-        who = holder(self._root, mount.path)
-        before = read_tree(mount.path)
+        """The groups as they are at one moment: under the lock, else twice the same."""
+        info = read_info(f"{mount.path}/info")
+        notes: tuple[str, ...] = ()
+        with shared_lock(mount.path) as lock:
+            before = read_tree(mount.path, lock.in_time) if lock.held else None
+        if before is not None:
+            return _Looked(info, before)
+        if not lock.held:
+            notes = (f"read without resctrl's lock, which {holder(self._root, mount.path)} holds",)
         for _ in range(_LOOKS):
             now = read_tree(mount.path)
-            if now == before:
-                note = f"read without resctrl's lock, which {who} holds"
-                return _Looked(read_info(f"{mount.path}/info"), now, (note,))
+            if now is not None and now == before:
+                return _Looked(info, now, notes)
             before = now
-        return Missing(Reason.TAKEN, f"{who} holds resctrl's lock and is changing its groups")
+        return Missing(Reason.TAKEN, "its groups changed whenever they were looked at")
 
     def _place(self, l3: L3Domain) -> tuple[Place, Missing | None]:
         place = place_of(
@@ -168,6 +177,14 @@ class ResctrlSource:
         if unknown - self._looked_for:
             self._topology = read_topology(self._root)
             self._looked_for |= unknown
+
+    def _count(self, looked: _Looked, monitors: tuple[Monitored, ...]) -> None:
+        """Read every counter, unless that was a moment ago."""
+        now_ns = self._clock()
+        if now_ns >= self._next_counters_ns:
+            self._next_counters_ns = now_ns + _COUNTERS_EVERY_NS
+            events = looked.info.events
+            self._counters = read_counters(looked.tree, monitors, events, self._clock)
 
     def _tasks_now(self, tree: Tree) -> Mapping[str, tuple[int, ...]]:
         now_ns = self._clock()

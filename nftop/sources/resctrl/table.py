@@ -32,6 +32,7 @@ _NO_CAT = Missing(
     Reason.HARDWARE, "the kernel offers no allocation of this cache: see nftop doctor"
 )
 _NO_CMT = Missing(Reason.HARDWARE, "the kernel meters nothing here: see nftop doctor")
+_NOT_YET = Missing(Reason.WARMING, "a new group: counters are read once a second at most")
 _NO_MASK = Missing(Reason.UNDEFINED, "this class has no ways of its own in this cache")
 _NO_LIMIT = Missing(Reason.UNDEFINED, "this class has no limit on memory bandwidth")
 
@@ -52,7 +53,7 @@ class Gathered:
 
     Attributes:
         tree: the groups. info: what the hardware has. mba_unit: of limits on bandwidth.
-        monitors: the caches that are metered. counters: what they say.
+        monitors: the caches that are metered. counters: what they said when they were read last.
         tasks: by control group.
         registers: IIO LLC WAYS by cache, where it could be read.
         notes: what is to be said besides what tree and info noted.
@@ -100,7 +101,7 @@ def table_of(read: Gathered, topology: Topology) -> ResctrlTable:
 
 
 def _group(found: Found, ids: tuple[L3Domain, ...], read: Gathered) -> ResctrlGroup:
-    own = read.counters.get(found.path, {})
+    own = read.counters.get(found.inode)
     schemata = found.schemata
     return ResctrlGroup(
         name=found.name,
@@ -108,7 +109,7 @@ def _group(found: Found, ids: tuple[L3Domain, ...], read: Gathered) -> ResctrlGr
         clos=found.clos,
         cpus=found.cpus,
         mode=found.mode,
-        caches=tuple(_cache(l3, schemata, read.info, own.get(l3), read.mba_unit) for l3 in ids),
+        caches=tuple(_cache(l3, schemata, read, _metered(l3, read, own)) for l3 in ids),
         rmid=found.rmid,
         tasks=read.tasks.get(found.name, ()),
         l2=() if isinstance(schemata, Missing) else _l2(schemata, read.info.l2_ways),
@@ -118,30 +119,38 @@ def _group(found: Found, ids: tuple[L3Domain, ...], read: Gathered) -> ResctrlGr
                 inode=each.inode,
                 rmid=each.rmid,
                 cpus=each.cpus,
-                caches=tuple(read.counters.get(each.path, {}).values()),
+                caches=_monitor_caches(read, read.counters.get(each.inode)),
             )
             for each in found.monitors
         ),
     )
 
 
+def _metered(l3: L3Domain, read: Gathered, own: Mapping[L3Domain, Metered] | None) -> Metered:
+    """What a group's monitor says of a cache, or why there is nothing."""
+    if own is None and any(each.l3 == l3 for each in read.monitors):
+        return Metered(l3, unmetered(_NOT_YET))
+    found = None if own is None else own.get(l3)
+    return Metered(l3, unmetered(_NO_CMT)) if found is None else found
+
+
+def _monitor_caches(read: Gathered, own: Mapping[L3Domain, Metered] | None) -> tuple[Metered, ...]:
+    return tuple(_metered(each.l3, read, own) for each in read.monitors)
+
+
 def _cache(
-    l3: L3Domain,
-    schemata: Schemata | Missing,
-    info: Info,
-    metered: Metered | None,
-    mba_unit: MbaUnit,
+    l3: L3Domain, schemata: Schemata | Missing, read: Gathered, metered: Metered
 ) -> GroupCache:
+    info = read.info
     cdp = info.limits.cdp
-    cbm = _mask(l3, schemata, "L3DATA" if cdp else "L3", info.ways)
     code = _mask(l3, schemata, "L3CODE", info.ways) if cdp else None
     return GroupCache(
         l3=l3,
-        cbm=cbm,
+        cbm=_mask(l3, schemata, "L3DATA" if cdp else "L3", info.ways),
         code=None if isinstance(code, Missing) else code,
-        mba=_limit(l3, schemata, info, mba_unit),
-        values=unmetered(_NO_CMT) if metered is None else metered.values,
-        read_at_ns=0 if metered is None else metered.read_at_ns,
+        mba=_limit(l3, schemata, info, read.mba_unit),
+        values=metered.values,
+        read_at_ns=metered.read_at_ns,
     )
 
 

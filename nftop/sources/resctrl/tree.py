@@ -55,8 +55,8 @@ class Tree:
     notes: tuple[str, ...]
 
 
-def read_tree(mount: str) -> Tree:
-    """Every group below a mount.
+def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | None:
+    """Every group below a mount; None once it is not `in_time`, which is asked before each.
 
     A group that is gone when it is read is left out.
 
@@ -65,8 +65,12 @@ def read_tree(mount: str) -> Tree:
     """
     notes: list[str] = []
     below = [(name, path) for name, path in folders(mount) if name not in _NO_GROUPS]
-    each = [_control(name, path, notes) for name, path in [(ROOT, mount), *below]]
-    return Tree(tuple(group for group in each if group is not None), tuple(notes))
+    found = []
+    for name, path in [(ROOT, mount), *below]:
+        if not in_time():
+            return None
+        found.append(_control(name, path, notes))
+    return Tree(tuple(group for group in found if group is not None), tuple(notes))
 
 
 def read_tasks(tree: Tree) -> Mapping[str, tuple[int, ...]]:

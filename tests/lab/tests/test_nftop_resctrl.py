@@ -22,14 +22,16 @@ needs_pqos = pytest.mark.skipif(
     shutil.which("pqos") is None, reason="no pqos here: apt-get install intel-cmt-cat"
 )
 _HELP = """
-    import subprocess
+    import itertools, subprocess
     from pathlib import Path
     from nftop.model.reading import Missing
     from nftop.sources.resctrl.source import ResctrlSource
     from nftop.sources.topology import read_topology
 
     TOP = "/sys/fs/resctrl"
-    source = ResctrlSource(Path("/"), read_topology(Path("/")))
+    # Counters are read once a second, which is whenever anybody looks at this clock.
+    clock = itertools.count(10**9, 10**9).__next__
+    source = ResctrlSource(Path("/"), read_topology(Path("/")), clock=clock)
 
     def put(text, path):
         with open(path, "w") as file:
@@ -267,9 +269,17 @@ def test_frames_show_classes_as_they_change() -> None:
                 return next(frame for frame in frames if holds(frame))
             def vpp(frame):
                 return next((each for each in frame["groups"] if each["name"] == "COS3"), None)
+            def pqos(*arguments):
+                # It gives up when it does not get the lock in 100 ms, which a busy machine may take
+                # between two lines of nftop.
+                for _ in range(20):
+                    done = subprocess.run(["pqos", "-I", *arguments], stdout=subprocess.DEVNULL)
+                    if done.returncode == 0:
+                        return
+                raise SystemExit("pqos never got through")
             first = until(lambda frame: frame["groups"])
-            subprocess.run(["pqos", "-I", "-e", "llc:3=0xf0"], stdout=subprocess.DEVNULL)
-            subprocess.run(["pqos", "-I", "-a", "llc:3=1-3"], stdout=subprocess.DEVNULL)
+            pqos("-e", "llc:3=0xf0")
+            pqos("-a", "llc:3=1-3")
             rate = "mbm_total_bytes_per_s"
             last = until(lambda frame: vpp(frame) and vpp(frame)["l3"]["0"]["cbm"] == "0f0"
                          and vpp(frame)["cpus"] == [1, 2, 3] and vpp(frame)["l3"]["0"][rate])

@@ -67,6 +67,7 @@ def test_not_mounted(tmp_path: Path) -> None:
     (root / "proc/mounts").write_text("")
     [check] = source(root).check()
     assert (check.reason, check.fix) == (Reason.SOURCE, "mount -t resctrl resctrl /sys/fs/resctrl")
+    assert check.text == "resctrl is not mounted, and nftop never mounts it by itself"
     (root / "proc/filesystems").write_text("nodev\tproc\n")
     [check] = source(root).check()
     assert check.reason is Reason.HARDWARE and "rdt=l3cat,mba,cmt,mbmtotal,mbmlocal" in check.fix

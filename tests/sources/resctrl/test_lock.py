@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -19,6 +19,7 @@ from nftop.sources.resctrl import source as module
 from nftop.sources.resctrl.files import read_as as read_as_it_is
 from nftop.sources.resctrl.lock import holder, shared_lock
 from nftop.sources.resctrl.tree import Tree
+from nftop.sources.resctrl.tree import read_tree as read_tree_it_is
 from tests.sources.resctrl.trees import MOUNT, plain, read, source, write
 
 
@@ -46,11 +47,11 @@ def _free(path: Path) -> bool:
 
 
 def test_nobody_changes_what_is_read(tmp_path: Path) -> None:
-    with shared_lock(str(tmp_path)) as got:
-        assert got
+    with shared_lock(str(tmp_path)) as lock:
+        assert lock.held and lock.in_time()
         assert not _free(tmp_path)
         with held(tmp_path, fcntl.LOCK_SH), shared_lock(str(tmp_path)) as also:
-            assert also, "others may read too"
+            assert also.held, "others may read too"
     assert _free(tmp_path)
 
 
@@ -71,8 +72,8 @@ def test_it_is_waited_for(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nftop.sources.resctrl.lock.time.sleep", pause)
-        with shared_lock(str(tmp_path), limit_s=60.0) as got:
-            assert got
+        with shared_lock(str(tmp_path), wait_s=60.0) as lock:
+            assert lock.held
 
 
 def test_who_holds_it_for_long_is_named_and_not_waited_for(tmp_path: Path) -> None:
@@ -104,12 +105,28 @@ def test_groups_that_change_under_a_lock_that_is_held_are_not_shown(
 ) -> None:
     root = write(tmp_path, plain())
     other = (Tree((), (str(number),)) for number in count())
-    monkeypatch.setattr(module, "read_tree", lambda _: next(other))
+    monkeypatch.setattr(module, "read_tree", lambda *_: next(other))
     with held(root / MOUNT):
         value = source(root).read()
-    assert value == Missing(
-        Reason.TAKEN, "another program holds resctrl's lock and is changing its groups"
-    )
+    assert value == Missing(Reason.TAKEN, "its groups changed whenever they were looked at")
+
+
+def test_who_is_too_slow_lets_go_of_it_and_looks_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpqos fails when it does not get the lock in 100 ms."""
+    monkeypatch.setattr("nftop.sources.resctrl.lock.HOLD_S", -1.0)
+    root = write(tmp_path, plain())
+    free: list[bool] = []
+
+    def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | None:
+        free.append(_free(Path(mount)))
+        return read_tree_it_is(mount, in_time)
+
+    monkeypatch.setattr(module, "read_tree", read_tree)
+    table = read(root)
+    assert free == [False, True, True]
+    assert [each.name for each in table.groups] == ["/", "vpp"] and table.notes == ()
 
 
 def test_counters_are_read_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

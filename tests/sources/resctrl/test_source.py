@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +13,11 @@ import pytest
 from nftop.model.allocation import Cbm
 from nftop.model.rdt import ROOT, WORDS, IoWays, Limits, ResctrlTable
 from nftop.model.reading import Missing, Reason
+from nftop.session.sampler import Worker
 from nftop.sources.resctrl import monitor
 from nftop.sources.resctrl import source as module
 from nftop.sources.resctrl.files import read_as as read_as_it_is
+from nftop.sources.resctrl.lock import shared_lock
 from nftop.sources.resctrl.tree import read_tasks
 from tests.sources.resctrl.trees import (
     HOST,
@@ -194,6 +198,7 @@ def test_ways_of_io(tmp_path: Path) -> None:
         IoWays(Cbm(0x00F, 12), "io_alloc"),
         IoWays(Cbm(0x0F0, 12), "io_alloc"),
     ]
+    assert (none.limits.closids, on.limits.closids) == (8, 7), "I/O has a class of its own"
     off = read(write(tmp_path / "c", files | {"info/L3/io_alloc": "disabled"}))
     assert off.domains[0].io == IoWays(Cbm(0xC00, 12), "cpuid")
 
@@ -207,13 +212,17 @@ def test_the_register_is_asked_on_a_cpu_nftop_runs_on(
         msr = root / f"dev/cpu/{cpu}/msr"
         msr.parent.mkdir(parents=True)
         msr.write_bytes(bytes(0xC8B) + bits.to_bytes(8, "little"))
+    for table in (read(root, io_register=True, quiet_cpus=(5,)), read(root)):
+        assert table.domains[0].io == IoWays(Cbm(0xC00, 12), "cpuid")
     table = read(root, io_register=True)
     assert table.domains[0].io == IoWays(Cbm(0x600, 12), "register")
     # 0x1000 is no way of this cache, and CPU 2, where nftop does not run, is left alone.
     assert table.domains[1].io == IoWays(Cbm(0xC00, 12), "cpuid")
-    quiet = read(root, io_register=True, quiet_cpus=(5,))
-    assert quiet.domains[0].io == IoWays(Cbm(0xC00, 12), "cpuid")
-    assert read(root).domains[0].io == IoWays(Cbm(0xC00, 12), "cpuid")
+    (root / "dev/cpu/6/msr").write_bytes(bytes(0xC8B + 4))
+    assert read(root, io_register=True).domains[1].io == IoWays(Cbm(0xC00, 12), "cpuid")
+    (root / "dev/cpu/5/msr").unlink()
+    (root / "dev/cpu/5/msr").mkdir()  # it opens, and reading it is an error
+    assert read(root, io_register=True).domains[0].io == IoWays(Cbm(0xC00, 12), "cpuid")
 
 
 def test_nodes_of_a_divided_cache(tmp_path: Path) -> None:
@@ -304,6 +313,43 @@ def test_tasks_are_read_as_seldom_as_they_are_dear(
     assert asked == [0, 600_000_000], "at most 2 % of the time"
 
 
+def test_counters_are_read_once_a_second_however_fast_the_ticks_are(tmp_path: Path) -> None:
+    root = write(tmp_path, plain() | group_files("vpp/mon_groups/rx/"))
+    at_ns = [0]
+    reader = source(root, clock=lambda: at_ns[0])
+    seen = []
+    for tick in range(6):
+        at_ns[0] = tick * 400_000_000 + 1
+        (root / MOUNT / "vpp/mon_data/mon_L3_00/mbm_total_bytes").write_text(f"{tick}\n")
+        (root / MOUNT / "vpp/cpus_list").write_text(f"{tick}\n")
+        table = reader.read()
+        assert isinstance(table, ResctrlTable)
+        vpp = group(table, "vpp")
+        seen.append((vpp.cpus, vpp.caches[0].values["mbm_total_bytes"], vpp.caches[0].read_at_ns))
+    assert seen == [
+        ((tick,), counted, counted * 400_000_000 + 1)
+        for tick, counted in enumerate((0, 0, 2, 2, 4, 4))
+    ]
+
+
+def test_a_group_that_is_new_between_two_reads_of_the_counters_has_to_wait(tmp_path: Path) -> None:
+    root = write(tmp_path, plain() | group_files("vpp/mon_groups/rx/"))
+    reader = source(root, clock=lambda: 1)
+    reader.read()
+    make_anew(root / MOUNT / "vpp", plain())
+    write(root, group_files("new/"))
+    table = reader.read()
+    assert isinstance(table, ResctrlTable)
+    for name in ("vpp", "new"):
+        why = "warming: a new group: counters are read once a second at most"
+        assert sentence(cache(table, name, 1).values["mbm_total_bytes"]) == why
+    assert cache(table, ROOT).values["mbm_total_bytes"] == 1000
+    reader.close()
+    again = reader.read()
+    assert isinstance(again, ResctrlTable)
+    assert cache(again, "new").values["mbm_total_bytes"] == 0
+
+
 def test_counters_have_their_own_time(tmp_path: Path) -> None:
     root = write(tmp_path, plain())
     ticking = iter(range(1, 1_000_000))
@@ -340,6 +386,33 @@ def test_not_mounted_not_there_not_readable(
 
     monkeypatch.setattr(module, "shared_lock", refuse)
     assert sentence(reader.read()) == "permission: /sys/fs/resctrl can't be read; run as root"
+
+
+def test_a_counter_that_hangs_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the kernel's worker has to wait for a poller of real-time priority."""
+    root = write(tmp_path, plain())
+    go_on = threading.Event()
+
+    def hang(path: str, parse: Callable[[str], object]) -> object:
+        go_on.wait()
+        return read_as_it_is(path, parse)
+
+    monkeypatch.setattr(monitor, "read_as", hang)
+    worker = Worker(source(root))
+    try:
+        worker.kick()
+        worker.wait(0.0)
+        assert sentence(worker.latest.value) == "warming: it has not answered yet"
+        with shared_lock(str(root / MOUNT)) as lock:
+            assert lock.held
+        go_on.set()
+        worker.wait(60.0)
+        assert isinstance(worker.latest.value, ResctrlTable)
+    finally:
+        go_on.set()
+        worker.stop()
 
 
 def test_reading_changes_nothing(tmp_path: Path) -> None:

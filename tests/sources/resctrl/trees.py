@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,9 @@ def captured(name: str) -> dict[str, str]:
 
 
 def source(root: Path, host: Topology = HOST, **options: Any) -> ResctrlSource:
-    return ResctrlSource(root, host, **options)
+    """Its clock goes on by a second whenever it is looked at, unless another is given."""
+    clock = itertools.count(10**9, 10**9)
+    return ResctrlSource(root, host, **{"clock": lambda: next(clock), **options})
 
 
 def read(root: Path, host: Topology = HOST, **options: Any) -> ResctrlTable:
@@ -119,15 +121,14 @@ def sentence(value: object) -> str:
 
 
 def make_anew(directory: Path, files: Mapping[str, str]) -> None:
-    """Remove a group's directory and make another of its name, which has another inode."""
-    before = directory.stat().st_ino
-    directory.rename(directory.with_name("removed"))  # keeps the inode from being used again
-    name = directory.name
+    """Remove a group's directory and make another of its name.
+
+    What is removed is kept elsewhere: unlike resctrl's, inodes of other file systems are used
+    again.
+    """
+    directory.rename(directory.parents[3] / "removed")
     for path, text in files.items():
-        if path.startswith(f"{name}/") and not path.endswith("/"):
+        if path.startswith(f"{directory.name}/") and not path.endswith("/"):
             own = directory.parent / path
             own.parent.mkdir(parents=True, exist_ok=True)
             own.write_text(text + "\n")
-    moved = directory.with_name("removed")
-    assert directory.stat().st_ino != before
-    shutil.rmtree(moved)
