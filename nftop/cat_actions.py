@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from nftop.cat_parser import MASKS
-from nftop.control.resctrl import UNLIMITED_MBPS, threads_of
+from nftop.control.resctrl import threads_of
 from nftop.model.action import (
     Action,
     CreateGroup,
@@ -18,7 +18,7 @@ from nftop.model.action import (
     RemoveMonitor,
     SetSchemata,
 )
-from nftop.model.rdt import ROOT
+from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 
 _ROOT_NAMES = ("/", "default")  # the second is what nftop's screen calls it
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nftop import cat_parser
+from nftop.control.checks import check
+from nftop.control.journal import Journal
 from nftop.derive.step import State
 from nftop.leaving import handling, leaving_when_told
 from nftop.model.ids import Cpu, format_cpu_list
@@ -178,6 +180,8 @@ def doctor(options: argparse.Namespace) -> int:
         return _fail(str(error), USAGE)
     try:
         checks = examine(here.sources)
+        if options.scenario is None:
+            checks = (*checks, check(Journal()))
     finally:
         for source in here.sources:
             source.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.model.rdt import MbaUnit
+from nftop.model.rdt import UNLIMITED_MBPS, MbaUnit
 from nftop.model.reading import Missing
 from nftop.sources.resctrl.files import read_as
 from nftop.sources.resctrl.info import Info, read_info
@@ -16,8 +16,8 @@ from nftop.sources.topology import read_cpuid, read_topology
 _PERCENT_MOST, _EIGHTHS_MOST = 100, 2048  # AMD's from the kernel's own constant of Linux 6.1
 
 
-def read_rules(mount: Mount, root: Path, most_mbps: int) -> Rules:
-    """What a mounted resctrl takes; `most_mbps` is no limit. OSError where it can't be listed."""
+def read_rules(mount: Mount, root: Path) -> Rules:
+    """What a mounted resctrl takes. OSError where it can't be listed."""
     info = read_info(f"{mount.path}/info")
     topology = read_topology(root)
     io = {cache.id: info.io(cache.id, None) for cache in topology.l3}
@@ -27,7 +27,7 @@ def read_rules(mount: Mount, root: Path, most_mbps: int) -> Rules:
             for line in info.resources - {"MB"}
             if (rule := _mask_rule(f"{mount.path}/info/{line}", root)) is not None
         },
-        limit=_limit_rule(info, mba_unit(mount, root), most_mbps),
+        limit=_limit_rule(info, mba_unit(mount, root)),
         closids=info.limits.closids,
         io={
             l3: (ways.cbm.bits, ways.provenance)
@@ -57,12 +57,12 @@ def _mask_rule(folder: str, root: Path) -> MaskRule | None:
     )
 
 
-def _limit_rule(info: Info, unit: MbaUnit, most_mbps: int) -> LimitRule | None:
+def _limit_rule(info: Info, unit: MbaUnit) -> LimitRule | None:
     if "MB" not in info.resources:
         return None
     step = info.limits.mba_step or 1
     if unit == "MBps":
         # Linux 6.1 rounds them as it does percentages, later kernels don't: a multiple is both's.
-        return LimitRule(least=step, step=step, most=most_mbps, unit=unit)
+        return LimitRule(least=step, step=step, most=UNLIMITED_MBPS, unit=unit)
     most = {"percent": _PERCENT_MOST, "GBps/8": _EIGHTHS_MOST}[unit]
     return LimitRule(least=info.limits.mba_least or 0, step=step, most=most, unit=unit)

@@ -20,7 +20,7 @@ from nftop.control.limits import read_rules
 from nftop.control.rules import Rules
 from nftop.control.steps import SHAREABLE, Step
 from nftop.model.action import Cell, State, place
-from nftop.model.rdt import ROOT
+from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 from nftop.model.reading import Missing
 from nftop.sources.resctrl.files import TASKS_BYTES, read_text
 from nftop.sources.resctrl.lock import holder
@@ -30,8 +30,6 @@ from nftop.sources.resctrl.tree import Found, read_tree
 
 _PAUSE_S = 0.005
 _MASK_LINES = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
-# "No limit", of which Linux 6.1 makes 4 MBps when it is written: it rounds up to tens, in 32 bits.
-UNLIMITED_MBPS = 0xFFFF_FFFA
 
 
 class LockedError(Exception):
@@ -92,21 +90,20 @@ class Resctrl:
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
         found: dict[Cell, str] = {}
-        groups = read_tree(self.mount.path).groups
+        groups = self._groups()
         for group in groups:
             _tell(found, group)
-        wanted = {int(cell.name.partition("@")[0]): cell for cell in threads}
-        if wanted:
-            places = _places(groups)
-            for tid, cell in wanted.items():
-                if self._named(tid) == cell.name:
-                    found[cell] = places.get(tid, ROOT)
+        named = {cell: int(cell.name.partition("@")[0]) for cell in threads}
+        places = _places(groups) if named else {}
+        for cell, tid in named.items():
+            if self._named(tid) == cell.name:
+                found[cell] = places.get(tid, ROOT)
         return found
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
         if not groups and not tids:
             return {}
-        tree = read_tree(self.mount.path).groups
+        tree = self._groups()
         chosen = [each for each in tree if tids or _name(each) in groups]
         places = _places(chosen)
         inside = _places([each for each in tree if _name(each) in groups])
@@ -114,7 +111,7 @@ class Resctrl:
         return {name: where for name, where in named.items() if name}
 
     def rules(self) -> Rules:
-        return read_rules(self.mount, self.root, most_mbps=UNLIMITED_MBPS)
+        return read_rules(self.mount, self.root)
 
     def do(self, step: Step) -> None:
         folder = self._path(step.group, step.monitor)
@@ -147,6 +144,10 @@ class Resctrl:
             yield
         finally:
             os.close(handle)  # which lets go of it
+
+    def _groups(self) -> tuple[Found, ...]:
+        tree = read_tree(self.mount.path)
+        return () if tree is None else tree.groups
 
     def _path(self, group: str, monitor: str) -> str:
         for name in (group, monitor):

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nftop.model.action import Cell, Change, Proposal, parts
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt import ROOT, MbaUnit
+from nftop.model.rdt import ROOT, UNLIMITED_MBPS, MbaUnit
 from nftop.render.text import cells, fit, printable
 
 _UNITS: Mapping[MbaUnit, str] = {"percent": " %", "MBps": " MB/s", "GBps/8": "/8 GB/s"}
-_UNLIMITED_MBPS = 0xFFFF_FFFA
 _MOST_THREADS = 8
 
 
@@ -41,7 +40,7 @@ def drawn(bits: int, ways: int) -> str:
 
 def limit(value: int, unit: MbaUnit) -> str:
     """A limit on bandwidth."""
-    if unit == "MBps" and value >= _UNLIMITED_MBPS:
+    if unit == "MBps" and value >= UNLIMITED_MBPS:
         return "no limit"
     return f"{value}{_UNITS[unit]}"
 

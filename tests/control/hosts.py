@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from nftop.control.journal import Entry, Journal, entry_of, finished, text_of
-from nftop.control.resctrl import UNLIMITED_MBPS, LockedError, RefusedError
+from nftop.control.resctrl import LockedError, RefusedError
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.steps import Step
 from nftop.model.action import Cell, Outcome, State, place
-from nftop.model.rdt import ROOT
+from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 from tests.lab.resctrl.state import controls, everything
 from tests.lab.tests.hosts import SMALL, Lab, lab
 

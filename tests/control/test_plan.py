@@ -178,7 +178,7 @@ def test_threads_of_one_core_in_two_classes_are_warned_of_once() -> None:
 
 
 def test_nothing_to_do_is_no_change() -> None:
-    actions = [l3(0xF), MoveCpus((Cpu(1),), "vpp"), MoveTasks((7,), "vpp")]
+    actions: list[Action] = [l3(0xF), MoveCpus((Cpu(1),), "vpp"), MoveTasks((7,), "vpp")]
     proposal = propose(world(), RULES, actions)
     assert (proposal.changes, proposal.refusals) == ((), ())
 
