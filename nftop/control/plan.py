@@ -28,6 +28,7 @@ from nftop.model.action import (
     RemoveMonitor,
     SetSchemata,
     State,
+    difference,
     parts,
     place,
 )
@@ -85,12 +86,6 @@ def propose(state: State, rules: Rules, actions: Sequence[Action], command: str 
         refusals=tuple(dict.fromkeys(draft.refusals)),
         command=command,
     )
-
-
-def difference(old: State, new: State) -> tuple[Change, ...]:
-    """Every cell that two states have different, sorted."""
-    cells = sorted(cell for cell in old.keys() | new.keys() if old.get(cell) != new.get(cell))
-    return tuple(Change(cell, old.get(cell), new.get(cell)) for cell in cells)
 
 
 def _set(draft: _Draft, action: SetSchemata) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from nftop.control.plan import difference
 from nftop.control.steps import UNBORN
-from nftop.model.action import Cell, Change, State, parts
+from nftop.model.action import Cell, Change, State, difference, parts
 from nftop.model.rdt import ROOT
 
 _DIRECTORIES = ("group", "monitor")

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from nftop.control.journal import Entry, Journal, now
-from nftop.control.plan import difference
 from nftop.control.resctrl import Host, LockedError, RefusedError
 from nftop.control.steps import after, steps, touched
 from nftop.control.takeback import Made, changes_between, is_birth, is_end, numbers_of, way_back
 from nftop.control.words import differences, left_alone
-from nftop.model.action import Cell, Outcome, Proposal, Receipt, State, parts
+from nftop.model.action import Cell, Outcome, Proposal, Receipt, State, difference, parts
 from nftop.model.rdt import ROOT
 
 # resctrl's lock is a courtesy of programs that are done in milliseconds.

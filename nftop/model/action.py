@@ -66,9 +66,11 @@ class Change:
     old: str | None
     new: str | None
 
-    @property
-    def reversed(self) -> Change:
-        return Change(self.cell, self.new, self.old)
+
+def difference(old: State, new: State) -> tuple[Change, ...]:
+    """Every cell that two states have different, sorted."""
+    cells = sorted(cell for cell in old.keys() | new.keys() if old.get(cell) != new.get(cell))
+    return tuple(Change(cell, old.get(cell), new.get(cell)) for cell in cells)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.journal import Journal
-from nftop.control.plan import difference
 from nftop.control.steps import UNBORN, after, steps, touched
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
@@ -29,6 +28,7 @@ from nftop.model.action import (
     RemoveMonitor,
     SetSchemata,
     State,
+    difference,
     parts,
 )
 from nftop.model.ids import Cpu
