@@ -52,7 +52,7 @@ def nftop_counts() -> None:
     """nftop's own source: every value between the model's before and after the read."""
     uarch = uarch_table.load("SKX").with_smt(on=True)
     model = model_of(scenario.load("default"), CPUS)
-    source = PerfSource(uarch=uarch)
+    source = PerfSource(uarch=uarch, turns=False)
     before: list[np.typing.NDArray[np.float64]] = []
     tables = []
     for _ in range(4):  # the first plan never runs beside the watchdog, which takes a while to see
