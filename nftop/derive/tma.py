@@ -75,7 +75,7 @@ def counts_of_cores(uarch: Uarch, rates: CounterRates, topology: Topology) -> di
     count / own cycles x cycles of the CPU. Those that count for the whole core are taken by time:
     they go on while the CPU's own thread is halted, and are in no proportion to its cycles.
     """
-    events = {*uarch.counted, *(event for event in rates.per_s if event in uarch.events)}
+    events = {*uarch.main_events, *(event for event in rates.per_s if event in uarch.events)}
     counts = {
         event: rates.rate(event) if event in uarch.of_core else rates.rate_by_cycles(event)
         for event in events
