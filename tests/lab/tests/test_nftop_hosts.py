@@ -30,9 +30,12 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-def seen(lab: tuple[str, ...], *prefix: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def seen(
+    lab: tuple[str, ...], *prefix: str, options: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """In one lab: the last frame of `--batch`, and what `doctor` says by name."""
-    commands = [[*prefix, *NFTOP, *BATCH], [*prefix, *NFTOP, "doctor", "--json"]]
+    nftop = [*prefix, *NFTOP, *options]
+    commands = [[*nftop, *BATCH], [*nftop, "doctor", "--json"]]
     script = "import json, subprocess, sys\nfor each in json.loads(sys.argv[1]):\n"
     script += "    subprocess.run(each, check=True)"
     run = (sys.executable, "-c", script, json.dumps(commands))
@@ -109,13 +112,16 @@ def test_without_privileges_or_descriptors() -> None:
     assert lacks(of(frame, POLLER), "ipc", "frequency_hz", "tma.retiring") == {"permission"}
     assert of(frame, POLLER)["busy_ratio"] > 0.9
     assert "perf_event_paranoid at 0 or below; it is 2" in checks["perf"]["text"]
-    frame, checks = seen(("--watchdog", "off"), *without, "110")
-    assert of(frame, 0)["ipc"] is not None
+    # Boxes are counted on CPU 0 and 2, by a thread that would want files at the same time. The six
+    # other CPUs need more than what is left beside nftop's other files, which it opens meanwhile.
+    quiet = ("--quiet-cpus", "0,2")
+    frame, checks = seen(("--watchdog", "off"), *without, "110", options=quiet)
+    assert of(frame, 1)["ipc"] is not None
     assert lacks(of(frame, CPUS - 1), "ipc", "tma.retiring") == {"error"}
     assert frame["sources"]["kernel"]["state"] == "ok"
     assert checks["topology"]["text"].endswith("8 CPUs, 8 online")
-    [some] = [check for name, check in checks.items() if name.startswith("perf CPU ")]
-    assert "the limit of 110 open files is reached" in some["text"]
+    some = [check["text"] for name, check in checks.items() if name.startswith("perf CPU ")]
+    assert any("the limit of 110 open files is reached" in text for text in some)
 
 
 @pytest.mark.parametrize(("machine", "group"), [("skx-4", 4), ("spr", 8)])
