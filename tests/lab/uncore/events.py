@@ -87,9 +87,7 @@ def _pairs(text: str) -> list[tuple[str, str, str]]:
     return [term.partition("=") for term in text.split(",") if "=" in term]
 
 
-def _event(
-    unit: Unit, terms: str, mask: int, filters: tuple[tuple[int, int], ...] = ()
-) -> Event:
+def _event(unit: Unit, terms: str, mask: int, filters: tuple[tuple[int, int], ...] = ()) -> Event:
     words = PmuTerms(unit.name, terms)
     parts = parts_of_box(words, unit.uarch)
     weights = np.zeros(len(OF_PACKAGE))
