@@ -48,6 +48,7 @@ LAB ?= --model skx-7
 
 lab: $(READY) test-packages
 	@echo "the lab: a virtual host ($(LAB)); files are this machine's, exit leaves"
+	@echo "events that it doesn't know count 0: cat /sys/fs/lab/live/ctl/unknown"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab $(LAB) -- $${SHELL:-/bin/sh}
 
 bench: $(READY)

@@ -109,7 +109,10 @@ def _table(uarch: str) -> Mapping[EventSpec, Mapping[str, float]]:
         for kind, number in _PERF_TYPES.items()
         for config, counted in raw[kind].items()
     ]
-    rows += [(Encoding(_RAW, int(config, 0)), what) for config, what in raw["raw"][uarch].items()]
+    rows += [
+        (Encoding(_RAW, *(int(word, 0) for word in words.split(","))), counted)
+        for words, counted in raw["raw"][uarch].items()
+    ]
     for words, counted in raw["pmu"].items():
         pmu, terms, _ = words.split("/")
         rows.append((PmuTerms(pmu, terms), counted))

@@ -226,6 +226,7 @@ def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree, perf: PerfTr
             "now": Text(lambda: f"{host.clock.now_ns()}\n"),
             "clock": Text(lambda: "running\n" if host.clock.running else "frozen\n", order),
             "competitor": Text(lambda: f"{perf.competitor}\n", perf.compete),
+            "unknown": Text(lambda: perf.unknown),
             "resctrl": Text(lambda: f"{resctrl.shown() or 'not mounted'}\n", resctrl.command),
             "counters": Text(
                 lambda: counters.commands(tree.state),

@@ -35,7 +35,9 @@ def counted(event: EventSpec) -> EventSpec:
     return core_encoding(event) if on_core(event) else event
 
 
-def levels(uarch: str, workload: str, lacking: str | None = None) -> dict[str, Column]:
+def levels(
+    uarch: str, workload: str, *, lacking: str | None = None, depth: int = 2
+) -> dict[str, Column]:
     """By the table's formulas, of what a thread alone on its core counts in a second.
 
     `lacking`: what the names of events begin with that there are none of.
@@ -48,7 +50,7 @@ def levels(uarch: str, workload: str, lacking: str | None = None) -> dict[str, C
         if parts is not None and not (lacking and name.startswith(lacking)):
             rate = sum(factor * rates[INDEX[each]] for each, factor in parts.items())
             columns[name] = column(np.array([rate]))
-    return evaluate(known, columns, smt=False, levels=2)
+    return evaluate(known, columns, smt=False, levels=depth)
 
 
 def check(uarch: str, workload: str, found: dict[str, Column]) -> None:
@@ -73,9 +75,9 @@ def test_without_perf_metrics_shares_are_the_same(uarch: str, workload: str) -> 
 
 @pytest.mark.parametrize("smt", [True, False])
 @pytest.mark.parametrize("uarch", UARCHS)
-def test_there_is_every_event_that_a_plan_counts(uarch: str, smt: bool) -> None:
+def test_there_is_every_event_that_a_group_counts(uarch: str, smt: bool) -> None:
     known = table.load(uarch).with_smt(on=smt)
-    groups = [group for plan in known.plans for group in (plan.events, *plan.turns)]
+    groups = [*known.focus_groups, *(group for plan in known.plans for group in plan.groups)]
     names = {name for group in groups for name in group}
     lacking = [
         name for name in sorted(names) if parts_of(counted(known.events[name]), uarch) is None

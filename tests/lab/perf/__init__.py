@@ -15,8 +15,9 @@ Known differences from a kernel: nothing samples and nothing is mapped into memo
 events are refused; metrics of the slots have full resolution, the register's has 8 bits; a task's
 events and its CPU's do not compete for counters; a task's children count once it has waited for
 them, to 10 ms, and what it or they did in the last 5 ms of its life may be missing, so that
-`perf stat COMMAND` undercounts a short one; events a table does not know count 0; while the
-lab's clock stands times go on by a ns a read, so that they grow between any two as on a kernel.
+`perf stat COMMAND` undercounts a short one; events a table does not know count 0, and
+ctl/unknown names them; while the lab's clock stands times go on by a ns a read, so that they grow
+between any two as on a kernel.
 
 An offline CPU's workload goes on in the model, unseen, and is there again with the CPU.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -25,6 +25,9 @@ from tests.lab.perf.pmu import ANY_THREAD, Pmu
 from tests.lab.tree import failed
 
 HARDWARE, SOFTWARE, CACHE, RAW = 0, 1, 3, 4
+_PMUS: Mapping[int, str] = MappingProxyType(
+    {HARDWARE: "hardware", SOFTWARE: "software", CACHE: "cache", RAW: "cpu"}
+)
 # enum perf_sw_ids: the clocks, and how many there are.
 _CLOCKS, _SOFTWARE_END = (0, 1), 12
 _HARDWARE_END = 10
@@ -44,12 +47,14 @@ class Event:
             the nanoseconds it is on.
         filters: fields of a register that the PMU's events share, each by its mask, and what they
             have to hold.
+        unknown: how it was asked for, of an event that the model does not know; it counts 0.
     """
 
     config: int | None
     mask: int
     weights: Floats | None
     filters: tuple[tuple[int, int], ...] = ()
+    unknown: str | None = None
 
 
 def resolve(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
@@ -80,7 +85,7 @@ def _hardware(pmu: Pmu, attr: Attr) -> Event:
     if attr.config not in pmu.hardware:
         raise failed(errno.ENOENT)
     code = pmu.hardware[attr.config]
-    return Event(code, pmu.mask_of(code), _weights(pmu, Encoding(HARDWARE, attr.config)))
+    return _event(pmu, code, Encoding(HARDWARE, attr.config))
 
 
 def _cache(pmu: Pmu, attr: Attr) -> Event:
@@ -90,7 +95,7 @@ def _cache(pmu: Pmu, attr: Attr) -> Event:
     if attr.config not in pmu.cache:
         raise failed(errno.ENOENT)
     code = pmu.cache[attr.config]
-    return Event(code, pmu.mask_of(code), _weights(pmu, Encoding(CACHE, attr.config)))
+    return _event(pmu, code, Encoding(CACHE, attr.config))
 
 
 def _raw(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
@@ -104,7 +109,10 @@ def _raw(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
     known = config if pmu.any_thread else config & ~ANY_THREAD
     if not pmu.mask_of(config):
         raise failed(errno.EINVAL)
-    return Event(config, pmu.mask_of(config), _weights(pmu, Encoding(RAW, known)))
+    one_word = Encoding(RAW, known)
+    # Few events look at another word: those that mean nothing without it.
+    alone = parts_of(one_word, pmu.uarch) is not None
+    return _event(pmu, config, one_word if alone else replace(one_word, config1=attr.config1))
 
 
 def _software(pmu: Pmu, attr: Attr) -> Event:
@@ -112,22 +120,31 @@ def _software(pmu: Pmu, attr: Attr) -> Event:
         raise failed(errno.ENOENT)
     if attr.config in _CLOCKS:
         return Event(None, 0, None)
-    return Event(None, 0, _weights(pmu, Encoding(SOFTWARE, attr.config)))
+    return _event(pmu, None, Encoding(SOFTWARE, attr.config))
 
 
 def _msr(pmu: Pmu, attr: Attr) -> Event:
     if _MSR.get(attr.config) not in pmu.msrs or attr.sampling or attr.excluding:
         raise failed(errno.EINVAL)
-    return Event(None, 0, _vector(parts_of(PmuTerms("msr", _MSR[attr.config]))))
+    return Event(None, 0, _vector(parts_of(PmuTerms("msr", _MSR[attr.config])) or {}))
 
 
-def _weights(pmu: Pmu, encoding: Encoding) -> Floats:
-    return _vector(parts_of(encoding, pmu.uarch))
+def _event(pmu: Pmu, code: int | None, encoding: Encoding) -> Event:
+    """The event of this code on the core PMU (None: it is another's), as the model has it."""
+    parts = parts_of(encoding, pmu.uarch)
+    mask = 0 if code is None else pmu.mask_of(code)
+    unknown = _asked(encoding) if parts is None else None
+    return Event(code, mask, _vector(parts or {}), unknown=unknown)
 
 
-def _vector(parts: Mapping[str, float] | None) -> Floats:
-    """Of an event that the model does not know it never sees one."""
+def _asked(encoding: Encoding) -> str:
+    words = {"config": encoding.config, "config1": encoding.config1}
+    text = ",".join(f"{name}={word:#x}" for name, word in words.items() if word or name == "config")
+    return f"{_PMUS[encoding.pmu_type]}/{text}/"
+
+
+def _vector(parts: Mapping[str, float]) -> Floats:
     vector = np.zeros(len(QUANTITIES))
-    for name, factor in (parts or {}).items():
+    for name, factor in parts.items():
         vector[INDEX[name]] = factor
     return vector

@@ -10,6 +10,7 @@ import errno
 import functools
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -91,6 +92,7 @@ class PerfTree:
         self._open: dict[int, tuple[str, Member]] = {}
         self._watch = Watch()
         self._demand, self._rivals = Demand(), list[tuple[tuple[int, int, int], Member]]()
+        self._unknown = Counter[str]()
         self._lock = threading.RLock()
 
     @property
@@ -113,6 +115,15 @@ class PerfTree:
                 context = self._contexts.setdefault(key, self._context(None, EVERY_TASK, cpu))
                 self._rivals += [(key, each) for each in competitor.enter(context, demand)]
             self._demand = demand
+
+    @property
+    def unknown(self) -> str:
+        """What was opened of which the model knows nothing, so that it counts 0: a line each.
+
+        The event and how often, in the order in which they came first.
+        """
+        with self._lock:
+            return "".join(f"{event} {times}\n" for event, times in self._unknown.items())
 
     def settle(self) -> None:
         """CPUs have come or gone, or the watchdog: from now on, not from the next read on."""
@@ -167,6 +178,8 @@ class PerfTree:
                 self._watch.follow(context.clock)
             self._contexts[key] = context
             self._open[call.event] = name, member
+            if event.unknown is not None:
+                self._unknown[event.unknown] += 1
         close = functools.partial(self._close, key, context, member)
         return _Event(context, member, lock=self._lock, look=self._bury, close=close)
 

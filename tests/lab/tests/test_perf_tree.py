@@ -105,11 +105,33 @@ def test_the_time_of_a_task_that_does_not_run_stands() -> None:
     assert words(handle) == words(handle) == [0, 0, 0]
 
 
-def test_an_unknown_code_counts_and_is_never_seen() -> None:
+def test_an_unknown_code_counts_is_never_seen_and_is_told() -> None:
     lab = Lab()
+    assert lab.tree.unknown == ""
     handle = lab.raw(0x1FF)
     lab.now_ns = S
     assert words(handle) == [0, S, S]
+    lab.raw(0x1FF, cpu=POLLER, config1=0).close()
+    lab.open(SOFTWARE, 2)
+    lab.raw(0x10D3)  # what never happens is known to
+    lab.raw(0x3C, config1=5)
+    assert lab.code(RAW, 0x1B7, config1=0x10001) == 0
+    assert lab.tree.unknown.splitlines() == [
+        "cpu/config=0x1ff/ 2",
+        "software/config=0x2/ 1",
+        "cpu/config=0x1b7,config1=0x10001/ 1",
+    ]
+
+
+def test_a_response_of_the_uncore_is_said_in_two_words() -> None:
+    lab = Lab("bdx")
+    local, remote = (
+        lab.raw(0x1B7, config1=word, cpu=POLLER) for word in (0x604000001, 0x63BC00001)
+    )
+    lab.now_ns = 10 * S
+    (near, *_), (far, *_) = words(local), words(remote)
+    assert far > 0 and near == pytest.approx(49 * far, rel=1e-3)
+    assert lab.tree.unknown == ""
 
 
 def test_generic_software_and_msr_events() -> None:

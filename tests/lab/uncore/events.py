@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nftop.model.column import Floats
 from nftop.sim.boxes import OF_PACKAGE, OF_PACKAGE_INDEX, parts_of_box
 from nftop.uarch.table import PmuTerms
 from tests.lab.perf.attr import Attr
@@ -43,7 +42,7 @@ def resolve(unit: Unit, attr: Attr) -> Event:
     if free_running:
         if not any(_same(text, terms) for text in unit.events.values()):
             raise failed(errno.EINVAL)
-        return Event(None, 0, _weights(unit, terms))
+        return _event(unit, terms, 0)
     used = [
         mask for each in unit.filters if config & each.bits in each.codes for mask in each.fields
     ]
@@ -51,7 +50,7 @@ def resolve(unit: Unit, attr: Attr) -> Event:
     terms = _terms(unit, {"config": config, "config1": config1})
     mask = 1 << FIXED if fixed else unit.constraints.get(config & _CODE, unit.general)
     filters = tuple((field, config1 & field) for field in sorted(set(used)))
-    return Event(None, mask, _weights(unit, terms), filters)
+    return _event(unit, terms, mask, filters)
 
 
 def _mask(unit: Unit) -> int:
@@ -88,9 +87,10 @@ def _pairs(text: str) -> list[tuple[str, str, str]]:
     return [term.partition("=") for term in text.split(",") if "=" in term]
 
 
-def _weights(unit: Unit, terms: str) -> Floats:
-    """Of an event that the model does not know a box never sees one."""
-    vector = np.zeros(len(OF_PACKAGE))
-    for name, factor in (parts_of_box(PmuTerms(unit.name, terms), unit.uarch) or {}).items():
-        vector[OF_PACKAGE_INDEX[name]] = factor
-    return vector
+def _event(unit: Unit, terms: str, mask: int, filters: tuple[tuple[int, int], ...] = ()) -> Event:
+    words = PmuTerms(unit.name, terms)
+    parts = parts_of_box(words, unit.uarch)
+    weights = np.zeros(len(OF_PACKAGE))
+    for name, factor in (parts or {}).items():
+        weights[OF_PACKAGE_INDEX[name]] = factor
+    return Event(None, mask, weights, filters, str(words) if parts is None else None)

@@ -1,0 +1,117 @@
+"""Level 3 and the probes come back from the raw codes of every table, as the workloads split."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nftop.model.column import Column, column
+from nftop.model.reading import Missing
+from nftop.sim import scenario, workloads
+from nftop.sim.events import parts_of
+from nftop.sim.model import Model, model_of
+from nftop.sim.workloads import INDEX
+from nftop.uarch import table
+from nftop.uarch.siblings import sum_siblings
+from nftop.uarch.topdown import evaluate, evaluate_probes
+from tests.sim.test_shares import UARCHS, WORKLOADS, counted, levels
+
+# The events of tables that the model has none of, and why.
+NEVER = {
+    "L1D_PEND_MISS.FB_FULL:c1": "fill buffers never run out",
+    "L1D_PEND_MISS.FB_FULL_PERIODS": "nor here",
+    "RS_EVENTS.EMPTY_CYCLES": "whatever the front end lacks, something is left to execute",
+    "INT_MISC.UOP_DROPPING": "what is delivered is issued",
+    "CPU_CLK_UNHALTED.C02": "nothing waits with TPAUSE or UMWAIT",
+    "MEM_LOAD_RETIRED.LOCAL_PMM": "there is no persistent memory",
+    "MEM_LOAD_L3_MISS_RETIRED.REMOTE_PMM": "nor with the neighbour",
+    "MEM_LOAD_L3_MISS_RETIRED.REMOTE_HITM": "packages share no lines, only memory",
+    "MEM_LOAD_L3_MISS_RETIRED.REMOTE_FWD": "the same",
+    "OFFCORE_RESPONSE.DEMAND_DATA_RD.LLC_MISS.REMOTE_HITM": "the same",
+    "OFFCORE_RESPONSE.DEMAND_DATA_RD.LLC_MISS.REMOTE_HIT_FORWARD": "the same",
+}
+# Shares of the threads' cycles by the same definition in every table that has them.
+ALIKE = ("l1_bound", "l2_bound", "l3_bound", "dram_bound", "store_bound", "serializing_operation")
+
+
+@pytest.mark.parametrize("uarch", UARCHS)
+def test_every_event_of_a_table_is_known_and_none_that_happens_is_left_out(uarch: str) -> None:
+    known = table.load(uarch)
+    parts = {name: parts_of(counted(spec), uarch) for name, spec in known.events.items()}
+    assert {name for name, factors in parts.items() if factors is None} == set()
+    never = {known.vendor_names[name] for name, factors in parts.items() if not factors}
+    assert never <= NEVER.keys()
+    here = NEVER.keys() & {known.vendor_names.get(name) for name in parts}
+    assert never == here
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("uarch", UARCHS)
+def test_level_3_is_the_workload_s(uarch: str, workload: str) -> None:
+    """Of a thread alone on its core, from what the model says of a cycle, by no table's formula."""
+    work = workloads.load(workload)
+    cycle = dict(zip(INDEX, workloads.per_cycle(work), strict=True))
+    core = work.slots["backend_bound"] - work.slots["memory_bound"]
+    no_port = cycle["stalls_total"] - cycle["stalls_memory"]
+    busy = core - no_port  # with few ports
+    wanted = {
+        "l1_bound": cycle["stalls_memory"] - cycle["stalls_l1_miss"],
+        "l2_bound": cycle["stalls_l1_miss"] - cycle["stalls_l2_miss"],
+        "l3_bound": cycle["stalls_l2_miss"] - cycle["stalls_l3_miss"],
+        "dram_bound": cycle["stalls_l3_miss"],
+        "cxl_mem_bound": 0.0,
+        "store_bound": 0.1 * work.slots["memory_bound"],
+        "divider": 0.1 * no_port,
+        "serializing_operation": 0.05 * no_port,
+        # The vendor's formula for Sapphire Rapids multiplies two shares of the cycles.
+        "ports_utilization": (0.95 * no_port**2 if uarch == "SPR" else no_port) + busy,
+        "microcode_sequencer": work.slots["heavy"],
+        "few_uops_instructions": 0.0,
+    }
+    found = levels(uarch, workload, depth=3)
+    topdown = table.load(uarch).topdown
+    assert topdown is not None
+    third = [name for name, level in topdown.level.items() if level == 3]
+    assert wanted.keys() - set(third) <= {
+        "BDX": {"cxl_mem_bound", "serializing_operation", "few_uops_instructions"},
+        "SKX": {"cxl_mem_bound"},
+    }.get(uarch, set())
+    for node in third:
+        assert found[f"tma.{node}"][0] == pytest.approx(wanted[node], abs=1e-12), node
+    loads = sum(wanted[f"{each}_bound"] for each in ("l1", "l2", "l3", "dram", "cxl_mem"))
+    assert loads + wanted["store_bound"] == pytest.approx(work.slots["memory_bound"], abs=1e-12)
+
+
+def of_cores(model: Model, uarch: str) -> dict[str, Column]:
+    """Counts per second of the model's cores, their threads added up."""
+    columns = {}
+    for name, spec in table.load(uarch).events.items():
+        factors = parts_of(counted(spec), uarch)
+        assert factors is not None, name
+        weights = np.zeros(len(INDEX))
+        for each, factor in factors.items():
+            weights[INDEX[each]] = factor
+        columns[name] = column(model.steady[0] @ weights)
+    return sum_siblings(columns, model.layout.topology)
+
+
+@pytest.mark.parametrize("uarch", [name for name in UARCHS if name != "SKX"])
+def test_the_same_host_on_another_cpu(uarch: str) -> None:
+    """With hyper-threading, and whatever shares a core with a poller: as on Skylake."""
+    model = model_of(scenario.load("default"), 88)
+    known, skylake = table.load(uarch), table.load("SKX")
+    mine, its = of_cores(model, uarch), of_cores(model, "SKX")
+    nodes = evaluate(known, mine, smt=True, levels=3)
+    there = evaluate(skylake, its, smt=True, levels=3)
+    for node in ALIKE:
+        if (name := f"tma.{node}") in nodes:
+            assert nodes[name].present.all()
+            np.testing.assert_allclose(nodes[name].values, there[name].values, atol=1e-12)
+    probes, its_probes = evaluate_probes(known, mine), evaluate_probes(skylake, its)
+    assert probes.keys() <= its_probes.keys()
+    for name, probe in probes.items():
+        reading = probe[0]
+        assert not isinstance(reading, Missing), name
+        np.testing.assert_allclose(probe.values, its_probes[name].values, rtol=1e-12)
+    for name in ("snoop_miss", "snoop_hit", "snoop_hitm", "local_dram", "remote_dram"):
+        assert (probes[f"{name}_per_s"].values > 0).all()
