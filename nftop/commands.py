@@ -21,6 +21,7 @@ from nftop.model.topology import Host, Topology
 from nftop.output import OutputError, put
 from nftop.render.text import printable
 from nftop.session.live import Live
+from nftop.sources.affinity import Affinity
 from nftop.sources.base import Check, Source
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
@@ -104,7 +105,7 @@ def open_host(
     )
     choice = choose(pmu, own_groups, uarch, root=_ROOT, quiet_cpus=not_counted)
     perf = choice.source
-    own = OwnSource(lambda: perf.counter_reads, lambda: perf.counter_interrupts)
+    affinity = Affinity()
     host = read_host(_ROOT, uarch.name)
     resctrl = ResctrlSource(
         _ROOT,
@@ -112,7 +113,9 @@ def open_host(
         quiet_cpus=quiet_cpus,
         # In the lab the register is the machine's that the lab runs on.
         io_register=uarch.name in WITH_IO_REGISTER and not host.lab,
+        affinity=affinity,
     )
+    own = OwnSource((perf, uncore, resctrl), affinity)
     sources = (
         perf,
         uncore,
@@ -153,7 +156,7 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
         turns=options.tma_level > 1,
     )
     topology = demo.model.layout.topology
-    sources: tuple[Source, ...] = (*demo.sources, OwnSource(lambda: 0, lambda: 0))
+    sources: tuple[Source, ...] = (*demo.sources, OwnSource((), Affinity()))
     return OpenHost(demo.host, topology, sources, demo.uarch, lambda _pollers, _topology: None)
 
 

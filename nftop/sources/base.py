@@ -51,6 +51,21 @@ class Source(Protocol):
         """Give back descriptors and connections. Safe to call twice."""
 
 
+class Counting(Protocol):
+    """A source whose reads disturb the CPUs that it counts."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def counter_reads(self) -> int:
+        """Reads of counters so far. Safe from any thread."""
+
+    @property
+    def counter_interrupts(self) -> int:
+        """How often a CPU was interrupted so far to read, start or stop a counter, at most."""
+
+
 @runtime_checkable
 class Focusing(Protocol):
     """A source that can tell more of one core than of all of them."""

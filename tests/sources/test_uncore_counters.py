@@ -51,6 +51,16 @@ def test_every_event_is_counted_on_every_box_and_scaled_by_its_share(
     assert not bench.fake.fds
 
 
+@pytest.mark.parametrize("uarch", MODELS, ids=lambda uarch: uarch.name)
+def test_what_it_costs_is_told(tmp_path: Path, uarch: Uarch) -> None:
+    bench = Bench(FakeUncore(tmp_path, uarch))
+    for _ in range(3):
+        bench.tick()
+        costs = bench.counters.costs
+        assert (costs.reads, costs.interrupts) == (bench.fake.reads, bench.fake.interrupts)
+    assert costs.reads > 0 and costs.interrupts > 0
+
+
 def test_one_box_without_a_number(tmp_path: Path) -> None:
     bench = Bench(FakeUncore(tmp_path, SKX, boxes={"imc": 1}, unnumbered=("imc",)))
     read = bench.tick()

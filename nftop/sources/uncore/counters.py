@@ -14,6 +14,7 @@ from nftop.model.uncore import UncoreTable
 from nftop.sources.online import OnlineCpus
 from nftop.sources.perf.abi import Kernel, raise_open_files
 from nftop.sources.perf.problems import Problem, explain
+from nftop.sources.perf.rows import Costs
 from nftop.sources.topology import read_topology
 from nftop.sources.uncore.boxes import NO_UNCORE, Found, find_boxes
 from nftop.sources.uncore.opened import BoxReader, OpenBox, close_box, open_box
@@ -80,6 +81,7 @@ class UncoreCounters:
         self._retry_at_ns: int | None = None
         self._pollers: frozenset[int] = frozenset()
         self._switch_ns: int | None = None
+        self._costs = Costs()
         self._install()
 
     @property
@@ -90,6 +92,11 @@ class UncoreCounters:
     def lacking(self) -> Mapping[tuple[str, Package], Problem]:
         """Why a unit has no open boxes in a package."""
         return self._lacking
+
+    @property
+    def costs(self) -> Costs:
+        """What counting has cost so far; a reader on the package itself interrupts less."""
+        return self._costs
 
     @property
     def problem(self) -> Problem | None:
@@ -128,6 +135,8 @@ class UncoreCounters:
         if self._problem is not None:
             return self._problem.missing
         read = self._reader.read()
+        self._costs.reads += self._reader.reads
+        self._costs.interrupts += sum(opened.counts for opened in self._boxes)
         table = replace(
             self._layout.table(read, self._root), warning=self._warning(), round_ns=self.round_ns
         )
@@ -240,6 +249,7 @@ class UncoreCounters:
                 (self._kernel.enable if on else self._kernel.disable)(fds[0])
             except OSError:
                 return  # a group that is lost; the next read finds it so
+            self._costs.interrupts += 1
 
     def _keep_pace(self) -> None:
         """Let rounds fill the time between two readings, if they can: as long as the last was."""

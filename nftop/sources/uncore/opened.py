@@ -143,11 +143,15 @@ class BoxReader:
 
     A group that is off is read without an interrupt; one that is on interrupts the box's CPU,
     unless the reader runs on the same package.
+
+    Attributes:
+        reads: how many groups one `read` asks for.
     """
 
     def __init__(self, kernel: Kernel, boxes: Sequence[OpenBox]) -> None:
         groups = [(at, turn) for at, box in enumerate(boxes) for turn in box.turns if turn.fds]
         width = max((len(turn.fds) for _, turn in groups), default=0)
+        self.reads = len(groups)
         self._readv = kernel.readv
         self._buffer = np.zeros((len(groups), READ_HEADER_WORDS + width), np.uint64)
         self._targets = [

@@ -70,6 +70,16 @@ class UncoreSource:
             self._changed.notify()
             return table
 
+    @property
+    def counter_reads(self) -> int:
+        """Reads of counter groups so far."""
+        return self._counters.costs.reads
+
+    @property
+    def counter_interrupts(self) -> int:
+        """How often the CPU of a package was interrupted so far to read, stop or start a group."""
+        return self._counters.costs.interrupts
+
     def on_pollers(self, cpus: Collection[int]) -> None:
         """On which CPUs network functions poll: readings warn where counting disturbs one.
 

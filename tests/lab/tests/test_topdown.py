@@ -33,7 +33,8 @@ def until(level, nodes):
         shown = json.loads(json.dumps(frame_object(frame), default=list))
         busy = {cpu["cpu"] for cpu in shown["cpus"] if (cpu["busy_ratio"] or 0) > 0.9}
         awake = [c for c in shown["cpus"] if not busy.isdisjoint((c["cpu"], *c["siblings"]))]
-        own = shown["self"]
+        own = {"counter_reads": None, "counter_interrupts": None}
+        own |= shown["self"].get("by_source", {}).get("perf", {})
         reads.add((own["counter_reads"], own["counter_interrupts"]))
         if awake and all(cpu["tma"][node] is not None for cpu in awake for node in nodes):
             return shown["host"]["uarch"], awake, sorted(reads - {(None, None)})
