@@ -62,7 +62,7 @@ class OpenHost:
         interval_s: float,
         cpus: tuple[Cpu, ...] | None = None,
         queue_map: QueueMap | None = None,
-        first_interval_s: float | None = None,
+        soon_s: float | None = None,
     ) -> Live:
         """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them."""
         self.on_pollers((), self.topology)
@@ -72,7 +72,7 @@ class OpenHost:
             interval_s,
             on_pollers=self.on_pollers,
             cpus=cpus,
-            first_interval_s=first_interval_s,
+            soon_s=soon_s,
         )
 
 
@@ -201,7 +201,7 @@ def live(options: argparse.Namespace) -> int:
         cpus=options.cpu_list,
         queue_map=options.queue_map,
         # Somebody who looks at the screen should not wait a long interval for the first numbers.
-        first_interval_s=None if batch else min(options.interval_s, 1.0),
+        soon_s=None if batch else 1.0,
     )
     return _batch(feed, options) if batch else _screen(feed, options)
 

@@ -75,6 +75,14 @@ class Focusing(Protocol):
 
 
 @runtime_checkable
+class Detailing(Protocol):
+    """A source that counts some of what it can only while somebody looks at it."""
+
+    def detail(self, *, wanted: bool) -> None:
+        """From its next reading on count that too, or no longer. Safe from any thread."""
+
+
+@runtime_checkable
 class Turning(Protocol):
     """A source that counts one thing for most of a tick and another in what is left of it.
 

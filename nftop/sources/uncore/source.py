@@ -70,6 +70,10 @@ class UncoreSource:
             self._changed.notify()
             return table
 
+    def detail(self, *, wanted: bool) -> None:
+        """From the next reading on count what is on demand too, or no longer; never waits."""
+        self._counters.detail(wanted=wanted)
+
     @property
     def counter_reads(self) -> int:
         """Reads of counter groups so far."""
@@ -88,7 +92,11 @@ class UncoreSource:
         self._counters.told_pollers(cpus)
 
     def check(self) -> tuple[Check, ...]:
-        """Opens the boxes, lets every turn run, and says what counts where and what does not."""
+        """Opens the boxes, lets every turn run, and says what counts where and what does not.
+
+        What is counted on demand is from then on.
+        """
+        self.detail(wanted=True)
         table = self.read()
         for _ in range(_ROUNDS):
             if (

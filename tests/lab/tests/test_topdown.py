@@ -91,10 +91,11 @@ def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> 
 
 _LOOK = f"""
 from nftop.commands import open_host
+from nftop.model.looking import Looking
 feed = open_host().feed(interval_s=0.2)
 for number, frame in enumerate(feed.frames()):
     if number == 2:
-        feed.focus({CPUS} // 2 - 1)
+        feed.look_at(Looking(core={CPUS} // 2 - 1))
     if frame.focus is not None and all(
         isinstance(node.reading, float) for node in frame.focus.tree
     ):
