@@ -330,9 +330,11 @@ def _screen(feed: Live, options: argparse.Namespace) -> int:
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
     from nftop.ui.options import options_from  # noqa: PLC0415
 
-    if sys.__stderr__ is None or not sys.__stderr__.isatty():
-        # Textual draws on standard error; `nftop 2>log` must not draw into the log.
-        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
+    # Textual draws on standard error; `nftop 2>log` must not draw into the log, and libraries that
+    # write to it not on the screen. What can't be encoded is escaped there, and so it is here.
+    if isinstance(sys.__stdout__, io.TextIOWrapper):
+        sys.__stdout__.reconfigure(errors="backslashreplace")
+    sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
     drawn = options_from(os.environ, color=options.color, ascii_only=options.ascii)
     app = NftopApp(feed, History(), options=drawn)
     with leaving_when_told(app.leave, sys.stdin.fileno()):
