@@ -1,6 +1,7 @@
 """The command line.
 
-Exit codes: 0 ok, 1 failure, 2 usage, 128 + n ended by signal n.
+Exit codes: 0 ok, 1 failure, 2 usage, 5 the host is not as a change was to make it, 128 + n ended
+by signal n.
 
 `--help` must be instant, so nothing heavy is imported before a command is known.
 """
@@ -13,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from nftop import __version__
+from nftop import __version__, cat_parser
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.queue_map import parse_queue_map
 from nftop.output import OutputError
@@ -76,7 +77,11 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
         # All that stands around the word is a command line of its own, on another host.
         word = arguments.index("demo")
         parser = build_parser(demo=True)
-        return parser, parser.parse_args([*arguments[:word], *arguments[word + 1 :]])
+        rest = [*arguments[:word], *arguments[word + 1 :]]
+        unchanged = next((each for each in rest if each in cat_parser.NAMES), None)
+        if unchanged is not None:
+            parser.error(f"{unchanged} changes a host, and the simulated host can't be changed yet")
+        return parser, parser.parse_args(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return parser, options
@@ -152,6 +157,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     explain.add_argument("--all", action="store_true", help="every metric")
     explain.set_defaults(command="explain")
     if not demo:
+        cat_parser.add_commands(commands)
         _add_tma(commands)
     return parser
 

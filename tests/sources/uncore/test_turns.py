@@ -24,8 +24,8 @@ from nftop.sources.uncore.rota import (
 from nftop.uarch import table
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import evaluate_traffic
-from tests.sources.uncore_bench import ICX, SECOND, SKX, Bench, folded, rates, reasons
-from tests.sources.uncore_kernel import FakeUncore
+from tests.sources.uncore.bench import ICX, SECOND, SKX, Bench, folded, rates, reasons
+from tests.sources.uncore.kernel import FakeUncore
 
 BDX = table.load("BDX")
 
