@@ -104,13 +104,15 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--cpu-list", metavar="LIST", type=_cpu_list, default=None,
-        help="show, and read hardware counters of, only these CPUs, such as 2-7,66-71 (and read "
-        "their hyper-thread siblings', which a core's top-down takes in)",
+        help="show only these CPUs, such as 2-7,66-71, and read the counters of no other core (but "
+        "of their hyper-thread siblings, which top-down takes in); what packages and caches count "
+        "is read all the same: --quiet-cpus leaves that out",
     )  # fmt: skip
     parser.add_argument(
         "--quiet-cpus", metavar="LIST", type=_cpu_list, default=(),
-        help="read no hardware counters of these CPUs (each read interrupts its CPU), nor of a "
-        "cache whose counters the kernel reads on one of them",
+        help="read no hardware counters on these CPUs (each read interrupts its CPU): neither "
+        "their own, nor those of a package (memory, PCIe, links) or a cache that the kernel reads "
+        "on one of them; nftop doctor says on which",
     )  # fmt: skip
     parser.add_argument(
         "--tma-level", metavar="N", type=int, choices=(1, 2), default=2,

@@ -24,6 +24,7 @@ from nftop.model.topology import Host, Topology
 from nftop.output import OutputError, put
 from nftop.render.text import printable
 from nftop.session.live import Live
+from nftop.sources.affinity import Affinity
 from nftop.sources.base import Check, Source
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
@@ -64,7 +65,7 @@ class OpenHost:
         interval_s: float,
         cpus: tuple[Cpu, ...] | None = None,
         queue_map: QueueMap | None = None,
-        first_interval_s: float | None = None,
+        soon_s: float | None = None,
     ) -> Live:
         """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them."""
         self.on_pollers((), self.topology)
@@ -74,7 +75,7 @@ class OpenHost:
             interval_s,
             on_pollers=self.on_pollers,
             cpus=cpus,
-            first_interval_s=first_interval_s,
+            soon_s=soon_s,
         )
 
 
@@ -107,7 +108,7 @@ def open_host(
     )
     choice = choose(pmu, own_groups, uarch, root=_ROOT, quiet_cpus=not_counted)
     perf = choice.source
-    own = OwnSource(lambda: perf.counter_reads, lambda: perf.counter_interrupts)
+    affinity = Affinity()
     host = read_host(_ROOT, uarch.name)
     resctrl = ResctrlSource(
         _ROOT,
@@ -115,7 +116,9 @@ def open_host(
         quiet_cpus=quiet_cpus,
         # In the lab the register is the machine's that the lab runs on.
         io_register=uarch.name in WITH_IO_REGISTER and not host.lab,
+        affinity=affinity,
     )
+    own = OwnSource((perf, uncore, resctrl), affinity)
     sources = (
         perf,
         uncore,
@@ -156,7 +159,7 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
         turns=options.tma_level > 1,
     )
     topology = demo.model.layout.topology
-    sources: tuple[Source, ...] = (*demo.sources, OwnSource(lambda: 0, lambda: 0))
+    sources: tuple[Source, ...] = (*demo.sources, OwnSource((), Affinity()))
     return OpenHost(demo.host, topology, sources, demo.uarch, lambda _pollers, _topology: None)
 
 
@@ -201,7 +204,7 @@ def live(options: argparse.Namespace) -> int:
         cpus=options.cpu_list,
         queue_map=options.queue_map,
         # Somebody who looks at the screen should not wait a long interval for the first numbers.
-        first_interval_s=None if batch else min(options.interval_s, 1.0),
+        soon_s=None if batch else 1.0,
     )
     return _batch(feed, options) if batch else _screen(feed, options)
 
@@ -341,9 +344,11 @@ def _screen(feed: Live, options: argparse.Namespace) -> int:
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
     from nftop.ui.options import options_from  # noqa: PLC0415
 
-    if sys.__stderr__ is None or not sys.__stderr__.isatty():
-        # Textual draws on standard error; `nftop 2>log` must not draw into the log.
-        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
+    # Textual draws on standard error; `nftop 2>log` must not draw into the log, and libraries that
+    # write to it not on the screen. What can't be encoded is escaped there, and so it is here.
+    if isinstance(sys.__stdout__, io.TextIOWrapper):
+        sys.__stdout__.reconfigure(errors="backslashreplace")
+    sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
     drawn = options_from(os.environ, color=options.color, ascii_only=options.ascii)
     app = NftopApp(feed, History(), options=drawn)
     with leaving_when_told(app.leave, sys.stdin.fileno()):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Column, column, from_readings, missing
-from nftop.model.frame import CpuTable, Frame, NfRow, SelfCost, SourceState
+from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
@@ -142,7 +142,7 @@ def frame(
         packages=(),
         groups=(),
         domains=(),
-        own=SelfCost(0.006, (Cpu(0),), float(n_cpus), "", float(n_cpus)),
+        own=SelfCost(0.006, (Cpu(0),), CounterCost(float(n_cpus), float(n_cpus)), ""),
     )
 
 
@@ -199,7 +199,9 @@ def all_missing(n_cpus: int = 12) -> Frame:
             replace(nf, problem=problem, readings=readings, cpp_clock=None, saturated=None)
             for nf in base.nfs
         ),
-        own=SelfCost(why(4), (), why(4), "nftop runs on cpu 1, where fwd polls", why(4)),
+        own=SelfCost(
+            why(4), (), CounterCost(why(4), why(4)), "nftop runs on cpu 1, where fwd polls"
+        ),
     )
 
 

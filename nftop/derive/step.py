@@ -20,7 +20,7 @@ from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.stages import NfMemory, step_nfs
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
-from nftop.model.frame import Frame, SelfCost, SourceState
+from nftop.model.frame import CounterCost, Frame, SelfCost, SourceState
 from nftop.model.ids import Cpu
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
@@ -239,14 +239,19 @@ def _own_cost(
     now = Missing(Reason.SOURCE) if after is None else after.value
     if after is None or isinstance(now, Missing):
         why = now if isinstance(now, Missing) else Missing(Reason.SOURCE)
-        return SelfCost(why, (), why, "", why)
+        return SelfCost(why, (), CounterCost(why, why), "")
     if before is None or isinstance(before.value, Missing):
         why = Missing(Reason.WARMING)
-        return SelfCost(why, now.affinity, why, now.warning, why)
+        return SelfCost(why, now.affinity, CounterCost(why, why), now.warning)
     elapsed_ns = after.read_at_ns - before.read_at_ns
     cpu_ratio: Reading = Missing(Reason.WARMING)
     if elapsed_ns > 0:
         cpu_ratio = (now.cpu_ns - before.value.cpu_ns) / elapsed_ns
-    reads = float(now.counter_reads - before.value.counter_reads)
-    interrupts = float(now.counter_interrupts - before.value.counter_interrupts)
-    return SelfCost(cpu_ratio, now.affinity, reads, now.warning, interrupts)
+    grown = {
+        name: (use.reads - old.reads, use.interrupts - old.interrupts)
+        for name, use in now.counters.items()
+        if (old := before.value.counters.get(name)) is not None
+    }
+    by_source = {name: CounterCost(*map(float, each)) for name, each in grown.items()}
+    together = CounterCost(*(float(sum(each[end] for each in grown.values())) for end in (0, 1)))
+    return SelfCost(cpu_ratio, now.affinity, together, now.warning, by_source)

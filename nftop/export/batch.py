@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TextIO
 
 from nftop.export.csv import frame_csv, header_csv
 from nftop.export.jsonl import frame_json
 from nftop.model.frame import Frame
+from nftop.model.looking import Looking
 from nftop.output import put
 from nftop.render.plain import frame_text
 from nftop.session.feed import Feed
@@ -17,15 +19,28 @@ from nftop.session.feed import Feed
 # Wide enough for every column of the catalogue: what is not a terminal is read by grep.
 TEXT_WIDTH = 240
 
-# A format: what stands before the first frame, and one frame of at most so many columns where the
-# format has any, each with its line ends.
-Format = tuple[Callable[[], str], Callable[[Frame, int], str]]
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Attributes.
+
+    one: a frame of at most so many columns, where the format has any, with its line ends.
+    before: what stands before the first frame, with its line ends.
+    looking: what has to be counted for it that is not counted anyway.
+    """
+
+    one: Callable[[Frame, int], str]
+    before: Callable[[], str] = lambda: ""
+    looking: Looking = field(default_factory=Looking)
+
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "text": (lambda: "", lambda frame, width: frame_text(frame, width, ascii_only=True) + "\n"),
-        "json": (lambda: "", lambda frame, _: frame_json(frame).decode() + "\n"),
-        "csv": (header_csv, lambda frame, _: frame_csv(frame)),
+        "text": Format(lambda frame, width: frame_text(frame, width, ascii_only=True) + "\n"),
+        "json": Format(
+            lambda frame, _: frame_json(frame).decode() + "\n", looking=Looking(traffic=True)
+        ),
+        "csv": Format(lambda frame, _: frame_csv(frame), header_csv),
     }
 )
 
@@ -43,12 +58,13 @@ def run_batch(
     Raises:
         OutputError: `out` can't be written. What reading the frames raises comes as it is.
     """
-    before, write = FORMATS[form]
-    put(out, before())
+    written = FORMATS[form]
+    feed.look_at(written.looking)
+    put(out, written.before())
     with closing(feed.frames()) as frames:
         next(frames, None)
         for frame in _first(frames, count):
-            put(out, write(frame, width or TEXT_WIDTH))
+            put(out, written.one(frame, width or TEXT_WIDTH))
         feed.stop()
 
 

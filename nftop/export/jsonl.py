@@ -1,7 +1,8 @@
 """A frame as one JSON object, schema `nftop.frame/1`.
 
 An absent number is null and its reason stands in `missing`. Ratios are 0..1. `self.counter_reads`
-and `self.counter_interrupts`, of the CPUs that are counted, are since the tick before.
+and `self.counter_interrupts`, of the CPUs that are counted, are since the tick before, of all
+sources; `self.by_source` has them of each.
 `memory.channels` and `upi.links` of a package are objects by the kernel's number of the box, as in
 `uncore_imc_3`.
 """
@@ -19,6 +20,7 @@ from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import (
     BoxTraffic,
+    CounterCost,
     CpuTable,
     Frame,
     NfRow,
@@ -65,8 +67,9 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
             {
                 "cpu_ratio": frame.own.cpu_ratio,
-                "counter_reads": frame.own.counter_reads_per_tick,
-                "counter_interrupts": frame.own.counter_interrupts_per_tick,
+                "counter_reads": frame.own.counters.reads,
+                "counter_interrupts": frame.own.counters.interrupts,
+                **_by_source(frame.own.counters_by_source),
             },
         ),
     }
@@ -76,6 +79,15 @@ def rfc3339(wall_ns: int) -> str:
     """UTC with milliseconds: `2026-01-31T03:12:00.250Z`."""
     moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns // 1_000_000 % 1000:03d}Z"
+
+
+def _by_source(costs: Mapping[str, CounterCost]) -> dict[str, Reading]:
+    """By dotted name, as `with_missing` takes them."""
+    found: dict[str, Reading] = {}
+    for name, cost in costs.items():
+        found[f"by_source.{name}.counter_reads"] = cost.reads
+        found[f"by_source.{name}.counter_interrupts"] = cost.interrupts
+    return found
 
 
 def _source(state: SourceState) -> dict[str, Any]:

@@ -253,23 +253,35 @@ class CoreFocus:
 
 
 @dataclass(frozen=True, slots=True)
+class CounterCost:
+    """What counting has cost since the tick before.
+
+    Attributes:
+        reads: of counters, or of groups of them that are read together.
+        interrupts: of CPUs, to read, start or stop them.
+    """
+
+    reads: Reading
+    interrupts: Reading
+
+
+@dataclass(frozen=True, slots=True)
 class SelfCost:
     """nftop's own footprint in this interval; see the observer-effect rules.
 
     Attributes:
         cpu_ratio: CPU time of all its threads by the time passed: 1 is one CPU.
         affinity: the CPUs it may run on.
-        counter_reads_per_tick: reads of counter groups since the tick before.
+        counters: what counting has cost, all sources together.
         warning: what running there may disturb, a sentence; "" when nothing.
-        counter_interrupts_per_tick: how often CPUs that are counted were interrupted for it since
-            the tick before.
+        counters_by_source: the same of each source that counts; empty before the second tick.
     """
 
     cpu_ratio: Reading
     affinity: tuple[Cpu, ...]
-    counter_reads_per_tick: Reading
+    counters: CounterCost
     warning: str
-    counter_interrupts_per_tick: Reading
+    counters_by_source: Mapping[str, CounterCost] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,21 +302,31 @@ class DpdkTable:
 
 
 @dataclass(frozen=True, slots=True)
+class CounterUse:
+    """What counting has cost, cumulative.
+
+    Attributes:
+        reads: of counters, or of groups of them that are read together.
+        interrupts: of CPUs, to read, start or stop them.
+    """
+
+    reads: int
+    interrupts: int
+
+
+@dataclass(frozen=True, slots=True)
 class SelfUse:
     """Source `self`: what nftop costs.
 
     Attributes:
         cpu_ns: cumulative CPU time of this process, all threads.
         affinity: the CPUs it may run on.
-        counter_reads: cumulative reads of counter groups.
+        counters: by source that counts, what that has cost.
         warning: what running there may disturb, a sentence; "" when nothing.
-        counter_interrupts: cumulative interrupts of the CPUs counted, to read their groups and to
-            let them take turns.
     """
 
     cpu_ns: int
     affinity: tuple[Cpu, ...]
-    counter_reads: int
+    counters: Mapping[str, CounterUse] = field(default_factory=dict)
     warning: str = ""
-    counter_interrupts: int = 0
     gaps: ClassVar[str] = ""

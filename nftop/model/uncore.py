@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from nftop.model.ids import format_cpu_list
 from nftop.model.sample import Counts, event_gaps
 
+# Why what is counted on demand is absent: nobody looks at it.
+UNWANTED = "counted only while the Memory/PCIe screen is up, or for JSON"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UncoreTable:
@@ -32,6 +35,7 @@ class UncoreTable:
         enabled_ns, running_ns: uint64 (n,), the clock of the row's counter group and how much of
             it the group was on the hardware. Rates divide by the delta of `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
+        extras: events whose absence is no gap: nobody looks at them.
         warning: whom counting disturbs, a sentence; "" when nobody.
         round_ns: in so much of a box's time each of its groups has its turn; 0: told by nobody.
     """
@@ -45,14 +49,17 @@ class UncoreTable:
     enabled_ns: Counts
     running_ns: Counts
     details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    extras: frozenset[str] = frozenset()
     warning: str = ""
     round_ns: int = 0
 
     @property
     def gaps(self) -> str:
-        """Which events are absent, where, and why, and the warning; "" when there is neither."""
+        """Which events are absent, where, and why, `extras` aside, and the warning; "" if none."""
         found = []
         for index, name in enumerate(self.events):
+            if name in self.extras:
+                continue
             mine = self.event == index
             absent = mine & (self.reasons > 0)
             if absent.any():

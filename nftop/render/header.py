@@ -158,13 +158,13 @@ def _source(name: str, reason: Reason, *, partial: bool) -> Line:
 
 def _is_told(own: SelfCost) -> bool:
     """Not so where frames were made without asking, as those of a clock that is stepped."""
-    readings = (own.cpu_ratio, own.counter_reads_per_tick)
+    readings = (own.cpu_ratio, own.counters.reads)
     return any(not isinstance(r, Missing) or r.reason is not Reason.SOURCE for r in readings)
 
 
 def own_cost(own: SelfCost) -> str:
     """`self 0.6% on cpu 0, 64 reads`."""
-    reads = own.counter_reads_per_tick
+    reads = own.counters.reads
     count = reads.reason.mark if isinstance(reads, Missing) else f"{reads:.0f}"
     cpus = f" on cpu {format_cpu_list(own.affinity)}" if own.affinity else ""
     return f"self {fmt.cell(own.cpu_ratio, Unit.RATIO, 5):>4}{cpus}, {count} reads"

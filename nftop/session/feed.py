@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Protocol
 
 from nftop.model.frame import Frame
-from nftop.model.ids import Cpu
+from nftop.model.looking import Looking
 
 
 class Feed(Protocol):
@@ -17,12 +17,12 @@ class Feed(Protocol):
         """Seconds between frames."""
 
     def set_interval(self, seconds: float) -> None:
-        """Change the pace from the next tick on. Safe from any thread."""
+        """Change the pace, of the present tick too. Safe from any thread."""
 
-    def focus(self, cpu: Cpu | None) -> None:
-        """Count more of this CPU's core from the next tick on, of none with None; see `CoreFocus`.
+    def look_at(self, looking: Looking) -> None:
+        """From the next tick on count what is looked at, and of the rest nothing more.
 
-        Safe from any thread. It changes nothing where no counter is read, or that CPU's is not.
+        Safe from any thread. It changes nothing where no counter is read, or not there.
         """
 
     def frames(self) -> Generator[Frame, None, None]:

@@ -11,9 +11,10 @@ from nftop.derive.select import only_cpus
 from nftop.derive.step import State, polling_cpus, step
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.looking import Looking
 from nftop.model.topology import Topology
 from nftop.session.sampler import Sampler
-from nftop.sources.base import Focusing, Source
+from nftop.sources.base import Detailing, Focusing, Source
 
 MIN_INTERVAL_S = 0.1
 # How long a tick waits for the slow sources: long enough for a telemetry answer, short enough
@@ -29,8 +30,8 @@ class Clock(Protocol):
     def monotonic_ns(self) -> int:
         """CLOCK_MONOTONIC."""
 
-    def wait(self, stopped: threading.Event, seconds: float) -> None:
-        """Wait that long, or until `stopped`."""
+    def wait(self, news: threading.Event, seconds: float) -> None:
+        """Wait that long, or until there are `news`."""
 
 
 class SystemClock:
@@ -39,8 +40,8 @@ class SystemClock:
     def monotonic_ns(self) -> int:
         return time.monotonic_ns()
 
-    def wait(self, stopped: threading.Event, seconds: float) -> None:
-        stopped.wait(seconds)
+    def wait(self, news: threading.Event, seconds: float) -> None:
+        news.wait(seconds)
 
 
 class Live:
@@ -48,7 +49,7 @@ class Live:
 
     A tick that comes late, because the host was busy or stopped, is taken at once; ticks that
     were missed altogether are not made up for. Nothing drifts: deadlines are multiples of the
-    interval from the start.
+    interval from the start, or from the tick before a change of it.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Live:
         *,
         on_pollers: Callable[[frozenset[Cpu], Topology], None],
         cpus: Collection[Cpu] | None = None,
-        first_interval_s: float | None = None,
+        soon_s: float | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Set up; nothing is read before `frames`.
@@ -70,7 +71,8 @@ class Live:
             interval_s: seconds between ticks, at least MIN_INTERVAL_S.
             on_pollers: told the polling CPUs at the first tick and whenever they change.
             cpus: show these rows only; all CPUs if not given.
-            first_interval_s: the pause after the first frame, which has no rates, if another one.
+            soon_s: how long who looks is to wait for numbers that are not there yet, if less than
+                the interval: those of the first frame, and of what is looked at anew.
             clock: the system's if not given.
         """
         self._sources = sources
@@ -78,69 +80,98 @@ class Live:
         self._interval_s = max(interval_s, MIN_INTERVAL_S)
         self._on_pollers = on_pollers
         self._cpus = None if cpus is None else frozenset(cpus)
-        self._first_interval_s = first_interval_s
+        self._soon_s = soon_s
         self._clock = clock or SystemClock()
-        self._focus: Cpu | None = None
-        self._stopped = threading.Event()
+        self._looking = Looking()
+        self._stopped = False
+        # Something was told, and who waits for the next tick has to look what.
+        self._news = threading.Event()
 
     @property
     def interval_s(self) -> float:
         return self._interval_s
 
     def set_interval(self, seconds: float) -> None:
-        """Change the pace from the next tick on; at least MIN_INTERVAL_S."""
+        """Change the pace, of the present tick too; at least MIN_INTERVAL_S."""
         self._interval_s = max(seconds, MIN_INTERVAL_S)
+        self._news.set()
 
-    def focus(self, cpu: Cpu | None) -> None:
-        self._focus = cpu
+    def look_at(self, looking: Looking) -> None:
+        self._looking = looking
+        self._news.set()
 
     def stop(self) -> None:
-        self._stopped.set()
+        self._stopped = True
+        self._news.set()
 
     def frames(self) -> Generator[Frame, None, None]:
         """A frame per tick until `stop`. The first has no rates yet: WARMING."""
         sampler = Sampler(self._sources)
         state = self._start
         pollers: frozenset[Cpu] | None = None
-        deadline_ns = self._clock.monotonic_ns()
-        first = self._first_interval_s
-        focus: Cpu | None = None
+        began_ns = self._clock.monotonic_ns()
+        told, first = Looking(), True
         try:
-            while not self._stopped.is_set():
+            while not self._stopped:
                 interval_s = self._interval_s
-                if self._focus != focus:
-                    focus = self._focus
-                    self._look_at(focus)
+                told, before = self._looking, told
+                if told != before:
+                    self._tell(told, before)
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
                 state, frame = step(state, sampler.sample(interval_s, grace_s))
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)
                 yield frame if self._cpus is None else only_cpus(frame, self._cpus)
-                pause_s = first or self._interval_s
-                deadline_ns = self._next_deadline_ns(deadline_ns, pause_s)
-                first = None
-                if sampler.turning:
-                    self._turn(sampler, deadline_ns - int(pause_s * _TURN_RATIO * 1e9))
-                self._clock.wait(self._stopped, (deadline_ns - self._clock.monotonic_ns()) / 1e9)
+                began_ns = self._rest(sampler, began_ns, told, waited_for=first or told != before)
+                first = False
         finally:
             sampler.close()
 
-    def _turn(self, sampler: Sampler, at_ns: int) -> None:
-        """Let sources take their turns from then on; not in a tick whose time for it has gone."""
+    def _rest(self, sampler: Sampler, began_ns: int, told: Looking, *, waited_for: bool) -> int:
+        """Wait for the deadline of the next tick, or until `stop`; what it was.
+
+        What is told meanwhile moves it. Sources take their turns in its last part; but not in a
+        tick whose time for it has gone. Once they have, it comes no later.
+        """
+        turned_until_ns: int | None = None
+        while True:
+            self._news.clear()
+            if self._stopped:
+                return began_ns
+            pause_s = self._interval_s
+            if self._soon_s is not None and (waited_for or self._looking != told):
+                pause_s = min(pause_s, self._soon_s)
+            deadline_ns = self._next_deadline_ns(began_ns, pause_s)
+            if turned_until_ns is not None:
+                deadline_ns = min(deadline_ns, turned_until_ns)
+            elif sampler.turning and self._wait_until(
+                deadline_ns - int(pause_s * _TURN_RATIO * 1e9)
+            ):
+                if self._news.is_set():
+                    continue
+                sampler.turn()
+                turned_until_ns = deadline_ns
+            self._clock.wait(self._news, (deadline_ns - self._clock.monotonic_ns()) / 1e9)
+            if not self._news.is_set():
+                return deadline_ns
+
+    def _wait_until(self, at_ns: int) -> bool:
+        """Wait until then or for news; False where that time has gone."""
         ahead_ns = at_ns - self._clock.monotonic_ns()
         if ahead_ns > 0:
-            self._clock.wait(self._stopped, ahead_ns / 1e9)
-            if not self._stopped.is_set():
-                sampler.turn()
+            self._clock.wait(self._news, ahead_ns / 1e9)
+        return ahead_ns > 0
 
-    def _look_at(self, cpu: Cpu | None) -> None:
+    def _tell(self, looking: Looking, before: Looking) -> None:
         """Between two ticks: a source that is read in this thread is not told while it reads."""
         for source in self._sources:
-            if isinstance(source, Focusing):
-                source.focus(cpu)
+            if isinstance(source, Focusing) and looking.core != before.core:
+                source.focus(looking.core)
+            if isinstance(source, Detailing) and looking.traffic != before.traffic:
+                source.detail(wanted=looking.traffic)
 
-    def _next_deadline_ns(self, deadline_ns: int, interval_s: float) -> int:
+    def _next_deadline_ns(self, began_ns: int, interval_s: float) -> int:
         step_ns = int(interval_s * 1e9)
-        missed = max((self._clock.monotonic_ns() - deadline_ns) // step_ns, 0)
-        return deadline_ns + (missed + 1) * step_ns
+        missed = max((self._clock.monotonic_ns() - began_ns) // step_ns, 0)
+        return began_ns + (missed + 1) * step_ns

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nftop.model.reading import Reason
 from nftop.model.sample import Counts
-from nftop.model.uncore import UncoreTable
+from nftop.model.uncore import UNWANTED, UncoreTable
 from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
 from nftop.sim.events import nth_share, share
 from nftop.sim.model import Model
@@ -16,8 +16,10 @@ from nftop.uarch.table import Uarch
 _UNKNOWN = "the simulated host has no such event"
 
 
-def uncore_table(model: Model, t_ns: int, uarch: Uarch) -> UncoreTable:
+def uncore_table(model: Model, t_ns: int, uarch: Uarch, *, detailed: bool) -> UncoreTable:
     """Every uncore event of `uarch` on every box, at `t_ns` since the model's start.
+
+    Unless `detailed`, those on demand are counted as always, but not told.
 
     The turns of a unit, those on demand too, share its time evenly and without a beat: of n turns,
     each has run an n-th of the time and seen an n-th of what there was to count, to a nanosecond
@@ -49,14 +51,22 @@ def uncore_table(model: Model, t_ns: int, uarch: Uarch) -> UncoreTable:
                 events.append(name)
     table = np.array(rows, dtype=np.uint64).reshape(-1, 3)
     place = np.concatenate([np.zeros((2, 0), np.int32), *where], axis=1).astype(np.int32)
+    unwanted = () if detailed else [turn for unit in uarch.uncore for turn in unit.on_demand]
+    hidden = {events.index(name) for turn in unwanted for name in turn}
+    count, reasons = np.concatenate([np.zeros(0, np.uint64), *values]), table[:, 1].astype(np.uint8)
+    off = np.isin(table[:, 0], list(hidden)) & (reasons == 0)
+    count[off], reasons[off] = 0, Reason.SOURCE
+    for each in hidden:
+        details[events[each]].setdefault(int(Reason.SOURCE), UNWANTED)
     return UncoreTable(
         events=tuple(events),
         packages=place[0],
         boxes=place[1],
         event=table[:, 0].astype(np.int32),
-        values=np.concatenate([np.zeros(0, np.uint64), *values]),
-        reasons=table[:, 1].astype(np.uint8),
+        values=count,
+        reasons=reasons,
         enabled_ns=np.full(len(table), t_ns, dtype=np.uint64),
         running_ns=table[:, 2],
         details=details,
+        extras=frozenset(events[each] for each in hidden),
     )

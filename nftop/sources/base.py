@@ -51,12 +51,35 @@ class Source(Protocol):
         """Give back descriptors and connections. Safe to call twice."""
 
 
+class Counting(Protocol):
+    """A source whose reads disturb the CPUs that it counts."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def counter_reads(self) -> int:
+        """Reads of counters so far. Safe from any thread."""
+
+    @property
+    def counter_interrupts(self) -> int:
+        """How often a CPU was interrupted so far to read, start or stop a counter, at most."""
+
+
 @runtime_checkable
 class Focusing(Protocol):
     """A source that can tell more of one core than of all of them."""
 
     def focus(self, cpu: Cpu | None) -> None:
         """From its next reading on, tell more of this CPU's core; with None of no core."""
+
+
+@runtime_checkable
+class Detailing(Protocol):
+    """A source that counts some of what it can only while somebody looks at it."""
+
+    def detail(self, *, wanted: bool) -> None:
+        """From its next reading on count that too, or no longer. Safe from any thread."""
 
 
 @runtime_checkable

@@ -77,13 +77,39 @@ class SimulatedCounters:
         """Nothing is held."""
 
 
+@dataclass(slots=True)
+class SimulatedBoxes:
+    """The simulated counters outside the cores. `payload` reads them, or all there are."""
+
+    name: str
+    payload: Callable[[bool], Any]
+    found: str
+    inline: bool = True
+    detailed: bool = False
+
+    def read(self) -> Any:
+        """Its payload at the clock's time."""
+        return self.payload(self.detailed)
+
+    def detail(self, *, wanted: bool) -> None:
+        """From the next reading on tell all that there is, or no longer."""
+        self.detailed = wanted
+
+    def check(self) -> tuple[Check, ...]:
+        """That it works, and that it is simulated."""
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.found}"),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 @dataclass(frozen=True, slots=True)
 class SimulatedHost:
     """The simulated host: who it is, its model, and its sources."""
 
     host: Host
     model: Model
-    sources: tuple[SimulatedSource | SimulatedCounters, ...]
+    sources: tuple[SimulatedSource | SimulatedCounters | SimulatedBoxes, ...]
     uarch: uarch_table.Uarch
 
 
@@ -164,9 +190,9 @@ def simulated_host(
             now(lambda t_ns, at_ns: vpp_table(model, t_ns, at_ns)),
             _listed("segments", (each.socket for each in vpp_table(model, 0, 0).instances)),
         ),
-        SimulatedSource(
+        SimulatedBoxes(
             "uncore",
-            now(lambda t_ns, _: uncore_table(model, t_ns, uarch)),
+            lambda detailed: uncore_table(model, clock_ns() - start_ns, uarch, detailed=detailed),
             f"counts {', '.join(uncore)}",
         ),
         SimulatedSource(

@@ -96,7 +96,7 @@ class Uncore:
         counters: general counters of a box.
         events: `PmuTerms` whose `pmu` is this one's; count each on every box and add up.
         turns: groups of events that one box can count at a time.
-        on_demand: more of them, less wanted: each takes from the others' time.
+        on_demand: more of them, for who looks: each takes from the others' time.
         first_share: what the first turn is to have of the time; None: as much as the others.
         links: its boxes are links to other packages: with a single package there may be none.
     """

@@ -10,7 +10,7 @@ from nftop.derive.step import State
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import DpdkApp, Sample, SelfUse, ThreadRow
+from nftop.model.sample import CounterUse, DpdkApp, Sample, SelfUse, ThreadRow
 from nftop.model.topology import Topology
 from tests.samples import (
     HOST,
@@ -48,7 +48,14 @@ def tick(second: float, *apps: DpdkApp, workers: tuple[ThreadRow, ...] | None = 
         kernel=cpu_times({cpu: {"idle": int(100 * second)} for cpu in range(4)}),
         processes=threads(*workers),
         dpdk=table(*apps),
-        self=SelfUse(int(0.01 * at_ns), (Cpu(0),), int(4 * second), "", int(12 * second)),
+        self=SelfUse(
+            int(0.01 * at_ns),
+            (Cpu(0),),
+            {
+                "perf": CounterUse(int(4 * second), int(12 * second)),
+                "uncore": CounterUse(int(7 * second), int(2 * second)),
+            },
+        ),
     )
 
 

@@ -166,7 +166,7 @@ def test_a_cpu_that_is_not_read_takes_the_tsc_of_the_others() -> None:
 def test_a_warning_of_where_nftop_runs_is_passed_on() -> None:
     def at(second: int) -> Sample:
         whole = tick(second, forwarding(second))
-        own = SelfUse(0, (Cpu(1),), 0, "nftop runs on CPU 1, all polled")
+        own = SelfUse(0, (Cpu(1),), warning="nftop runs on CPU 1, all polled")
         readings = {**whole.readings, "self": replace(whole.readings["self"], value=own)}
         return replace(whole, readings=readings)
 

@@ -9,6 +9,7 @@ import pytest
 from nftop.derive.select import only_cpus
 from nftop.derive.step import polling_cpus
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.frame import CounterCost
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, Sample
 from nftop.model.topology import Topology
@@ -59,8 +60,11 @@ def test_testpmd_without_a_pmu() -> None:
     assert nf(second, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
     assert polling_cpus(second) == {1}
     assert second.own.cpu_ratio == pytest.approx(0.01)
-    assert second.own.counter_reads_per_tick == 4
-    assert second.own.counter_interrupts_per_tick == 12
+    assert second.own.counters_by_source == {
+        "perf": CounterCost(4, 12),
+        "uncore": CounterCost(7, 2),
+    }
+    assert second.own.counters == CounterCost(11, 14)
     # A CPU where nothing polls has no packets, which is not zero packets.
     assert reason(cpu(second, "cpp", 0)) is Reason.UNDEFINED
     assert reason(cpu(second, "rx_packets_per_s", 0)) is Reason.UNDEFINED

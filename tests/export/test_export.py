@@ -25,6 +25,7 @@ from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import BoxTraffic, Frame
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.looking import Looking
 from nftop.model.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.output import OutputError
@@ -300,12 +301,14 @@ class Stepped:
         self.interval_s = 1.0
         self.stopped = False
         self.taken = 0
+        self.looking = Looking()
 
     def set_interval(self, seconds: float) -> None:
         self.interval_s = seconds
 
-    def focus(self, cpu: Cpu | None) -> None:
-        raise AssertionError("a batch looks at no core")
+    def look_at(self, looking: Looking) -> None:
+        assert not self.taken, "what is looked at is known from the first reading on"
+        self.looking = looking
 
     def stop(self) -> None:
         self.stopped = True
@@ -323,6 +326,8 @@ def test_batch_primes_then_writes_count_frames(frames: list[Frame], form: str, l
     assert len(out.getvalue().splitlines()) == lines
     assert feed.stopped
     assert feed.taken == 3  # one to prime, none beyond the last
+    # CSV has no rows of packages.
+    assert feed.looking == Looking(traffic=form == "json")
 
 
 class Failing(Stepped):

@@ -197,4 +197,4 @@ def test_nftop_keeps_off_the_polling_core() -> None:
         own = next(frames)["self"]
     assert 1 not in own["affinity"]
     assert own["warning"] == ""
-    assert own["counter_reads"] == os.cpu_count()
+    assert own["by_source"]["perf"]["counter_reads"] == os.cpu_count()

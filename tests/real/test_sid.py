@@ -113,7 +113,7 @@ def test_reads_shown_are_the_system_calls_made(debian: Path) -> None:
     # value, time enabled, time running
     traced = (debian / "tmp/nftop-reads").read_text()
     calls = len(re.findall(r", 24\) = 24$", traced, re.MULTILINE))
-    a_tick = int(frames[-1]["self"]["counter_reads"])
+    a_tick = int(frames[-1]["self"]["by_source"]["perf"]["counter_reads"])
     print(f"{a_tick} reads a tick on {len(frames[0]['cpus'])} CPUs")
     assert a_tick > 0
     assert calls == a_tick * _TICKS  # the tick before them only opens

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from nftop.derive.step import State
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.looking import Looking
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadTable
 from nftop.session.live import MIN_INTERVAL_S, Live
@@ -19,18 +20,29 @@ START = State(HOST, topology(4, smt=False))
 
 
 class FakeClock:
-    """Time that passes only in waits, and by `work_s` at every look between them."""
+    """Time that passes only in waits; what is to happen in one ends it when there are news."""
 
     def __init__(self) -> None:
         self.now_ns = 10 * S
         self.waits: list[float] = []
+        self.events: dict[float, Callable[[], None]] = {}  # by second
 
     def monotonic_ns(self) -> int:
         return self.now_ns
 
-    def wait(self, stopped: threading.Event, seconds: float) -> None:
+    def wait(self, news: threading.Event, seconds: float) -> None:
         self.waits.append(seconds)
-        self.now_ns += max(int(seconds * S), 0)
+        until_ns = self.now_ns + max(int(seconds * S), 0)
+        for at in sorted(at for at in self.events if 10 * S + int(at * S) <= until_ns):
+            self.now_ns = 10 * S + int(at * S)
+            self.events.pop(at)()
+            if news.is_set():
+                return
+        self.now_ns = until_ns
+
+    @property
+    def second(self) -> float:
+        return (self.now_ns - 10 * S) / S
 
 
 def live(*sources: FakeSource, interval_s: float = 0.1, **options: Any) -> Live:
@@ -68,7 +80,7 @@ def test_ticks_that_were_missed_are_not_made_up_for() -> None:
 
 def test_the_first_numbers_of_a_slow_pace_come_early() -> None:
     clock = FakeClock()
-    frames = live(interval_s=60.0, first_interval_s=1.0, clock=clock).frames()
+    frames = live(interval_s=60.0, soon_s=1.0, clock=clock).frames()
     take(frames, 4)
     assert clock.waits == pytest.approx([1.0, 60.0, 60.0])
 
@@ -83,23 +95,94 @@ def test_a_new_pace_holds_from_the_next_tick() -> None:
     assert clock.waits == pytest.approx([1.0, 0.5, 0.5])
 
 
-def test_a_source_that_can_is_told_once_whose_core_is_looked_at() -> None:
-    told: list[Cpu | None] = []
+class Looked(FakeSource):
+    """Notes what it is told to count."""
 
-    class Looking(FakeSource):
-        def focus(self, cpu: Cpu | None) -> None:
-            told.append(cpu)
+    def __init__(self, told: list[object]) -> None:
+        super().__init__("looked", lambda: Missing(Reason.SOURCE), inline=True)
+        self.told = told
 
-    silent = Missing(Reason.SOURCE)
-    sources = [each("any", lambda: silent, inline=True) for each in (Looking, FakeSource)]
-    feed = live(*sources, clock=FakeClock())
+    def focus(self, cpu: Cpu | None) -> None:
+        self.told.append(cpu)
+
+    def detail(self, *, wanted: bool) -> None:
+        self.told.append(wanted)
+
+
+def test_sources_that_can_are_told_once_what_is_looked_at() -> None:
+    told: list[object] = []
+    other = FakeSource("any", lambda: Missing(Reason.SOURCE), inline=True)
+    feed = live(Looked(told), other, clock=FakeClock())
     frames = feed.frames()
     take(frames, 2)
-    feed.focus(Cpu(3))
+    feed.look_at(Looking(core=Cpu(3)))
     take(frames, 2)
-    feed.focus(None)
+    feed.look_at(Looking(traffic=True))
+    take(frames, 2)
+    feed.look_at(Looking())
     take(frames, 1)
-    assert told == [Cpu(3), None]
+    assert told == [3, None, True, False]
+
+
+def test_what_is_looked_at_from_the_start_is_told_before_the_first_reading() -> None:
+    told: list[object] = []
+    source = Looked(told)
+
+    def read() -> Missing:
+        told.append("read")
+        return Missing(Reason.SOURCE)
+
+    source._read = read
+    feed = live(source, clock=FakeClock())
+    feed.look_at(Looking(traffic=True))
+    take(feed.frames(), 1)
+    assert told == [True, "read"]
+
+
+def starts_of(feed: Live, clock: FakeClock, count: int) -> list[float]:
+    """When each frame came, in seconds."""
+    frames = feed.frames()
+    return [(next(frames), clock.second)[1] for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("told_at", "pace", "starts"),
+    [
+        (2.5, 1.0, [0, 3, 4, 5]),
+        (0.5, 2000.0, [0, 2000, 4000]),
+        (3599.95, 5.0, [0, 3600, 3605]),  # it is due before
+        (700.0, 7200.0, [0, 7200]),
+    ],
+)
+def test_a_new_pace_does_not_wait_out_the_old_one(
+    told_at: float, pace: float, starts: list[float]
+) -> None:
+    clock = FakeClock()
+    feed = live(interval_s=3600.0, clock=clock)
+    clock.events[told_at] = lambda: feed.set_interval(pace)
+    assert starts_of(feed, clock, len(starts)) == pytest.approx(starts)
+
+
+def test_nor_does_who_looks_at_something_else() -> None:
+    """One tick to begin with it, and one to have its numbers; then the pace is as before."""
+    clock = FakeClock()
+    feed = live(interval_s=60.0, soon_s=1.0, clock=clock)
+    clock.events[30.4] = lambda: feed.look_at(Looking(core=Cpu(1)))
+    assert starts_of(feed, clock, 5) == pytest.approx([0, 1, 31, 32, 92])
+
+
+def test_where_nobody_waits_for_it_the_pace_stays() -> None:
+    clock = FakeClock()
+    feed = live(interval_s=60.0, clock=clock)
+    clock.events[30.4] = lambda: feed.look_at(Looking(core=Cpu(1)))
+    assert starts_of(feed, clock, 3) == pytest.approx([0, 60, 120])
+
+
+def test_soon_is_no_later_than_the_pace() -> None:
+    clock = FakeClock()
+    feed = live(interval_s=0.25, soon_s=1.0, clock=clock)
+    clock.events[0.6] = lambda: feed.look_at(Looking(core=Cpu(1)))
+    assert starts_of(feed, clock, 5) == pytest.approx([0, 0.25, 0.5, 0.75, 1.0])
 
 
 class TurningSource(FakeSource):
@@ -133,7 +216,7 @@ def test_a_source_has_its_turn_a_tenth_before_each_deadline() -> None:
 def test_the_tenth_is_of_the_tick_that_comes() -> None:
     clock = FakeClock()
     source = TurningSource(clock)
-    feed = live(source, interval_s=60.0, first_interval_s=1.0, clock=clock)
+    feed = live(source, interval_s=60.0, soon_s=1.0, clock=clock)
     frames = feed.frames()
     take(frames, 3)
     feed.set_interval(0.5)
@@ -169,6 +252,25 @@ def test_nobody_wakes_up_where_no_source_wants_a_turn() -> None:
     frames.close()
 
 
+@pytest.mark.parametrize(
+    ("told_at", "pace", "starts", "turned"),
+    [
+        (3.0, 1.0, [0, 4, 5], [3.9, 4.9]),  # before its turn: there is one all the same
+        (9.5, 1.0, [0, 10, 11], [9.0, 10.9]),  # and no second one in the same tick
+        (9.5, 3600.0, [0, 10, 3610], [9.0, 3250.0]),  # which would last
+    ],
+)
+def test_a_new_pace_and_turns(
+    told_at: float, pace: float, starts: list[float], turned: list[float]
+) -> None:
+    clock = FakeClock()
+    source = TurningSource(clock)
+    feed = live(source, interval_s=10.0, clock=clock)
+    clock.events[told_at] = lambda: feed.set_interval(pace)
+    assert starts_of(feed, clock, 3) == pytest.approx(starts)
+    assert source.turned == pytest.approx(turned)
+
+
 def test_no_turn_comes_after_the_end() -> None:
     clock = FakeClock()
     source = TurningSource(clock)
@@ -188,6 +290,17 @@ def test_stop_ends_a_wait_from_another_thread() -> None:
     timer.start()
     assert list(frames) == []
     timer.join()
+
+
+def test_a_new_pace_ends_a_wait_from_another_thread() -> None:
+    feed = live(interval_s=3600.0)
+    frames = feed.frames()
+    next(frames)
+    timer = threading.Timer(0.05, feed.set_interval, (0.1,))
+    timer.start()
+    next(frames)
+    timer.join()
+    frames.close()
 
 
 def test_sources_are_closed_when_the_frames_end_or_are_left() -> None:

@@ -79,10 +79,12 @@ def test_a_source_that_hangs_keeps_its_last_reading_and_its_age() -> None:
 
     def newer_than(before: Mapping[str, SourceReading[Any]]) -> Mapping[str, SourceReading[Any]]:
         """The first sample that has another reading of the one that answers."""
-        while True:
+        deadline = time.monotonic() + 60.0
+        while time.monotonic() < deadline:
             readings = sampler.sample(1.0, grace_s=0.01).readings
             if readings["fine"].read_at_ns > before["fine"].read_at_ns:
                 return readings
+        raise AssertionError("the source that answers is not asked any more")
 
     try:
         first = sampler.sample(1.0, grace_s=60.0).readings

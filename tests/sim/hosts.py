@@ -9,6 +9,7 @@ from nftop.model.frame import Frame
 from nftop.model.sample import Sample, SourceReading
 from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
 from nftop.sim.model import Model
+from nftop.sources.base import Detailing
 from nftop.sources.simulated import SimulatedHost, simulated_host
 from nftop.uarch.table import PmuTerms
 
@@ -32,11 +33,15 @@ class Frozen:
     scenario: str = "default"
     cpus: int = 88
     now_ns: int = BOOT_NS
+    traffic: bool = True  # all of it is looked at
     simulated: SimulatedHost = field(init=False)
     state: State = field(init=False)
 
     def __post_init__(self) -> None:
         self.simulated = simulated_host(self.scenario, self.cpus, clock_ns=lambda: self.now_ns)
+        for source in self.simulated.sources:
+            if isinstance(source, Detailing):
+                source.detail(wanted=self.traffic)
         self.state = State(
             self.simulated.host, self.simulated.model.layout.topology, self.simulated.uarch
         )

@@ -59,7 +59,7 @@ def test_rates_are_the_models(cpus: int) -> None:
 def test_turns_share_the_time_and_the_counts() -> None:
     simulated = Frozen().simulated
     t_ns = 7 * S + 1
-    table = uncore_table(simulated.model, t_ns, simulated.uarch)
+    table = uncore_table(simulated.model, t_ns, simulated.uarch, detailed=True)
     assert table.gaps == ""
     events = {
         name: unit.events[name]
@@ -79,6 +79,19 @@ def test_turns_share_the_time_and_the_counts() -> None:
                 assert 0 <= value - whole // turns <= 1
             assert np.abs(table.running_ns[mine].astype(float) * turns - t_ns).max() <= turns
     assert (table.enabled_ns == t_ns).all()
+
+
+def test_what_nobody_looks_at_is_not_told() -> None:
+    frozen = Frozen(traffic=False)
+    frozen.tick(0)
+    frame = frozen.tick(S)
+    assert frame.sources["uncore"].detail == "", "that is no gap"
+    for row in frame.packages:
+        assert isinstance(row.readings["pcie.itom.hit_per_s"], float)
+        for name in ("mmio.read_per_s", "pcie.drd.total_per_s"):
+            why = row.readings[name]
+            assert isinstance(why, Missing) and why.reason is Reason.SOURCE
+            assert "Memory/PCIe screen" in why.sentence
 
 
 def test_the_first_tick_warms_up() -> None:

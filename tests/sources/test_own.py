@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.ids import Core, Cpu, Package
+from nftop.model.sample import CounterUse
 from nftop.model.topology import CpuInfo, Topology
-from nftop.sources.own import OwnSource, choose_cpus, keep_off, started_on, staying_on
+from nftop.sources.affinity import Affinity, choose_cpus
+from nftop.sources.own import OwnSource
 
 HALF = 4
 
@@ -101,7 +103,8 @@ def test_choice_is_the_best_there_is(
 
 MOVE = """
 import json, os, sys, threading
-from nftop.sources.own import OwnSource, keep_off
+from nftop.sources.affinity import Affinity
+from nftop.sources.own import OwnSource
 from nftop.sources.topology import read_topology
 
 stop = threading.Event()
@@ -114,11 +117,12 @@ def affinities():
         {tuple(sorted(os.sched_getaffinity(int(tid)))) for tid in os.listdir("/proc/self/task")}
     )
 
+affinity = Affinity()
 out = [affinities()]
 for polling in json.loads(sys.argv[1]):
-    placement = keep_off(polling, read_topology())
+    placement = affinity.keep_off(polling, read_topology())
     out.append([placement.affinity, placement.changed, placement.warning, affinities()])
-out.append(OwnSource(lambda: 7, lambda: 7).read().affinity)
+out.append(OwnSource((), affinity).read().affinity)
 stop.set()
 print(json.dumps(out))
 """
@@ -150,21 +154,31 @@ def test_every_thread_moves_and_comes_back() -> None:
     assert affinity == usable
 
 
-def test_own_use_grows_with_work() -> None:
-    reads, interrupts = iter([3, 5]), iter([7, 11])
-    source = OwnSource(lambda: next(reads), lambda: next(interrupts))
+@dataclass
+class Counter:
+    """A source that counts."""
+
+    name: str
+    counter_reads: int
+    counter_interrupts: int
+
+
+def test_own_use_grows_with_work_and_names_every_source_that_counts() -> None:
+    perf, uncore = Counter("perf", 3, 7), Counter("uncore", 20, 1)
+    source = OwnSource((perf, uncore), Affinity())
     before = source.read()
     sum(i * i for i in range(200_000))
+    perf.counter_reads, uncore.counter_interrupts = 5, 4
     after = source.read()
     assert after.cpu_ns > before.cpu_ns
-    assert (before.counter_reads, after.counter_reads) == (3, 5)
-    assert (before.counter_interrupts, after.counter_interrupts) == (7, 11)
+    assert before.counters == {"perf": CounterUse(3, 7), "uncore": CounterUse(20, 1)}
+    assert after.counters == {"perf": CounterUse(5, 7), "uncore": CounterUse(20, 4)}
     assert set(after.affinity) == os.sched_getaffinity(0)
     assert source.check()[0].text.startswith("nftop may run on CPU ")
 
 
 @pytest.fixture
-def affinity(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[set[int]]]:
+def moves(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     """Where this thread, the only one, may run: at each time, the last is now; CPUs 0 to 3."""
     moved = [{0, 1, 2, 3}]
 
@@ -175,33 +189,32 @@ def affinity(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[set[int]]]:
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda tid: moved[-1])
     monkeypatch.setattr(os, "sched_setaffinity", move)
-    started_on.cache_clear()
-    yield moved
-    started_on.cache_clear()
+    return moved
 
 
-def test_a_thread_stays_beside_what_it_reads_and_comes_back(affinity: list[set[int]]) -> None:
-    with staying_on({1, 2, 7}):
-        assert affinity[-1] == {1, 2}
-    assert affinity == [{0, 1, 2, 3}, {1, 2}, {0, 1, 2, 3}]
-    with pytest.raises(ValueError, match="x"), staying_on({1}):
+def test_a_thread_stays_beside_what_it_reads_and_comes_back(moves: list[set[int]]) -> None:
+    with Affinity().staying_on({1, 2, 7}):
+        assert moves[-1] == {1, 2}
+    assert moves == [{0, 1, 2, 3}, {1, 2}, {0, 1, 2, 3}]
+    with pytest.raises(ValueError, match="x"), Affinity().staying_on({1}):
         raise ValueError("x")
-    assert affinity[-1] == {0, 1, 2, 3}
+    assert moves[-1] == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("cpus", [{7}, {0, 1, 2, 3, 4}, {3}, set()])
 def test_a_thread_that_can_not_or_need_not_move_stays(
-    affinity: list[set[int]], cpus: set[int]
+    moves: list[set[int]], cpus: set[int]
 ) -> None:
     """Not on its CPUs, already there, or gone offline under it."""
-    with staying_on(cpus):
+    with Affinity().staying_on(cpus):
         pass
-    assert affinity == [{0, 1, 2, 3}]
+    assert moves == [{0, 1, 2, 3}]
 
 
-def test_a_move_of_everybody_meanwhile_is_not_undone(affinity: list[set[int]]) -> None:
-    with staying_on({1}):
-        keep_off({1}, host())
-        moved_to = affinity[-1]
+def test_a_move_of_everybody_meanwhile_is_not_undone(moves: list[set[int]]) -> None:
+    affinity = Affinity()
+    with affinity.staying_on({1}):
+        affinity.keep_off({1}, host())
+        moved_to = moves[-1]
         assert 1 not in moved_to
-    assert affinity[-1] == moved_to
+    assert moves[-1] == moved_to

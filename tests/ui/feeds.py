@@ -6,7 +6,7 @@ from collections.abc import Generator
 from queue import SimpleQueue
 
 from nftop.model.frame import Frame
-from nftop.model.ids import Cpu
+from nftop.model.looking import Looking
 
 
 class StepFeed:
@@ -16,7 +16,7 @@ class StepFeed:
         self._queue: SimpleQueue[Frame | Exception | None] = SimpleQueue()
         self._interval_s = interval_s
         self.stopped = False
-        self.focused: Cpu | None = None
+        self.looking = Looking()
         self.handled = 0  # frames the consumer is done with
         for frame in frames:
             self.put(frame)
@@ -28,8 +28,8 @@ class StepFeed:
     def set_interval(self, seconds: float) -> None:
         self._interval_s = seconds
 
-    def focus(self, cpu: Cpu | None) -> None:
-        self.focused = cpu
+    def look_at(self, looking: Looking) -> None:
+        self.looking = looking
 
     def put(self, item: Frame | Exception) -> None:
         self._queue.put(item)

@@ -17,7 +17,7 @@ FOCUSED = tuple(with_focus(each, 1) for each in HOST)
 
 def focused(run: Running) -> int | None:
     """The CPU whose core the feed was last told to count more of."""
-    return run.feed.focused
+    return run.feed.looking.core
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50), (40, 8)])
@@ -101,6 +101,19 @@ async def test_while_the_screen_stands_still_so_does_what_is_counted() -> None:
         assert focused(run) == 1
         await run.press("space")
         assert focused(run) == 2
+
+
+@pytest.mark.parametrize("leave", [("1",), ("escape",), ("4",), ("t",)])
+async def test_what_is_left_ends_though_the_screen_stands_still(leave: tuple[str, ...]) -> None:
+    async with running(*FOCUSED, size=(120, 36)) as run:
+        await run.press("6", "space")
+        assert focused(run) == 1
+        await run.press(*leave)
+        assert focused(run) is None
+        await run.press("6")
+        assert focused(run) is None, "what begins now is not on the screen"
+        await run.press("space")
+        assert focused(run) == (None if leave == ("t",) else 1)
 
 
 async def test_level_3_comes_with_its_frame() -> None:

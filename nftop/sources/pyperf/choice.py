@@ -13,7 +13,7 @@ from nftop.sources.perf.problems import QUIET, Problem
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf.groups import basic_events, fitting
 from nftop.sources.pyperf.metrics import find_metrics, without_metrics
-from nftop.sources.pyperf.module import PerfModule, load_module
+from nftop.sources.pyperf.module import PerfModule, load_module, unheard
 from nftop.sources.pyperf.source import PythonPerfSource
 from nftop.uarch.table import GENERIC, Uarch
 
@@ -74,11 +74,23 @@ def choose(
     """
     if way == "perf" or (way == "auto" and uarch.name != GENERIC):
         return Choice(own)
-    found = load_module(root) if module is None else module
-    if isinstance(found, Problem):
-        if way == "python-perf":
-            return Choice(NoCounters(found))
-        return Choice(own, (Check(_NAME, found.reason, found.sentence, found.fix),))
+    try:
+        with unheard():
+            found = load_module(root) if module is None else module
+            if not isinstance(found, Problem):
+                return _by_module(way, found, own, quiet_cpus, root)
+    except Exception as error:  # noqa: BLE001 - the boundary: a C module may raise anything
+        said = f"the kernel's Python module perf failed: {type(error).__name__}: {error}"
+        found = Problem(Reason.ERROR, said)
+    if way == "python-perf":
+        return Choice(NoCounters(found))
+    return Choice(own, (Check(_NAME, found.reason, found.sentence, found.fix),))
+
+
+def _by_module(
+    way: str, found: PerfModule, own: PerfSource, quiet_cpus: Collection[int], root: Path
+) -> Choice:
+    """Who counts where the module is there; raises whatever the module does."""
     problem = _cycles_problem(found, quiet_cpus, root)
     # perf complains on standard error of formulas whose events it can't find: don't ask for them.
     metrics = find_metrics(found, root) if problem is None else without_metrics(problem)

@@ -6,8 +6,10 @@ of that folder is to be imported. It is code that will run as root, so it must b
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
+import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,7 +71,7 @@ class Evlist(Protocol):
 
 
 class PerfModule(Protocol):
-    """What nftop uses of the module. Parsing raises OSError, and may write to standard error."""
+    """What nftop uses of the module. Parsing raises OSError, and writes to descriptor 2."""
 
     def parse_events(self, events: str, /) -> Evlist: ...
 
@@ -111,6 +113,27 @@ def lacking(module: Any) -> str:
         if missing:
             return ".".join(filter(None, ("perf", owner, missing[0])))
     return ""
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Point descriptor 2 nowhere for a while: perf complains there, beside what it raises.
+
+    Of the whole process, so the screen is drawn on standard output.
+    """
+    try:
+        kept = os.dup(2)
+    except OSError:  # nftop was started with it closed
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _folders(root: Path) -> Iterator[Path]:

@@ -26,7 +26,7 @@ from nftop.sources.pyperf.groups import (
     parts_of,
 )
 from nftop.sources.pyperf.metrics import KernelMetrics
-from nftop.sources.pyperf.module import PerfModule
+from nftop.sources.pyperf.module import PerfModule, unheard
 from nftop.sources.pyperf.totals import Totals
 
 # What failed may be cured meanwhile: perf_event_paranoid lowered, another program ended.
@@ -135,6 +135,10 @@ class PythonPerfSource:
         self._online.close()
 
     def _open(self) -> None:
+        with unheard():
+            self._open_all()
+
+    def _open_all(self) -> None:
         self._opened.close()
         self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
         cpus = [cpu for cpu in self._cpus if cpu not in self._quiet]

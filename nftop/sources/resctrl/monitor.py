@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,7 +12,6 @@ from nftop.model.ids import L3Domain
 from nftop.model.rdt import EVENTS, Event, Metered
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
-from nftop.sources.own import staying_on
 from nftop.sources.resctrl.files import folders, inode, read_as
 from nftop.sources.resctrl.parse import monitor_domain, monitor_part, parse_value
 from nftop.sources.resctrl.place import Place
@@ -62,8 +61,12 @@ def read_counters(
     monitors: Sequence[Monitored],
     events: Sequence[Event],
     clock: Callable[[], int] = time.monotonic_ns,
+    *,
+    staying_on: Callable[[Collection[int]], AbstractContextManager[None]],
 ) -> Counters:
     """What every group's counters say now; a group that is another by then has none.
+
+    `staying_on` keeps this thread on CPUs for a while, as `Affinity` does.
 
     The files of a divided cache sum its nodes, so that each event costs one read all the same.
     """
@@ -80,6 +83,16 @@ def read_counters(
                 l3: Metered(l3, unmetered(_REPLACED)) for l3 in found[group.inode]
             }
     return found
+
+
+def costs(tree: Tree, monitors: Sequence[Monitored], events: Sequence[Event]) -> tuple[int, int]:
+    """Reads that `read_counters` takes, and CPUs that are interrupted for it, each time counted.
+
+    A CPU beside the cache reads it in any case; where that is the reader's own none is interrupted.
+    """
+    of_cache = sum(1 for _ in _everyone(tree)) * len(frozenset(events))
+    read = [each for each in monitors if each.silent is None]
+    return of_cache * len(read), of_cache * sum(not each.place.stay_on for each in read)
 
 
 def divided_unawares(monitors: Sequence[Monitored], topology: Topology) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from nftop.model.ids import L3Domain
 from nftop.model.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
+from nftop.sources.affinity import Affinity
 from nftop.sources.base import Check
 from nftop.sources.resctrl import checks
 from nftop.sources.resctrl.files import reason
@@ -21,6 +22,7 @@ from nftop.sources.resctrl.lock import holder, shared_lock
 from nftop.sources.resctrl.monitor import (
     Counters,
     Monitored,
+    costs,
     divided_unawares,
     find_monitors,
     read_counters,
@@ -64,6 +66,7 @@ class ResctrlSource:
         *,
         quiet_cpus: Collection[int] = (),
         io_register: bool = False,
+        affinity: Affinity | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """`root` is where the host's files are.
@@ -74,12 +77,14 @@ class ResctrlSource:
             quiet_cpus: CPUs that must not be disturbed: a cache's counters are left alone where
                 the kernel would read them on one of these.
             io_register: this CPU has the register IIO LLC WAYS, and it may be read.
+            affinity: the process'; one of its own where nobody else changes it.
             clock: CLOCK_MONOTONIC nanoseconds.
         """
         self._root = root
         self._topology = topology
         self._quiet = frozenset(quiet_cpus)
         self._io_register = io_register
+        self._affinity = affinity or Affinity()
         self._clock = clock
         self._queued = queues(root)
         self._looked_for: frozenset[L3Domain] = frozenset()
@@ -89,6 +94,17 @@ class ResctrlSource:
         self._next_tasks_ns = 0
         self._registers: Mapping[L3Domain, Cbm] = {}
         self._next_registers_ns = 0
+        self._counter_reads, self._counter_interrupts = 0, 0
+
+    @property
+    def counter_reads(self) -> int:
+        """Reads of counters so far."""
+        return self._counter_reads
+
+    @property
+    def counter_interrupts(self) -> int:
+        """How often another CPU than nftop's had to read one so far."""
+        return self._counter_interrupts
 
     @property
     def name(self) -> str:
@@ -184,7 +200,12 @@ class ResctrlSource:
         if now_ns >= self._next_counters_ns:
             self._next_counters_ns = now_ns + _COUNTERS_EVERY_NS
             events = looked.info.events
-            self._counters = read_counters(looked.tree, monitors, events, self._clock)
+            self._counters = read_counters(
+                looked.tree, monitors, events, self._clock, staying_on=self._affinity.staying_on
+            )
+            reads, interrupts = costs(looked.tree, monitors, events)
+            self._counter_reads += reads
+            self._counter_interrupts += interrupts
 
     def _tasks_now(self, tree: Tree) -> Mapping[str, tuple[int, ...]]:
         now_ns = self._clock()

@@ -45,11 +45,10 @@ def uncore_checks(name: str, counters: UncoreCounters, table: UncoreTable) -> tu
 def _unit(name: str, boxes: list[OpenBox], switch_ns: int) -> Check:
     unit = boxes[0].box.unit
     counted = {event for opened in boxes for turn in opened.turns for event in turn.events}
-    groups = {
-        "/".join(event for event in turn if event in counted): share
-        for turn, share in zip(turns_of(unit), shares(unit), strict=True)
-        if counted.intersection(turn)
-    }
+    named = ["/".join(event for event in turn if event in counted) for turn in turns_of(unit)]
+    parts = shares(unit, detailed=False)
+    groups = {text: share for text, share in zip(named, parts, strict=False) if text}
+    on_demand = ", ".join(text for text in named[len(parts) :] if text)
     cpus = sorted({opened.box.cpu for opened in boxes})
     per_package = [
         f"{sum(opened.box.package == package for opened in boxes)} boxes of package {package}"
@@ -59,6 +58,8 @@ def _unit(name: str, boxes: list[OpenBox], switch_ns: int) -> Check:
     if len(groups) > 1:
         told = "in turns " + ", ".join(f"{text} {share:.0%}" for text, share in groups.items())
         cost = f"; the next turn's beginning takes {switch_ns / 1e6:.1f} ms there"
+    if on_demand:
+        told += f", and {on_demand} only while somebody looks,"
     fds = sum(len(turn.fds) for opened in boxes for turn in opened.turns)
     text = (
         f"counts {told} on {', '.join(per_package)} with {fds} descriptors, by interrupts of CPU "

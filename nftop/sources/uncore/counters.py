@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nftop.model.ids import Cpu, Package
@@ -14,10 +14,11 @@ from nftop.model.uncore import UncoreTable
 from nftop.sources.online import OnlineCpus
 from nftop.sources.perf.abi import Kernel, raise_open_files
 from nftop.sources.perf.problems import Problem, explain
+from nftop.sources.perf.rows import Costs
 from nftop.sources.topology import read_topology
 from nftop.sources.uncore.boxes import NO_UNCORE, Found, find_boxes
 from nftop.sources.uncore.opened import BoxReader, OpenBox, close_box, open_box
-from nftop.sources.uncore.rota import Slice, round_of, shares
+from nftop.sources.uncore.rota import Rota, Slice, round_of, shares, turns_of
 from nftop.sources.uncore.tables import LOST, UncoreLayout
 from nftop.uarch.table import Uarch
 
@@ -28,23 +29,6 @@ RETRY_AFTER_NS = 10_000_000_000
 _SAME_PACE = 0.2
 NO_TABLE = Problem(Reason.SOURCE, "nftop knows no events outside the cores of this CPU")
 _REFUSED = Problem(Reason.HARDWARE, "the kernel refuses every event of every box on this package")
-
-
-@dataclass(slots=True)
-class _Rota:
-    """Where the boxes of one unit are in their round, and until when."""
-
-    at: int
-    due_ns: int
-    slices: tuple[Slice, ...]
-
-    @property
-    def turn(self) -> int:
-        return self.slices[self.at].turn
-
-    @property
-    def round_ns(self) -> int:
-        return sum(each.duration_ns for each in self.slices)
 
 
 class UncoreCounters:
@@ -74,12 +58,14 @@ class UncoreCounters:
         self._boxes: tuple[OpenBox, ...] = ()
         self._lacking: dict[tuple[str, Package], Problem] = {}
         self._problem: Problem | None = None
-        self._rotas: dict[str, _Rota] = {}
+        self._rotas: dict[str, Rota] = {}
         self._read_at_ns: int | None = None
         self._interval_ns = 0
         self._retry_at_ns: int | None = None
         self._pollers: frozenset[int] = frozenset()
         self._switch_ns: int | None = None
+        self._wanted = self._detailed = False
+        self._costs = Costs()
         self._install()
 
     @property
@@ -92,6 +78,11 @@ class UncoreCounters:
         return self._lacking
 
     @property
+    def costs(self) -> Costs:
+        """What counting has cost so far; a reader on the package itself interrupts less."""
+        return self._costs
+
+    @property
     def problem(self) -> Problem | None:
         """Why nothing at all is counted; None while something is."""
         return self._problem
@@ -99,7 +90,8 @@ class UncoreCounters:
     @property
     def due_ns(self) -> int | None:
         """When `turn` has something to do next; None where nothing takes turns."""
-        return min((rota.due_ns for rota in self._rotas.values()), default=None)
+        changing = (rota.due_ns for rota in self._rotas.values() if len(rota.slices) > 1)
+        return min(changing, default=None)
 
     @property
     def round_ns(self) -> int:
@@ -114,6 +106,10 @@ class UncoreCounters:
         """
         return self._switch_ns or 0
 
+    def detail(self, *, wanted: bool) -> None:
+        """Count what is on demand too, as of the next reading, or not. Safe from any thread."""
+        self._wanted = wanted
+
     def told_pollers(self, cpus: Collection[int]) -> None:
         """On which CPUs network functions poll, as of the next reading. Safe from any thread."""
         self._pollers = frozenset(cpus)
@@ -124,10 +120,15 @@ class UncoreCounters:
             self._problem = NO_TABLE
             return NO_TABLE.missing
         self._follow()
+        if self._wanted != self._detailed:
+            self._detailed = self._wanted
+            self._lay_out()
         self._keep_pace()
         if self._problem is not None:
             return self._problem.missing
-        read = self._reader.read()
+        read = self._reader.read(on_demand=self._detailed)
+        self._costs.reads += read.asked
+        self._costs.interrupts += sum(opened.counts for opened in self._boxes)
         table = replace(
             self._layout.table(read, self._root), warning=self._warning(), round_ns=self.round_ns
         )
@@ -211,16 +212,20 @@ class UncoreCounters:
     def _start(self, opened: OpenBox) -> None:
         """Let a box begin with the turn that its unit is at."""
         unit = opened.box.unit
-        parts = shares(unit)
-        if len(parts) > 1 and unit.name not in self._rotas:
+        parts = shares(unit, detailed=self._detailed)
+        if len(turns_of(unit)) > 1 and unit.name not in self._rotas:
             slices = round_of(parts, self._interval_ns)
             due_ns = self._clock_ns() + slices[0].duration_ns
-            self._rotas[unit.name] = _Rota(0, due_ns, slices)
+            self._rotas[unit.name] = Rota(0, due_ns, slices)
         rota = self._rotas.get(unit.name)
         self._set(opened, 0 if rota is None else rota.turn, on=True)
 
-    def _go_to(self, unit: str, rota: _Rota, at: int) -> None:
-        before, rota.at = rota.turn, at
+    def _go_to(
+        self, unit: str, rota: Rota, at: int, slices: tuple[Slice, ...] | None = None
+    ) -> None:
+        """Let a slice begin, of a new round where one is given."""
+        before = rota.turn
+        rota.at, rota.slices = at, slices or rota.slices
         # From now on and not from when it was due: a late slice shortens none.
         now_ns = self._clock_ns()
         rota.due_ns = now_ns + rota.slices[at].duration_ns
@@ -240,6 +245,7 @@ class UncoreCounters:
                 (self._kernel.enable if on else self._kernel.disable)(fds[0])
             except OSError:
                 return  # a group that is lost; the next read finds it so
+            self._costs.interrupts += 1
 
     def _keep_pace(self) -> None:
         """Let rounds fill the time between two readings, if they can: as long as the last was."""
@@ -250,8 +256,11 @@ class UncoreCounters:
             self._interval_ns = passed_ns
         units = {unit.name: unit for unit in self._units}
         for name, rota in self._rotas.items():
-            slices = round_of(shares(units[name]), self._interval_ns, self.switch_ns)
-            if slices != rota.slices:
+            parts = shares(units[name], detailed=self._detailed)
+            slices = round_of(parts, self._interval_ns, self.switch_ns)
+            if len(slices) != len(rota.slices):  # with those on demand, or without
+                self._go_to(name, rota, 0, slices)
+            elif slices != rota.slices:
                 rota.slices = slices
                 rota.due_ns = min(rota.due_ns, now_ns + slices[rota.at].duration_ns)
 
@@ -273,7 +282,12 @@ class UncoreCounters:
 
     def _install(self) -> None:
         self._reader = BoxReader(self._kernel, self._boxes)
-        self._layout = UncoreLayout(self._units, self._boxes, self._lacking)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._layout = UncoreLayout(
+            self._units, self._boxes, self._lacking, detailed=self._detailed
+        )
 
     def _warning(self) -> str:
         """A sentence where counting disturbs a core that polls; "" where it does not."""

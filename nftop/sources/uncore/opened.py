@@ -130,12 +130,14 @@ class BoxReadings:
         values: uint64 (g, k), cumulative; what is beyond a group's width means nothing.
         enabled_ns, running_ns: uint64 (g,).
         faults: by box, the errno of a read that failed, or 0 where a group had lost its events.
+        asked: how many groups were read; the others stand still.
     """
 
     values: NDArray[np.uint64]
     enabled_ns: NDArray[np.uint64]
     running_ns: NDArray[np.uint64]
     faults: Mapping[int, int]
+    asked: int
 
 
 class BoxReader:
@@ -146,19 +148,35 @@ class BoxReader:
     """
 
     def __init__(self, kernel: Kernel, boxes: Sequence[OpenBox]) -> None:
-        groups = [(at, turn) for at, box in enumerate(boxes) for turn in box.turns if turn.fds]
-        width = max((len(turn.fds) for _, turn in groups), default=0)
+        groups = [
+            (at, turn, place >= len(box.box.unit.turns))
+            for at, box in enumerate(boxes)
+            for place, turn in enumerate(box.turns)
+            if turn.fds
+        ]
+        width = max((len(turn.fds) for _, turn, _ in groups), default=0)
         self._readv = kernel.readv
         self._buffer = np.zeros((len(groups), READ_HEADER_WORDS + width), np.uint64)
         self._targets = [
             (box, turn.fds[0], (self._buffer[row, : READ_HEADER_WORDS + len(turn.fds)].data,))
-            for row, (box, turn) in enumerate(groups)
+            for row, (box, turn, _) in enumerate(groups)
         ]
+        self._always = [
+            target
+            for target, (_, _, on_demand) in zip(self._targets, groups, strict=True)
+            if not on_demand
+        ]
+        self._others_stand = False
 
-    def read(self) -> BoxReadings:
-        """Read every group once. Never raises: what failed is in `faults`."""
+    def read(self, *, on_demand: bool) -> BoxReadings:
+        """Read every group once. Never raises: what failed is in `faults`.
+
+        Unless `on_demand`, groups of that kind are off: they are what they were when read last.
+        """
         faults: dict[int, int] = {}
-        for box, fd, views in self._targets:
+        targets = self._always if self._others_stand and not on_demand else self._targets
+        self._others_stand = not on_demand
+        for box, fd, views in targets:
             try:
                 # Short: the last CPU of the package went, and took the events out of their group.
                 if self._readv(fd, views) != views[0].nbytes:
@@ -166,4 +184,5 @@ class BoxReader:
             except OSError as error:
                 faults[box] = error.errno or errno.EIO
         now = self._buffer.copy()
-        return BoxReadings(now[:, READ_HEADER_WORDS:], now[:, 1], now[:, 2], faults)
+        counts, enabled_ns, running_ns = now[:, READ_HEADER_WORDS:], now[:, 1], now[:, 2]
+        return BoxReadings(counts, enabled_ns, running_ns, faults, len(targets))

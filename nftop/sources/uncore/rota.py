@@ -31,17 +31,37 @@ class Slice:
     duration_ns: int
 
 
-def turns_of(unit: Uncore) -> tuple[tuple[str, ...], ...]:
-    """All groups of a unit's events; those on demand last.
+@dataclass(slots=True)
+class Rota:
+    """Where the boxes of one unit are in their round, and until when."""
 
-    They are counted always: who asks for MMIO asks for what was, too.
-    """
+    at: int
+    due_ns: int
+    slices: tuple[Slice, ...]
+
+    @property
+    def turn(self) -> int:
+        return self.slices[self.at].turn
+
+    @property
+    def round_ns(self) -> int:
+        return sum(each.duration_ns for each in self.slices)
+
+
+def turns_of(unit: Uncore) -> tuple[tuple[str, ...], ...]:
+    """All groups of a unit's events; those on demand last."""
     return (*unit.turns, *unit.on_demand)
 
 
-def shares(unit: Uncore) -> tuple[float, ...]:
-    """What each of `turns_of` is to have of the time; together 1."""
-    weights = [_WEIGHT] * len(unit.turns) + [_WEIGHT_ON_DEMAND] * len(unit.on_demand)
+def shares(unit: Uncore, *, detailed: bool) -> tuple[float, ...]:
+    """What each of `turns_of` is to have of the time; together 1.
+
+    Of those on demand only where it is to be `detailed`: each turn more is two more switches of
+    every box in a round.
+    """
+    weights = [_WEIGHT] * len(unit.turns)
+    if detailed:
+        weights += [_WEIGHT_ON_DEMAND] * len(unit.on_demand)
     if unit.first_share is None:
         return tuple(weight / sum(weights) for weight in weights)
     others = sum(weights[1:])

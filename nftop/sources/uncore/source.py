@@ -53,6 +53,7 @@ class UncoreSource:
         )  # fmt: skip
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._failed: Missing | None = None
         self._closed = False
 
     def read(self) -> UncoreTable | Missing:
@@ -60,7 +61,9 @@ class UncoreSource:
         with self._changed:
             if self._closed:
                 return _CLOSED.missing
-            table = self._counters.read()
+            table: UncoreTable | Missing = self._counters.read()
+            # The turn that failed is tried again from here on.
+            table, self._failed = self._failed or table, None
             if self._thread is None and self._counters.due_ns is not None:
                 # A daemon: a system call that hangs must not keep nftop from ending.
                 self._thread = threading.Thread(
@@ -70,6 +73,20 @@ class UncoreSource:
             self._changed.notify()
             return table
 
+    def detail(self, *, wanted: bool) -> None:
+        """From the next reading on count what is on demand too, or no longer; never waits."""
+        self._counters.detail(wanted=wanted)
+
+    @property
+    def counter_reads(self) -> int:
+        """Reads of counter groups so far."""
+        return self._counters.costs.reads
+
+    @property
+    def counter_interrupts(self) -> int:
+        """How often the CPU of a package was interrupted so far to read, stop or start a group."""
+        return self._counters.costs.interrupts
+
     def on_pollers(self, cpus: Collection[int]) -> None:
         """On which CPUs network functions poll: readings warn where counting disturbs one.
 
@@ -78,7 +95,11 @@ class UncoreSource:
         self._counters.told_pollers(cpus)
 
     def check(self) -> tuple[Check, ...]:
-        """Opens the boxes, lets every turn run, and says what counts where and what does not."""
+        """Opens the boxes, lets every turn run, and says what counts where and what does not.
+
+        What is counted on demand is from then on.
+        """
+        self.detail(wanted=True)
         table = self.read()
         for _ in range(_ROUNDS):
             if (
@@ -103,13 +124,21 @@ class UncoreSource:
         with self._changed:
             self._counters.close()
 
+    def _turn(self) -> None:
+        """What goes wrong, the next reading says; until then nothing turns."""
+        try:
+            self._counters.turn()
+        except Exception as error:  # noqa: BLE001 - the boundary: nobody else hears of it
+            what = f"taking turns failed: {type(error).__name__}: {error}"
+            self._failed = Missing(Reason.ERROR, what)
+
     def _take_turns(self) -> None:
         with self._changed:
             while not self._closed:
-                due_ns = self._counters.due_ns
+                due_ns = None if self._failed else self._counters.due_ns
                 now_ns = self._clock_ns()
                 if due_ns is not None and now_ns >= due_ns:
-                    self._counters.turn()
+                    self._turn()
                 else:
                     # Woken by every reading, which may have changed the pace.
                     self._changed.wait(None if due_ns is None else (due_ns - now_ns) / 1e9)

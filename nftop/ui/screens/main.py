@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from nftop.model.ids import Cpu
+from nftop.model.looking import Looking
 from nftop.render.footer import footer_line
 from nftop.render.header import Tabs, waiting_lines
 from nftop.render.line import Line
@@ -51,7 +51,7 @@ class MainScreen(Screen[None]):
         self._views: tuple[ScreenView, ...] = tuple(row.view(self._watch) for row in VIEWS)
         self._up = 0
         self._asking = False
-        self._focused: Cpu | None = None
+        self._looking = Looking()
         # What a key does, given how far or which.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
@@ -226,16 +226,22 @@ class MainScreen(Screen[None]):
         )
 
     def _aim(self) -> None:
-        """Have more counted of the core looked at, and of no other.
+        """Have counted what is looked at, and nothing else.
 
-        While the screen stands still so does this: what is counted next is not what is on it.
+        While the screen stands still nothing new is: that would not be on it. But what has been
+        left ends, as it disturbs who is counted.
         """
-        wanted = self._view.focus
         frame = self._watch.frame
-        if frame is None or self._watch.frozen is not None or wanted == self._focused:
+        if frame is None:
             return
+        wanted, now = self._view.looking, self._looking
         # The threads of a core are counted together, so to go from one to the other is no change.
-        known = frame.topology.with_siblings(() if wanted is None else (wanted,))
-        if self._focused is None or self._focused not in known:
-            self._feed.focus(wanted)
-        self._focused = wanted
+        core = frame.topology.with_siblings(() if now.core is None else (now.core,))
+        stays = self._watch.frozen is not None
+        if wanted.core is not None and (stays or wanted.core in core):
+            wanted = replace(wanted, core=now.core)
+        if stays:
+            wanted = replace(wanted, traffic=wanted.traffic and now.traffic)
+        if wanted != now:
+            self._looking = wanted
+            self._feed.look_at(wanted)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.looking import Looking
 from nftop.render.columns import columns_for
 from nftop.render.core_tree import core_lines
 from nftop.render.footer import where
@@ -59,8 +60,8 @@ class TopdownView(ScreenView):
         return partial(explain_core_lines, frame, self.watch.row)
 
     @property
-    def focus(self) -> Cpu | None:
-        return self.watch.cpu if _GROUPINGS[self._grouping] is None else None
+    def looking(self) -> Looking:
+        return Looking(core=self.watch.cpu if _GROUPINGS[self._grouping] is None else None)
 
     def page(self, pages: int) -> None:
         self.wheel(pages * max(1, self._room - 1))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nftop.model.frame import Frame
 from nftop.model.ids import Package
+from nftop.model.looking import Looking
 from nftop.render.header import Status
 from nftop.render.layout import above_text
 from nftop.render.line import Line, pointed_at
@@ -55,6 +56,10 @@ class TrafficView(ScreenView):
         if not self._rows:
             return None
         return partial(explain_package_lines, frame, self._rows[self._cursor].metrics)
+
+    @property
+    def looking(self) -> Looking:
+        return Looking(traffic=True)
 
     def move(self, by: int) -> None:
         self._cursor = max(0, min(self._cursor + by, len(self._rows) - 1))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from nftop.model.frame import Frame
-from nftop.model.ids import Cpu
+from nftop.model.looking import Looking
 from nftop.render.header import Status
 from nftop.render.line import Line
 from nftop.ui.keys import Key
@@ -31,9 +31,9 @@ class ScreenView(Protocol):
         """The page for `x`, made for a width; None where there is nothing to explain."""
 
     @property
-    def focus(self) -> Cpu | None:
-        """The CPU whose core more should be counted of while this view is up."""
-        return None
+    def looking(self) -> Looking:
+        """What should be counted because this view is up."""
+        return Looking()
 
     def move(self, by: int) -> None:
         """So many rows down."""

@@ -49,6 +49,7 @@ def tick(counters: UncoreCounters, until_ns: int) -> UncoreTable:
 def main(uarch: str) -> None:
     known = table.load(uarch)
     counters = UncoreCounters(known, kernel=host_kernel(), clock_ns=now_ns)
+    counters.detail(wanted=True)
     began_ns = now_ns()
     state, rows = PackageState(), tuple[PackageRow, ...]()
     reads: list[UncoreTable] = []

@@ -33,7 +33,8 @@ def until(level, nodes):
         shown = json.loads(json.dumps(frame_object(frame), default=list))
         busy = {cpu["cpu"] for cpu in shown["cpus"] if (cpu["busy_ratio"] or 0) > 0.9}
         awake = [c for c in shown["cpus"] if not busy.isdisjoint((c["cpu"], *c["siblings"]))]
-        own = shown["self"]
+        own = {"counter_reads": None, "counter_interrupts": None}
+        own |= shown["self"].get("by_source", {}).get("perf", {})
         reads.add((own["counter_reads"], own["counter_interrupts"]))
         if awake and all(cpu["tma"][node] is not None for cpu in awake for node in nodes):
             return shown["host"]["uarch"], awake, sorted(reads - {(None, None)})
@@ -91,10 +92,11 @@ def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> 
 _LOOK = f"""
 from pathlib import Path
 from nftop.commands import open_host
+from nftop.model.looking import Looking
 feed = open_host().feed(interval_s=0.2)
 for number, frame in enumerate(feed.frames()):
     if number == 2:
-        feed.focus({CPUS} // 2 - 1)
+        feed.look_at(Looking(core={CPUS} // 2 - 1))
     if frame.focus is not None and all(
         isinstance(node.reading, float) for node in frame.focus.tree
     ):

@@ -59,7 +59,7 @@ def lost_at_most_per_s(known: Uarch, name: str) -> float:
     """What the ends of slices cut off of a rate: a count a box and event, scaled as that is."""
     if "ratio" in name:
         return 1e-3
-    least = min(share for unit in known.uncore for share in shares(unit))
+    least = min(share for unit in known.uncore for share in shares(unit, detailed=True))
     return CPUS / least * (64 if "bytes" in name else 1)
 
 

@@ -74,6 +74,7 @@ class FakePerf:
     share: Callable[[tuple[str, ...], int], float] = lambda names, cpu: 1.0
     reorder: bool = False
     knows_cpu_term: bool = True
+    complains: bool = False  # on descriptor 2, as perf's parser does
     bare: bool = False  # events show themselves without their PMU, as after Linux 7.2
 
     now_ns: int = 1000
@@ -109,6 +110,8 @@ class FakePerf:
         return FakeList(self, [FakeEvent(self, f"cpu/{name}", name, ()) for name in self.shown])
 
     def parse_events(self, text: str, /) -> FakeList:
+        if self.complains:
+            os.write(2, b"event syntax error")
         events = []
         for found in _TERM.finditer(text):
             inside = found["inside"].split(",")

@@ -95,6 +95,35 @@ def test_a_guest_without_a_pmu_is_not_asked_for_metrics(tmp_path: Path) -> None:
     assert type(forced.source) is PythonPerfSource
 
 
+@pytest.mark.parametrize("what", ["metrics", "parse_events", "parse_metrics"])
+@pytest.mark.parametrize("way", ["auto", "python-perf"])
+def test_whatever_the_module_raises_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, way: str
+) -> None:
+    def breaks(*_: object) -> None:
+        raise SystemError("error return without exception set")
+
+    fake = FakePerf(tmp_path)
+    monkeypatch.setattr(fake, what, breaks, raising=True)
+    found = choose(way, OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
+    (check,) = found.source.check() if way == "python-perf" else found.checks
+    assert type(found.source) is (NoCounters if way == "python-perf" else PerfSource)
+    assert check.reason is Reason.ERROR
+    assert "SystemError: error return without exception set" in check.text
+
+
+def test_a_module_that_breaks_as_it_is_loaded_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_module(root: Path) -> Problem:
+        raise ValueError("null argument to internal routine")
+
+    monkeypatch.setattr(choice, "load_module", load_module)
+    found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path)
+    assert found.source is OWN
+    assert found.checks[0].reason is Reason.ERROR
+
+
 def test_the_trial_leaves_quiet_cpus_alone(tmp_path: Path) -> None:
     fake = FakePerf(tmp_path)
     choose("auto", OWN, load(), quiet_cpus=(0, 1), root=tmp_path, module=fake)

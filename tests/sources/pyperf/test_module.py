@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 
 from nftop.model.reading import Reason
 from nftop.sources.perf.problems import Problem
-from nftop.sources.pyperf.module import SUFFIX, lacking, load_module
+from nftop.sources.pyperf.module import SUFFIX, lacking, load_module, unheard
 
 DEBIAN = "usr/lib/python3/dist-packages"
 ME = os.getuid()
@@ -114,3 +115,27 @@ def test_nothing_else_of_its_folder_can_be_imported() -> None:
     path = list(sys.path)
     load_module()
     assert sys.path == path
+
+
+def descriptors() -> list[str]:
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+def test_descriptor_2_is_what_it_was_whatever_happens(capfd: pytest.CaptureFixture[str]) -> None:
+    before = descriptors()
+    with pytest.raises(ValueError, match="x"), unheard():
+        os.write(2, b"lost")
+        raise ValueError("x")
+    os.write(2, b"heard")
+    assert capfd.readouterr().err == "heard"
+    assert descriptors() == before
+
+
+def test_where_descriptor_2_is_closed_it_stays_so() -> None:
+    code = (
+        "import os\nfrom nftop.sources.pyperf.module import unheard\nos.close(2)\n"
+        "with unheard():\n    pass\n"
+        "try:\n    os.fstat(2)\nexcept OSError as error:\n    print(error.strerror)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "Bad file descriptor\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,9 +18,12 @@ from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.base import Source
+from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf import source as source_module
+from nftop.sources.pyperf.choice import choose
 from nftop.sources.pyperf.metrics import find_metrics
 from nftop.sources.pyperf.source import RETRY_AFTER_NS, PythonPerfSource
+from nftop.uarch.table import load
 from tests.samples import HOST, fold, sample, topology
 from tests.sources.pyperf.fake import RATES, SECOND, SOFTWARE, ZEN4_SHARES, FakePerf
 
@@ -373,3 +377,18 @@ def sleeping(monkeypatch: pytest.MonkeyPatch, fake: FakePerf) -> None:
         fake.now_ns += int(seconds * SECOND)
 
     monkeypatch.setattr(source_module, "time", SimpleNamespace(sleep=sleep))
+
+
+def test_what_perf_complains_of_is_not_on_the_screen(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake = FakePerf(tmp_path, complains=True)
+    found = choose("python-perf", PerfSource(), load(), quiet_cpus=(), root=tmp_path, module=fake)
+    found.source.read()
+    fake.online.discard(3)
+    fake.tell()
+    assert isinstance(found.source.read(), CounterTable)
+    found.source.close()
+    assert capfd.readouterr().err == ""
+    os.write(2, b"of others")
+    assert capfd.readouterr().err == "of others"

@@ -332,6 +332,25 @@ def test_counters_are_read_once_a_second_however_fast_the_ticks_are(tmp_path: Pa
     ]
 
 
+def test_who_is_disturbed_by_reading_counters_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def noting(path: str, parse: Callable[[str], int]) -> int | Missing:
+        asked.append(path)
+        return read_as_it_is(path, parse)
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 4})
+    monkeypatch.setattr(monitor, "read_as", noting)
+    reader = source(write(tmp_path, plain()))
+    for _ in range(2):
+        assert isinstance(reader.read(), ResctrlTable)
+        assert reader.counter_reads == len(asked) > 0
+        # This thread runs beside cache 0 anyway.
+        assert reader.counter_interrupts == sum("mon_L3_01" in path for path in asked) > 0
+
+
 def test_a_group_that_is_new_between_two_reads_of_the_counters_has_to_wait(tmp_path: Path) -> None:
     root = write(tmp_path, plain() | group_files("vpp/mon_groups/rx/"))
     reader = source(root, clock=lambda: 1)

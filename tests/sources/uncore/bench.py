@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from nftop.derive.packages import PackageState, step_packages
@@ -26,6 +26,7 @@ class Bench:
 
     fake: FakeUncore
     quiet: Collection[int] = ()
+    detailed: bool = True
     counters: UncoreCounters = field(init=False)
 
     def __post_init__(self) -> None:
@@ -36,6 +37,7 @@ class Bench:
             root=self.fake.root,
             quiet_cpus=self.quiet,
         )
+        self.counters.detail(wanted=self.detailed)
 
     def wait(self, duration_ns: int) -> None:
         until_ns = self.fake.now_ns + duration_ns
@@ -64,18 +66,28 @@ class Bench:
                 assert read.values[row] == read.running_ns[row] * per_ns, (event, box, package)
                 assert read.running_ns[row] <= read.enabled_ns[row]
             else:
-                assert not (read.values[row] or read.running_ns[row] or read.enabled_ns[row])
+                assert not read.values[row]
+                # Of what nobody looks at the clock goes on.
+                assert event in read.extras or not (read.running_ns[row] or read.enabled_ns[row])
                 assert read.details[event][reason]
 
 
 def rates(fake: FakeUncore, *reads: UncoreTable | Missing) -> tuple[PackageRow, ...]:
-    state, rows = PackageState(), tuple[PackageRow, ...]()
+    """What is made of the last of these readings, which follow each other."""
+    return list(folded(fake, reads))[-1]
+
+
+def folded(
+    fake: FakeUncore, reads: Iterable[UncoreTable | Missing]
+) -> Iterator[tuple[PackageRow, ...]]:
+    """What is made of each reading."""
+    state = PackageState()
     topology = read_topology(fake.root)
     for at, read in enumerate(reads, 1):
         state, rows = step_packages(
             state, SourceReading(read, at * SECOND, 0), fake.uarch, topology
         )
-    return rows
+        yield rows
 
 
 def reasons(read: UncoreTable, event: str, package: int) -> set[Reason]:

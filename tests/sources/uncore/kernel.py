@@ -56,6 +56,8 @@ class FakeUncore:
     fds: dict[int, Fd] = field(default_factory=dict)
     opens: int = 0
     switches: int = 0
+    reads: int = 0
+    interrupts: int = 0  # of a reader elsewhere
     online: set[int] = field(default_factory=lambda: set(PACKAGE_OF))
     names: dict[int, str] = field(default_factory=dict)
     per_ns: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -148,6 +150,7 @@ class FakeUncore:
         state = self.fds[fd]
         self.now_ns += self.switch_takes_ns  # and no counter counts meanwhile
         self.switches += 1
+        self.interrupts += 1
         assert state.leader == fd and not state.on
         for other in self.fds.values():
             same = (other.box, PACKAGE_OF[other.cpu]) == (state.box, PACKAGE_OF[state.cpu])
@@ -156,11 +159,14 @@ class FakeUncore:
 
     def _disable(self, fd: int) -> None:
         self.switches += 1
+        self.interrupts += 1
         self.fds[fd].on = False
 
     def _readv(self, fd: int, views: View) -> int:
         state = self.fds[fd]
         assert state.leader == fd, "only leaders are read"
+        self.reads += 1
+        self.interrupts += state.on
         if code := self.read_errno.get(self.names[state.box], 0):
             raise OSError(code, os.strerror(code))
         values = [state.ran_ns * self.fds[member].per_ns for member in state.members]

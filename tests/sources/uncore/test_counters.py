@@ -26,7 +26,7 @@ def test_every_event_is_counted_on_every_box_and_scaled_by_its_share(
     before, after = bench.tick(), bench.tick()
     assert after.gaps == ""
     for unit in uarch.uncore:
-        shared = dict(zip(turns_of(unit), shares(unit), strict=True))
+        shared = dict(zip(turns_of(unit), shares(unit, detailed=True), strict=True))
         for turn, share in shared.items():
             for event in turn:
                 mine = after.event == after.events.index(event)
@@ -47,6 +47,16 @@ def test_every_event_is_counted_on_every_box_and_scaled_by_its_share(
     bench.counters.close()
     bench.counters.close()
     assert not bench.fake.fds
+
+
+@pytest.mark.parametrize("uarch", MODELS, ids=lambda uarch: uarch.name)
+def test_what_it_costs_is_told(tmp_path: Path, uarch: Uarch) -> None:
+    bench = Bench(FakeUncore(tmp_path, uarch))
+    for _ in range(3):
+        bench.tick()
+        costs = bench.counters.costs
+        assert (costs.reads, costs.interrupts) == (bench.fake.reads, bench.fake.interrupts)
+    assert bench.fake.interrupts > 0
 
 
 def test_one_box_without_a_number(tmp_path: Path) -> None:

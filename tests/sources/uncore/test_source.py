@@ -44,6 +44,32 @@ def test_turns_change_between_readings_and_end_with_the_source(tmp_path: Path) -
     assert isinstance(read, Missing) and "closed" in read.sentence
 
 
+def test_a_turn_that_fails_is_told_by_the_next_reading_and_tried_again(tmp_path: Path) -> None:
+    fake = FakeUncore(tmp_path, SKX)
+    source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
+    assert isinstance(source.read(), UncoreTable)
+    (thread,) = turning()
+    broken = threading.Event()
+    turn = source._counters.turn
+
+    def breaks() -> None:
+        broken.set()
+        raise ZeroDivisionError("the wheel is off")
+
+    source._counters.turn = breaks  # type: ignore[method-assign]
+    assert broken.wait(60.0)
+    with source._changed:  # the thread has done with it
+        source._counters.turn = turn  # type: ignore[method-assign]
+    why = source.read()
+    assert isinstance(why, Missing) and why.reason is Reason.ERROR
+    assert "ZeroDivisionError: the wheel is off" in why.sentence
+    assert isinstance(source.read(), UncoreTable)
+    before = fake.switches
+    until(lambda: fake.switches > before + 50)
+    source.close()
+    assert not thread.is_alive()
+
+
 def test_a_long_slice_is_no_reason_to_wait_for_the_end(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX)
     source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel, clock_ns=lambda: fake.now_ns)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nftop.model.column import column
 from nftop.model.reading import Missing, Reason
+from nftop.model.uncore import UncoreTable
 from nftop.sources.uncore.rota import (
     LONGEST_NS,
     SHORTEST_NS,
@@ -16,13 +21,20 @@ from nftop.sources.uncore.rota import (
     round_of,
     shares,
 )
-from tests.sources.uncore.bench import ICX, SECOND, SKX, Bench, rates
+from nftop.uarch import table
+from nftop.uarch.table import Uarch
+from nftop.uarch.topdown import evaluate_traffic
+from tests.sources.uncore.bench import ICX, SECOND, SKX, Bench, folded, rates, reasons
 from tests.sources.uncore.kernel import FakeUncore
+
+BDX = table.load("BDX")
 
 
 def test_lines_read_and_written_have_half_of_the_time_where_four_opcodes_fit() -> None:
     cha = next(unit for unit in ICX.uncore if unit.name == "cha")
-    assert shares(cha)[0] == 0.5
+    for detailed in (True, False):
+        parts = shares(cha, detailed=detailed)
+        assert parts[0] == 0.5 and sum(parts) == pytest.approx(1.0)
     assert set(cha.turns[0]) == {"itom_hit", "itom_miss", "pcirdcur_hit", "pcirdcur_miss"}
 
 
@@ -112,6 +124,98 @@ def test_where_turns_change_slowly_rounds_are_longer_and_no_number_is_lost(
     for row in rates(bench.fake, *reads):
         lost = {name for name, each in row.readings.items() if isinstance(each, Missing)}
         assert all("itomcachenear" in name or "llc" in name or "combined" in name for name in lost)
+
+
+@pytest.mark.parametrize(("uarch", "switches"), [(SKX, 4), (ICX, 2), (BDX, 4)])
+def test_what_nobody_looks_at_costs_nothing(tmp_path: Path, uarch: Uarch, switches: int) -> None:
+    bench = Bench(FakeUncore(tmp_path, uarch), detailed=False)
+    bench.tick()
+    bench.tick()
+    fake, seen = bench.fake, (bench.fake.switches, bench.fake.reads)
+    reads = [bench.tick() for _ in range(5)]
+    boxes = 2 * fake.boxes["cha"]
+    rounds = 5 * SECOND / bench.counters.round_ns
+    # Off and on; the last turn of a round is the first of the next.
+    assert fake.switches - seen[0] == pytest.approx(2 * switches * boxes * rounds, rel=0.1)
+    off = [unit for unit in uarch.uncore if unit.on_demand]
+    groups = sum(2 * fake.boxes[unit.name] * len(unit.turns) for unit in uarch.uncore)
+    assert fake.reads - seen[1] == 5 * groups
+    assert reads[-1].gaps == ""
+    for row in rates(fake, *reads):
+        why = row.readings["mmio.write_per_s"]
+        assert isinstance(why, Missing) and why.reason is Reason.SOURCE
+        assert "Memory/PCIe screen" in why.sentence
+        assert isinstance(row.readings["pcie.write_bytes_per_s"], float)
+    for event in (event for unit in off for turn in unit.on_demand for event in turn):
+        assert reasons(reads[-1], event, 0) == {Reason.SOURCE}
+
+
+@pytest.mark.parametrize("uarch", [SKX, ICX, BDX], ids=lambda uarch: uarch.name)
+@pytest.mark.parametrize("ns", [SECOND, SECOND // 10])
+def test_to_look_and_to_look_away_disturbs_no_other_number(
+    tmp_path: Path, uarch: Uarch, ns: int
+) -> None:
+    bench = Bench(FakeUncore(tmp_path, uarch), detailed=False)
+    names = ("pcie.write_bytes_per_s", "memory.read_bytes_per_s", "mmio.write_per_s")
+    exact = [{name: rate_of(bench.fake, uarch, name, at) for name in names} for at in (0, 1)]
+
+    def readings() -> Iterator[UncoreTable]:
+        for tick in range(-3, 48):
+            bench.counters.detail(wanted=tick >= 0 and tick // 16 % 2 == 0)
+            yield bench.tick(ns)
+
+    numbers: list[bool] = []
+    for tick, (first, second) in enumerate(folded(bench.fake, readings()), -3):
+        if tick < 0:
+            continue
+        for row in (first, second):
+            for name in names[:2]:
+                assert row.readings[name] == pytest.approx(exact[row.package][name]), (tick, name)
+        mmio = first.readings["mmio.write_per_s"]
+        numbers.append(isinstance(mmio, float))
+        if isinstance(mmio, float):
+            assert mmio == pytest.approx(exact[0]["mmio.write_per_s"])
+        else:
+            looking = tick // 16 % 2 == 0
+            assert mmio.reason is (Reason.WARMING if looking else Reason.SOURCE), (tick, mmio)
+    assert numbers[16:32] == [False] * 16
+    assert all(numbers[2 if ns == SECOND else 8 : 16]) and all(numbers[40:])
+
+
+def rate_of(fake: FakeUncore, uarch: Uarch, metric: str, package: int) -> float:
+    """What the formula of a package's metric is here: of events per second, at all boxes."""
+    per_s = {
+        event: column(
+            np.array(
+                [
+                    1e9 * sum(fake.expected(event, box, package)
+                              for box in range(fake.boxes[unit.name]))
+                ]
+            )
+        )
+        for unit in uarch.uncore
+        for event in unit.events
+    }  # fmt: skip
+    reading = evaluate_traffic(uarch, per_s)[metric][0]
+    assert isinstance(reading, float)
+    return reading
+
+
+def test_where_the_turns_are_all_on_demand_none_wakes_anybody(tmp_path: Path) -> None:
+    (cha,) = (unit for unit in SKX.uncore if unit.name == "cha")
+    first, *others = (*cha.turns, *cha.on_demand)
+    uarch = replace(SKX, uncore=(replace(cha, turns=(first,), on_demand=tuple(others)),))
+    bench = Bench(FakeUncore(tmp_path, uarch), detailed=False)
+    bench.tick()
+    bench.tick()
+    stands = bench.counters.due_ns is None
+    assert stands
+    seen = bench.fake.switches
+    assert bench.tick().gaps == "" and bench.fake.switches == seen
+    bench.counters.detail(wanted=True)
+    bench.tick()
+    assert bench.counters.due_ns is not None
+    assert bench.tick().running_ns.all()
 
 
 def test_multiplexing_with_another_program_is_handed_over_not_corrected(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""Where nftop itself may run: off the cores that poll, and beside what it reads."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.topology import Topology
+
+_TASKS = Path("/proc/self/task")
+# Threads that start while others are moved are found by another look; no program starts them
+# faster than this many looks.
+_LOOKS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where nftop runs from now on.
+
+    Attributes:
+        affinity: the CPUs all of its threads may use.
+        warning: what is wrong with them, in one sentence; "" when nothing is.
+        changed: some thread could run elsewhere before.
+    """
+
+    affinity: tuple[Cpu, ...]
+    warning: str
+    changed: bool
+
+
+class Affinity:
+    """This process' affinity, which is changed by nobody else: one of it for all who do.
+
+    Make it before anything is moved. Safe for use by several threads.
+    """
+
+    def __init__(self) -> None:
+        self._started_on = frozenset(cpus_of())
+        # Held while affinities change; `_moves` is how often everybody was moved.
+        self._lock = threading.Lock()
+        self._moves = 0
+
+    def keep_off(self, cpus: Collection[int], topology: Topology) -> Placement:
+        """Move every thread of this process off the polling `cpus` and what they share a core with.
+
+        It uses only CPUs it was started on, and of those leaves out the pollers, their siblings,
+        and the isolated and nohz_full ones, as long as any CPU remains. Call it again whenever the
+        pollers change: CPUs that are free again are used again.
+        """
+        target, warning = choose_cpus(self._started_on, cpus, topology)
+        try:
+            with self._lock:
+                self._moves += 1
+                changed = _move_all_threads(frozenset(target))
+        except OSError as error:
+            stay = cpus_of()
+            warning = (
+                f"nftop can't move to CPU {format_cpu_list(target)} ({error.strerror}) and stays "
+                f"on {format_cpu_list(stay)}"
+            )
+            return Placement(stay, warning, changed=False)
+        return Placement(cpus_of(), warning, changed)
+
+    @contextlib.contextmanager
+    def staying_on(self, cpus: Collection[int]) -> Iterator[None]:
+        """Keep the calling thread on those of `cpus` that it may use; where on none, move it not.
+
+        Afterwards it may run where it might before, or where `keep_off` has put everybody
+        meanwhile.
+        """
+        with self._lock:
+            before, moves = os.sched_getaffinity(0), self._moves
+            stays = _stay(before & frozenset(cpus), before)
+        try:
+            yield
+        finally:
+            with self._lock:
+                if stays and self._moves == moves:
+                    _stay(before, ())
+
+
+def choose_cpus(
+    usable: Collection[int], polling: Collection[int], topology: Topology
+) -> tuple[tuple[Cpu, ...], str]:
+    """The best of the `usable` CPUs, ascending, and a sentence where they are not good."""
+    everywhere = frozenset(map(Cpu, usable))
+    pollers = frozenset(map(Cpu, polling))
+    cores = pollers | topology.with_siblings(polling)
+    quiet = {info.cpu for info in topology.cpus if info.isolated or info.nohz_full}
+    choices = (
+        (everywhere - cores - quiet, ""),
+        (everywhere - cores, "isolated or nohz_full; it has no other"),
+        (everywhere - pollers - quiet, "hyper-thread siblings of polling CPUs; it has no other"),
+        (everywhere - pollers, "siblings of polling CPUs and isolated; it has no other"),
+        (everywhere, "all polled: it has no other and takes time from the pollers"),
+    )
+    cpus, flaw = next((choice for choice in choices if choice[0]), choices[-1])
+    listed = format_cpu_list(cpus)
+    return tuple(sorted(cpus)), f"nftop runs on CPU {listed}, {flaw}" if flaw else ""
+
+
+def cpus_of() -> tuple[Cpu, ...]:
+    """The CPUs that the calling thread may use, ascending."""
+    return tuple(map(Cpu, sorted(os.sched_getaffinity(0))))
+
+
+def _stay(cpus: Collection[int], before: Collection[int]) -> bool:
+    """Whether this thread has been put on these CPUs, having been on others before."""
+    if not cpus or cpus == before:
+        return False
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError:  # they have gone offline
+        return False
+    return True
+
+
+def _move_all_threads(target: frozenset[Cpu]) -> bool:
+    """Give every thread this affinity; True if one had another.
+
+    sched_setaffinity(2) moves a single thread, and its children inherit what it had when they
+    started: hence every thread, until a look finds no new one.
+    """
+    changed = False
+    moved: set[int] = set()
+    for _ in range(_LOOKS):
+        tids = {int(path.name) for path in _TASKS.iterdir()} - moved
+        if not tids:
+            break
+        for tid in tids:
+            changed |= _move(tid, target)
+        moved |= tids
+    return changed
+
+
+def _move(tid: int, target: frozenset[Cpu]) -> bool:
+    try:
+        before = os.sched_getaffinity(tid)
+        if before == target:
+            return False
+        os.sched_setaffinity(tid, target)
+        # Not True outright: the kernel leaves out CPUs that have gone offline.
+        return os.sched_getaffinity(tid) != before
+    except ProcessLookupError:
+        return False
