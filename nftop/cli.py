@@ -99,11 +99,18 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--cpu-list", metavar="LIST", type=_cpu_list, default=None,
-        help="show, and read hardware counters of, only these CPUs, such as 2-7,66-71",
+        help="show, and read hardware counters of, only these CPUs, such as 2-7,66-71 (and read "
+        "their hyper-thread siblings', which a core's top-down takes in)",
     )  # fmt: skip
     parser.add_argument(
         "--quiet-cpus", metavar="LIST", type=_cpu_list, default=(),
-        help="read no hardware counters of these CPUs (each read interrupts its CPU)",
+        help="read no hardware counters of these CPUs (each read interrupts its CPU), nor of a "
+        "cache whose counters the kernel reads on one of them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tma-level", metavar="N", type=int, choices=(1, 2), default=2,
+        help="top-down level to count all the time (default 2). 1: where level 2 needs counter "
+        "groups that take turns, do without them and read each CPU once a tick",
     )  # fmt: skip
     parser.add_argument(
         "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append", default=[],

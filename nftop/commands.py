@@ -28,6 +28,8 @@ from nftop.sources.kernel import KernelSource
 from nftop.sources.own import OwnSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
+from nftop.sources.resctrl.register import UARCHS as WITH_IO_REGISTER
+from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.sources.uncore.source import UncoreSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
@@ -70,10 +72,12 @@ class OpenHost:
         )
 
 
-def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] = ()) -> OpenHost:
+def open_host(
+    cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] = (), tma_level: int = 2
+) -> OpenHost:
     """Build the sources of this host; nothing is read or opened beyond the topology.
 
-    No counter is opened on `quiet_cpus`, nor outside `cpus` where they are given.
+    No counter is opened on `quiet_cpus`, nor outside the cores of `cpus` where they are given.
 
     Raises:
         ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
@@ -83,18 +87,32 @@ def open_host(cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] =
     # Packages are shown whole, whatever CPUs are: only a CPU to be left alone leaves one out.
     uncore = UncoreSource(uarch, root=_ROOT, quiet_cpus=quiet_cpus)
     not_counted = _not_counted(topology, cpus, quiet_cpus)
-    perf = PerfSource(root=_ROOT, uarch=uarch, quiet_cpus=not_counted)
-    own = OwnSource(lambda: perf.counter_reads)
+    perf = PerfSource(
+        root=_ROOT,
+        uarch=uarch,
+        quiet_cpus=not_counted,
+        turns=tma_level > 1,
+        threads_of=lambda cpu: topology.with_siblings((cpu,)),
+    )
+    own = OwnSource(lambda: perf.counter_reads, lambda: perf.counter_interrupts)
+    host = read_host(_ROOT, uarch.name)
+    resctrl = ResctrlSource(
+        _ROOT,
+        topology,
+        quiet_cpus=quiet_cpus,
+        # In the lab the register is the machine's that the lab runs on.
+        io_register=uarch.name in WITH_IO_REGISTER and not host.lab,
+    )
     sources = (
         perf,
         uncore,
         KernelSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(),
+        resctrl,
         TopologySource(_ROOT),
         own,
     )
-    host = read_host(_ROOT, uarch.name)
 
     def on_pollers(pollers: Collection[int], here: Topology) -> None:
         own.keep_off(pollers, here)
@@ -122,27 +140,31 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
         options.scenario,
         options.cpus,
         not_counted=lambda topology: _not_counted(topology, options.cpu_list, options.quiet_cpus),
+        turns=options.tma_level > 1,
     )
     topology = demo.model.layout.topology
-    sources: tuple[Source, ...] = (*demo.sources, OwnSource(lambda: 0))
+    sources: tuple[Source, ...] = (*demo.sources, OwnSource(lambda: 0, lambda: 0))
     return OpenHost(demo.host, topology, sources, demo.uarch, lambda _pollers, _topology: None)
 
 
 def _open(options: argparse.Namespace) -> OpenHost:
     if options.scenario is not None:
         return open_demo(options)
-    return open_host(options.cpu_list, options.quiet_cpus)
+    return open_host(options.cpu_list, options.quiet_cpus, options.tma_level)
 
 
 def _not_counted(
     topology: Topology, cpus: tuple[Cpu, ...] | None, quiet_cpus: tuple[Cpu, ...]
 ) -> frozenset[int]:
-    """CPUs without hardware counters; ValueError if one is named that the host doesn't have."""
+    """CPUs without hardware counters; ValueError if one is named that the host doesn't have.
+
+    Of the cores of `cpus` every thread is counted: top-down is of a core.
+    """
     for wanted in (cpus or (), quiet_cpus):
         unknown = [cpu for cpu in wanted if cpu not in topology.row_of]
         if unknown:
             raise ValueError(f"this host has no CPU {format_cpu_list(unknown)}")
-    hidden = topology.row_of.keys() - set(cpus) if cpus else frozenset()
+    hidden = topology.row_of.keys() - topology.with_siblings(cpus) if cpus else frozenset()
     return frozenset({*quiet_cpus, *hidden})
 
 

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from nftop.model.ids import Cpu
+from nftop.sources.base import Focusing
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import running
 
@@ -18,13 +20,17 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A picture: which scenario, after how long, how large, and which keys have been pressed."""
+    """A picture: which scenario, after how long, how large, and which keys have been pressed.
+
+    `looked_at` is the CPU whose core is counted further meanwhile, as the screen asks for.
+    """
 
     name: str
     scenario: str
     seconds: int
     size: tuple[int, int]
     keys: tuple[str, ...] = ()
+    looked_at: Cpu | None = None
 
 
 SHOTS = (
@@ -32,12 +38,18 @@ SHOTS = (
     Shot("noisy", "noisy", 200, (180, 48), ("down",) * 4),
     Shot("small", "noisy", 200, (80, 24)),
     Shot("explain", "default", 20, (120, 36), ("x",)),
+    Shot("topdown", "noisy", 60, (120, 48), ("6", "slash", "3", "enter"), Cpu(3)),
+    Shot("groups", "default", 60, (200, 16), ("6", "t")),
+    Shot("traffic", "noisy", 290, (120, 44), ("4",)),
 )
 
 
 async def take(shot: Shot) -> None:
     """Show the host's frames to the application, press the keys, keep the screen."""
     host = Frozen(shot.scenario)
+    for source in host.simulated.sources:
+        if isinstance(source, Focusing):
+            source.focus(shot.looked_at)
     frames = [host.tick(S) for _ in range(shot.seconds)]
     async with running(*frames, size=shot.size) as run:
         await run.press(*shot.keys)

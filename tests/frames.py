@@ -100,6 +100,8 @@ def frame(
         "context_switches_per_s": column(np.where(everywhere == 0, 1234.0, 3.0)),
         "frequency_hz": column(np.full(n_cpus, 2.8e9)),
         "tsc_hz": column(np.full(n_cpus, 2.2e9)),
+        "sibling_ipc": column(0.8 + (everywhere + 2) % 5 / 4),
+        "core_ipc": column(1.5 + everywhere % 5 / 4),
         "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
         "llc_misses_coverage": missing(n_cpus, no_misses),
     }
@@ -109,6 +111,7 @@ def frame(
     if tma:
         columns |= _tma(everywhere, wobble)
     columns["busy_ratio"] = _with(columns["busy_ratio"], {1: 0.988, 2: 0.5, 3: 0.98})
+    columns["sibling_busy_ratio"] = column(np.where(everywhere == 2, 0.91, 0.002))
     return Frame(
         wall_ns=WALL_NS + tick * SECOND_NS,
         monotonic_ns=START_NS + tick * SECOND_NS,
@@ -139,7 +142,7 @@ def frame(
         packages=(),
         groups=(),
         domains=(),
-        own=SelfCost(0.006, (Cpu(0),), float(n_cpus), ""),
+        own=SelfCost(0.006, (Cpu(0),), float(n_cpus), "", float(n_cpus)),
     )
 
 
@@ -196,7 +199,7 @@ def all_missing(n_cpus: int = 12) -> Frame:
             replace(nf, problem=problem, readings=readings, cpp_clock=None, saturated=None)
             for nf in base.nfs
         ),
-        own=SelfCost(why(4), (), why(4), "nftop runs on cpu 1, where fwd polls"),
+        own=SelfCost(why(4), (), why(4), "nftop runs on cpu 1, where fwd polls", why(4)),
     )
 
 

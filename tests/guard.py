@@ -34,6 +34,8 @@ MAY: Mapping[str, str] = {
     "os.O_NOFOLLOW pathlib.Path resource.getrlimit resource.RLIMIT_NOFILE resource.RLIM_INFINITY",
     # Our own affinity.
     "sources/own.py": "os.sched_setaffinity",
+    # The lock of who reads resctrl, and who else holds it.
+    "sources/resctrl/lock.py": "fcntl.flock fcntl.LOCK_SH fcntl.LOCK_NB os.major os.minor",
     # perf_event_open(2) has no wrapper, counters are switched on by ioctl, and each needs a
     # descriptor: the limit raised is our own.
     "sources/perf/abi.py": "ctypes.* fcntl.ioctl os.readv resource.setrlimit platform.machine",

@@ -68,4 +68,6 @@ def frame_of(*tables: ResctrlTable | Missing, **changes: Any) -> Frame:
         reading = SourceReading(each, second * SECOND_NS, 0)
         state, classes = step_cache(state, reading, base.topology)
     shown = replace(base, cpus=replace(base.cpus, group=classes.of_cpus))
-    return replace(shown, groups=classes.groups, domains=classes.domains, **changes)
+    return replace(
+        shown, groups=classes.groups, domains=classes.domains, limits=classes.limits, **changes
+    )

@@ -40,6 +40,7 @@ def nftop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         (["--cpu-list", ""], "names no CPU"),
         (["--cpu-list", "4095", "--batch"], "no CPU 4095"),
         (["--quiet-cpus", "4095", "--batch"], "no CPU 4095"),
+        (["--tma-level", "3"], "invalid choice"),
         (["--queue-map", "nonsense"], "PREFIX:(port,queue,lcore)"),
         (["--json", "--csv"], "not allowed with"),
         (["--batch", "frobnicate"], "invalid choice"),

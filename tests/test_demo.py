@@ -68,6 +68,19 @@ def test_json_frames(arguments: list[str]) -> None:
     assert router["ipp"] == pytest.approx(496, rel=1e-3)
 
 
+def test_one_cpu_of_a_core_has_top_down_although_its_sibling_is_not_shown() -> None:
+    common = ("demo", "--batch", "-n", "2", "-d", "0.2", "--json", "--cpu-list", "5")
+    both = nftop(*common)
+    (row,) = json.loads(both.stdout.splitlines()[-1])["cpus"]
+    assert row["cpu"] == 5 and row["siblings"] == [49]
+    assert row["tma"]["retiring"] > 0.1 and row["tma"]["memory_bound"] is not None
+    (row,) = json.loads(nftop(*common, "--tma-level", "1").stdout.splitlines()[-1])["cpus"]
+    assert row["tma"]["retiring"] > 0.1
+    assert row["missing"]["tma.memory_bound"] == "source"
+    (row,) = json.loads(nftop(*common, "--quiet-cpus", "49").stdout.splitlines()[-1])["cpus"]
+    assert row["missing"]["tma.retiring"] == "source"
+
+
 @pytest.mark.parametrize("cpus", ["2", "512"])
 def test_csv_of_small_and_large_hosts(cpus: str) -> None:
     done = nftop("demo", "--cpus", cpus, "-n", "1", "-d", "0.2", "--csv")

@@ -10,16 +10,30 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.deltas import Deltas, deltas
-from nftop.model.column import Column, Floats, column, first_of, missing, ratio, where
+from nftop.derive.latest import Latest, latest
+from nftop.model.column import (
+    Bools,
+    Column,
+    Floats,
+    Reasons,
+    column,
+    first_of,
+    missing,
+    ratio,
+    where,
+)
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
 
 OFFLINE = Missing(Reason.UNDEFINED, "the CPU is offline")
+AWAITING_TURN = Missing(Reason.WARMING, "its counter group has not had its turn yet")
+_STALE = Missing(Reason.STALE, "its counter group has not had its turn for too long")
 NEVER_RAN = Missing(Reason.TAKEN, "the counter group never got onto the hardware in this interval")
+_BEFORE_THE_SOURCE = (Reason.UNDEFINED, Reason.WARMING)
 _GENERAL = {
     int(why.reason): why.sentence
-    for why in (OFFLINE, NEVER_RAN, Missing(Reason.WARMING), Missing(Reason.RESET))
+    for why in (OFFLINE, NEVER_RAN, _STALE, Missing(Reason.WARMING), Missing(Reason.RESET))
 }
 # What every group of a plan counts: IPC, CPP and frequency rest on these.
 _IN_EVERY_GROUP = (
@@ -31,12 +45,16 @@ _IN_EVERY_GROUP = (
 class CounterRates:
     """Per-CPU rates, rows as in the topology.
 
+    An event that no group counted in this interval, because others had their turns, has the rate
+    of its group's last turn; what is in every group, as the clocks are, is always of this interval.
+
     Attributes:
         per_s: by event name, counts per second of the time its groups ran.
         by_cycles: the same, but by the cycles that the event's own groups saw: events of groups
             that took turns can then be compared, as if each had been counted in every cycle.
-        shares: by event name, float64 (rows,), the share of the interval in which it was counted;
-            NaN where it has no rate.
+        shares: by event name, float64 (rows,), the share of the interval in which it was counted,
+            for an event of groups that take turns tick by tick of the time from one turn to the
+            next; NaN where it has no rate.
         coverage: the share in which all was counted that IPC, CPP and frequency rest on.
         otherwise: why every other event has no rate.
     """
@@ -72,11 +90,12 @@ class CounterRates:
 
 @dataclass(frozen=True, slots=True)
 class CounterState:
-    """The last table that was rated, and the rates it gave."""
+    """The last table that was rated, the rates it gave, and what its groups counted last."""
 
     table: CounterTable | None = None
     read_at_ns: int = 0
     rates: CounterRates | None = None
+    latest: Latest | None = None
 
 
 def step_counters(
@@ -91,8 +110,11 @@ def step_counters(
         return kept, _nothing(topology, reading.value)
     if state.rates is not None and reading.read_at_ns == state.read_at_ns:
         return state, state.rates
-    rates = _rates(state.table, reading.value, topology)
-    return CounterState(reading.value, reading.read_at_ns, rates), rates
+    after = reading.value
+    found = deltas(state.table, after, topology)
+    last = latest(state.latest if after.turns else None, found)
+    rates = _rates(found, last, after)
+    return CounterState(after, reading.read_at_ns, rates, last), rates
 
 
 def frequency_hz(rates: CounterRates) -> Column:
@@ -107,27 +129,31 @@ def frequency_hz(rates: CounterRates) -> Column:
     return where(factor.present, where(tsc_hz.present, product, tsc_hz), factor)
 
 
-def _rates(before: CounterTable | None, after: CounterTable, topology: Topology) -> CounterRates:
-    found = deltas(before, after, topology)
-    events = _Events.of(after.events)
-    good = found.good
-    counted = np.where(good, found.counts, 0.0)
-    ran_ns = np.where(good, found.running_ns[:, found.group], 0.0)
-    cycles = _cycles_of_groups(found, counted, after.events)[:, found.group]
-    of_group = np.where(good, cycles, 0.0)
+def _rates(found: Deltas, last: Latest, table: CounterTable) -> CounterRates:
+    events = _Events.of(table.events)
+    usable = last.usable(table.turns)
+    good = np.equal(found.absent, 0) & usable[:, found.group]
+    fresh = good & np.equal(last.age, 0)[:, found.group]
+    # What one group has counted just now is not mixed with what others counted earlier, and what
+    # the first one should have is not taken from them.
+    of_first = np.equal(found.absent, 0) & np.equal(found.group, 0)
+    current = events.any(fresh | of_first)
+    used = fresh | (good & ~current[:, events.event])
+    cycles = _cycles_of_groups(good, last.counts, found.group, table.events)
+    counts = events.sums(np.where(used, last.counts, 0.0))
+    ran = _positive(events.sums(np.where(used, last.running_ns[:, found.group], 0.0)))
+    span = events.least(np.where(used, last.span_ns[:, found.group], np.inf))
+    own_cycles = _positive(events.sums(np.where(used, cycles[:, found.group], 0.0)))
     interval_ns = np.where(found.why == 0, found.enabled_ns, 0.0).max(axis=1)
-    ran = _positive(events.sums(ran_ns))
-    counts = events.sums(counted)
     per_s = counts / (ran / 1e9)
-    share = np.minimum(ran / _positive(interval_ns)[:, None], 1.0)
+    share = np.minimum(ran / _positive(span), 1.0)
     rates = CounterRates(
-        per_s=_columns(per_s, found, events, after.details),
+        per_s=_columns(per_s, found, events, table.details, last.why_not(table.turns)),
         by_cycles={},
         shares=dict(zip(events.names, share.T, strict=True)),
         coverage=_coverage(found, events, share, interval_ns),
         otherwise=Missing(Reason.SOURCE, "no counter group here counts it"),
     )
-    own_cycles = _positive(events.sums(of_group))
     by_cycles = counts / own_cycles * rates.core_cycles.values[:, None]
     # An event of every group has seen all cycles, and is the same either way but for rounding.
     by_time = ~np.isfinite(by_cycles) | (events.columns == found.why.shape[1])
@@ -143,12 +169,14 @@ class _Events:
         order: the table's columns, those of an event side by side.
         starts: where in `order` each event begins.
         columns: how many each has.
+        event: of each of the table's columns, which it is.
     """
 
     names: tuple[str, ...]
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
     columns: NDArray[np.int64]
+    event: NDArray[np.int64]
 
     @classmethod
     def of(cls, events: Sequence[str]) -> _Events:
@@ -156,12 +184,8 @@ class _Events:
         place = {name: index for index, name in enumerate(names)}
         event = np.array([place[name] for name in events], dtype=np.int64)
         columns = np.bincount(event, minlength=len(names))
-        return cls(names, np.argsort(event, kind="stable"), np.cumsum(columns) - columns, columns)
-
-    @property
-    def first(self) -> NDArray[np.int64]:
-        """The first column of each event."""
-        return self.order[self.starts]
+        order = np.argsort(event, kind="stable")
+        return cls(names, order, np.cumsum(columns) - columns, columns, event)
 
     def sums(self, per_column: Floats) -> Floats:
         """From (rows, columns) to (rows, events)."""
@@ -169,37 +193,63 @@ class _Events:
             return per_column
         return np.add.reduceat(per_column[:, self.order], self.starts, axis=1)
 
+    def least(self, per_column: Floats) -> Floats:
+        """From (rows, columns) to (rows, events), the smallest of each event's columns."""
+        if not self.names:
+            return per_column
+        return np.minimum.reduceat(per_column[:, self.order], self.starts, axis=1)
+
+    def any(self, per_column: Bools) -> Bools:
+        """From (rows, columns) to (rows, events)."""
+        if not self.names:
+            return per_column
+        return np.logical_or.reduceat(per_column[:, self.order], self.starts, axis=1)
+
+    def speaking(self, absent: Bools) -> NDArray[np.int64]:
+        """int64 (rows, events): the first column that is not `absent`, else the event's first."""
+        place = np.arange(len(self.event), dtype=np.float64)
+        later = np.where(absent, len(place), 0.0) + place
+        return (self.least(later) % max(len(place), 1)).astype(np.int64)
+
 
 def _columns(
     per_s: Floats,
     found: Deltas,
     events: _Events,
     sentences: Mapping[str, Mapping[int, str]],
+    idle: Reasons,
 ) -> dict[str, Column]:
-    """The rates of each event; what has none has the reason of its first column.
+    """The rates of each event; what has none has the reason of its first column that is counted.
 
-    WARMING and RESET go before what the source says, which goes before that the group never ran.
+    WARMING goes before what the source says, and that before RESET, and all before `idle`, uint8
+    (rows, g): why a group has counted nothing lately.
     """
-    general = found.why[:, found.group[events.first]]
-    absent = found.absent[:, events.first]
-    codes = np.where(general > 0, general, absent)
-    codes = np.where(codes > 0, codes, np.uint8(Reason.TAKEN))
+    columns = events.speaking(found.absent > 0)
+    row = np.arange(len(columns))[:, None]
+    general = found.why[row, found.group[columns]]
+    absent = found.absent[row, columns]
+    codes = np.where(
+        absent > 0, absent, np.where(general > 0, general, idle[row, found.group[columns]])
+    )
+    codes = np.where(np.isin(general, _BEFORE_THE_SOURCE), general, codes)
     gone = ~np.isfinite(per_s)
     reasons = np.where(gone, codes, np.uint8(Reason.PRESENT))
     values = np.where(gone, np.nan, per_s)
     # Of two sentences for one reason the source's is the rarer one.
-    theirs = gone & (general == 0) & np.isin(absent, list(_GENERAL))
-    columns = {}
+    theirs = gone & (codes == absent) & np.isin(absent, list(_GENERAL))
+    awaiting = gone & (general == 0) & (absent == 0) & (codes == Reason.WARMING)
+    found_columns = {}
     for index, name in enumerate(events.names):
         said = sentences.get(name, {})
-        details = {
+        details = dict.fromkeys(np.flatnonzero(awaiting[:, index]).tolist(), AWAITING_TURN.sentence)
+        details |= {
             row: said.get(code) or Reason(code).sentence
             for row in np.flatnonzero(theirs[:, index]).tolist()
             for code in (int(codes[row, index]),)
         }
         by_reason = {**said, **_GENERAL}
-        columns[name] = Column(values[:, index], reasons[:, index], details, by_reason)
-    return columns
+        found_columns[name] = Column(values[:, index], reasons[:, index], details, by_reason)
+    return found_columns
 
 
 def _with_values(columns: Mapping[str, Column], values: Floats) -> dict[str, Column]:
@@ -210,14 +260,15 @@ def _with_values(columns: Mapping[str, Column], values: Floats) -> dict[str, Col
     }
 
 
-def _cycles_of_groups(found: Deltas, counted: Floats, events: Sequence[str]) -> Floats:
+def _cycles_of_groups(
+    good: Bools, counts: Floats, groups: NDArray[np.int32], events: Sequence[str]
+) -> Floats:
     """float64 (rows, g): the core cycles that each group saw, NaN where it counted none."""
-    cycles = np.full(found.why.shape, np.nan)
-    good = found.good
+    cycles = np.full((len(counts), int(groups.max(initial=0)) + 1), np.nan)
     for clock in ("aperf", "cycles"):  # the latter where a group has both
         for index in [index for index, event in enumerate(events) if event == clock]:
-            group = found.group[index]
-            cycles[:, group] = np.where(good[:, index], counted[:, index], cycles[:, group])
+            group = groups[index]
+            cycles[:, group] = np.where(good[:, index], counts[:, index], cycles[:, group])
     return cycles
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from nftop.derive.counters import CounterRates, frequency_hz
 from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, total
+from nftop.derive.siblings import sibling_columns
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import Column, column, first_of, from_readings, ratio, where
 from nftop.model.frame import CacheClass, Clock, CpuTable
@@ -203,6 +204,7 @@ def cpu_table(
         "llc_misses_coverage": rates.share("llc_misses"),
         **ready,
     }
+    columns |= sibling_columns(columns["busy_ratio"], rates, topology)
     who = [pollers.get(row) for row in range(rows)]
     return CpuTable(
         topology=topology,

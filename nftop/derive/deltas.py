@@ -32,12 +32,6 @@ class Deltas:
     absent: Reasons
     why: Reasons
 
-    @property
-    def good(self) -> Bools:
-        """bool (rows, k): which columns can be rated."""
-        ran: Bools = (self.why == 0) & (self.running_ns > 0)
-        return np.equal(self.absent, 0) & ran[:, self.group]
-
 
 def deltas(before: CounterTable | None, after: CounterTable, topology: Topology) -> Deltas:
     """What was counted between two tables, RESET for a group of which anything stepped back.

@@ -8,9 +8,11 @@ from typing import Any
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cache import CacheState, step_cache
+from nftop.derive.classes import disturbed, effective_classes
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
+from nftop.derive.focus import step_focus
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
@@ -49,6 +51,7 @@ class State:
     nfs: Mapping[str, NfMemory] = field(default_factory=dict)
     packages: PackageState = field(default_factory=PackageState)
     cache: CacheState = field(default_factory=CacheState)
+    focus: CounterState = field(default_factory=CounterState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -76,6 +79,12 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         state.packages, readings.get("uncore"), state.uarch, topology
     )
     cache, classes = step_cache(state.cache, readings.get("resctrl"), topology)
+    forwarding = {topology.cpus[row].cpu for row, who in pollers.items() if who.forwards}
+    remarks = {
+        "dpdk": _unmatched(state.queue_map, nfs),
+        "resctrl": disturbed(classes, forwarding),
+    }
+    focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
     own = readings.get("self")
     frame = Frame(
         wall_ns=sample.wall_ns,
@@ -83,14 +92,14 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         interval_s=_interval_s(state.before, sample),
         host=state.host,
         topology=topology,
-        sources=_source_states(readings, sample, _unmatched(state.queue_map, nfs)),
+        sources=_source_states(readings, sample, remarks),
         cpus=cpu_table(
             topology,
             online=online_rows(readings.get("kernel"), topology),
             rates=rates,
             cycles=cycles,
             ready={**times, **tma_columns(state.uarch, rates, topology)},
-            group=classes.of_cpus,
+            group=effective_classes(classes, thread_rates, topology),
             pollers=pollers,
             undecided=undecided_rows(topology, thread_rates),
             unattached=lambda rate: _unattached(rate, readings, nfs),
@@ -100,6 +109,8 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         groups=classes.groups,
         domains=classes.domains,
         own=_own_cost(state.own, own),
+        limits=classes.limits,
+        focus=looked_at,
     )
     after = replace(
         state,
@@ -110,6 +121,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         nfs=nf_states,
         packages=packages,
         cache=cache,
+        focus=focus,
         own=_known_use(state.own, own),
     )
     return after, frame
@@ -136,6 +148,7 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         state,
         topology=reading.value,
         counters=CounterState(),
+        focus=CounterState(),
         cpu_times=CpuTimeState(),
         packages=PackageState(),
     )
@@ -153,13 +166,11 @@ def _fresh(reading: SourceReading[Any], sample: Sample) -> SourceReading[Any]:
     return replace(reading, value=Missing(Reason.STALE, f"has not answered for {age_s:.0f} s"))
 
 
-def _unmatched(queue_map: QueueMap, nfs: Sequence[NfRates]) -> Mapping[str, str]:
-    """What to say of the source `dpdk` where the operator's map names nobody."""
+def _unmatched(queue_map: QueueMap, nfs: Sequence[NfRates]) -> str:
+    """What to say of the source `dpdk` where the operator's map names nobody; "" where it does."""
     known = {nf.prefix for nf in nfs}
     odd = [prefix for prefix in queue_map if prefix not in known]
-    if not odd:
-        return {}
-    return {"dpdk": f"--queue-map names {', '.join(odd)}, and no application has that prefix"}
+    return f"--queue-map names {', '.join(odd)}, and no application has that prefix" if odd else ""
 
 
 def _source_states(
@@ -222,13 +233,14 @@ def _own_cost(
     now = Missing(Reason.SOURCE) if after is None else after.value
     if after is None or isinstance(now, Missing):
         why = now if isinstance(now, Missing) else Missing(Reason.SOURCE)
-        return SelfCost(why, (), why, "")
+        return SelfCost(why, (), why, "", why)
     if before is None or isinstance(before.value, Missing):
         why = Missing(Reason.WARMING)
-        return SelfCost(why, now.affinity, why, now.warning)
+        return SelfCost(why, now.affinity, why, now.warning, why)
     elapsed_ns = after.read_at_ns - before.read_at_ns
     cpu_ratio: Reading = Missing(Reason.WARMING)
     if elapsed_ns > 0:
         cpu_ratio = (now.cpu_ns - before.value.cpu_ns) / elapsed_ns
     reads = float(now.counter_reads - before.value.counter_reads)
-    return SelfCost(cpu_ratio, now.affinity, reads, now.warning)
+    interrupts = float(now.counter_interrupts - before.value.counter_interrupts)
+    return SelfCost(cpu_ratio, now.affinity, reads, now.warning, interrupts)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from nftop.derive.counters import CounterRates
 from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
-from nftop.model.column import Column, Floats, column, missing, ratio, where
+from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
 from nftop.uarch.formula import compile_formula
@@ -21,9 +22,9 @@ from nftop.uarch.topdown import PREFIX, evaluate
 _LEVELS = 2
 # A core that ran for less than this share of the time did next to nothing.
 _ASLEEP_RATIO = 0.05
-_ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
+ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
 # Where a column says this, or has no counts to speak of, it goes before that the core slept.
-_STRONGER = (Reason.SOURCE, Reason.HARDWARE, Reason.WARMING, Reason.RESET, Reason.TAKEN)
+BEFORE_ASLEEP = (Reason.SOURCE, Reason.HARDWARE, Reason.WARMING, Reason.RESET, Reason.TAKEN)
 _TURNED_ON = Missing(
     Reason.SOURCE,
     "hyper-threading was turned on after nftop had chosen what to count: start nftop anew",
@@ -38,22 +39,15 @@ def tma_columns(
     The threads of a core share its slots, so they show the same numbers. SOURCE without a table
     for this CPU.
 
-    Events of groups that took turns are put in proportion to the cycles their own groups saw:
-    count / own cycles x cycles of the CPU. Those that count for the whole core are taken by time:
-    they go on while the CPU's own thread is halted, and are in no proportion to its cycles.
+    Counts are those of `counts_of_cores`.
     """
     rows = len(topology.cpus)
     if uarch is None or uarch.topdown is None:
         name = "generic" if uarch is None else uarch.name
         why = Missing(Reason.SOURCE, f"nftop has no top-down table for this CPU ({name})")
         return {metric.id: missing(rows, why) for metric in TMA_METRICS}
-    smt = _counted_with_smt(uarch.topdown, rates.per_s.keys(), topology)
-    events = {*uarch.counted, *(event for event in rates.per_s if event in uarch.events)}
-    counts = {
-        event: rates.rate(event) if event in uarch.of_core else rates.rate_by_cycles(event)
-        for event in events
-    }
-    of_cores = sum_siblings(counts, topology)
+    smt = counted_with_smt(uarch.topdown, rates.per_s.keys(), topology)
+    of_cores = counts_of_cores(uarch, rates, topology)
     nodes = evaluate(uarch, of_cores, smt=smt, levels=_LEVELS)
     twice = of_cores["threads"].values > 1
     if not smt and twice.any():
@@ -67,8 +61,23 @@ def tma_columns(
     }
     columns = _of_busy_cores(columns, rates, topology)
     share = _share(_events_read(uarch.topdown, smt=smt), rates, topology)
-    columns[TMA_COVERAGE] = _coverage(share, nodes)
+    columns[TMA_COVERAGE] = _coverage(share, columns)
     return columns
+
+
+def counts_of_cores(uarch: Uarch, rates: CounterRates, topology: Topology) -> dict[str, Column]:
+    """Counts per second of every core by event, as `topdown.evaluate` wants them.
+
+    Events of groups that took turns are put in proportion to the cycles their own groups saw:
+    count / own cycles x cycles of the CPU. Those that count for the whole core are taken by time:
+    they go on while the CPU's own thread is halted, and are in no proportion to its cycles.
+    """
+    events = {*uarch.counted, *(event for event in rates.per_s if event in uarch.events)}
+    counts = {
+        event: rates.rate(event) if event in uarch.of_core else rates.rate_by_cycles(event)
+        for event in events
+    }
+    return sum_siblings(counts, topology)
 
 
 def _of_busy_cores(
@@ -79,19 +88,21 @@ def _of_busy_cores(
     Shares of so few slots say nothing of a packet's cost; and where the clock of the core is that
     of its busier thread, they contradict each other as soon as the threads sleep in turn.
     """
-    unhalted = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values
-    cores = core_index(topology)
-    most = np.zeros(int(cores.max(initial=0)) + 1)
-    np.fmax.at(most, cores, unhalted)
-    asleep = (most[cores] < _ASLEEP_RATIO) & np.isfinite(unhalted)
-    slept = missing(len(cores), _ASLEEP)
+    asleep = asleep_rows(rates, topology)
+    slept = missing(len(asleep), ASLEEP)
     return {
-        name: where(asleep & ~np.isin(column.reasons, _STRONGER), slept, column)
+        name: where(asleep & ~np.isin(column.reasons, BEFORE_ASLEEP), slept, column)
         for name, column in columns.items()
     }
 
 
-def _counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:
+def asleep_rows(rates: CounterRates, topology: Topology) -> Bools:
+    """bool (rows,): both threads of the row's core slept most of the time."""
+    unhalted = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values
+    return (_of_core(np.fmax, unhalted, topology) < _ASLEEP_RATIO) & np.isfinite(unhalted)
+
+
+def counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:
     """Whether the events that are counted are those of a host with hyper-threading.
 
     They are chosen when nftop starts, and hyper-threading may change after that. Where they do not
@@ -130,7 +141,12 @@ def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:
 
 
 def _events_of(formulas: Mapping[str, str]) -> frozenset[str]:
-    names = (name for text in formulas.values() for name in compile_formula(text).names)
+    return _names_in(tuple(formulas.values()))
+
+
+@functools.lru_cache(maxsize=32)
+def _names_in(texts: tuple[str, ...]) -> frozenset[str]:
+    names = (name for text in texts for name in compile_formula(text).names)
     return frozenset(name.removeprefix(BUSIEST) for name in names)
 
 
@@ -139,16 +155,21 @@ def _share(events: frozenset[str], rates: CounterRates, topology: Topology) -> F
     share = np.full(len(topology.cpus), np.nan)
     for event in events & rates.shares.keys():
         share = np.fmin(share, rates.shares[event])
+    return _of_core(np.fmin, share, topology)
+
+
+def _of_core(choose: np.ufunc, values: Floats, topology: Topology) -> Floats:
+    """float64 (rows,): of each core's threads the value that `choose` takes, on all their rows."""
     cores = core_index(topology)
-    smallest = np.full(int(cores.max(initial=0)) + 1, np.nan)
-    np.fmin.at(smallest, cores, share)
-    return smallest[cores]
+    chosen = np.full(int(cores.max(initial=0)) + 1, np.nan)
+    choose.at(chosen, cores, values)
+    return chosen[cores]
 
 
-def _coverage(share: Floats, nodes: Mapping[str, Column]) -> Column:
+def _coverage(share: Floats, shown: Mapping[str, Column]) -> Column:
     """`share` where some node has a number; where none has, why the first has none."""
-    some = np.any([node.present for node in nodes.values()], axis=0)
+    some = np.any([node.present for node in shown.values()], axis=0)
     values = np.where(some, share, np.nan)
-    why = next(iter(nodes.values()))
+    why = next(iter(shown.values()))
     reasons = np.where(some, np.uint8(Reason.PRESENT), why.reasons)
     return Column(values, reasons, why.details, why.by_reason)

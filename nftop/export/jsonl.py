@@ -1,8 +1,9 @@
 """A frame as one JSON object, schema `nftop.frame/1`.
 
 An absent number is null and its reason stands in `missing`. Ratios are 0..1. `self.counter_reads`
-counts since the tick before. `memory.channels` and `upi.links` of a package are objects by the
-kernel's number of the box, as in `uncore_imc_3`.
+and `self.counter_interrupts`, of the CPUs that are counted, are since the tick before.
+`memory.channels` and `upi.links` of a package are objects by the kernel's number of the box, as in
+`uncore_imc_3`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,15 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from nftop.export.classes import cache_object, group_object
 from nftop.export.encode import json_bytes
+from nftop.export.missing import with_missing
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
-from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import (
     BoxTraffic,
     CpuTable,
     Frame,
-    GroupCacheRow,
-    GroupRow,
     NfRow,
     PackageRow,
     SourceState,
@@ -55,14 +55,19 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         },
         "sources": {name: _source(state) for name, state in frame.sources.items()},
         "cpus": [_cpu(frame.cpus, row) for row in range(len(frame.cpus))],
-        "groups": [_group(group) for group in frame.groups],
+        "groups": [group_object(group) for group in frame.groups],
+        "cache": cache_object(frame),
         "packages": [_package(package) for package in frame.packages],
         "nfs": [_nf(nf) for nf in frame.nfs],
         "findings": [],
         "actions": [],
-        "self": _with_missing(
+        "self": with_missing(
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
-            {"cpu_ratio": frame.own.cpu_ratio, "counter_reads": frame.own.counter_reads_per_tick},
+            {
+                "cpu_ratio": frame.own.cpu_ratio,
+                "counter_reads": frame.own.counter_reads_per_tick,
+                "counter_interrupts": frame.own.counter_interrupts_per_tick,
+            },
         ),
     }
 
@@ -100,11 +105,12 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
         "attribution": table.attribution[row] or None,
     }
     group = table.group[row]
+    named["group_of"] = None if isinstance(group, Missing) else group.of
     readings: dict[str, Any] = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
     readings["group"] = group if isinstance(group, Missing) else group.name
     base = info.base_frequency_hz
     readings["base_frequency_hz"] = Missing(Reason.SOURCE) if base is None else base
-    return _with_missing(named, readings, unread=_CPU_UNREAD)
+    return with_missing(named, readings, unread=_CPU_UNREAD)
 
 
 def _package(row: PackageRow) -> dict[str, Any]:
@@ -112,7 +118,7 @@ def _package(row: PackageRow) -> dict[str, Any]:
     readings = {metric.id: row.readings[metric.id] for metric in PACKAGE_METRICS}
     readings |= _boxes("memory.channels", row.channels, ("memory.read", "memory.write"), readings)
     readings |= _boxes("upi.links", row.links, ("upi.received", "upi.sent"), readings)
-    return _with_missing(named, readings, unread=_PACKAGE_UNREAD)
+    return with_missing(named, readings, unread=_PACKAGE_UNREAD)
 
 
 def _boxes(
@@ -128,28 +134,6 @@ def _boxes(
     return found or {name: why if isinstance(why, Missing) else Missing(Reason.SOURCE)}
 
 
-def _group(group: GroupRow) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "clos": Missing(Reason.SOURCE) if group.clos is None else group.clos,
-        "mba.unit": group.mba_unit,
-    }
-    for cache in group.caches:
-        values[f"mba.l3.{cache.l3}"] = cache.mba
-        values[f"l3.{cache.l3}.cbm"] = _masks(cache)
-        for metric in GROUP_METRICS:
-            values[f"l3.{cache.l3}.{metric.id}"] = cache.readings[metric.id]
-    named: dict[str, Any] = {"name": group.name, "clos": None, "cpus": list(group.cpus), "l3": {}}
-    return _with_missing(named, values)
-
-
-def _masks(cache: GroupCacheRow) -> str | Missing | dict[str, str]:
-    if isinstance(cache.cbm, Missing):
-        return cache.cbm
-    if cache.code is None:
-        return cache.cbm.hex
-    return {"code": cache.code.hex, "data": cache.cbm.hex}
-
-
 def _nf(nf: NfRow) -> dict[str, Any]:
     named = {
         "name": nf.name,
@@ -163,30 +147,4 @@ def _nf(nf: NfRow) -> dict[str, Any]:
         "attribution": nf.attribution,
         "problem": None if nf.problem is None else nf.problem.sentence,
     }
-    return _with_missing(named, {metric.id: nf.readings[metric.id] for metric in NF_METRICS})
-
-
-def _with_missing(
-    named: Mapping[str, Any], readings: Mapping[str, Any], unread: Iterable[str] = ()
-) -> dict[str, Any]:
-    """`named`, then `readings`: a value, or null and its reason in `missing`, under each name."""
-    numbers = {name: None if isinstance(r, Missing) else r for name, r in readings.items()}
-    reasons = {name: r.reason.key for name, r in readings.items() if isinstance(r, Missing)}
-    unread = list(unread)
-    return {
-        **named,
-        **_nested(numbers | dict.fromkeys(unread)),
-        "missing": reasons | dict.fromkeys(unread, Reason.SOURCE.key),
-    }
-
-
-def _nested(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """`tma.retiring` becomes `retiring` within `tma`, at any depth; names without a dot stay."""
-    nested: dict[str, Any] = {}
-    for name, number in numbers.items():
-        *groups, leaf = name.split(".")
-        within = nested
-        for group in groups:
-            within = within.setdefault(group, {})
-        within[leaf] = number
-    return nested
+    return with_missing(named, {metric.id: nf.readings[metric.id] for metric in NF_METRICS})

@@ -12,6 +12,7 @@ from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVER
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
+from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric, Unit
 
@@ -228,7 +229,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
 )
 
 CPU_METRICS: tuple[Metric, ...] = (
-    _CORE_METRICS + COVERAGE_METRICS + TMA_METRICS + PCM_CPU_METRICS
+    _CORE_METRICS + SIBLING_METRICS + COVERAGE_METRICS + TMA_METRICS + PCM_CPU_METRICS
 )
 
 NF_METRICS: tuple[Metric, ...] = (

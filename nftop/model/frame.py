@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from nftop.model.allocation import Cbm
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
-from nftop.model.rdt import CacheDomain, MbaUnit
+from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host, Topology
 
@@ -35,10 +35,14 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class CacheClass:
-    """Which group a CPU is in: its name (untrusted text) and the hardware's class, if known."""
+    """A group: its name (untrusted text) and the hardware's class, if known.
+
+    `of` is whose it is: the CPU's, or the task's that polls there, which wins over the CPU's.
+    """
 
     name: str
     clos: int | None
+    of: Literal["cpu", "task"] = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,9 @@ class CpuTable:
         saturated: whether it was busy all the time, so that CPP is the cost of a packet; None
             where the NF does not tell.
         attribution: how packets were put on this CPU, in words; "" where none were.
-        group: the resctrl group whose class its tasks have unless they are in one themselves, or
-            why that is unknown.
+        group: the resctrl group whose class counts on it: of the pollers' own where they are in
+            one, else of the CPU's, which every other task has that is in none; or why that is
+            unknown.
         columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
         origins: by metric id, for each row the source of its number where that is not the metric's
             first choice, else None; metrics of which no row has such a number are absent.
@@ -177,6 +182,23 @@ class GroupCacheRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MonitorRow:
+    """One monitoring group: part of a cache class that is metered on its own.
+
+    Attributes:
+        name: its directory's name (untrusted text). rmid: the hardware's monitor, if known.
+        owner: who its name says has made it; None where it says nothing.
+        readings: by cache and metric id of the catalogue, scope `group`, `capacity_bytes` aside.
+    """
+
+    name: str
+    rmid: int | None
+    cpus: tuple[Cpu, ...]
+    owner: str | None
+    readings: Mapping[L3Domain, Mapping[str, Reading]]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupRow:
     """One resctrl control group: a cache class.
 
@@ -186,6 +208,11 @@ class GroupRow:
         cpus: the CPUs in it, as last told.
         mode: whether others may overlap its mask: `shareable`, `exclusive`, ...
         caches: one row for each last-level cache, ascending.
+        rmid: the hardware's monitor; None where the kernel does not show it.
+        owner: who its name says has made it; None where it says nothing.
+        tasks: how many threads are in it by themselves; 0 of the root group.
+        l2: its masks of second-level caches; empty where those can't be allocated.
+        monitors: its monitoring groups, which its own readings include.
     """
 
     name: str
@@ -194,6 +221,11 @@ class GroupRow:
     mode: str
     mba_unit: MbaUnit
     caches: tuple[GroupCacheRow, ...]
+    rmid: int | None = None
+    owner: str | None = None
+    tasks: int = 0
+    l2: tuple[L2Mask, ...] = ()
+    monitors: tuple[MonitorRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +273,15 @@ class SelfCost:
         affinity: the CPUs it may run on.
         counter_reads_per_tick: reads of counter groups since the tick before.
         warning: what running there may disturb, a sentence; "" when nothing.
+        counter_interrupts_per_tick: how often CPUs that are counted were interrupted for it since
+            the tick before.
     """
 
     cpu_ratio: Reading
     affinity: tuple[Cpu, ...]
     counter_reads_per_tick: Reading
     warning: str
+    counter_interrupts_per_tick: Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +290,8 @@ class Frame:
 
     `interval_s` is the monotonic time since the tick before, None on the first. `topology` is the
     whole host's, whatever rows `cpus` shows; so are `packages`. `groups` are empty where the kernel
-    tells of none (the source `resctrl` says why); `domains` are the caches they share.
+    tells of none (the source `resctrl` says why); `domains` are the caches they share, `limits`
+    what there is of classes and monitors.
     """
 
     wall_ns: int
@@ -272,4 +308,5 @@ class Frame:
     own: SelfCost
     focus: CoreFocus | None = None
     accelerators: tuple[Accelerator, ...] = ()
+    limits: Limits = field(default_factory=Limits)
     schema: str = SCHEMA

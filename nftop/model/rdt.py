@@ -7,7 +7,7 @@ A payload as those in `model.sample`: raw and cumulative. Facts: the Linux kerne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -34,6 +34,18 @@ WORDS: Mapping[str, Missing] = MappingProxyType(
         "Unassigned": Missing(
             Reason.TAKEN, "other groups have the hardware's counters: none is assigned to this one"
         ),
+    }
+)
+
+# The letters of `bit_usage`, a way each, by the same documentation.
+USAGE: Mapping[str, str] = MappingProxyType(
+    {
+        "0": "no class has it",
+        "S": "software's, and may be shared",
+        "H": "hardware's (I/O), and no class has it",
+        "X": "software's and hardware's",
+        "E": "one class's alone: its group is exclusive",
+        "P": "pseudo-locked",
     }
 )
 
@@ -67,12 +79,19 @@ class CacheDomain:
         ways: bits of `info/L3/cbm_mask`; None where only monitoring is there.
         size_bytes: all of it; None where the kernel does not tell.
         io: the ways of I/O, or why they are unknown.
+        usage: a letter of `USAGE` for every way, the highest first; "" where the kernel shows none.
+        parts: with sub-NUMA clusters the nodes it is divided into, whose counters are summed here.
+        read_on: the CPU on which the kernel reads its counters; None where none are read, or it
+            is not known.
     """
 
     l3: L3Domain
     ways: int | None
     size_bytes: int | None
     io: IoWays | Missing
+    usage: str = ""
+    parts: tuple[int, ...] = ()
+    read_on: Cpu | None = None
 
     def capacity_bytes(self, cbm: Cbm) -> float | Missing:
         """The size of the ways of a mask."""
@@ -91,6 +110,7 @@ class GroupCache:
         mba: its limit on memory bandwidth in the table's unit, or why it has none.
         values: by every name of `EVENTS`: bytes, or why there is none. `llc_occupancy` is a state,
             the others are cumulative. What the group's monitoring groups count is included.
+        read_at_ns: CLOCK_MONOTONIC when the values were read; 0 where the table's own time is it.
     """
 
     l3: L3Domain
@@ -98,6 +118,7 @@ class GroupCache:
     code: Cbm | None
     mba: int | Missing
     values: Mapping[Event, int | Missing]
+    read_at_ns: int = 0
 
     @property
     def ways(self) -> Cbm | Missing:
@@ -105,6 +126,43 @@ class GroupCache:
         if isinstance(self.cbm, Missing) or self.code is None:
             return self.cbm
         return self.cbm.union(self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class L2Mask:
+    """A control group's mask in one second-level cache; `code` as in `GroupCache`."""
+
+    l2: int
+    cbm: Cbm
+    code: Cbm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """What one cache's monitor says of a monitoring group; as in `GroupCache`."""
+
+    l3: L3Domain
+    values: Mapping[Event, int | Missing]
+    read_at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoringGroup:
+    """A group that is only metered: part of a control group, whose class it has.
+
+    Attributes:
+        name: its directory's name (untrusted text).
+        inode: its directory's.
+        rmid: the hardware's monitor; None where the kernel does not show it.
+        cpus: its `cpus` file: some of its control group's.
+        caches: ascending by L3; empty where nothing is metered.
+    """
+
+    name: str
+    inode: int
+    rmid: int | None
+    cpus: tuple[Cpu, ...]
+    caches: tuple[Metered, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +177,11 @@ class ResctrlGroup:
             has that group's class wherever it runs.
         mode: `shareable`, `exclusive`, `pseudo-locked`, ...
         caches: ascending by L3, each one of the table's domains.
+        rmid: the hardware's monitor; None where the kernel does not show it.
+        tasks: thread ids in it, ascending, as last read; empty of the root group, which has all
+            that no other has.
+        l2: ascending; empty where second-level caches can't be allocated.
+        monitors: its monitoring groups, by name.
     """
 
     name: str
@@ -127,19 +190,50 @@ class ResctrlGroup:
     cpus: tuple[Cpu, ...]
     mode: str
     caches: tuple[GroupCache, ...]
+    rmid: int | None = None
+    tasks: tuple[int, ...] = ()
+    l2: tuple[L2Mask, ...] = ()
+    monitors: tuple[MonitoringGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the hardware has to give, from `info`; None where the kernel does not tell.
+
+    Attributes:
+        closids: how many control groups there can be: the fewest classes that any resource has.
+        rmids: how many groups of either kind can be metered.
+        min_bits: the ways that a mask of an L3 must have at least.
+        sparse: masks of an L3 need not be contiguous.
+        cdp: code and data have masks of their own in the L3.
+        mba_least, mba_step: the least limit on bandwidth, and what limits are rounded up to.
+    """
+
+    closids: int | None = None
+    rmids: int | None = None
+    min_bits: int | None = None
+    sparse: bool | None = None
+    cdp: bool = False
+    mba_least: int | None = None
+    mba_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ResctrlTable:
-    """Source `resctrl`: every control group, and the caches they share, ascending by L3."""
+    """Source `resctrl`: every control group, and the caches they share, ascending by L3.
+
+    `notes` say what could not be read or made no sense, a sentence each.
+    """
 
     groups: tuple[ResctrlGroup, ...]
     domains: tuple[CacheDomain, ...]
     mba_unit: MbaUnit = "percent"
+    limits: Limits = field(default_factory=Limits)
+    notes: tuple[str, ...] = ()
 
     @property
     def gaps(self) -> str:
-        """What no group has, and why, in words; "" when nothing is absent everywhere."""
+        """What no group has, why, and the notes, in words; "" when there is nothing to say."""
         caches = [cache for group in self.groups for cache in group.caches]
         columns: dict[str, list[object]] = {"mask": [cache.cbm for cache in caches]}
         columns |= {event: [cache.values[event] for cache in caches] for event in EVENTS}
@@ -148,4 +242,5 @@ class ResctrlTable:
             absent = [each for each in values if isinstance(each, Missing)]
             if absent and len(absent) == len(values):
                 why.setdefault(absent[0].sentence, []).append(name)
-        return "; ".join(f"no {', '.join(names)}: {text}" for text, names in why.items())
+        absences = [f"no {', '.join(names)}: {text}" for text, names in why.items()]
+        return "; ".join((*absences, *self.notes))

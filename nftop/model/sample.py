@@ -104,11 +104,17 @@ class CounterTable:
         group: int32 (k,), the group of each column, 0..g-1.
         values: uint64 (n, k), cumulative and unscaled; 0 where `reasons` says absent.
         reasons: uint8 (n, k), `Reason` per CPU and column.
-        enabled_ns, running_ns: uint64 (n, g), each group's own clock and how much of it the group
-            was on the hardware; equal unless multiplexed. Rates divide by the delta of
-            `running_ns`.
+        enabled_ns, running_ns: uint64 (n, g), the time since the CPU's groups were opened in which
+            any of them was to run, and how much of it each group was on the hardware. So their
+            quotient is the share of the time in which a group counted, whoever let it take turns:
+            nftop, or the kernel because another program shares the counters, or both. Equal for a
+            group that has the counters to itself. Rates divide by the delta of `running_ns`.
         details: for what is absent, the sentence by event and `Reason`.
         extras: events whose absence is no gap: others do as well, or no counter was spare.
+        turns: how many groups beside the first take turns tick by tick, so that each has run once
+            in as many ticks; 0 where all run within every tick.
+        focus: of one core's CPUs, all this and what is counted of that core only, because somebody
+            looks at it; in groups and columns of its own. None where nobody does.
     """
 
     cpus: NDArray[np.int32]
@@ -120,6 +126,8 @@ class CounterTable:
     running_ns: Counts
     details: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     extras: frozenset[str] = frozenset()
+    turns: int = 0
+    focus: CounterTable | None = None
 
     @property
     def gaps(self) -> str:
@@ -299,10 +307,13 @@ class SelfUse:
         affinity: the CPUs it may run on.
         counter_reads: cumulative reads of counter groups.
         warning: what running there may disturb, a sentence; "" when nothing.
+        counter_interrupts: cumulative interrupts of the CPUs counted, to read their groups and to
+            let them take turns.
     """
 
     cpu_ns: int
     affinity: tuple[Cpu, ...]
     counter_reads: int
     warning: str = ""
+    counter_interrupts: int = 0
     gaps: ClassVar[str] = ""

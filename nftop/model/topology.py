@@ -84,6 +84,16 @@ class Topology:
             grids.append(grid)
         return tuple(grid for grid in grids if grid.size)
 
+    @cached_property
+    def sibling_rows(self) -> NDArray[np.intp]:
+        """intp (rows, most siblings a CPU has): the rows of each CPU's siblings, -1 where none."""
+        found = [[self.row_of[cpu] for cpu in info.siblings if cpu in self.row_of]
+                 for info in self.cpus]  # fmt: skip
+        rows = np.full((len(found), max(map(len, found), default=0)), -1, np.intp)
+        for row, others in enumerate(found):
+            rows[row, : len(others)] = others
+        return rows
+
     @property
     def gaps(self) -> str:
         """What could not be read, in words; "" when all was."""

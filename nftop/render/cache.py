@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -11,8 +12,8 @@ from nftop.model.allocation import Cbm
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.metric import Unit
-from nftop.model.rdt import ROOT, CacheDomain
-from nftop.model.reading import Missing, Reading
+from nftop.model.rdt import ROOT, CacheDomain, MbaUnit
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line
 from nftop.render.text import fit, printable
@@ -35,6 +36,8 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("over", "it fills more than its ways: lines stay where they are when a mask shrinks"),
 )
 
+# What a limit on bandwidth is that limits nothing.
+_UNLIMITED: Mapping[MbaUnit, float] = {"percent": 100, "MBps": math.inf, "GBps/8": 2048}
 _GAP = "   "
 _COS, _USED, _FULL, _RATE = 6, 13, 5, 8
 _NAME_LEAST, _NAME_MOST = 8, 16
@@ -62,7 +65,8 @@ def group_name(name: str) -> str:
 def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
     """A block for each last-level cache, side by side as far as they fit; none without classes.
 
-    A block is a header, a line for each class and one for the ways of I/O.
+    A block is a header, a line for each class and one for the ways of I/O. Classes that are not in
+    use are counted in a line: pqos makes all there are.
 
     Args:
         frame: whose `groups` and `domains` are shown.
@@ -80,7 +84,9 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
     longest = max(cell_len(group_name(group.name)) for group in frame.groups) + 2
     name = _NAME_LEAST + max(0, each - least.width)
     shape = _Shape(min(name, _NAME_MOST, max(longest, _NAME_LEAST)), ways + 2, digits)
-    blocks = [_block(frame.groups, domain, shape) for domain in frame.domains]
+    used = [group for group in frame.groups if _in_use(group)]
+    unused = len(frame.groups) - len(used)
+    blocks = [_block(used, unused, domain, shape) for domain in frame.domains]
     bands = [blocks[at : at + beside] for at in range(0, len(blocks), beside)]
     return [crop(each, width) for each in _within(bands, shape.width, limit)]
 
@@ -96,6 +102,28 @@ def cache_absences(frame: Frame) -> list[tuple[Missing, list[str]]]:
                 why = Missing(value.reason, value.sentence)
                 found.setdefault(why, {})[label] = None
     return [(why, list(labels)) for why, labels in found.items()]
+
+
+def _in_use(group: GroupRow) -> bool:
+    """Whether anything is in a class, has left lines, or limits who would be in it."""
+    if group.name == ROOT or group.cpus or group.tasks:
+        return True
+    return any(_limited(cache, group.mba_unit) or _filled(cache) for cache in group.caches)
+
+
+def _limited(cache: GroupCacheRow, mba_unit: MbaUnit) -> bool:
+    if isinstance(cache.cbm, Missing):
+        # Where nothing can be allocated no mask limits anything; any other is not known.
+        if cache.cbm.reason is not Reason.HARDWARE:
+            return True
+    elif any(mask is not None and mask.ways < mask.width for mask in (cache.cbm, cache.code)):
+        return True
+    return not isinstance(cache.mba, Missing) and cache.mba < _UNLIMITED[mba_unit]
+
+
+def _filled(cache: GroupCacheRow) -> bool:
+    used = cache.readings["occupancy_bytes"]
+    return not isinstance(used, Missing) and used > 0
 
 
 def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None) -> list[Line]:
@@ -130,12 +158,17 @@ def _side_by_side(band: Sequence[list[Line]], width: int) -> list[Line]:
     return rows
 
 
-def _block(groups: Sequence[GroupRow], domain: CacheDomain, shape: _Shape) -> list[Line]:
+def _block(
+    groups: Sequence[GroupRow], unused: int, domain: CacheDomain, shape: _Shape
+) -> list[Line]:
     rows = [(group, cache) for group in groups for cache in group.caches if cache.l3 == domain.l3]
     lines = [_header(domain, shape)]
     for group, cache in rows:
         others = [other for each, other in rows if each is not group]
         lines += _class_lines(group, cache, _shared(others), shape)
+    if unused:
+        text = f"+ {unused} class{'es' * (unused != 1)} that nobody is in and nothing limits"
+        lines.append(crop(line(Span(text, Tone.DIM)), shape.width))
     return [*lines, _io_line(domain, shape)]
 
 

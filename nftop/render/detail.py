@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.frame import CacheClass, CpuTable, Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric
@@ -20,6 +21,7 @@ from nftop.render import spark
 from nftop.render.cache import group_name
 from nftop.render.columns import is_here, metric_of
 from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.table import estimates
 
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
 _LEAST_GRAPH, _MOST_GRAPH = 3, 8  # lines, with the one that says the time
@@ -30,6 +32,11 @@ _CLOCKS = {
     "core": "core cycles",
     "tsc": "time stamp counter, not core cycles",
     "nf": "the NF's own clock, not core cycles",
+}
+_SIBLING_WORDS = {
+    "sibling_busy_ratio": "busy",
+    "sibling_ipc": "IPC",
+    "core_ipc": "IPC of the core",
 }
 _SENT = "it only generates: its packets are those sent"
 
@@ -59,11 +66,12 @@ def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
 
 def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) -> list[Line]:
     """The panel, in at most `height` lines."""
-    head = [_rule(frame.cpus, row, width)]
+    head = [rule_line(frame.cpus, row, width)]
     # Why a number is not there is what is missed first where there is little room.
     said = [
         *absence_lines(frame.cpus, row, width),
         *attribution_lines(frame.cpus, row, width),
+        *sibling_lines(frame.cpus, row, width),
         *_place(frame.cpus.topology.cpus[row], frame.cpus.group[row], width),
     ]
     room = height - len(head)
@@ -118,7 +126,22 @@ def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
     return paragraph(text, width) if text else []
 
 
-def _rule(cpus: CpuTable, row: int, width: int) -> Line:
+def sibling_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
+    """What the other hyper-threads of its core do, and what they do together; none without any."""
+    siblings = cpus.topology.cpus[row].siblings
+    if not siblings:
+        return []
+    said = [f"{_SIBLING_WORDS[metric.id]} {_told(cpus, row, metric)}" for metric in SIBLING_METRICS]
+    return paragraph(f"sibling {format_cpu_list(siblings)}: {', '.join(said)}", width)
+
+
+def _told(cpus: CpuTable, row: int, metric: Metric) -> str:
+    estimate = any(estimates(cpus, [row], metric))
+    return fmt.cell(cpus.columns[metric.id][row], metric.unit, 8, estimate=estimate)
+
+
+def rule_line(cpus: CpuTable, row: int, width: int) -> Line:
+    """A line across, with who is on the CPU."""
     names = (f"cpu {cpus.topology.cpus[row].cpu}", cpus.thread[row], cpus.nf[row])
     return _titled(" · ".join(name for name in names if name), width)
 
@@ -132,18 +155,18 @@ def _titled(title: str, width: int) -> Line:
 @lru_cache(maxsize=8)  # where a CPU is changes with the topology only, its class seldom
 def _place(info: CpuInfo, group: CacheClass | Missing, width: int) -> tuple[Line, ...]:
     numbers = (
-        ("sibling", format_cpu_list(info.siblings)),
         ("core", info.core),
         ("package", info.package),
         ("L3", info.l3),
         ("node", info.node),
     )
-    facts = [f"{name} {value}" for name, value in numbers if value not in (None, "")]
+    facts = [f"{name} {value}" for name, value in numbers if value is not None]
     flags = (("isolated", info.isolated), ("nohz_full", info.nohz_full))
     facts += [name for name, holds in flags if holds]
     if not isinstance(group, Missing):
         number = "" if group.clos is None else f" (COS{group.clos})"
-        facts.append(f"class {group_name(group.name)}{number}")
+        own = " of what polls here" if group.of == "task" else ""
+        facts.append(f"class {group_name(group.name)}{number}{own}")
     if info.base_frequency_hz is not None:
         facts.append(f"base {info.base_frequency_hz / 1e9:.2f} GHz")
     if not info.online:
@@ -166,7 +189,7 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
     if not np.isfinite(trend.values).any():
         reading = cpus.columns[metric.id][row]
         why = f": {reading.sentence}" if isinstance(reading, Missing) else ""
-        text = f"no {metric.label} in the last {_span_name(trend.span_s)}{why}"
+        text = f"no {metric.label} in the last {spark.span_name(trend.span_s)}{why}"
         return paragraph(text, width, tone=Tone.DIM)[:height]
     top = spark.scale_top(trend.values, metric.unit)
     rows = spark.graph(trend.values, top, height - 1)
@@ -180,13 +203,6 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
 
 @lru_cache(maxsize=8)
 def _time_axis(span_s: float, width: int) -> Line:
-    left, right = f"└ -{_span_name(span_s)} ", " now"
+    left, right = f"└ -{spark.span_name(span_s)} ", " now"
     dashes = "─" * (width - _AXIS + 1 - len(left) - len(right))
     return line(Span(f"{'0':>{_AXIS - 1}}{left}{dashes}{right}", Tone.DIM))
-
-
-def _span_name(span_s: float) -> str:
-    for seconds, unit in ((3600, "h"), (60, "min")):
-        if span_s >= seconds:
-            return f"{span_s / seconds:g} {unit}"
-    return f"{span_s:g} s"

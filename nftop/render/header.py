@@ -23,6 +23,14 @@ _TAKEN_FOR_GRANTED = ("self", "topology")
 
 
 @dataclass(frozen=True, slots=True)
+class Tabs:
+    """The screens there are, by number and name, and the place of the one that is up."""
+
+    names: tuple[tuple[str, str], ...]
+    up: int
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How the frame is being watched.
 
@@ -30,15 +38,17 @@ class Status:
         mode: `LIVE`, or whatever else must not be taken for it: `STOPPED`, `PAUSED at ...`.
         interval_s: the feed's pace; None where none is to be said.
         problem: why there are no new frames, a sentence; "" while there are.
+        tabs: which screen this is of how many; None where there is but one.
     """
 
     mode: str = "LIVE"
     interval_s: float | None = None
     problem: str = ""
+    tabs: Tabs | None = None
 
 
 def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
-    """Identity, mode, sources and own cost, on as few lines as they fit; then what is wrong."""
+    """Identity, mode, sources, own cost and screens, on few lines; then what is wrong."""
     groups = (
         _identity(frame.host, size_of(frame.topology), status, width),
         tuple(
@@ -47,6 +57,7 @@ def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
             if name not in _TAKEN_FOR_GRANTED or state.reason is not Reason.PRESENT or state.detail
         ),
         (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_told(frame.own) else (),
+        () if status.tabs is None else _tabs(status.tabs),
     )
     lines = _grouped(groups, width)
     return [*lines, *alert_lines(frame.own.warning, status.problem, width=width)]
@@ -81,6 +92,17 @@ def waiting_lines(status: Status, width: int) -> list[Line]:
     """What stands there until the first frame."""
     first = line(Span("nftop", Tone.TITLE), "  waiting for the first tick")
     return [crop(first, width), *alert_lines(status.problem, width=width)]
+
+
+@lru_cache(maxsize=8)
+def _tabs(tabs: Tabs) -> tuple[Line, ...]:
+    """The screens with their keys; the one that is up in brackets."""
+    return tuple(
+        line(Span(f"[{number} {name}]", Tone.TITLE))
+        if place == tabs.up
+        else line(Span(number, Tone.ACCENT), f" {name}")
+        for place, (number, name) in enumerate(tabs.names)
+    )
 
 
 def _spaced(items: Iterable[Line]) -> Iterable[Line | str]:

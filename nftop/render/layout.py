@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nftop.model.frame import Frame
 from nftop.model.metric import Metric
@@ -72,12 +72,9 @@ def share_out(
         sought: what the rows are filtered by.
     """
     if is_tiny(width, height):
-        notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
-        badge = [crop(each, width) for each in badge_lines(frame.host)]
-        room = max(0, height - 2 - len(badge))
-        top = [*badge, *alert_lines(notice, width=width)[:room]]
+        top = _too_small(frame, width, height)
         return Parts(top, height - len(top), (), 0, 0)
-    head = header_lines(frame, status, width)[: max(2, height // 3)]
+    head = _head(frame, status, width, height)
     room = height - _FOOTER - len(head)
     nfs = _nfs(frame, sought, width, height, room)
     room -= len(nfs)
@@ -101,6 +98,33 @@ def share_out(
     parts_above = [line for part in above for line in (*part, BLANK)]
     parts_below = [line for part in below for line in (BLANK, *part)]
     return Parts(parts_above, table, parts_below, room - table - gaps, _FOOTER)
+
+
+def above_text(
+    frame: Frame, status: Status, *, width: int, height: int
+) -> tuple[list[Line], int, int]:
+    """For a screen of text: the lines above it, how many it has room for, and the footer's."""
+    if is_tiny(width, height):
+        top = _too_small(frame, width, height)
+        return top, height - len(top), 0
+    head = _head(frame, status, width, height)
+    if height >= _PANELS_FROM:
+        head.append(BLANK)
+    return head, height - len(head) - _FOOTER, _FOOTER
+
+
+def _head(frame: Frame, status: Status, width: int, height: int) -> list[Line]:
+    if height < _NFS_FROM:  # one who has so few lines needs them for the CPUs
+        status = replace(status, tabs=None)
+    return header_lines(frame, status, width)[: max(2, height // 3)]
+
+
+def _too_small(frame: Frame, width: int, height: int) -> list[Line]:
+    """What is wrong with the screen, and whose numbers these are."""
+    notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
+    badge = [crop(each, width) for each in badge_lines(frame.host)]
+    room = max(0, height - 2 - len(badge))
+    return [*badge, *alert_lines(notice, width=width)[:room]]
 
 
 def _nfs(frame: Frame, sought: str, width: int, height: int, room: int) -> list[Line]:

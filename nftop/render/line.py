@@ -103,6 +103,22 @@ def crop(whole: Line, width: int) -> Line:
     return Line(tuple(span for span in spans if span.text), whole.fill)
 
 
+def selected(whole: Line) -> Line:
+    """The line under the cursor."""
+    # What is dim is hard to read on the cursor, and is just what one went there to read.
+    faint = (Tone.DIM, Tone.MISSING)
+    spans = (Span(span.text, Tone.PLAIN) if span.tone in faint else span for span in whole.spans)
+    return Line(tuple(spans), Tone.CURSOR)
+
+
+def pointed_at(whole: Line) -> Line:
+    """The line under the cursor where it holds a graph, which must not be drawn in reverse."""
+    spans = (
+        span if span.tone is Tone.AREA else Span(span.text, Tone.CURSOR) for span in whole.spans
+    )
+    return Line(tuple(spans), whole.fill)
+
+
 def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:
     """The items side by side, on as many lines of `width` cells as they need."""
     return list(_flow(tuple(items), width, gap))

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue import CPU_METRICS, NF_METRICS, cpu_metric
+from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame
-from nftop.model.metric import Metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.metric import Metric, Unit
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.bars import PARTS
 from nftop.render.cache import MARKS as CACHE_MARKS
+from nftop.render.core_tree import MARKS as TREE_MARKS
+from nftop.render.core_tree import focus_of, meaning_of, tree_of, words
 from nftop.render.detail import absence_lines, attribution_lines
 from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.table import estimates, is_bound
+from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
+from nftop.render.traffic import MARKS as TRAFFIC_MARKS
 
 _MARKS = (
     ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
     (fmt.MORE_THAN_0, "more than 0, too little to print"),
     ("~", "estimate: the counters shared the hardware, or these are not core cycles"),
+    (f"4{SIBLING_MARK}", f"the hyper-thread sibling is busy more than {SIBLING_BUSY_RATIO:.0%}"),
     ("perf~", "the source gives only a part"),
     ("perf+", "the source works"),
     ("#", "a number too long for its column"),
@@ -42,11 +48,15 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *_section("Where there is no number", reasons, width),
         *_section("Beside a number", _MARKS, width),
         *_section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
+        *_section("On the Topdown screen", TREE_MARKS, width),
+        *_section("On the Memory/PCIe screen", TRAFFIC_MARKS, width),
         *_section("In the map of CPUs", _MAP, width),
         *_section("In the panel of cache classes", CACHE_MARKS, width),
         *_section("Columns", _columns(CPU_METRICS), width),
         *_section("Cache classes", _columns(GROUP_METRICS), width),
         *_section("Network functions", _columns(NF_METRICS), width),
+        *_section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
+        *_section("Probes of the core looked at", _columns(CORE_METRICS), width),
     ]
 
 
@@ -59,11 +69,7 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
     cpus = frame.cpus
     cpu = cpus.topology.cpus[row].cpu
     facts = [
-        ("meaning", metric.meaning),
-        ("formula", metric.formula),
-        ("unit", metric.unit.value),
-        ("origin", metric.origin),
-        *([("better", metric.good)] if metric.good else []),
+        *_definition(metric),
         (f"cpu {cpu}", f"{_value(frame, row, metric)}, at {time_of_day(frame)}"),
     ]
     absent = absence_lines(cpus, row, width, CPU_METRICS)
@@ -76,6 +82,76 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
         *_titled("Topology", [each for note in frame.topology.notes
                               for each in paragraph(note, width)], width),
     ]  # fmt: skip
+
+
+def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
+    """Some metrics of packages: what each means, and its value or why it has none."""
+    lines = [crop(each, width) for each in badge_lines(frame.host)]
+    for metric in metrics:
+        facts = _definition(metric)
+        for row in frame.packages:
+            estimate = metric.id in row.estimates
+            value = _worded(row.readings[metric.id], metric, estimate=estimate)
+            facts.append((f"socket {row.package}", f"{value}, at {time_of_day(frame)}"))
+        lines += _section(f"{metric.label} ({metric.id})", facts, width)
+    return [*lines, *_section("Sources", _sources(frame), width)]
+
+
+def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
+    """Top-down of a core node by node, and its probes: the value and what it means."""
+    cpu = frame.cpus.topology.cpus[row].cpu
+    focus = focus_of(frame, row)
+    nodes = [
+        (
+            words(node.name),
+            f"{_plainly(node.reading, Unit.RATIO)} of {node.of}. {meaning_of(node.name)}",
+        )
+        for node in tree_of(frame, row)
+    ]
+    probes = (
+        []
+        if focus is None
+        else [
+            (words(metric.id), _probe_words(metric, focus.readings[metric.id]))
+            for metric in CORE_METRICS
+        ]
+    )
+    return [
+        *(crop(each, width) for each in badge_lines(frame.host)),
+        *_section(f"Top-down of cpu {cpu}'s core at {time_of_day(frame)}", nodes, width),
+        *_section("Probes of the same core", probes, width),
+        *_section("On the screen", TREE_MARKS, width),
+        *_section("How it is computed", [("formulas", cpu_metric("tma.retiring").formula),
+                                         ("source", cpu_metric("tma.retiring").origin)], width),
+        *_section("Sources", _sources(frame), width),
+    ]  # fmt: skip
+
+
+def _probe_words(metric: Metric, reading: Reading) -> str:
+    return f"{_plainly(reading, metric.unit)}. {metric.meaning} [{metric.origin}]"
+
+
+def _plainly(reading: Reading, unit: Unit) -> str:
+    if isinstance(reading, Missing):
+        return f"{reading.reason.mark} {reading.sentence}"
+    return fmt.worded(reading, unit)
+
+
+def _definition(metric: Metric) -> list[tuple[str, str]]:
+    return [
+        ("meaning", metric.meaning),
+        ("formula", metric.formula),
+        ("unit", metric.unit.value),
+        ("origin", metric.origin),
+        *([("better", metric.good)] if metric.good else []),
+    ]
+
+
+def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
+    if isinstance(reading, Missing):
+        return f"{reading.reason.mark} {reading.sentence}"
+    said = "; an estimate: its counters shared the hardware" if estimate else ""
+    return fmt.worded(reading, metric.unit) + said
 
 
 def _value(frame: Frame, row: int, metric: Metric) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from nftop.model.column import Bools, Floats
-from nftop.model.frame import CacheClass, CpuTable
+from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.reading import Missing
 from nftop.render.columns import metric_of, sorts_down
@@ -132,12 +132,13 @@ def _rank_names(names: Sequence[str | None]) -> Floats:
 
 def _rank_groups(cpus: CpuTable) -> Floats:
     """By class, then those of unknown class by name."""
-    known = {each for each in cpus.group if isinstance(each, CacheClass)}
-    ordered = sorted(known, key=lambda each: (each.clos is None, each.clos or 0, each.name))
-    places = {each: float(place) for place, each in enumerate(ordered)}
-    return np.array(
-        [np.nan if isinstance(each, Missing) else places[each] for each in cpus.group], np.float64
-    )
+    keys = [
+        None if isinstance(each, Missing) else (each.clos is None, each.clos or 0, each.name)
+        for each in cpus.group
+    ]
+    known = sorted({each for each in keys if each is not None})
+    places = {each: float(place) for place, each in enumerate(known)}
+    return np.array([np.nan if each is None else places[each] for each in keys], np.float64)
 
 
 _LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {

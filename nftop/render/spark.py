@@ -41,6 +41,14 @@ def span_for(points: int, interval_s: float) -> float:
     return next((float(span) for span in _SPANS_S if span >= points * interval_s), _SPANS_S[-1])
 
 
+def span_name(span_s: float) -> str:
+    """A span in words: `5 min`."""
+    for seconds, unit in ((3600, "h"), (60, "min")):
+        if span_s >= seconds:
+            return f"{span_s / seconds:g} {unit}"
+    return f"{span_s:g} s"
+
+
 def graph(values: NDArray[np.float32], top: float, height: int) -> list[str]:
     """Rows of blocks, highest first, of one character a value; NaN is a column of spaces.
 

@@ -23,6 +23,8 @@ from nftop.render.line import Line, Span, Tone, line
 from nftop.render.rows import Rows, View, arrange
 from nftop.render.text import fit
 
+# A hyper-thread sibling that is busy for more of the time than this is marked.
+SIBLING_BUSY_RATIO, SIBLING_MARK = 0.5, "!"
 _COVERAGES = tuple(dict.fromkeys((None, *(metric.coverage for metric in CPU_METRICS))))
 
 
@@ -156,6 +158,8 @@ def _cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
         return _metric_cells(cpus, shown, col.width - 1, col.metric)
     if col.key == GROUP.key:
         return _group_cells(cpus, shown, col)
+    if col.key == "smt":
+        return _sibling_cells(cpus, shown, col)
     text_of = _LABEL_TEXTS[col.key]
     return [
         (
@@ -210,6 +214,17 @@ def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> 
         tone = value_tone(metric, value, base, saturated=saturated)
         spans.append((Span(text.rjust(width) + after, tone),))
     return spans
+
+
+def _sibling_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+    """The siblings, with a mark between the columns where they take their share of the core."""
+    busy = cpus.columns["sibling_busy_ratio"].values[shown.at] > SIBLING_BUSY_RATIO
+    cells: list[_Cell] = []
+    for row, takes, base in zip(shown.rows, busy.tolist(), shown.bases, strict=True):
+        text = _cpu_list(cpus.topology.cpus[row].siblings) or Reason.UNDEFINED.mark
+        padded = _padded(text, col.width - 1, right=col.right)
+        cells.append((Span(padded[:-1] + SIBLING_MARK if takes else padded, base),))
+    return cells
 
 
 def _group_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:

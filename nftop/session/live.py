@@ -19,6 +19,8 @@ MIN_INTERVAL_S = 0.1
 # How long a tick waits for the slow sources: long enough for a telemetry answer, short enough
 # that the frame is still of its tick.
 _GRACE_RATIO, _GRACE_AT_MOST_S = 0.25, 0.25
+# The last part of a tick, in which sources that take turns count what else there is.
+_TURN_RATIO = 0.1
 
 
 class Clock(Protocol):
@@ -115,11 +117,22 @@ class Live:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)
                 yield frame if self._cpus is None else only_cpus(frame, self._cpus)
-                deadline_ns = self._next_deadline_ns(deadline_ns, first or self._interval_s)
+                pause_s = first or self._interval_s
+                deadline_ns = self._next_deadline_ns(deadline_ns, pause_s)
                 first = None
+                if sampler.turning:
+                    self._turn(sampler, deadline_ns - int(pause_s * _TURN_RATIO * 1e9))
                 self._clock.wait(self._stopped, (deadline_ns - self._clock.monotonic_ns()) / 1e9)
         finally:
             sampler.close()
+
+    def _turn(self, sampler: Sampler, at_ns: int) -> None:
+        """Let sources take their turns from then on; not in a tick whose time for it has gone."""
+        ahead_ns = at_ns - self._clock.monotonic_ns()
+        if ahead_ns > 0:
+            self._clock.wait(self._stopped, ahead_ns / 1e9)
+            if not self._stopped.is_set():
+                sampler.turn()
 
     def _look_at(self, cpu: Cpu | None) -> None:
         """Between two ticks: a source that is read in this thread is not told while it reads."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
-from nftop.sources.base import Source
+from nftop.sources.base import Source, Turning
 
 
 def read_source(source: Source) -> SourceReading[Any]:
@@ -18,9 +19,13 @@ def read_source(source: Source) -> SourceReading[Any]:
     try:
         value = source.read()
     except Exception as error:  # noqa: BLE001 - the boundary: no source may stop another
-        value = Missing(Reason.ERROR, f"{source.name}: {type(error).__name__}: {error}")
+        value = _error(source, error)
     took_ns = time.monotonic_ns() - started_ns
     return SourceReading(value, started_ns + took_ns // 2, took_ns)
+
+
+def _error(source: Source, error: Exception) -> Missing:
+    return Missing(Reason.ERROR, f"{source.name}: {type(error).__name__}: {error}")
 
 
 class Worker:
@@ -92,6 +97,24 @@ class Sampler:
     def __init__(self, sources: Sequence[Source]) -> None:
         self._inline = [source for source in sources if source.inline]
         self._workers = [Worker(source) for source in sources if not source.inline]
+        self._failed: dict[str, Missing] = {}
+
+    @property
+    def turning(self) -> bool:
+        """Some source wants `turn` before the next sample."""
+        return any(isinstance(source, Turning) and source.turning for source in self._inline)
+
+    def turn(self) -> None:
+        """Tell the sources that the last part of the tick begins.
+
+        What one raises, its next reading says.
+        """
+        for source in self._inline:
+            if isinstance(source, Turning) and source.turning:
+                try:
+                    source.turn()
+                except Exception as error:  # noqa: BLE001 - the boundary, as in `read_source`
+                    self._failed[source.name] = _error(source, error)
 
     def sample(self, interval_s: float, grace_s: float) -> Sample:
         """One sample; returns at most `grace_s` after the fast sources were read.
@@ -102,6 +125,9 @@ class Sampler:
         for worker in self._workers:
             worker.kick()
         readings = {source.name: read_source(source) for source in self._inline}
+        for name, why in self._failed.items():
+            readings[name] = replace(readings[name], value=why)
+        self._failed.clear()
         until_ns = time.monotonic_ns() + int(grace_s * 1e9)
         for worker in self._workers:
             worker.wait((until_ns - time.monotonic_ns()) / 1e9)

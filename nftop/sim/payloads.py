@@ -6,7 +6,8 @@ session's clock, which the network functions and threads stamp their counters wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -20,13 +21,14 @@ from nftop.model.sample import (
     ThreadRow,
     ThreadTable,
 )
-from nftop.sim.events import nth_share, quantity_of, share
+from nftop.sim.events import nth_share, parts_of, share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Uarch
 
 _QUIET = "left out by --quiet-cpus or --cpu-list"
+_LEVEL_1 = "--tma-level 1: level 2 is not counted"
 _UNKNOWN = "the simulated host has no such event"
 _USER_HZ = 100
 _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -34,40 +36,91 @@ _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"
 _FIRST_PID, _PIDS_APART, _START_TICKS = 4000, 1000, 9000
 
 
+def focused_table(
+    model: Model,
+    t_ns: int,
+    uarch: Uarch,
+    quiet: Collection[int] = frozenset(),
+    *,
+    turns: bool = True,
+    focus: Collection[int] = (),
+) -> CounterTable:
+    """As `counter_table`, with all that the table of `uarch` counts of the CPUs `focus` only."""
+    whole = counter_table(model, t_ns, uarch, quiet, turns=turns)
+    if not focus:
+        return whole
+    groups = (*uarch.plans[0].groups, *uarch.focus_groups)
+    return replace(
+        whole, focus=_counted(model, t_ns, uarch, groups, quiet=quiet, cpus=sorted(focus))
+    )
+
+
 def counter_table(
-    model: Model, t_ns: int, uarch: Uarch, quiet: Collection[int] = frozenset()
+    model: Model,
+    t_ns: int,
+    uarch: Uarch,
+    quiet: Collection[int] = frozenset(),
+    *,
+    turns: bool = True,
 ) -> CounterTable:
     """Every event of the best plan of `uarch` and its turns, on every CPU.
 
     The groups share the time evenly and without a beat: of n groups, each has run an n-th of the
     time and seen an n-th of what there was to count, to a nanosecond and a count, and together
     they have seen it all. A real kernel's turns last milliseconds each. No limit on the number of
-    counters is modelled. The groups' own clock is the model's.
+    counters is modelled. The groups' own clock is the model's. Without `turns` the plan's own group
+    has all the time.
     """
-    groups = uarch.plans[0].groups
+    plan = uarch.plans[0]
+    cpus = range(len(model.layout.topology.cpus))
+    if turns:
+        return _counted(model, t_ns, uarch, plan.groups, quiet=quiet, cpus=cpus)
+    table = _counted(model, t_ns, uarch, plan.groups[:1], quiet=quiet, cpus=cpus)
+    unread = [name for turn in plan.turns for name in turn if name not in table.events]
+    reasons = np.full((len(cpus), len(unread)), np.uint8(Reason.SOURCE))
+    return replace(
+        table,
+        events=(*table.events, *unread),
+        group=np.append(table.group, np.zeros(len(unread), np.int32)),
+        values=np.hstack([table.values, np.zeros(reasons.shape, np.uint64)]),
+        reasons=np.hstack([table.reasons, reasons]),
+        details={**table.details, **{name: {int(Reason.SOURCE): _LEVEL_1} for name in unread}},
+    )
+
+
+def _counted(
+    model: Model,
+    t_ns: int,
+    uarch: Uarch,
+    groups: Sequence[Sequence[str]],
+    *,
+    quiet: Collection[int],
+    cpus: Sequence[int],
+) -> CounterTable:
     events = tuple(name for group in groups for name in group)
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(each) for each in groups])
-    rows = len(model.layout.topology.cpus)
-    every = model.counts(t_ns)
-    values = np.zeros((rows, len(events)), dtype=np.uint64)
+    every = model.exact(t_ns, cpus)
+    values = np.zeros((len(cpus), len(events)), dtype=np.uint64)
     reasons = np.zeros(values.shape, dtype=np.uint8)
     details: dict[str, dict[int, str]] = {name: {} for name in events}
-    hidden = np.isin(np.arange(rows), list(quiet))
+    hidden = np.isin(np.array(cpus), list(quiet))
     for index, (name, turn) in enumerate(zip(events, group.tolist(), strict=True)):
-        column = quantity_of(uarch.events[name])
-        if column is None:
+        counted = parts_of(uarch.events[name])
+        if counted is None:
             reasons[:, index] = Reason.HARDWARE
             details[name][int(Reason.HARDWARE)] = _UNKNOWN
         else:
-            seen = nth_share(every[:, column], turn, len(groups))
-            values[:, index] = np.where(hidden, 0, seen)
+            weights = np.zeros(every.shape[1])
+            weights[[INDEX[each] for each in counted]] = list(counted.values())
+            total = np.floor(every @ weights).astype(np.uint64)
+            values[:, index] = np.where(hidden, 0, nth_share(total, turn, len(groups)))
     if hidden.any():
         reasons[hidden] = Reason.SOURCE
         for sentences in details.values():
             sentences[int(Reason.SOURCE)] = _QUIET
     ran_ns = share(t_ns, len(groups))
     return CounterTable(
-        cpus=np.arange(rows, dtype=np.int32),
+        cpus=np.array(cpus, dtype=np.int32),
         events=events,
         group=group,
         values=values,

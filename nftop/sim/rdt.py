@@ -31,6 +31,7 @@ from nftop.model.rdt import (
     Event,
     GroupCache,
     IoWays,
+    Limits,
     ResctrlGroup,
     ResctrlTable,
 )
@@ -38,12 +39,14 @@ from nftop.model.topology import L3Cache
 from nftop.sim import workloads
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model, Now, phases
-from nftop.sim.scenario import L3_WAYS, Group
+from nftop.sim.scenario import CLASSES, L3_WAYS, Group
 from nftop.sim.workloads import INDEX
 
 SETTLE_S = 4.0
 # What CPUID says of Skylake-SP's I/O: the two highest ways, as the register's default has it too.
 IO_WAYS = Cbm(0x600, L3_WAYS)
+# As a Xeon Gold 6152 has them, RMIDs 8 a core; but MBA, of 8 classes there, has as many as CAT.
+LIMITS = Limits(closids=CLASSES, rmids=176, min_bits=1, mba_least=10, mba_step=10)
 _LINE_BYTES = 64
 # How much of its time a CPU that nobody polls on competes for cache; an assumption.
 _SYSTEM_SHARE = 0.02
@@ -129,13 +132,31 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
                 cpus=rdt.cpus[index],
                 mode="shareable",
                 caches=tuple(in_cache(index, at, cache) for at, cache in enumerate(caches)),
+                rmid=index,
             )
             for index, group in enumerate(rdt.groups)
         ),
         domains=tuple(
-            CacheDomain(cache.id, L3_WAYS, cache.size_bytes, IoWays(IO_WAYS, "cpuid"))
-            for cache in caches
+            CacheDomain(
+                l3=cache.id,
+                ways=L3_WAYS,
+                size_bytes=cache.size_bytes,
+                io=IoWays(IO_WAYS, "cpuid"),
+                usage=_usage([mask_of(group, at) for group in rdt.groups]),
+                read_on=cache.cpus[0],
+            )
+            for at, cache in enumerate(caches)
         ),
+        limits=LIMITS,
+    )
+
+
+def _usage(masks: Sequence[Cbm]) -> str:
+    """`bit_usage` of a cache whose groups are all shareable."""
+    letters = {(False, False): "0", (True, False): "S", (False, True): "H", (True, True): "X"}
+    return "".join(
+        letters[any(mask.has(way) for mask in masks), IO_WAYS.has(way)]
+        for way in reversed(range(L3_WAYS))
     )
 
 

@@ -20,7 +20,8 @@ QUANTITIES: tuple[str, ...] = (
     "instructions", "context_switches",
     "slots_not_delivered", "cycles_none_delivered", "uops_issued", "retire_slots",
     "recovery_cycles", "core_recovery_cycles", "mispredicts", "machine_clears", "macro_fused",
-    "microcode_uops", "stalls_memory", "stalls_total", "stalls_store", "one_port", "two_ports",
+    "microcode_uops", "stalls_memory", "stalls_l1_miss", "stalls_l2_miss", "stalls_l3_miss",
+    "loads_l2_hit", "loads_l1_miss", "stalls_total", "stalls_store", "one_port", "two_ports",
     "executed_few", "llc_misses", "cas_reads", "cas_writes", "itom_hit", "itom_miss", "rfo_hit",
     "rfo_miss", "itomcachenear_hit", "itomcachenear_miss", "pcirdcur_hit", "pcirdcur_miss",
     "remote_writes", "remote_reads", "mmio_writes", "mmio_reads",
@@ -61,6 +62,13 @@ _CYCLES_PER_MISS = 200.0
 _RECOVERY_SHARE, _CYCLES_PER_INCIDENT = 0.5, 20.0
 # How stalls split: of the memory's those on stores, of the rest those with no port busy, with one.
 _STORE_SHARE, _NO_PORT_SHARE, _ONE_PORT_SHARE = 0.1, 0.4, 0.4
+# How stalls on loads split; assumptions. Half of a line's time from memory is hidden behind other
+# work, and what waits is never all for memory. Of the rest most is for the last-level cache, where
+# devices put descriptors and headers, and some for the caches above it.
+_EXPOSED_RATIO, _MEMORY_AT_MOST = 0.5, 0.9
+_L1_WAIT_SHARE, _L2_WAIT_SHARE = 0.3, 0.1
+# What a load takes that the second or the last-level cache serves.
+_CYCLES_PER_L2_HIT, _CYCLES_PER_L3_HIT = 14.0, 70.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +181,10 @@ def per_cycle(work: Workload) -> Floats:
     lines = work.bytes_per_cycle / _LINE_BYTES / 2  # as many are read as written
     packets = work.packets_per_cycle
     writes, reads = work.pcie_writes_per_packet, work.pcie_reads_per_packet
+    memory_wait = min(lines * _CYCLES_PER_MISS * _EXPOSED_RATIO, waiting * _MEMORY_AT_MOST)
+    cache_wait = waiting - memory_wait
+    l3_wait = cache_wait * (1.0 - _L1_WAIT_SHARE - _L2_WAIT_SHARE)
+    l2_loads = cache_wait * _L2_WAIT_SHARE / _CYCLES_PER_L2_HIT
     partial = packets * max(writes - 1.0, 0.0)
     values = {
         "cycles": 1.0,
@@ -188,6 +200,11 @@ def per_cycle(work: Workload) -> Floats:
         # Those of the microcode sequencer, of which as many are thrown away as of all.
         "microcode_uops": width * slots["heavy"] * (retiring + bad - recovery) / retiring,
         "stalls_memory": waiting,
+        "stalls_l1_miss": memory_wait + cache_wait * (1.0 - _L1_WAIT_SHARE),
+        "stalls_l2_miss": memory_wait + l3_wait,
+        "stalls_l3_miss": memory_wait,
+        "loads_l2_hit": l2_loads,
+        "loads_l1_miss": l2_loads + l3_wait / _CYCLES_PER_L3_HIT + lines,
         "stalls_total": waiting + core * _NO_PORT_SHARE,
         "stalls_store": memory * _STORE_SHARE,
         "one_port": core * _ONE_PORT_SHARE,

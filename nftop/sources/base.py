@@ -57,3 +57,18 @@ class Focusing(Protocol):
 
     def focus(self, cpu: Cpu | None) -> None:
         """From its next reading on, tell more of this CPU's core; with None of no core."""
+
+
+@runtime_checkable
+class Turning(Protocol):
+    """A source that counts one thing for most of a tick and another in what is left of it.
+
+    It is told when that last part begins. Only sources read inline are, in the same thread.
+    """
+
+    @property
+    def turning(self) -> bool:
+        """It wants to be told before the next reading. Where no source does, nobody wakes up."""
+
+    def turn(self) -> None:
+        """Count the other thing until the next reading. What it can't do, that reading says."""

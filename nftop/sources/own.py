@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +23,28 @@ _TASKS = Path("/proc/self/task")
 _LOOKS = 10
 
 
+class _Moves:
+    """How often `keep_off` moved everybody; `lock` is held while affinities change."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+
+
+_MOVES = _Moves()
+
+
 class OwnSource:
     """What nftop itself uses."""
 
-    def __init__(self, counter_reads: Callable[[], int]) -> None:
-        """`counter_reads` tells how many reads of counter groups there have been."""
+    def __init__(
+        self,
+        counter_reads: Callable[[], int],
+        counter_interrupts: Callable[[], int],
+    ) -> None:
+        """They tell how many reads of counter groups and interrupts for them there have been."""
         self._counter_reads = counter_reads
+        self._counter_interrupts = counter_interrupts
         self._warning = ""
 
     @property
@@ -39,7 +57,13 @@ class OwnSource:
 
     def read(self) -> SelfUse:
         """Its CPU time, affinity and counter reads until now."""
-        return SelfUse(time.process_time_ns(), _affinity(0), self._counter_reads(), self._warning)
+        return SelfUse(
+            time.process_time_ns(),
+            _affinity(0),
+            self._counter_reads(),
+            self._warning,
+            self._counter_interrupts(),
+        )
 
     def keep_off(self, cpus: Collection[int], topology: Topology) -> None:
         """`keep_off`, and say in every reading from now on what is wrong with the place."""
@@ -78,7 +102,9 @@ def keep_off(cpus: Collection[int], topology: Topology) -> Placement:
     """
     target, warning = choose_cpus(started_on(), cpus, topology)
     try:
-        changed = _move_all_threads(frozenset(target))
+        with _MOVES.lock:
+            _MOVES.count += 1
+            changed = _move_all_threads(frozenset(target))
     except OSError as error:
         stay = _affinity(0)
         warning = (
@@ -113,6 +139,35 @@ def choose_cpus(
     cpus, flaw = next((choice for choice in choices if choice[0]), choices[-1])
     listed = format_cpu_list(cpus)
     return tuple(sorted(cpus)), f"nftop runs on CPU {listed}, {flaw}" if flaw else ""
+
+
+@contextlib.contextmanager
+def staying_on(cpus: Collection[int]) -> Iterator[None]:
+    """Keep the calling thread on those of `cpus` that it may use; where it may use none, move not.
+
+    Afterwards it may run where it might before, or where `keep_off` has put everybody meanwhile.
+    """
+    started_on()  # before this thread is where it was not put
+    with _MOVES.lock:
+        before, moves = os.sched_getaffinity(0), _MOVES.count
+        stays = _stay(before & frozenset(cpus), before)
+    try:
+        yield
+    finally:
+        with _MOVES.lock:
+            if stays and _MOVES.count == moves:
+                _stay(before, ())
+
+
+def _stay(cpus: Collection[int], before: Collection[int]) -> bool:
+    """Whether this thread has been put on these CPUs, having been on others before."""
+    if not cpus or cpus == before:
+        return False
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError:  # they have gone offline
+        return False
+    return True
 
 
 def _affinity(tid: int) -> tuple[Cpu, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
 from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
@@ -49,13 +50,40 @@ class SimulatedSource:
         """Nothing is held."""
 
 
+@dataclass(slots=True)
+class SimulatedCounters:
+    """The simulated counters. `payload` reads them, and more of the CPUs it is given."""
+
+    name: str
+    payload: Callable[[frozenset[Cpu]], Any]
+    found: str
+    topology: Topology
+    inline: bool = True
+    looked_at: frozenset[Cpu] = frozenset()
+
+    def read(self) -> Any:
+        """Its payload at the clock's time."""
+        return self.payload(self.looked_at)
+
+    def focus(self, cpu: Cpu | None) -> None:
+        """From the next reading on tell more of this CPU's core; with None of no core."""
+        self.looked_at = self.topology.with_siblings(() if cpu is None else (cpu,))
+
+    def check(self) -> tuple[Check, ...]:
+        """That it works, and that it is simulated."""
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.found}"),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 @dataclass(frozen=True, slots=True)
 class SimulatedHost:
     """The simulated host: who it is, its model, and its sources."""
 
     host: Host
     model: Model
-    sources: tuple[SimulatedSource, ...]
+    sources: tuple[SimulatedSource | SimulatedCounters, ...]
     uarch: uarch_table.Uarch
 
 
@@ -65,6 +93,7 @@ def simulated_host(
     *,
     not_counted: Callable[[Topology], Collection[int]] = lambda _: (),
     clock_ns: Callable[[], int] = time.monotonic_ns,
+    turns: bool = True,
 ) -> SimulatedHost:
     """A host that starts now, by `clock_ns`: CLOCK_MONOTONIC unless it is frozen or stepped.
 
@@ -72,6 +101,7 @@ def simulated_host(
         scenario: a name of `sim.scenario.names()`.
         cpus: 2 to 512.
         not_counted: of the host's topology, the CPUs that get no hardware counters.
+        turns: count level 2 of top-down too, in groups that take turns.
         clock_ns: the clock; a test's own stands still until it is told to go on.
 
     Raises:
@@ -83,9 +113,9 @@ def simulated_host(
     table = uarch_table.load(_UARCH).with_smt(on=any(info.siblings for info in topology.cpus))
     # Its counters are all free, so the plan that comes first is the one that is counted.
     uarch = replace(table, plans=table.plans[:1])
-    turns = [turn for unit in uarch.uncore for turn in (*unit.turns, *unit.on_demand)]
-    uncore = [event for turn in turns for event in turn]
-    groups = uarch.plans[0].groups
+    boxes = [turn for unit in uarch.uncore for turn in (*unit.turns, *unit.on_demand)]
+    uncore = [event for turn in boxes for event in turn]
+    groups = uarch.plans[0].groups if turns else uarch.plans[0].groups[:1]
     quiet = frozenset(not_counted(topology))
     rdt = rdt_of(model)
     start_ns = clock_ns()
@@ -102,11 +132,14 @@ def simulated_host(
         f"{len(topology.cpus)} CPUs; scenario {model.scenario.name}: {model.scenario.title}"
     )
     sources = (
-        SimulatedSource(
+        SimulatedCounters(
             "perf",
-            now(lambda t_ns, _: payloads.counter_table(model, t_ns, uarch, quiet)),
+            lambda focus: payloads.focused_table(
+                model, clock_ns() - start_ns, uarch, quiet, turns=turns, focus=focus
+            ),
             f"counts {', '.join(dict.fromkeys(name for group in groups for name in group))}; "
             f"{len(groups)} groups of them take turns",
+            topology,
         ),
         SimulatedSource(
             "kernel", now(lambda t_ns, _: payloads.cpu_times(model, t_ns)), "CPU times"

@@ -37,7 +37,7 @@ class SysTree:
     def text(self, path: str, limit: int = _LIMIT_BYTES, cpu: Cpu | None = None) -> str | None:
         """The file's text without blanks at its ends; None if it is absent or can't be read."""
         try:
-            data = _read(f"{self._base}/{path}", limit)
+            data = read_up_to(f"{self._base}/{path}", limit)
         except _ABSENT:
             return None
         except OSError as error:
@@ -101,7 +101,8 @@ def parse_cpu_mask(text: str) -> tuple[Cpu, ...]:
     return tuple(Cpu(cpu) for cpu in range(bits.bit_length()) if bits >> cpu & 1)
 
 
-def _read(path: str, limit: int) -> bytes:
+def read_up_to(path: str, limit: int) -> bytes:
+    """A file's first `limit` bytes. OSError where it can't be read."""
     # Unbuffered, since thousands of these files are read at start; not blocking, should one be a
     # pipe; in a loop, since sysfs gives a page at a time.
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

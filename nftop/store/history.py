@@ -1,4 +1,4 @@
-"""The last ticks of every CPU, for graphs: a ring of columns in memory.
+"""The last ticks of every CPU and package, for graphs: rings of columns in memory.
 
 Filled by whoever consumes the feed, read by the screens; screens themselves remember nothing, so
 a frame the screen was too slow for is still in its graphs.
@@ -6,57 +6,57 @@ a frame the screen was too slow for is still in its graphs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from threading import Lock
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nftop.model.catalogue import CPU_METRICS
+from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame
-from nftop.model.ids import Cpu
-
-Series: TypeAlias = NDArray[np.float32]
+from nftop.model.ids import Cpu, Package
+from nftop.model.reading import Missing
+from nftop.store.ring import Ring, Series
 
 KEPT = tuple(metric.id for metric in CPU_METRICS if metric.priority is not None)
+_OF_PACKAGES = tuple(metric.id for metric in PACKAGE_METRICS)
 
 
 class History:
-    """A ring of `ticks` ticks of some per-CPU metrics. Safe between one writer and readers.
+    """A ring of `ticks` ticks of some per-CPU metrics, and of all of packages.
 
-    Memory: ticks x metrics x CPUs x 4 bytes; 17 MB for 600 ticks of 512 CPUs.
+    Safe between one writer and readers. Memory: ticks x metrics x CPUs x 4 bytes; 17 MB for 600
+    ticks of 512 CPUs.
     """
 
     def __init__(self, metrics: Sequence[str] = KEPT, ticks: int = 600) -> None:
-        self._metrics = {metric: index for index, metric in enumerate(metrics)}
-        self._lock = Lock()
-        self._row_of: Mapping[int, int] = {}
-        self._count = 0
-        self._times_ns = np.zeros(ticks, np.int64)
-        self._covers_ns = np.zeros(ticks, np.int64)
-        self._values = np.full((ticks, len(self._metrics), 1), np.nan, np.float32)
+        self._cpus = Ring(metrics, ticks)
+        self._packages = Ring(_OF_PACKAGES, ticks)
 
     def __contains__(self, metric: str) -> bool:
-        return metric in self._metrics
+        return metric in self._cpus.metrics
 
     def append(self, frame: Frame) -> None:
         """Keep one frame. Frames come in order; one from before the last starts all over."""
+        covers_ns = round((frame.interval_s or 0.0) * 1e9)
         columns = frame.cpus.columns
-        row_of = frame.cpus.topology.row_of
-        with self._lock:
-            # A topology stays the same object until it changes, so this costs nothing per CPU.
-            if row_of is not self._row_of and row_of != self._row_of:
-                self._move_rows(row_of)
-            newest = (self._count - 1) % len(self._times_ns)
-            if self._count and frame.monotonic_ns <= self._times_ns[newest]:
-                self._count = 0
-            at = self._count % len(self._times_ns)
-            self._times_ns[at] = frame.monotonic_ns
-            self._covers_ns[at] = round((frame.interval_s or 0.0) * 1e9)
-            for metric, index in self._metrics.items():
-                self._values[at, index] = columns[metric].values
-            self._count += 1
+        self._cpus.append(
+            frame.monotonic_ns,
+            covers_ns,
+            frame.cpus.topology.row_of,
+            [columns[metric].values for metric in self._cpus.metrics],
+        )
+        rows = frame.packages
+        if rows:
+            readings = [[row.readings[metric] for row in rows] for metric in _OF_PACKAGES]
+            self._packages.append(
+                frame.monotonic_ns,
+                covers_ns,
+                {row.package: place for place, row in enumerate(rows)},
+                [
+                    np.array([np.nan if isinstance(one, Missing) else one for one in each])
+                    for each in readings
+                ],
+            )
 
     def series(
         self, metric: str, cpu: Cpu, points: int, span_s: float, until_ns: int | None = None
@@ -80,62 +80,10 @@ class History:
         Raises:
             KeyError: the metric is not kept.
         """
-        times, covers, values = self._column(self._metrics[metric], cpu)
-        if until_ns is not None:
-            known = int(np.searchsorted(times, until_ns, side="right"))
-            times, covers, values = times[:known], covers[:known], values[:known]
-        if not len(times) or points < 1:
-            return np.full(max(0, points), np.nan, np.float32)
-        step_ns = max(1, round(span_s * 1e9 / points))
-        end_ns = -(-int(times[-1] if until_ns is None else until_ns) // step_ns) * step_ns
-        edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
-        first = np.searchsorted(times, edges[:-1], side="right")
-        after = np.searchsorted(times, edges[1:], side="right")
-        means = _means(values, first, after)
-        spoken_for = _spoken_for(times, covers, after, edges)
-        held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
-        return np.where(after > first, means, held).astype(np.float32)
+        return self._cpus.series(metric, cpu, points, span_s, until_ns)
 
-    def _column(
-        self, index: int, cpu: Cpu
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        with self._lock:
-            size = len(self._times_ns)
-            order = np.arange(max(0, self._count - size), self._count) % size
-            row = self._row_of.get(cpu)
-            if row is None:
-                order = order[:0]
-            values = self._values[order, index, row or 0].astype(np.float64)
-            return self._times_ns[order], self._covers_ns[order], values
-
-    def _move_rows(self, row_of: Mapping[int, int]) -> None:
-        """Make room for another set of CPUs; those that stay keep their history."""
-        ticks, metrics, _ = self._values.shape
-        values = np.full((ticks, metrics, len(row_of)), np.nan, np.float32)
-        stay = row_of.keys() & self._row_of.keys()
-        new, old = [row_of[cpu] for cpu in stay], [self._row_of[cpu] for cpu in stay]
-        values[:, :, new] = self._values[:, :, old]
-        self._values, self._row_of = values, row_of
-
-
-def _means(
-    values: NDArray[np.float64], first: NDArray[np.intp], after: NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """Mean of values[first:after] without its NaNs, for every pair; NaN where there is none."""
-    known = np.isfinite(values)
-    sums = np.concatenate(([0.0], np.cumsum(np.where(known, values, 0.0))))
-    counts = np.concatenate(([0], np.cumsum(known)))
-    within = counts[after] - counts[first]
-    return np.where(within > 0, (sums[after] - sums[first]) / np.maximum(1, within), np.nan)
-
-
-def _spoken_for(
-    times: NDArray[np.int64],
-    covers: NDArray[np.int64],
-    after: NDArray[np.intp],
-    edges: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Which parts lie, by their middle, in the interval of the tick that follows them."""
-    follower = np.minimum(after, len(times) - 1)
-    begins = times[follower] - covers[follower]
-    return (after < len(times)) & (begins <= (edges[:-1] + edges[1:]) // 2)
+    def package_series(
+        self, metric: str, package: Package, points: int, span_s: float, until_ns: int | None = None
+    ) -> Series:
+        """One metric of one package over time, as `series`."""
+        return self._packages.series(metric, package, points, span_s, until_ns)

@@ -15,7 +15,7 @@ from nftop.session.feed import Feed
 from nftop.store.history import History
 from nftop.ui.messages import FeedEnded, FrameReady
 from nftop.ui.options import Options
-from nftop.ui.screens.cores import CoresScreen
+from nftop.ui.screens.main import MainScreen
 
 _NO_COLOR = NoColor()
 
@@ -45,11 +45,11 @@ class NftopApp(App[None]):
         self._feed = feed
         self._history = history
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._cores = CoresScreen(feed, history, self._options)
+        self._main = MainScreen(feed, history, self._options)
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.push_screen(self._cores)
+        self.push_screen(self._main)
         self.run_worker(self._consume, name="feed", thread=True, exit_on_error=False)
 
     def leave(self, code: int) -> None:
@@ -70,12 +70,12 @@ class NftopApp(App[None]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         error = event.worker.error
         if event.state is WorkerState.SUCCESS:
-            self._cores.post_message(FeedEnded())
+            self._main.post_message(FeedEnded())
         elif event.state is WorkerState.ERROR and error is not None:
             said = f"{type(error).__name__}: {error}".removesuffix(": ")
-            self._cores.post_message(FeedEnded(f"nftop's own fault, no more frames: {said}"))
+            self._main.post_message(FeedEnded(f"nftop's own fault, no more frames: {said}"))
 
     def _consume(self) -> None:
         for frame in self._feed.frames():
             self._history.append(frame)
-            self._cores.post_message(FrameReady(frame))
+            self._main.post_message(FrameReady(frame))

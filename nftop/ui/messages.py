@@ -6,6 +6,8 @@ from textual.message import Message
 
 from nftop.model.frame import Frame
 
+WHEEL_LINES = 3
+
 
 class FrameReady(Message):
     """There is a new frame. A newer one takes the place of one not yet handled."""

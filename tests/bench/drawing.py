@@ -16,6 +16,7 @@ from nftop.render.columns import columns_for
 from nftop.render.rows import View, arrange
 from nftop.store.history import History
 from nftop.ui.app import NftopApp
+from nftop.ui.screens.views import VIEWS
 from nftop.ui.widgets.cpu_table import CpuTableView
 from tests.bench.report import Reached, median
 from tests.bench.scenes import shaken
@@ -56,11 +57,16 @@ class TableAlone(Counted):
         )
 
 
-def screen_ticks(frames: Sequence[Frame], size: tuple[int, int]) -> Cost:
+def screen_ticks(frames: Sequence[Frame], size: tuple[int, int], number: str = "1") -> Cost:
     """A tick of nftop's screen: the history it keeps and the drawing, not the making of frames."""
     feed = StepFeed()
     app = CountedNftop(feed, History())
-    return asyncio.run(ticking(app, [partial(feed.put, each) for each in frames], size=size))
+    ticks = [partial(feed.put, each) for each in frames]
+
+    async def show() -> None:
+        app.simulate_key(number)
+
+    return asyncio.run(ticking(app, ticks, size=size, prepare=show))
 
 
 def alone_ticks(frames: Sequence[Frame], size: tuple[int, int]) -> Cost:
@@ -74,6 +80,7 @@ def main() -> list[Reached]:
     """Print the tables; what was reached of the targets for drawing."""
     everything = {cpus: shaken(cpus, 60) for cpus in (FEW, MANY)}
     ratios, costs = _by_cpus(everything)
+    _by_screen(everything[MANY])
     yardsticks = _beside_datatable(everything[MANY])
     return [
         Reached("drawing 512 CPUs at 120x36", "<= 2.5 ms (1.0)", costs[MANY] * 1e3, 2.5, "ms"),
@@ -103,6 +110,16 @@ def _by_cpus(everything: dict[int, list[Frame]]) -> tuple[list[float], dict[int,
         at_small = at_small or {FEW: few, MANY: many}
     print()
     return ratios, at_small
+
+
+def _by_screen(frames: Sequence[Frame]) -> None:
+    size = SIZES[0]
+    print(f"a tick of each screen in {size[0]}x{size[1]}, {MANY} CPUs")
+    runs = [[screen_ticks(frames, size, row.numbers[0]) for row in VIEWS] for _ in range(3)]
+    for at, row in enumerate(VIEWS):
+        cost = median([run[at].cpu_s for run in runs])
+        print(f"{row.name:>12}{cost * 1e3:>8.2f} ms{runs[0][at].sent:>8.0f} bytes")
+    print()
 
 
 def _beside_datatable(everything: list[Frame]) -> list[Reached]:

@@ -48,7 +48,7 @@ def tick(second: float, *apps: DpdkApp, workers: tuple[ThreadRow, ...] | None = 
         kernel=cpu_times({cpu: {"idle": int(100 * second)} for cpu in range(4)}),
         processes=threads(*workers),
         dpdk=table(*apps),
-        self=SelfUse(int(0.01 * at_ns), (Cpu(0),), int(4 * second)),
+        self=SelfUse(int(0.01 * at_ns), (Cpu(0),), int(4 * second), "", int(12 * second)),
     )
 
 

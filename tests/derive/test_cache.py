@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,17 @@ from nftop.derive.select import only_cpus
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.frame import CacheClass, GroupRow
-from nftop.model.rdt import EVENTS, ROOT, WORDS, Event, ResctrlTable
+from nftop.model.ids import Cpu, L3Domain
+from nftop.model.rdt import (
+    EVENTS,
+    ROOT,
+    WORDS,
+    Event,
+    Limits,
+    Metered,
+    MonitoringGroup,
+    ResctrlTable,
+)
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from tests.frames import SECOND_NS as S
@@ -75,6 +86,22 @@ def test_the_root_group_is_first_and_those_of_unknown_class_last() -> None:
     assert [row.name for row in fold(table(groups=groups))] == [ROOT, "vpp", "ovs", "a", "b"]
 
 
+def test_groups_of_unknown_class_stand_as_their_numbers_do() -> None:
+    names = ("COS10", "COS2", "a10b", "a9b", "COS1", "b")
+    groups = tuple(group(name, None, ()) for name in names)
+    ordered = ["COS1", "COS2", "COS10", "a9b", "a10b", "b"]
+    assert [row.name for row in fold(table(groups=groups))] == ordered
+
+
+@given(st.lists(st.text(), unique=True))
+def test_any_names_have_an_order(names: list[str]) -> None:
+    groups = tuple(group(name, None, ()) for name in names if name != ROOT)
+    once, again = (
+        [row.name for row in fold(table(groups=each))] for each in (groups, groups[::-1])
+    )
+    assert once == again
+
+
 def test_a_cpu_is_in_one_group_and_the_root_group_yields() -> None:
     frame = frame_of(table())
     assert frame.cpus.group[:3] == (CacheClass(ROOT, 0), CacheClass("vpp", 1), CacheClass("vpp", 1))
@@ -108,6 +135,68 @@ def test_no_rate_before_the_second_reading_nor_across_a_group_made_anew() -> Non
     rows = fold(table(10), born)
     assert _reason(rows, "new") is Reason.WARMING
     assert only(*rows, name="vpp").caches[0].readings[MBM] == 20.0
+
+
+def test_counters_are_rated_by_their_own_time() -> None:
+    def at(total: int, *read_at_ns: int) -> ResctrlTable:
+        caches = [in_cache(l3, 0xF0, 0, total, read_at_ns=t) for l3, t in enumerate(read_at_ns)]
+        return ResctrlTable((group("vpp", 1, (), *caches),), DOMAINS)
+
+    row = only(*fold(at(0, 1 * S, 0), at(100, 3 * S, 0)), name="vpp")
+    assert [cache.readings[MBM] for cache in row.caches] == [50.0, 100.0]
+
+
+def test_counters_that_were_not_read_again_keep_their_rates() -> None:
+    """Groups are looked at more often than counters are read; what it may fill is always new."""
+
+    def at(total: int, read_at_ns: int, bits: int = 0xF0) -> ResctrlTable:
+        vpp = in_cache(0, bits, 0, total, read_at_ns=read_at_ns)
+        metered = Metered(L3Domain(0), values(MIB, total, 0), read_at_ns)
+        monitor = MonitoringGroup("rx", 9, 5, (), (metered,))
+        return ResctrlTable((replace(group("vpp", 1, (), vpp), monitors=(monitor,)),), DOMAINS)
+
+    row = only(*fold(at(0, 1 * S), at(100, 2 * S), at(100, 2 * S, 0x30)), name="vpp")
+    assert row.caches[0].readings[MBM] == row.monitors[0].readings[L3Domain(0)][MBM] == 100.0
+    assert row.caches[0].readings["capacity_bytes"] == 8 * MIB
+    row = only(*fold(at(0, 1 * S), at(0, 1 * S), at(50, 2 * S)), name="vpp")
+    assert row.caches[0].readings[MBM] == 50.0
+    assert _reason(fold(at(0, 1 * S), at(0, 1 * S))) is Reason.WARMING
+
+
+def _monitored(own_inode: int, total: int, **changes: Any) -> ResctrlTable:
+    caches = (Metered(L3Domain(0), values(MIB, total, 0)),)
+    monitor = MonitoringGroup("pqos-12-0", own_inode, 5, (Cpu(1),), caches)
+    vpp = replace(group("vpp", 1, (1, 2), in_cache(0, 0xF0, 0, total)), monitors=(monitor,))
+    return ResctrlTable((replace(vpp, **changes),), DOMAINS)
+
+
+def test_monitoring_groups_are_rated_as_their_control_groups_are() -> None:
+    [row] = only(*fold(_monitored(7, 10), _monitored(7, 30)), name="vpp").monitors
+    assert (row.name, row.rmid, row.cpus, row.owner) == ("pqos-12-0", 5, (1,), "pqos")
+    assert row.readings == {
+        0: {"occupancy_bytes": MIB, MBM: 20.0, "mbm_local_bytes_per_s": 0.0},
+    }
+
+
+def test_a_monitoring_group_made_anew_has_no_rate_and_its_control_group_has() -> None:
+    row = only(*fold(_monitored(7, 10), _monitored(8, 30)), name="vpp")
+    lost = row.monitors[0].readings[L3Domain(0)][MBM]
+    assert isinstance(lost, Missing) and "made anew" in lost.sentence
+    assert row.caches[0].readings[MBM] == 20.0
+    # In a control group that was made anew all is new.
+    row = only(*fold(_monitored(7, 10), _monitored(7, 30, inode=1)), name="vpp")
+    lost = row.monitors[0].readings[L3Domain(0)][MBM]
+    assert isinstance(lost, Missing) and lost.reason is Reason.WARMING
+
+
+def test_what_there_is_and_who_made_what() -> None:
+    limits = Limits(closids=16, rmids=176)
+    groups = (group("COS1", None, ()), replace(group("x", 3, ()), tasks=(7, 8), rmid=9))
+    frame = frame_of(table(groups=groups, limits=limits))
+    assert frame.limits == limits
+    rows = [(row.name, row.owner, row.tasks, row.rmid) for row in frame.groups]
+    assert rows == [("x", None, 2, 9), ("COS1", "pqos", 0, None)]
+    assert frame_of(table(limits=limits), Missing(Reason.STALE, "old")).limits == limits
 
 
 def test_a_counter_that_steps_back_says_reset() -> None:

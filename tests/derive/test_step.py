@@ -60,6 +60,7 @@ def test_testpmd_without_a_pmu() -> None:
     assert polling_cpus(second) == {1}
     assert second.own.cpu_ratio == pytest.approx(0.01)
     assert second.own.counter_reads_per_tick == 4
+    assert second.own.counter_interrupts_per_tick == 12
     # A CPU where nothing polls has no packets, which is not zero packets.
     assert reason(cpu(second, "cpp", 0)) is Reason.UNDEFINED
     assert reason(cpu(second, "rx_packets_per_s", 0)) is Reason.UNDEFINED

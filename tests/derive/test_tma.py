@@ -36,7 +36,8 @@ def rows(**counts: int) -> dict[str, float | Missing]:
     _, rates = step_counters(state, at(2), ONE)
     columns = tma_columns(SKX, rates, ONE)
     assert columns.keys() == {metric.id for metric in TMA_METRICS}
-    return {node: columns[f"tma.{node}"][0] for node in LEVEL_1}
+    shown = (*LEVEL_1, "coverage")
+    return {node: columns[f"tma.{node}"][0] for node in shown}
 
 
 def test_level_1_is_where_the_slots_went() -> None:
@@ -48,6 +49,7 @@ def test_level_1_is_where_the_slots_went() -> None:
         uops_retired_retire_slots=2400,
         int_misc_recovery_cycles=50,
     )
+    assert level_1.pop("coverage") == 1.0
     assert level_1 == {
         "frontend_bound": pytest.approx(0.10),
         "bad_speculation": pytest.approx((2600 - 2400 + 4 * 50) / 4000),
@@ -63,7 +65,7 @@ def test_a_core_that_slept_has_no_shares() -> None:
 
 @pytest.mark.parametrize(("awake", "shown"), [(49, False), (51, True)])
 def test_a_core_that_hardly_ran_has_none_either(awake: int, shown: bool) -> None:
-    level_1 = rows(
+    level_1 = rows(  # and no coverage, of what is not shown
         tsc=1000,
         ref_cycles=awake,
         cycles=1000,

@@ -24,12 +24,13 @@ from nftop.export.jsonl import frame_json, rfc3339
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import BoxTraffic, Frame
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, L3Domain
+from nftop.model.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.output import OutputError
 from nftop.sources.base import Check
 from tests.derive.scene import START, forwarding, tick
-from tests.rdt import MIB, frame_of, group, in_cache, table
+from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
 from tests.samples import fold
 
 CONTRACT_CPU = {
@@ -84,7 +85,7 @@ def test_a_host_whose_cpus_are_emulated_says_so_in_every_format(frames: list[Fra
 
 def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
     named = {"thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "attribution"}
-    named |= {"problem", "interval_s"}
+    named |= {"problem", "interval_s", "group_of"}
     for frame in frames:
         whole = json.loads(frame_json(frame))
         for row in (*whole["cpus"], *whole["nfs"], *whole["packages"]):
@@ -134,7 +135,13 @@ def test_json_groups_are_the_contracts() -> None:
     assert vpp == {
         "name": "vpp",
         "clos": 1,
+        "rmid": None,
         "cpus": [1, 2],
+        "mode": "shareable",
+        "owner": "unknown",
+        "tasks": 0,
+        "l2": {},
+        "monitors": [],
         "mba": {"unit": "percent", "l3": {"0": 100, "1": 100}},
         "l3": {
             "0": {
@@ -152,8 +159,9 @@ def test_json_groups_are_the_contracts() -> None:
                 "mbm_local_bytes_per_s": 0,
             },
         },
-        "missing": {},
+        "missing": {"rmid": "source"},
     }
+    assert [row["group_of"] for row in whole["cpus"][:4]] == ["cpu"] * 4
     assert [row["group"] for row in whole["cpus"][:4]] == ["/", "vpp", "vpp", "ovs"]
     rows = list(csv.DictReader(io.StringIO(header_csv() + frame_csv(frame))))
     assert [row["group"] for row in rows[:4]] == ["/", "vpp", "vpp", "ovs"]
@@ -170,6 +178,70 @@ def test_json_of_a_group_names_what_it_lacks() -> None:
     assert row["missing"]["l3.0.cbm"] == row["missing"]["mba.l3.0"] == "hardware"
     assert row["missing"]["l3.0.mbm_total_bytes_per_s"] == "warming"
     assert row["clos"] is None
+
+
+def test_json_of_what_there_is_of_classes_and_monitors() -> None:
+    monitor = MonitoringGroup(
+        "pqos-12-0", 7, None, (Cpu(1),), (Metered(L3Domain(0), values(MIB, 2, 1)),)
+    )
+    l2 = (L2Mask(3, Cbm(0xF, 16)), L2Mask(4, Cbm(0xF, 16), Cbm(0xF0, 16)))
+    vpp = replace(group("vpp", 1, (1,), in_cache(0, 0xF0)), monitors=(monitor,), l2=l2)
+    known = replace(DOMAINS[0], usage="XXSSSSSSSSSS", parts=(0, 1), read_on=Cpu(4))
+    blind = replace(DOMAINS[1], io=Missing(Reason.SOURCE, "not told"))
+    limits = Limits(closids=16, rmids=176, min_bits=2, sparse=False, cdp=True)
+    read = ResctrlTable((vpp,), (known, blind), limits=limits)
+    whole = json.loads(frame_json(frame_of(read)))
+    assert whole["cache"] == {
+        "cdp": True,
+        "closids": {"of": 16, "used": 1},
+        "rmids": {"of": 176, "used": 2},
+        "min_bits": 2,
+        "sparse": False,
+        "mba_least": None,
+        "mba_step": None,
+        "l3": {
+            "0": {
+                "ways": 12, "size_bytes": 48 * MIB, "bit_usage": "XXSSSSSSSSSS", "nodes": [0, 1],
+                "read_on_cpu": 4, "io": {"cbm": "c00", "origin": "cpuid"},
+            },
+            "1": {
+                "ways": 12, "size_bytes": 48 * MIB, "bit_usage": None, "nodes": [],
+                "read_on_cpu": None, "io": None,
+            },
+        },
+        "missing": dict.fromkeys(
+            ["mba_least", "mba_step", "l3.1.bit_usage", "l3.1.read_on_cpu", "l3.1.io"], "source"
+        ),
+    }  # fmt: skip
+    [row] = whole["groups"]
+    assert row["l2"] == {"3": "000f", "4": {"code": "00f0", "data": "000f"}}
+    assert row["monitors"] == [
+        {
+            "name": "pqos-12-0",
+            "cpus": [1],
+            "owner": "pqos",
+            "rmid": None,
+            "l3": {
+                "0": {
+                    "occupancy_bytes": MIB,
+                    "mbm_total_bytes_per_s": None,
+                    "mbm_local_bytes_per_s": None,
+                }
+            },
+            "missing": {
+                "rmid": "source",
+                "l3.0.mbm_total_bytes_per_s": "warming",
+                "l3.0.mbm_local_bytes_per_s": "warming",
+            },
+        }
+    ]
+
+
+def test_json_of_a_host_without_resctrl_has_no_monitors_in_use() -> None:
+    whole = json.loads(frame_json(frame_of(Missing(Reason.SOURCE, "not mounted"))))
+    assert whole["cache"]["rmids"] == {"of": None, "used": None}
+    assert whole["cache"]["closids"] == {"of": None, "used": 0}
+    assert whole["cache"]["l3"] == {} and whole["groups"] == []
 
 
 def test_untrusted_names_are_data_in_json_and_csv(frames: list[Frame]) -> None:

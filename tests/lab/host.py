@@ -231,6 +231,7 @@ def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree, perf: PerfTr
                 lambda: counters.commands(tree.state),
                 lambda text: counters.command(tree.state, text),
             ),
+            "changes": Text(lambda: f"{tree.changes}\n"),
         }
     )
 

@@ -10,13 +10,16 @@ from types import MappingProxyType
 from typing import Any
 
 _FOLDER = Path(__file__).parent / "machines"
-# What can become of a machine's core PMU: changes of its tables, by table.
+# What can become of a machine's PMUs: changes of its tables, by table. In a guest Linux looks for
+# none outside the cores.
 PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "own": {},
         # Of a guest: no PERF_METRICS. Up to Linux 6.13 sysfs shows its events all the same.
-        "no-metrics": {"perf": {"metrics": False}},
-        "hidden-metrics": {"perf": {"metrics": False, "metrics_shown": False}},
+        "no-metrics": {"perf": {"uncore": "none", "metrics": False}},
+        "hidden-metrics": {
+            "perf": {"uncore": "none", "metrics": False, "metrics_shown": False},
+        },
         # Of a guest that has none at all; APERF and MPERF are not for guests either.
         "none": {
             "perf": {"pmu": "none", "uncore": "none", "msrs": ["tsc"], "nmi_watchdog": False},
@@ -28,7 +31,7 @@ PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         },
         # Another vendor's, which only counters and /proc/cpuinfo say.
         "amd": {
-            "perf": {"pmu": "amd"},
+            "perf": {"pmu": "amd", "uncore": "none"},
             "cpuinfo": {
                 "vendor": "AuthenticAMD",
                 "name": "AMD EPYC 7543 32-Core Processor",

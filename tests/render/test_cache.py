@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import cpu_metric
-from nftop.model.frame import Frame
+from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import L3Domain
 from nftop.model.rdt import ROOT, IoWays
 from nftop.model.reading import Missing, Reason
@@ -103,12 +103,42 @@ def test_a_class_alone_overlaps_nobody_and_no_class_is_no_panel() -> None:
     assert "CACHE" in frame_text(MOCK_UP, 120, True)
 
 
+def test_classes_that_are_not_in_use_are_counted() -> None:
+    """And overlap nobody: pqos makes all that there are, with every way."""
+    why = Missing(Reason.UNDEFINED, "not limited")
+    whole, free = in_cache(0, 0xFFF), in_cache(0, 0xFFF, mba=why)
+    used = (
+        group(ROOT, 0, (0,), in_cache(0, 0x00F)),
+        group("cpus", 1, (1,), whole),
+        replace(group("tasks", 2, (), whole), tasks=(7,)),
+        group("ways", 3, (), in_cache(0, 0x0F0)),
+        group("code", 4, (), in_cache(0, 0xFFF, code=Cbm(0xF, 12))),
+        group("limit", 5, (), in_cache(0, 0xFFF, mba=90)),
+        group("lines", 6, (), in_cache(0, 0xFFF, 1)),
+    )
+    both = frame_of(table(groups=(*used, group("a", 7, (), whole), group("b", 8, (), free))))
+    lines = texts(both, 80)
+    assert [text[6:14].strip() for text in lines if text.startswith("COS")] == [
+        "default", *(each.name for each in used[1:])
+    ]  # fmt: skip
+    assert "+ 2 classes that nobody is in and nothing limits" in lines[-2]
+    one = texts(frame_of(table(groups=(used[0], group("a", 7, (), whole)))), 80)
+    assert one[1].startswith("COS0  default  ........####")
+    assert "+ 1 class that" in one[2] and one[3].startswith("I/O")
+    for reason, said in ((Reason.STALE, "COS7  a"), (Reason.HARDWARE, "+ 1 class")):
+        lost = in_cache(0, 1, cbm=Missing(reason), mba=why)
+        lines = texts(frame_of(table(groups=(used[0], group("a", 7, (), lost)))), 80)
+        assert lines[2].startswith(said), "what is not known is not said to be unlimited"
+    fast = texts(frame_of(table(groups=(group("x", 1, (), whole),), mba_unit="GBps/8")), 80)
+    assert fast[1].startswith("COS1  x")
+
+
 @pytest.mark.parametrize("reason", REASONS)
 def test_an_absent_value_is_its_mark(reason: Reason) -> None:
     why = Missing(reason, "here is what to do")
     bare = in_cache(0, 1, cbm=why, mba=why, values=values(why, why, why))
     domains = tuple(replace(each, ways=None, io=why) for each in DOMAINS)
-    shown = frame_of(table(groups=(group("vpp", None, (), bare),), domains=domains))
+    shown = frame_of(table(groups=(group("vpp", None, (1,), bare),), domains=domains))
     lines = cache_lines(shown, 80)
     marks = "".join(span.text for span in lines[1].spans if span.tone is Tone.MISSING)
     assert "".join(marks.split()) == reason.mark * 4 and "COS -" in lines[1].text
@@ -155,6 +185,10 @@ def test_the_detail_of_a_cpu_names_its_class() -> None:
     trend = Trend(cpu_metric("cpp"), np.zeros(20, np.float32), 60.0)
     text = "\n".join(line.text for line in detail_lines(MOCK_UP, 1, trend, 120, 12))
     assert "class vpp (COS1)" in text
+    classes = (CacheClass("vm", None, of="task"),) * 8
+    own = replace(MOCK_UP, cpus=replace(MOCK_UP.cpus, group=classes))
+    text = "\n".join(line.text for line in detail_lines(own, 1, trend, 120, 12))
+    assert "class vm of what polls here" in text
     unknown = "\n".join(line.text for line in detail_lines(frame(8), 1, trend, 120, 12))
     assert "class" not in unknown
 

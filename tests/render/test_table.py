@@ -203,3 +203,12 @@ def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = cells(64), cells(512)
     assert len(few[0]) == len(many[0]) == 20
     assert 0 < few[1] == many[1] <= 20 * len(columns_for(200))
+
+
+@pytest.mark.parametrize(
+    ("busy", "marked"), [(0.91, True), (0.5, False), (0.0, False), (Missing(Reason.SOURCE), False)]
+)
+def test_a_sibling_that_takes_its_share_is_marked(busy: Reading, marked: bool) -> None:
+    shown = with_cells(frame(8), "sibling_busy_ratio", {1: busy})
+    row = next(line.text for line in table_lines(shown.cpus, View(), 120) if "worker1" in line.text)
+    assert row.startswith(f"   1     5{'!' if marked else ' '}dpdk-worker1 "), "nothing moves"

@@ -102,6 +102,84 @@ def test_a_source_that_can_is_told_once_whose_core_is_looked_at() -> None:
     assert told == [Cpu(3), None]
 
 
+class TurningSource(FakeSource):
+    """Notes when it is told to turn, and may want that or not."""
+
+    def __init__(self, clock: FakeClock, *, inline: bool = True, wants: bool = True) -> None:
+        super().__init__("turning", lambda: Missing(Reason.SOURCE), inline=inline)
+        self.clock = clock
+        self.turning = wants
+        self.turned: list[float] = []
+
+    def turn(self) -> None:
+        self.turned.append((self.clock.now_ns - 10 * S) / S)
+
+
+def test_a_source_has_its_turn_a_tenth_before_each_deadline() -> None:
+    clock = FakeClock()
+    source = TurningSource(clock)
+    frames = live(source, interval_s=1.0, clock=clock).frames()
+    starts = []
+    for work_ms in (300, 0, 899):
+        next(frames)
+        starts.append((clock.now_ns - 10 * S) / S)
+        clock.now_ns += work_ms * 1_000_000
+    next(frames)
+    assert starts == [0, 1, 2]  # deadlines are where they are without it
+    assert source.turned == pytest.approx([0.9, 1.9, 2.9])
+    assert clock.waits == pytest.approx([0.6, 0.1, 0.9, 0.1, 0.001, 0.1])
+
+
+def test_the_tenth_is_of_the_tick_that_comes() -> None:
+    clock = FakeClock()
+    source = TurningSource(clock)
+    feed = live(source, interval_s=60.0, first_interval_s=1.0, clock=clock)
+    frames = feed.frames()
+    take(frames, 3)
+    feed.set_interval(0.5)
+    take(frames, 1)
+    assert source.turned == pytest.approx([0.9, 55.0, 61.45])
+
+
+def test_a_late_tick_has_no_turn() -> None:
+    clock = FakeClock()
+    source = TurningSource(clock)
+    frames = live(source, interval_s=1.0, clock=clock).frames()
+    starts = []
+    for work_ms in (900, 950, 1300, 0):
+        next(frames)
+        starts.append((clock.now_ns - 10 * S) / S)
+        clock.now_ns += work_ms * 1_000_000
+    next(frames)
+    assert starts == [0, 1, 2, 4]
+    assert source.turned == pytest.approx([3.9, 4.9])
+
+
+def test_nobody_wakes_up_where_no_source_wants_a_turn() -> None:
+    clock = FakeClock()
+    sources = [TurningSource(clock, wants=False), TurningSource(clock, inline=False)]
+    feed = live(*sources, interval_s=1.0, clock=clock)
+    frames = feed.frames()
+    take(frames, 3)
+    assert clock.waits == pytest.approx([1.0, 1.0])
+    sources[0].turning = True
+    take(frames, 1)
+    assert clock.waits[2:] == pytest.approx([0.9, 0.1])
+    assert [source.turned for source in sources] == [[2.9], []]
+    frames.close()
+
+
+def test_no_turn_comes_after_the_end() -> None:
+    clock = FakeClock()
+    source = TurningSource(clock)
+    feed = live(source, interval_s=1.0, clock=clock)
+    frames = feed.frames()
+    next(frames)
+    feed.stop()
+    assert list(frames) == []
+    assert source.turned == []
+
+
 def test_stop_ends_a_wait_from_another_thread() -> None:
     feed = live(interval_s=3600.0)
     frames = feed.frames()

@@ -109,3 +109,27 @@ def test_a_source_that_never_answered_is_warming() -> None:
         release.set()
         sampler.close()
     assert isinstance(stuck.value, Missing) and stuck.value.reason is Reason.WARMING
+
+
+def test_a_turn_that_raises_is_told_by_the_next_reading_alone() -> None:
+    class Turned(FakeSource):
+        turning = True
+
+        def turn(self) -> None:
+            raise RuntimeError("the wheel is off")
+
+    after: list[int] = []
+
+    class Other(Turned):
+        def turn(self) -> None:
+            after.append(1)
+
+    sampler = Sampler([Turned("bad", int, inline=True), Other("ok", int, inline=True)])
+    assert sampler.turning
+    sampler.turn()
+    readings = sampler.sample(1.0, grace_s=0.0).readings
+    bad = readings["bad"].value
+    assert isinstance(bad, Missing) and bad.reason is Reason.ERROR
+    assert "RuntimeError: the wheel is off" in bad.sentence
+    assert readings["ok"].value == 0 and after == [1]
+    assert sampler.sample(1.0, grace_s=0.0).readings["bad"].value == 0

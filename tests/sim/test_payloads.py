@@ -84,6 +84,17 @@ def test_counter_groups_share_the_time_and_the_counts(model: Model) -> None:
             assert np.ptp(seen[cpu]) <= 1
 
 
+def test_without_turns_the_main_group_has_all_the_time(model: Model) -> None:
+    uarch = simulated_host().uarch
+    counted = payloads.counter_table(model, S, uarch, turns=False)
+    assert set(counted.events) == {e for group in uarch.plans[0].groups for e in group}
+    assert (counted.running_ns == counted.enabled_ns).all()
+    index = counted.events.index("llc_misses")
+    assert (counted.reasons[:, index] == Reason.SOURCE).all()
+    assert counted.details["llc_misses"] == {Reason.SOURCE: "--tma-level 1: level 2 is not counted"}
+    assert not counted.reasons[:, counted.events.index("uops_issued_any")].any()
+
+
 def test_every_check_says_simulated() -> None:
     checks = [check for source in simulated_host().sources for check in source.check()]
     assert len(checks) == 9

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from nftop.model.ids import Core, Cpu, Package
 from nftop.model.topology import CpuInfo, Topology
-from nftop.sources.own import OwnSource, choose_cpus
+from nftop.sources.own import OwnSource, choose_cpus, keep_off, started_on, staying_on
 
 HALF = 4
 
@@ -117,7 +118,7 @@ out = [affinities()]
 for polling in json.loads(sys.argv[1]):
     placement = keep_off(polling, read_topology())
     out.append([placement.affinity, placement.changed, placement.warning, affinities()])
-out.append(OwnSource(lambda: 7).read().affinity)
+out.append(OwnSource(lambda: 7, lambda: 7).read().affinity)
 stop.set()
 print(json.dumps(out))
 """
@@ -150,12 +151,57 @@ def test_every_thread_moves_and_comes_back() -> None:
 
 
 def test_own_use_grows_with_work() -> None:
-    reads = iter([3, 5])
-    source = OwnSource(lambda: next(reads))
+    reads, interrupts = iter([3, 5]), iter([7, 11])
+    source = OwnSource(lambda: next(reads), lambda: next(interrupts))
     before = source.read()
     sum(i * i for i in range(200_000))
     after = source.read()
     assert after.cpu_ns > before.cpu_ns
     assert (before.counter_reads, after.counter_reads) == (3, 5)
+    assert (before.counter_interrupts, after.counter_interrupts) == (7, 11)
     assert set(after.affinity) == os.sched_getaffinity(0)
     assert source.check()[0].text.startswith("nftop may run on CPU ")
+
+
+@pytest.fixture
+def affinity(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[set[int]]]:
+    """Where this thread, the only one, may run: at each time, the last is now; CPUs 0 to 3."""
+    moved = [{0, 1, 2, 3}]
+
+    def move(tid: int, cpus: frozenset[int]) -> None:
+        if 3 in cpus and len(cpus) == 1:
+            raise OSError(22, "Invalid argument")
+        moved.append(set(cpus))
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda tid: moved[-1])
+    monkeypatch.setattr(os, "sched_setaffinity", move)
+    started_on.cache_clear()
+    yield moved
+    started_on.cache_clear()
+
+
+def test_a_thread_stays_beside_what_it_reads_and_comes_back(affinity: list[set[int]]) -> None:
+    with staying_on({1, 2, 7}):
+        assert affinity[-1] == {1, 2}
+    assert affinity == [{0, 1, 2, 3}, {1, 2}, {0, 1, 2, 3}]
+    with pytest.raises(ValueError, match="x"), staying_on({1}):
+        raise ValueError("x")
+    assert affinity[-1] == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("cpus", [{7}, {0, 1, 2, 3, 4}, {3}, set()])
+def test_a_thread_that_can_not_or_need_not_move_stays(
+    affinity: list[set[int]], cpus: set[int]
+) -> None:
+    """Not on its CPUs, already there, or gone offline under it."""
+    with staying_on(cpus):
+        pass
+    assert affinity == [{0, 1, 2, 3}]
+
+
+def test_a_move_of_everybody_meanwhile_is_not_undone(affinity: list[set[int]]) -> None:
+    with staying_on({1}):
+        keep_off({1}, host())
+        moved_to = affinity[-1]
+        assert 1 not in moved_to
+    assert affinity[-1] == moved_to

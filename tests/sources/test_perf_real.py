@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,51 @@ def run_child(code: str, *prefix: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         cwd=REPOSITORY,
     )
+
+
+# The clock of a CPU and what is rare beside it: every kernel counts these, and no counter is taken.
+TURNS = """
+name = "x"
+title = "x"
+[events]
+clock = { type = "software", config = 0 }
+switches = { type = "software", config = 3 }
+faults = { type = "software", config = 2 }
+migrations = { type = "software", config = 4 }
+[plans.main]
+events = ["clock", "switches"]
+needs = ["clock"]
+turns = [["clock", "faults"], ["clock", "migrations"]]
+"""
+
+
+def test_a_group_counts_while_it_is_its_turn_and_stands_still_otherwise() -> None:
+    """Its leader alone is stopped and started, and the others of the group follow."""
+    perf = PerfSource(uarch=uarch_table.parse(TURNS))
+    try:
+        tables = [counted(perf)]
+        for _ in range(6):
+            time.sleep(0.02)
+            perf.turn()
+            time.sleep(0.01)
+            tables.append(counted(perf))
+    finally:
+        perf.close()
+    clocks = [index for index, event in enumerate(tables[0].events) if event == "clock"]
+    assert tables[0].group[clocks].tolist() == [0, 1, 2]
+    for number, (before, after) in enumerate(pairwise(tables)):
+        ran = (after.running_ns - before.running_ns).astype(np.int64)
+        mine, other = 1 + number % 2, 2 - number % 2
+        assert (ran[:, 0] > 0).all() and (ran[:, mine] > 0).all()
+        assert not ran[:, other].any()
+        still = after.group == other
+        assert (after.values[:, still] == before.values[:, still]).all()
+        # In all the time one of them was to run, and none is multiplexed.
+        passed = (after.enabled_ns - before.enabled_ns).astype(np.int64)
+        assert (passed == ran.sum(axis=1)[:, None]).all()
+    # The clock of a CPU is read a moment before or after that of its group.
+    counts = tables[-1].values[:, clocks].astype(np.float64)
+    assert counts == pytest.approx(tables[-1].running_ns.astype(np.float64), rel=0.2)
 
 
 def test_the_time_stamp_counter_runs_at_one_rate(source: PerfSource) -> None:

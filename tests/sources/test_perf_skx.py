@@ -10,15 +10,21 @@ import errno
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nftop.derive.counters import CounterState, step_counters
+from nftop.derive.focus import step_focus
+from nftop.model.column import Column, column
+from nftop.model.frame import CoreFocus
+from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.pmu import encode, read_pmu
 from nftop.sources.perf.problems import never_ran
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table
+from nftop.uarch.focus import evaluate_focus
 from nftop.uarch.siblings import sum_siblings
 from nftop.uarch.table import Encoding
 from nftop.uarch.topdown import evaluate
@@ -120,6 +126,22 @@ def emulate(
     return fake
 
 
+def exact(*, smt: bool) -> dict[str, Column]:
+    """What the emulated PMU counts in a second, of cores: it is a thousand times as fast."""
+    machine = HOST if smt else topology(4, smt=False)
+    rows = len(machine.cpus)
+    counts = {name: column(np.full(rows, PER_US.get(name, OTHERWISE) * 1e9)) for name in SKX.events}
+    for name in SKX.extras & {"aperf", "cycles_any"}:
+        del counts[name]
+    return sum_siblings(counts, machine)
+
+
+def level_2(*, smt: bool) -> dict[str, Reading]:
+    """By the table's formulas."""
+    nodes = evaluate(SKX, exact(smt=smt), smt=smt, levels=2)
+    return {name.removeprefix("tma."): part[0] for name, part in nodes.items()}
+
+
 def topdown(fake: FakeKernel, *, smt: bool) -> tuple[CounterTable, dict[str, Reading]]:
     """The last table of a few ticks, and what derives from it for CPU 0."""
     source = PerfSource(
@@ -132,39 +154,46 @@ def topdown(fake: FakeKernel, *, smt: bool) -> tuple[CounterTable, dict[str, Rea
     state = CounterState()
     result: dict[str, Reading] = {}
     last: CounterTable | None = None
-    for tick in range(1, 6):
-        fake.pass_ns(SECOND)
+    for tick in range(1, 9):
+        fake.pass_ns(9 * SECOND // 10)
+        if source.turning:
+            source.turn()
+        fake.pass_ns(SECOND // 10)
         read = source.read()
         assert isinstance(read, CounterTable)
         last = read
         state, rates = step_counters(state, SourceReading(read, tick * SECOND, 0), machine)
         columns = sum_siblings(rates.per_s, machine)
-        result = {name: part[0] for name, part in evaluate(SKX, columns, smt=smt).items()}
+        nodes = evaluate(SKX, columns, smt=smt, levels=2)
+        result = {name: part[0] for name, part in nodes.items()}
     source.close()
     assert last is not None and not fake.fds
     return last, {name.removeprefix("tma."): part for name, part in result.items()}
 
 
 def counted(last: CounterTable) -> set[str]:
+    """What is counted on every CPU, in whichever group."""
     return {
         name for name, reasons in zip(last.events, last.reasons.T, strict=True) if not any(reasons)
     }
 
 
+def main_group(last: CounterTable) -> set[str]:
+    main = last.reasons[:, last.group == 0]
+    return {name for name, reasons in zip(last.events, main.T, strict=False) if not any(reasons)}
+
+
 @pytest.mark.parametrize("watchdog", [False, True])
-def test_hyper_threading_gives_level_1_beside_the_watchdog_too(
+def test_hyper_threading_gives_both_levels_beside_the_watchdog_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=watchdog)
     last, parts = topdown(fake, smt=True)
     assert ("cycles" in counted(last), "aperf" in counted(last)) == (not watchdog, watchdog)
     assert {name: parts[name] for name in LEVEL_1_SMT} == pytest.approx(LEVEL_1_SMT)
-    # Level 2 needs turns, and who does not take them is told so.
-    memory = parts["memory_bound"]
-    assert isinstance(memory, Missing)
-    assert memory.detail == "CYCLE_ACTIVITY.STALLS_MEM_ANY is not counted here"
-    misses = last.reasons[:, last.events.index("llc_misses")]
-    assert {Reason(int(code)) for code in misses} == {Reason.SOURCE}  # not in the group
+    assert parts == pytest.approx(level_2(smt=True))
+    assert "llc_misses" in counted(last) - main_group(last)
+    assert last.turns == 3
     assert last.gaps == ("" if not watchdog else "no cycles: " + never_ran(tmp_path).sentence)
 
 
@@ -193,8 +222,10 @@ def test_one_thread_a_core_gives_level_1_and_with_eight_counters_llc_misses(
     last, parts = topdown(fake, smt=False)
     assert parts["retiring"] == pytest.approx(3120 / 9600)
     assert parts["frontend_bound"] == pytest.approx(480 / 9600)
-    assert ("llc_misses" in counted(last)) == (counters == 8)
-    assert isinstance(parts["fetch_latency"], Missing) == (counters == 4)
+    assert parts == pytest.approx(level_2(smt=False))
+    assert ("llc_misses" in main_group(last)) == (counters == 8)
+    assert "llc_misses" in counted(last)
+    assert last.turns == (1 if counters == 8 else 3)
 
 
 def test_without_the_any_bit_there_is_no_top_down_and_ipc_stays(
@@ -209,3 +240,47 @@ def test_without_the_any_bit_there_is_no_top_down_and_ipc_stays(
         last.details["int_misc_recovery_cycles_any"].values()
     )
     assert all(isinstance(part, Missing) for part in parts.values())
+
+
+@pytest.mark.parametrize("watchdog", [False, True])
+def test_a_core_that_is_looked_at_has_level_3_and_probes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool
+) -> None:
+    fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=watchdog)
+    source = PerfSource(
+        root=fake.root,
+        kernel=fake.kernel,
+        clock_ns=lambda: fake.now_ns,
+        uarch=SKX.with_smt(on=True),
+        threads_of=lambda cpu: HOST.with_siblings((cpu,)),
+    )
+    state, focus = CounterState(), None
+    seen: list[CoreFocus] = []
+    source.focus(Cpu(3))
+    for tick in range(1, 18):
+        fake.pass_ns(9 * SECOND // 10)
+        source.turn()
+        fake.pass_ns(SECOND // 10)
+        reading = SourceReading(source.read(), tick * SECOND, 0)
+        assert isinstance(reading.value, CounterTable)
+        state, focus = step_focus(state, reading, SKX, HOST)
+        seen += [] if focus is None else [focus]
+    source.close()
+    counts = {name: part[0] for name, part in exact(smt=True).items()}
+    tree, probes = evaluate_focus(SKX, counts, smt=True)
+    last = seen[-1]
+    assert last.cpus == (1, 3)
+    assert {node.name: node.reading for node in last.tree} == pytest.approx(
+        {node.name: node.reading for node in tree}
+    )
+    assert [node.beyond for node in last.tree] == [node.beyond for node in tree]
+    assert {name: last.readings[name] for name in probes} == pytest.approx(probes)
+    # A tenth of one tick in each round of three turns and its own groups.
+    turns = 3 + len(SKX.focus_groups)
+    assert last.coverage == pytest.approx(0.1 / turns, rel=1e-3)
+    deep = [{n.name: n.reading for n in each.tree}["l1_bound"] for each in seen]
+    first = next(at for at, reading in enumerate(deep) if not isinstance(reading, Missing))
+    assert 0 < first <= turns + watchdog
+    assert all(isinstance(r, Missing) and r.reason is Reason.WARMING for r in deep[:first])
+    assert not any(isinstance(r, Missing) for r in deep[first:])
+    assert not fake.fds

@@ -179,7 +179,7 @@ def test_a_group_that_never_runs_gives_way_where_it_does_not(tmp_path: Path) -> 
     bench = Bench(fake)
     bench.tick()
     stalled = bench.tick()
-    assert set(reasons(stalled, "tsc")[:2]) == {Reason.TAKEN}
+    assert set(reasons(stalled, "tsc")[:2]) == {Reason.WARMING}
     assert set(reasons(stalled, "tsc")[2:]) == {Reason.PRESENT}
     for _ in range(3):
         table = bench.tick()
@@ -214,7 +214,7 @@ def test_a_short_wait_for_its_turn_is_no_stall(tmp_path: Path) -> None:
     assert set(reasons(bench.tick(), "ref_cycles")) == {Reason.PRESENT}
     shares["now"] = 0.0
     bench.tick(49_000_000)
-    assert set(reasons(bench.tick(1_000_000), "ref_cycles")) == {Reason.TAKEN}
+    assert set(reasons(bench.tick(1_000_000), "ref_cycles")) == {Reason.WARMING}
 
 
 def test_descriptors_that_run_out_half_way_leave_what_was_opened(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.frame import Frame
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Missing, Reason
-from nftop.store.history import History, Series
+from nftop.store.history import History
+from nftop.store.ring import Series
 from tests.frames import SECOND_NS, START_NS, bare, frame, with_cells
+from tests.traffic import with_traffic
 
 GONE = Missing(Reason.STALE)
 
@@ -141,3 +143,26 @@ def test_points_are_gaps_or_within_what_was_measured(
     assert len(series) == points
     assert not len(shown) or (known and min(known) - 1e-6 <= shown.min())
     assert not len(shown) or shown.max() <= max(known) + 1e-6
+
+
+def test_packages_have_a_history_of_their_own() -> None:
+    history = History(ticks=10)
+    for tick in range(20):
+        history.append(with_traffic(frame(8, tick, packages=2)))
+    last = with_traffic(frame(8, 19, packages=2)).packages
+    for row in last:
+        found = history.package_series("memory.read_bytes_per_s", row.package, 10, 10.0)
+        assert found[-1] == pytest.approx(row.readings["memory.read_bytes_per_s"])
+        assert len(found) == 10
+    gone = history.package_series("mmio.read_per_s", last[1].package, 10, 10.0)
+    assert np.isnan(gone).all(), "which that package can't count"
+    assert np.isnan(history.package_series("mmio.read_per_s", Package(7), 10, 10.0)).all()
+
+
+def test_frames_without_packages_are_a_gap_in_theirs() -> None:
+    history = History()
+    for tick in (0, 1, 5, 6):
+        history.append(with_traffic(frame(8, tick)) if tick in (0, 6) else frame(8, tick))
+    found = history.package_series("memory.read_bytes_per_s", Package(0), 6, 6.0)
+    assert np.isnan(found[:-1]).all()
+    assert np.isfinite(found[-1])

@@ -11,8 +11,9 @@ import pytest
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
 from nftop.render.line import Line
-from nftop.ui import keys
+from nftop.ui.keys import hints
 from nftop.ui.options import Options
+from nftop.ui.screens.views import KEYS, VIEWS
 from nftop.ui.widgets import lines
 from nftop.ui.widgets.strips import Ink, LineStrip
 from tests.frames import frame, ticks, with_cells
@@ -197,7 +198,7 @@ async def test_help(key: str) -> None:
         text = await run.press(key)
         assert text.startswith("Keys")
         assert "Where there is no number" in await run.press("pagedown")
-        assert (await run.press("G")).count("Network functions") == 1
+        assert "Probes of the core looked at" in await run.press("G", "pageup")
         assert (await run.press("g")) == text
         assert (await run.press("j")) != text
         assert (await run.press("k")) == text
@@ -220,12 +221,14 @@ async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
 async def test_every_key_of_the_help_is_bound_and_every_hint_is_in_the_footer() -> None:
     async with running(frame(8), size=(200, 50)) as run:
         bound = {key for key, _ in run.app.screen._bindings}
-        for each in keys.CORES:
+        for each in KEYS:
             assert set(each.keys.split(",")) <= bound | {"G", "I", "N"}
-        footer = run.text.rsplit("\n", 1)[-1]
-        assert all(f"{key} {word}" in footer for key, word in keys.HINTS)
         text = await run.press("question_mark")
-        assert all(each.help in text for each in keys.CORES)
+        assert all(each.help in text for each in KEYS)
+        await run.press("escape")
+        for row in VIEWS:
+            footer = (await run.press(row.numbers[0])).rsplit("\n", 1)[-1]
+            assert all(f"{key} {word}" in footer for key, word in hints(row.view.KEYS))
 
 
 @pytest.mark.parametrize("key", ["q", "f10", "ctrl+c"])
@@ -255,10 +258,11 @@ async def test_ctrl_z_suspends(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_keys_before_the_first_frame_do_no_harm() -> None:
     async with running() as run:
         assert "waiting for the first tick" in run.text
-        for each in keys.CORES:
+        for each in KEYS:
             for key in each.keys.split(","):
                 if each.action != "app.quit":
                     await run.press(key, "escape")
+        await run.press("1")
         assert "waiting" in run.text
         assert "dpdk-worker1" in await run.give(frame(8))
 

@@ -9,6 +9,7 @@ from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.problems import NO_CPU, Problem
+from nftop.sources.perf.survey import every_event, stand_ins
 from nftop.uarch.table import Uarch
 
 _NO_TABLE = Problem(
@@ -18,10 +19,13 @@ _NO_TABLE = Problem(
 )
 
 
-def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...]:
+def table_checks(
+    name: str, uarch: Uarch, cores: CoreGroups, *, turns: bool = True
+) -> tuple[Check, ...]:
     """One check of the source, one for CPUs that count nothing, one for each event missing.
 
-    The table's extras are among what is counted, and not among what is missing.
+    Events that stand in for others are among what is counted, and not among what is missing; nor
+    are those of groups that take turns, if it was asked to do without `turns`.
     """
     idle: dict[Problem, list[int]] = {}
     lacking: dict[tuple[str, Problem], list[int]] = {}
@@ -30,14 +34,15 @@ def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...
         if row.problem is not None:
             idle.setdefault(row.problem, []).append(row.cpu)
             continue
-        counted |= dict.fromkeys(cores.step(row).names)
+        counted |= dict.fromkeys(name for group in cores.members(row) for name in group.names)
         for event, problem in cores.absences(row).items():
             lacking.setdefault((event, problem), []).append(row.cpu)
     active = [row.cpu for row in cores.rows if row.group is not None]
-    checks = [_whole(name, active, [event for event in uarch.counted if event in counted], idle)]
+    checks = [_whole(name, active, list(counted), cores.rotation.turns(), idle)]
     for problem, cpus in idle.items():
         checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
-    for event in (event for event in uarch.counted if event not in uarch.extras):
+    extras = stand_ins(uarch, turns=turns)
+    for event in (event for event in every_event(uarch) if event not in extras):
         for (missing, problem), cpus in lacking.items():
             if missing == event:
                 everywhere = len(cpus) == len(active)
@@ -49,13 +54,20 @@ def table_checks(name: str, uarch: Uarch, cores: CoreGroups) -> tuple[Check, ...
 
 
 def _whole(
-    name: str, active: Sequence[int], counted: Sequence[str], idle: dict[Problem, list[int]]
+    name: str,
+    active: Sequence[int],
+    counted: Sequence[str],
+    turns: int,
+    idle: dict[Problem, list[int]],
 ) -> Check:
     if not active:
         problem = next(iter(idle), NO_CPU)
         return Check(name, problem.reason, f"no CPU is counted: {problem.sentence}", problem.fix)
     cpus = format_cpu_list(active)
-    text = f"counts {', '.join(counted)} on CPU {cpus}, one read a tick each"
+    pace = "one read a tick each"
+    if turns:
+        pace = f"two reads a tick each; beside the main group {turns} more take turns"
+    text = f"counts {', '.join(counted)} on CPU {cpus}, {pace}"
     return Check(name, Reason.PRESENT, text)
 
 

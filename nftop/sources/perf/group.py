@@ -28,16 +28,21 @@ STALLED_AFTER_NS = 50_000_000
 _WORD_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """An open group; `fds[0]` is the leader's, and closing any of them takes it out."""
+    """An open group; `fds[0]` is the leader's, and closing any of them takes it out.
+
+    It is equal to itself alone: the numbers of closed descriptors are given out again.
+    """
 
     cpu: int
     fds: tuple[int, ...]
 
 
-def open_group(kernel: Kernel, cpu: int, encodings: Sequence[Encoding]) -> Group:
-    """Open and start a group on a CPU; all of it or nothing.
+def open_group(
+    kernel: Kernel, cpu: int, encodings: Sequence[Encoding], *, start: bool = True
+) -> Group:
+    """Open a group on a CPU, all of it or nothing, and start it unless told not to.
 
     Raises:
         OSError: as perf_event_open or ioctl gave it; nothing stays open.
@@ -47,7 +52,8 @@ def open_group(kernel: Kernel, cpu: int, encodings: Sequence[Encoding]) -> Group
         for encoding in encodings:
             attr = attribute(encoding, leader=not fds)
             fds.append(kernel.open_event(attr, cpu, fds[0] if fds else -1))
-        kernel.enable(fds[0])
+        if start:
+            kernel.enable(fds[0])
     except OSError:
         close_group(kernel, Group(cpu, tuple(fds)))
         raise
@@ -71,13 +77,13 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupReadings:
-    """One read of n groups, k events in the widest.
+    """The last read of each of n groups, k events in the widest.
 
     Attributes:
         values: uint64 (n, k), cumulative and unscaled, events in the order they were opened; what
             is beyond a group's width, or in a row with a fault, means nothing.
         enabled_ns, running_ns: uint64 (n,).
-        faults: by row, with the errno of a FAILED one (else 0).
+        faults: of those read now, by row, with the errno of a FAILED one (else 0).
     """
 
     values: NDArray[np.uint64]
@@ -89,54 +95,87 @@ class GroupReadings:
 class GroupReader:
     """Reads a fixed list of groups, one call each, into one buffer, and watches that they count.
 
-    A row without a group (None) costs nothing and reads as zeros. The groups stay the caller's.
+    A tick is a `fetch` of each group that was to run since the last one, then `finish`. A group
+    that was not to run keeps what it had, and nothing is thought of its standing still. A row
+    without a group (None) reads as zeros. The groups stay the caller's.
     """
 
-    def __init__(self, kernel: Kernel, groups: Sequence[Group | None]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        groups: Sequence[Group | None],
+        before: GroupReader | None = None,
+    ) -> None:
+        """What `before` knows of the same groups is taken over."""
         widths = [len(group.fds) if group else 0 for group in groups]
         words = READ_HEADER_WORDS + max(widths, default=0)
         self._readv = kernel.readv
+        self._groups = tuple(groups)
         self._buffer = np.zeros((len(groups), words), np.uint64)
         self._sizes = np.zeros(len(groups), np.int64)
         self._expected = np.zeros(len(groups), np.int64)
-        self._targets: list[tuple[int, int, tuple[memoryview]]] = []
+        self._fetched = np.zeros(len(groups), np.bool_)
+        self._stopped = np.zeros(len(groups), np.bool_)
+        self._targets: dict[int, tuple[int, tuple[memoryview]]] = {}
         for row, group in enumerate(groups):
             if group is not None:
                 size = READ_HEADER_WORDS + len(group.fds)
                 self._expected[row] = size * _WORD_BYTES
                 # Cut to the group's own width: a shorter answer is then seen as one.
-                self._targets.append((row, group.fds[0], (self._buffer[row, :size].data,)))
+                self._targets[row] = (group.fds[0], (self._buffer[row, :size].data,))
         self._enabled = np.zeros(len(groups), np.uint64)
         self._running = np.zeros(len(groups), np.uint64)
         self._ran_at = np.zeros(len(groups), np.uint64)
+        if before is not None:
+            self._take_over(before)
 
-    @property
-    def width(self) -> int:
-        """How many groups there are to read: the calls one `read` makes."""
-        return len(self._targets)
+    def fetch(self, row: int, *, stopped: bool = False) -> None:
+        """Read one group. Never raises: what failed is told by `finish`.
 
-    def read(self) -> GroupReadings:
-        """Read every group once. Never raises: what failed is in `faults`."""
-        readv, sizes = self._readv, self._sizes
-        for row, fd, views in self._targets:
-            try:
-                sizes[row] = readv(fd, views)
-            except OSError as error:
-                sizes[row] = -(error.errno or 0) - 1  # below zero even without an errno
+        Of one that was `stopped` before, that its clock stands still is no fault.
+        """
+        fd, views = self._targets[row]
+        try:
+            self._sizes[row] = self._readv(fd, views)
+        except OSError as error:
+            self._sizes[row] = -(error.errno or 0) - 1  # below zero even without an errno
+        self._fetched[row] = True
+        self._stopped[row] = stopped
+
+    def enabled_ns(self, group: Group) -> int:
+        """How long the group had been enabled when it was read last; 0 if it never was."""
+        return int(self._enabled[self._groups.index(group)]) if group in self._groups else 0
+
+    def finish(self) -> GroupReadings:
+        """What was fetched since the last time, and what is wrong with it."""
         now = self._buffer.copy()
         faults = self._faults(now[:, 1], now[:, 2])
+        self._fetched[:] = False
         return GroupReadings(now[:, READ_HEADER_WORDS:], now[:, 1], now[:, 2], faults)
+
+    def _take_over(self, before: GroupReader) -> None:
+        known = {group: row for row, group in enumerate(before._groups) if group is not None}
+        both = [(row, known[group]) for row, group in enumerate(self._groups) if group in known]
+        rows, olds = [row for row, _ in both], [old for _, old in both]
+        words = min(self._buffer.shape[1], before._buffer.shape[1])
+        self._buffer[rows, :words] = before._buffer[olds, :words]
+        for ours, theirs in (
+            (self._enabled, before._enabled),
+            (self._running, before._running),
+            (self._ran_at, before._ran_at),
+        ):
+            ours[rows] = theirs[olds]
 
     def _faults(
         self, enabled: NDArray[np.uint64], running: NDArray[np.uint64]
     ) -> dict[int, tuple[Fault, int]]:
         whole = self._sizes == self._expected
-        still = whole & (enabled <= self._enabled) & (self._expected > 0)
+        still = whole & (enabled <= self._enabled) & ~self._stopped
         self._ran_at = np.where(running != self._running, enabled, self._ran_at)
-        # A clock that went backwards is `still`, so the wrapped difference does not matter.
-        stalled = whole & (enabled - self._ran_at >= STALLED_AFTER_NS) & ~still
+        waited = np.where(enabled > self._ran_at, enabled - self._ran_at, 0)
+        stalled = whole & (waited >= STALLED_AFTER_NS) & ~still
         self._enabled, self._running = enabled, running
-        suspects = np.flatnonzero(~whole | still | stalled)
+        suspects = np.flatnonzero(self._fetched & (~whole | still | stalled))
         return {int(row): self._fault(int(row), stalled=bool(stalled[row])) for row in suspects}
 
     def _fault(self, row: int, *, stalled: bool) -> tuple[Fault, int]:

@@ -34,9 +34,10 @@ CAME_BACK = Problem(Reason.RESET, "the CPU went offline and came back: counting 
 DOES_NOT_FIT = Problem(
     Reason.HARDWARE, "this CPU has too few counters for it beside the others of the group"
 )
+LEVEL_1 = Problem(Reason.SOURCE, "--tma-level 1: level 2 is not counted")
 NOT_IN_GROUP = Problem(Reason.SOURCE, "the counter group in use does not count it")
 STALLED = Problem(
-    Reason.TAKEN, "the counter group did not run; the next tick counts with a smaller one"
+    Reason.WARMING, "the counter group did not run; the next tick counts with a smaller one"
 )
 
 _GUEST_FIX = "in a guest: have the hypervisor offer a virtual PMU (QEMU: -cpu host,pmu=on)"

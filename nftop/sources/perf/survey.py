@@ -7,9 +7,9 @@ that shows only after the first tick, so a survey gives every group that opens, 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nftop.model.reading import Reason
@@ -23,17 +23,30 @@ OWN_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 @dataclass(frozen=True, slots=True)
+class Members:
+    """A group that can be opened: its events in the order they are opened; none: it can't."""
+
+    names: tuple[str, ...] = ()
+    encodings: tuple[Encoding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
-    """A group that can be opened.
+    """A way to count.
 
     Attributes:
-        names, encodings: its events in the order they are opened.
-        absent: why each of the table's other events is not in it.
+        main: the group that counts most of the time.
+        turns: those that take turns with it; of every step as many, some of them empty.
+        absent: why each other event of the table's plans is in none of them.
     """
 
-    names: tuple[str, ...]
-    encodings: tuple[Encoding, ...]
+    main: Members
+    turns: tuple[Members, ...]
     absent: Mapping[str, Problem]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.main.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +54,56 @@ class Survey:
     """What was found.
 
     Attributes:
-        events: every event of the table, the columns.
-        steps: the groups that can be opened, best first, each different from the others.
+        events: every event that some group of the table counts.
+        steps: the ways to count, best first, each with another main group.
         problem: why there is no step; None where there is one.
+        focus: what can be counted besides of a core that somebody looks at.
+        unfocused: why the rest of it can't be.
     """
 
     events: tuple[str, ...]
     steps: tuple[Step, ...]
     problem: Problem | None
+    focus: tuple[Members, ...] = ()
+    unfocused: Mapping[str, Problem] = field(default_factory=dict)
 
 
 def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Survey:
     """Try the table's plans on `cpu`; every descriptor is closed again. Never raises."""
-    events = uarch.counted
+    events = every_event(uarch)
     encodings, problems = _resolve(uarch.events, events, root)
+    planned = dict.fromkeys(e for plan in uarch.plans for group in plan.groups for e in group)
+    most = max(len(plan.turns) for plan in uarch.plans)
+    tried = _Trial(kernel, cpu, encodings, problems, root)
     steps: dict[tuple[str, ...], Step] = {}
     try:
         for plan in uarch.plans:
-            names = _try(kernel, cpu, plan, encodings=encodings, problems=problems, root=root)
+            names = tried.whole(plan)
             if names and names not in steps:
-                absent = {e: problems.get(e, NOT_IN_GROUP) for e in events if e not in names}
-                steps[names] = Step(names, tuple(encodings[e] for e in names), absent)
+                found = (tried.part(turn, beside=plan.events) for turn in plan.turns)
+                turns = (*found, *[Members()] * (most - len(plan.turns)))
+                counted = {*names, *(name for turn in turns for name in turn.names)}
+                absent = {e: problems.get(e, NOT_IN_GROUP) for e in planned if e not in counted}
+                steps[names] = Step(tried.members(names), turns, absent)
+        best = uarch.plans[0].events
+        focus = tuple(tried.part(group, beside=best) for group in uarch.focus_groups)
     except OSError as error:
         return Survey(events, (), explain(error.errno or 0, root))
-    problem = None if steps else _chief(problems[e] for e in events if e in problems)
-    return Survey(events, tuple(steps.values()), problem)
+    problem = None if steps else _chief(problems[e] for e in uarch.counted if e in problems)
+    looked_at = {name for group in focus for name in group.names}
+    unfocused = {
+        event: problems.get(event, NOT_IN_GROUP)
+        for group in uarch.focus_groups
+        for event in group
+        if event not in looked_at
+    }
+    return Survey(events, tuple(steps.values()), problem, focus, unfocused)
+
+
+def every_event(uarch: Uarch) -> tuple[str, ...]:
+    """Every event of the table's plans, their turns, and what is counted of one core only."""
+    groups = [*(group for plan in uarch.plans for group in plan.groups), *uarch.focus_groups]
+    return tuple(dict.fromkeys((*uarch.counted, *(name for group in groups for name in group))))
 
 
 def _resolve(
@@ -91,43 +129,65 @@ def _resolve(
     return encodings, problems
 
 
-def _try(
-    kernel: Kernel,
-    cpu: int,
-    plan: Plan,
-    *,
-    encodings: Mapping[str, Encoding],
-    problems: dict[str, Problem],
-    root: Path,
-) -> tuple[str, ...]:
-    """The events of the plan that opened as one group; none where the plan must be given up.
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Opens groups on one CPU and closes them again.
 
     Notes in `problems` why an event did not open; an event that a group before could not take may
     open in this one, so each is tried again.
-
-    Raises:
-        OSError: nftop's own limits.
     """
-    names: list[str] = []
-    with _descriptors(kernel) as fds:
-        for name in plan.events:
-            if name not in encodings:
-                continue
-            refusal = _open(kernel, cpu, encodings[name], fds)
-            if not refusal:
-                names.append(name)
-                problems.pop(name, None)
-            elif names and _opens_alone(kernel, cpu, encodings[name]):
-                problems[name] = DOES_NOT_FIT
-                return ()
-            else:
-                problems[name] = explain(refusal, root)
-    return tuple(names) if plan.needs <= set(names) else ()
 
+    kernel: Kernel
+    cpu: int
+    encodings: Mapping[str, Encoding]
+    problems: dict[str, Problem]
+    root: Path
 
-def _opens_alone(kernel: Kernel, cpu: int, encoding: Encoding) -> bool:
-    with _descriptors(kernel) as fds:
-        return _open(kernel, cpu, encoding, fds) == 0
+    def members(self, names: tuple[str, ...]) -> Members:
+        return Members(names, tuple(self.encodings[name] for name in names))
+
+    def whole(self, plan: Plan) -> tuple[str, ...]:
+        """The events of the plan that opened as one group; none where it must be given up.
+
+        Raises:
+            OSError: nftop's own limits.
+        """
+        names, fits = self._open(plan.events, stop=True)
+        return names if fits and plan.needs <= set(names) else ()
+
+    def part(self, listed: tuple[str, ...], *, beside: Collection[str]) -> Members:
+        """What of a further group opened; nothing where that is no more than there is `beside`.
+
+        Raises:
+            OSError: nftop's own limits.
+        """
+        names, _ = self._open(listed, stop=False)
+        return self.members(names) if set(names) - set(beside) else Members()
+
+    def _open(self, listed: tuple[str, ...], *, stop: bool) -> tuple[tuple[str, ...], bool]:
+        """What opened, and whether nothing was left out for want of counters; `stop` there."""
+        names: list[str] = []
+        fits = True
+        with _descriptors(self.kernel) as fds:
+            for name in listed:
+                if name not in self.encodings:
+                    continue
+                refusal = _open(self.kernel, self.cpu, self.encodings[name], fds)
+                if not refusal:
+                    names.append(name)
+                    self.problems.pop(name, None)
+                elif names and self._opens_alone(name):
+                    self.problems[name] = DOES_NOT_FIT
+                    fits = False
+                    if stop:
+                        break
+                else:
+                    self.problems[name] = explain(refusal, self.root)
+        return tuple(names), fits
+
+    def _opens_alone(self, name: str) -> bool:
+        with _descriptors(self.kernel) as fds:
+            return _open(self.kernel, self.cpu, self.encodings[name], fds) == 0
 
 
 def _open(kernel: Kernel, cpu: int, encoding: Encoding, fds: list[int]) -> int:
@@ -156,3 +216,11 @@ def _chief(problems: Iterable[Problem]) -> Problem:
     """The one to tell where nothing can be counted: first of all what a privilege would cure."""
     ranked = sorted(problems, key=lambda problem: problem.reason is not Reason.PERMISSION)
     return ranked[0] if ranked else DOES_NOT_FIT
+
+
+def stand_ins(uarch: Uarch, *, turns: bool = True) -> frozenset[str]:
+    """The events whose absence is no fault: the best plan does without, or we without `turns`."""
+    best = uarch.plans[0]
+    groups = (*(best.groups if turns else (best.events,)), *uarch.focus_groups)
+    promised = {name for group in groups for name in group}
+    return uarch.extras | (frozenset(every_event(uarch)) - promised)

@@ -36,20 +36,21 @@ class PageScreen(Screen[None]):
         self._paint()
 
     def on_mouse_scroll_down(self) -> None:
-        self.action_scroll_by(3)
+        self._scroll(3)
 
     def on_mouse_scroll_up(self) -> None:
-        self.action_scroll_by(-3)
+        self._scroll(-3)
 
-    def action_scroll_by(self, lines: int) -> None:
+    def action_act(self, action: str, by: int) -> None:
+        if action == "close":
+            self.dismiss()
+            return
+        page = max(1, self.size.height - 2) if action == "page" else 1
+        self._scroll(by * page)
+
+    def _scroll(self, lines: int) -> None:
         self._top += lines
         self._paint()
-
-    def action_scroll_page(self, pages: int) -> None:
-        self.action_scroll_by(pages * max(1, self.size.height - 2))
-
-    def action_close(self) -> None:
-        self.dismiss()
 
     def _paint(self) -> None:
         width, height = self.size.width, self.size.height - 1

@@ -9,13 +9,11 @@ from textual import events
 from nftop.model.frame import CpuTable
 from nftop.render.browse import Place
 from nftop.render.columns import Col
-from nftop.render.line import Line, Span, Tone
+from nftop.render.line import selected
 from nftop.render.rows import Rows, View
 from nftop.render.table import body_lines, header_line
-from nftop.ui.messages import LineClicked, Wheel
+from nftop.ui.messages import WHEEL_LINES, LineClicked, Wheel
 from nftop.ui.widgets.lines import Lines
-
-_WHEEL_LINES = 3
 
 
 class CpuTableView(Lines):
@@ -35,7 +33,7 @@ class CpuTableView(Lines):
         body = body_lines(cpus, rows, columns, place.top, height - 1)
         if rows.shown:
             at = place.index - place.top
-            body[at : at + 1] = [_selected(line) for line in body[at : at + 1]]
+            body[at : at + 1] = [selected(line) for line in body[at : at + 1]]
         self.show([header_line(columns, view), *body], height)
 
     def on_click(self, event: events.Click) -> None:
@@ -43,15 +41,8 @@ class CpuTableView(Lines):
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
-        self.post_message(Wheel(_WHEEL_LINES))
+        self.post_message(Wheel(WHEEL_LINES))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
-        self.post_message(Wheel(-_WHEEL_LINES))
-
-
-def _selected(line: Line) -> Line:
-    # What is dim is hard to read on the cursor, and is just what one went there to read.
-    faint = (Tone.DIM, Tone.MISSING)
-    spans = (Span(span.text, Tone.PLAIN) if span.tone in faint else span for span in line.spans)
-    return Line(tuple(spans), Tone.CURSOR)
+        self.post_message(Wheel(-WHEEL_LINES))

@@ -20,10 +20,13 @@ class ResctrlTree:
     Attributes:
         state: what is mounted. Mounting anew, with other options, is putting another here; the
             inodes of what was there are not used again.
+        changes: how often somebody opened a file to write, or made, removed or renamed a group,
+            whatever came of it.
     """
 
     def __init__(self, state: Resctrl) -> None:
         self.state = state
+        self.changes = 0
         self._inodes: dict[tuple[Resctrl, int, str], int] = {}
 
     def lookup(self, path: str) -> Entry:
@@ -41,6 +44,7 @@ class ResctrlTree:
 
     def open(self, path: str, flags: int, caller: Caller) -> Handle:
         """See `Tree`; EACCES to write what is only to be read, for root too."""
+        self.changes += flags & os.O_ACCMODE != os.O_RDONLY
         node = files.find(self.state, path)
         if isinstance(node, Folder):
             raise failed(errno.EISDIR)
@@ -50,6 +54,7 @@ class ResctrlTree:
 
     def mkdir(self, path: str, mode: int, caller: Caller) -> None:
         """See `Tree`: makes a group."""
+        self.changes += 1
         _only_root(caller)
         parent, name = os.path.split(path)
         where = _folder(files.find(self.state, parent))
@@ -66,6 +71,7 @@ class ResctrlTree:
 
     def rmdir(self, path: str, caller: Caller) -> None:
         """See `Tree`: removes a group with all that is in it."""
+        self.changes += 1
         _only_root(caller)
         node = _folder(files.find(self.state, path))
         if node.kind != "group" or node.group is None or node.group is self.state.root:
@@ -74,6 +80,7 @@ class ResctrlTree:
 
     def rename(self, old: str, new: str, caller: Caller) -> None:
         """See `Tree`: monitoring groups only, and on later kernels only."""
+        self.changes += 1
         _only_root(caller)
         source = files.find(self.state, old)
         target, name = os.path.split(new)

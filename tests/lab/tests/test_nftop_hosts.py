@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.lab.tests import steady
-from tests.lab.tests.labs import answer, enter, needs_lab
+from tests.lab.tests.labs import enter, needs_lab
 
 pytestmark = needs_lab
 CPUS = 8
@@ -140,34 +140,44 @@ def test_counters_that_another_program_keeps() -> None:
     assert "another program holds a counter" in checks["perf uops_issued_any"]["text"]
 
 
+# Runs nftop until it has shown frames of which one expression after the other is true; after each
+# it writes what follows it to a file of the host's.
+_FOLLOW = """
+import json, subprocess, sys
+number, stages, command = json.loads(sys.argv[1])
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as nftop:
+    for expression, path, text in stages:
+        for line in nftop.stdout:
+            frame = json.loads(line)
+            if eval(expression, {"frame": frame, "cpu": frame["cpus"][number]}):
+                break
+        print(line, end="")
+        if path:
+            with open(path, "w") as file:
+                file.write(text)
+    nftop.terminate()
+"""
+_SHOWN = "cpu['ipc'] is not None and cpu['tma']['retiring'] is not None"
+
+
+def followed(*stages: tuple[str, str, str]) -> list[dict[str, Any]]:
+    """The frame of every stage, on a Skylake host with the watchdog off."""
+    command = [*NFTOP, "--batch", "-n", "1000", "-d", "0.1", "--json"]
+    what = json.dumps([POLLER, stages, command])
+    run = ("--", sys.executable, "-c", _FOLLOW, what)
+    done = enter("--cpus", str(CPUS), "--watchdog", "off", *run)
+    assert (done.returncode, done.stderr) == (0, "")
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(frames) == len(stages)
+    return frames
+
+
 def test_a_cpu_that_goes_offline_and_comes_back() -> None:
-    """The frames of one run, until each of three states has been seen in turn."""
-    program = f"""
-        import subprocess
-        switch, found = "/sys/devices/system/cpu/cpu{POLLER}/online", []
-        def turn(word):
-            with open(switch, "w") as file:
-                file.write(word)
-        def is_there(cpu):
-            return cpu["ipc"] is not None and cpu["tma"]["retiring"] is not None
-        wanted = [(is_there, "0"), (lambda cpu: cpu["core"] is None, "1"), (is_there, "1")]
-        command = {[*NFTOP, "--batch", "-n", "1000", "-d", "0.1", "--json"]!r}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as nftop:
-            for line in nftop.stdout:
-                frame = json.loads(line)
-                seen, word = wanted[0]
-                if seen(frame["cpus"][{POLLER}]):
-                    found.append(frame)
-                    turn(word)
-                    if not wanted[1:]:
-                        break
-                    wanted.pop(0)
-            nftop.terminate()
-        print(json.dumps(found))
-    """
-    before, without, after = answer(program, "--cpus", str(CPUS), "--watchdog", "off")
-    gone = of(without, POLLER)
-    assert lacks(gone, "ipc", "frequency_hz", "tma.retiring", "busy_ratio") == {"undefined"}
+    switch = f"/sys/devices/system/cpu/cpu{POLLER}/online"
+    gone = "cpu['core'] is None"
+    before, without, after = followed((_SHOWN, switch, "0"), (gone, switch, "1"), (_SHOWN, "", ""))
+    lacking = lacks(of(without, POLLER), "ipc", "frequency_hz", "tma.retiring", "busy_ratio")
+    assert lacking == {"undefined"}
     [sibling] = of(before, POLLER)["siblings"]
     assert of(without, sibling)["siblings"] == []
     for frame in (before, without, after):
@@ -175,4 +185,17 @@ def test_a_cpu_that_goes_offline_and_comes_back() -> None:
         assert frame["sources"]["perf"]["state"] == "ok"
     assert of(after, POLLER)["siblings"] == [sibling]
     retiring = [of(each, POLLER)["tma"]["retiring"] for each in (before, after)]
+    assert retiring[0] == pytest.approx(retiring[1], abs=1e-3)
+
+
+def test_counters_that_are_taken_while_it_runs() -> None:
+    """By the watchdog, whose counter of cycles another stands in for, and by another program."""
+    watched = f"{_SHOWN} and 'NMI watchdog' in (frame['sources']['perf']['detail'] or '')"
+    taken = "cpu['ipc'] is not None and cpu['missing'].get('tma.retiring') == 'taken'"
+    before, with_watchdog, _ = followed(
+        (_SHOWN, "/proc/sys/kernel/nmi_watchdog", "1"),
+        (watched, "/sys/fs/lab/live/ctl/competitor", "pinned 1"),
+        (taken, "", ""),
+    )
+    retiring = [of(each, POLLER)["tma"]["retiring"] for each in (before, with_watchdog)]
     assert retiring[0] == pytest.approx(retiring[1], abs=1e-3)

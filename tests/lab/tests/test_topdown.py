@@ -2,71 +2,122 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nftop.model.column import Column, column
 from nftop.sim.events import parts_of
-from nftop.sim.model import model_of
-from nftop.sim.scenario import load
-from nftop.sim.workloads import INDEX
 from nftop.uarch import table
 from nftop.uarch.siblings import sum_siblings
 from nftop.uarch.topdown import evaluate
-from tests.lab.tests.labs import enter, needs_lab
+from tests.lab.tests import steady
+from tests.lab.tests.labs import answer, needs_lab
 from tests.uarch.counters import core_encoding, on_core
 
 pytestmark = needs_lab
 CPUS = 8
-LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
-LEVEL_2 = ("fetch_latency", "fetch_bandwidth", "branch_mispredicts", "machine_clears")
+UARCHS = {"bdx": "BDX", "skx-4": "SKX", "skx-7": "CLX", "icx": "ICX", "spr": "SPR"}
+# Frames until every node of the cores that are awake has a number: cores that sleep have none, and
+# a tick that comes late here has no turn.
+_UNTIL = """
+from pathlib import Path
+from nftop.commands import open_host
+from nftop.export.jsonl import frame_object
+
+def until(level, nodes):
+    feed = open_host(tma_level=level).feed(interval_s=0.2)
+    reads = set()
+    for number, frame in enumerate(feed.frames()):
+        shown = json.loads(json.dumps(frame_object(frame), default=list))
+        busy = {cpu["cpu"] for cpu in shown["cpus"] if (cpu["busy_ratio"] or 0) > 0.9}
+        awake = [c for c in shown["cpus"] if not busy.isdisjoint((c["cpu"], *c["siblings"]))]
+        own = shown["self"]
+        reads.add((own["counter_reads"], own["counter_interrupts"]))
+        if awake and all(cpu["tma"][node] is not None for cpu in awake for node in nodes):
+            return shown["host"]["uarch"], awake, sorted(reads - {(None, None)})
+        assert number < 60, shown
+
+found = []
+for watchdog in "10":
+    Path("/proc/sys/kernel/nmi_watchdog").write_text(watchdog)
+    found.append([until(2, NODES), until(1, ["retiring"])])
+print(json.dumps(found))
+"""
 
 
-def expected(uarch: str) -> dict[str, Column]:
-    """By the table's formulas, of the model's own counts of a second."""
+def expected(uarch: str, *, smt: bool, levels: int) -> dict[str, Column]:
+    """By the table's formulas, of the model's own rates."""
     known = table.load(uarch)
-    model = model_of(load("default"), CPUS)
-    counts = model.exact(2 * 10**9, range(CPUS)) - model.exact(10**9, range(CPUS))
+    model = steady.model(CPUS, smt=smt)
     columns = {}
     for event, spec in known.events.items():
         parts = parts_of(core_encoding(spec), uarch) if on_core(spec) else None
         if parts is not None:
-            by_cpu = sum(factor * counts[:, INDEX[name]] for name, factor in parts.items())
-            columns[event] = column(np.zeros(CPUS) + by_cpu)
-    return evaluate(known, sum_siblings(columns, model.layout.topology), smt=True, levels=2)
+            by_cpu = (factor * steady.rates(model, name) for name, factor in parts.items())
+            columns[event] = column(np.zeros(CPUS) + sum(by_cpu))
+    of_cores = sum_siblings(columns, model.layout.topology)
+    return evaluate(known, of_cores, smt=smt, levels=levels)
+
+
+@pytest.mark.parametrize("smt", ["on", "off"])
+@pytest.mark.parametrize("machine", UARCHS)
+def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> None:
+    scenario = steady.written(tmp_path)
+    lab = ("--model", machine, "--cpus", str(CPUS), "--smt", smt, "--scenario", scenario)
+    wanted = expected(UARCHS[machine], smt=smt == "on", levels=2)
+    nodes = [name.removeprefix("tma.") for name in wanted]
+    turned = machine != "spr"
+    for full, short in answer(f"NODES = {nodes}\n{_UNTIL}", *lab):
+        uarch, awake, reads = full
+        assert uarch == UARCHS[machine]
+        # With turns two reads of each CPU and four interrupts, and one of each without.
+        assert set(map(tuple, reads)) <= {(CPUS, CPUS), (2 * CPUS, 4 * CPUS)}
+        assert ([2 * CPUS, 4 * CPUS] in reads) == turned
+        assert len(awake) >= 2
+        for cpu in awake:
+            for node in nodes:
+                ratio = wanted[f"tma.{node}"][cpu["cpu"]]
+                assert cpu["tma"][node] == pytest.approx(ratio, abs=1e-3), (cpu["cpu"], node)
+        _, awake, reads = short
+        assert reads == [[CPUS, CPUS]]
+        for cpu in awake:
+            ratio = wanted["tma.retiring"][cpu["cpu"]]
+            assert cpu["tma"]["retiring"] == pytest.approx(ratio, abs=1e-3)
+            assert cpu["missing"].get("tma.memory_bound") == ("source" if turned else None)
+
+
+_LOOK = f"""
+from nftop.commands import open_host
+feed = open_host().feed(interval_s=0.2)
+for number, frame in enumerate(feed.frames()):
+    if number == 2:
+        feed.focus({CPUS} // 2 - 1)
+    if frame.focus is not None and all(
+        isinstance(node.reading, float) for node in frame.focus.tree
+    ):
+        nodes = {{node.name: node.reading for node in frame.focus.tree}}
+        known = {{k: v for k, v in frame.focus.readings.items() if isinstance(v, float)}}
+        print(json.dumps([frame.focus.cpus, nodes, known]))
+        break
+    assert number < 40, frame.focus
+"""
 
 
 @pytest.mark.parametrize("watchdog", ["on", "off"])
-@pytest.mark.parametrize(
-    ("machine", "uarch", "nodes"),
-    [
-        ("icx", "ICX", LEVEL_1 + LEVEL_2),
-        ("skx-4", "SKX", LEVEL_1),
-        ("skx-7", "CLX", LEVEL_1),
-    ],
-)
-def test_ratios_are_the_model_s(
-    machine: str, uarch: str, nodes: tuple[str, ...], watchdog: str
-) -> None:
-    lab = ("--model", machine, "--cpus", str(CPUS), "--watchdog", watchdog)
-    run = (sys.executable, "-m", "nftop", "--batch", "-n", "3", "-d", "0.5", "--json")
-    done = enter(*lab, "--", *run)
-    assert (done.returncode, done.stderr) == (0, "")
-    frame = json.loads(done.stdout.splitlines()[-1])
-    assert frame["host"]["uarch"] == uarch
-    wanted = expected(uarch)
-    busy = {cpu["cpu"]: cpu["busy_ratio"] > 0.9 for cpu in frame["cpus"]}
-    # Cores that sleep have no ratios.
-    exact = [
-        cpu
-        for cpu in frame["cpus"]
-        if busy[cpu["cpu"]] or any(busy[each] for each in cpu["siblings"])
-    ]
-    assert len(exact) >= CPUS // 2
-    for cpu in exact:
-        for node in nodes:
-            ratio = wanted[f"tma.{node}"][cpu["cpu"]]
-            assert cpu["tma"][node] == pytest.approx(ratio, abs=0.001), (cpu["cpu"], node)
+def test_the_core_that_is_looked_at_has_the_model_s_level_3(watchdog: str, tmp_path: Path) -> None:
+    lab = ("--model", "skx-4", "--cpus", str(CPUS), "--watchdog", watchdog)
+    cpus, nodes, readings = answer(_LOOK, *lab, "--scenario", steady.written(tmp_path))
+    assert cpus == [CPUS // 2 - 1, CPUS - 1]
+    wanted = expected("SKX", smt=True, levels=3)
+    assert {f"tma.{name}" for name in nodes} == wanted.keys()
+    for name, ratio in nodes.items():
+        assert ratio == pytest.approx(wanted[f"tma.{name}"][cpus[0]], abs=1e-3), name
+    model = steady.model(CPUS)
+    hits, misses = (steady.rates(model, name)[cpus].sum() for name in ("drd_hit", "drd_miss"))
+    latency = (70 * hits + 200 * misses) / (hits + misses)
+    assert readings["load_latency_cycles"] == pytest.approx(latency, rel=1e-3)
+    assert readings["local_dram_per_s"] == pytest.approx(
+        0.98 * misses, rel=5e-3
+    )  # hundreds a slice

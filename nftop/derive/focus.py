@@ -1,0 +1,71 @@
+"""The core that somebody looks at: its top-down tree down to level 3, and its probes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nftop.derive.counters import CounterRates, CounterState, step_counters
+from nftop.derive.tma import (
+    ASLEEP,
+    BEFORE_ASLEEP,
+    asleep_rows,
+    counted_with_smt,
+    counts_of_cores,
+)
+from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
+from nftop.model.frame import CoreFocus, TmaNode
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import CounterTable, SourceReading
+from nftop.model.topology import Topology
+from nftop.uarch.focus import evaluate_focus
+from nftop.uarch.table import Uarch
+
+
+def step_focus(
+    state: CounterState,
+    reading: SourceReading[CounterTable] | None,
+    uarch: Uarch | None,
+    topology: Topology,
+) -> tuple[CounterState, CoreFocus | None]:
+    """Fold one perf reading in; None where it tells of no core more than of all.
+
+    What depends on a group that has not had its turn yet is WARMING.
+    """
+    table = None if reading is None or isinstance(reading.value, Missing) else reading.value.focus
+    if reading is None or table is None or uarch is None or not len(table.cpus):
+        return CounterState(), None
+    core = _only(topology, table)
+    state, rates = step_counters(state, replace(reading, value=table), core)
+    counts = {name: part[0] for name, part in counts_of_cores(uarch, rates, core).items()}
+    smt = uarch.topdown is not None and counted_with_smt(uarch.topdown, rates.per_s.keys(), core)
+    tree, probes = evaluate_focus(uarch, counts, smt=smt)
+    if asleep_rows(rates, core).any():
+        tree = tuple(_asleep(node) for node in tree)
+    nodes = {f"tma.{node.name}": node.reading for node in tree}
+    unknown = Missing(Reason.HARDWARE, f"{uarch.name}'s table has no such number")
+    readings = {
+        metric.id: probes.get(metric.id, nodes.get(metric.id, unknown))
+        for metric in (*CORE_METRICS, *NODE_METRICS)
+    }
+    cpus = tuple(info.cpu for info in core.cpus)
+    return state, CoreFocus(cpus, tree, readings, _coverage(rates))
+
+
+def _only(topology: Topology, table: CounterTable) -> Topology:
+    cpus = {int(cpu) for cpu in table.cpus}
+    return replace(topology, cpus=tuple(info for info in topology.cpus if info.cpu in cpus))
+
+
+def _asleep(node: TmaNode) -> TmaNode:
+    if isinstance(node.reading, Missing) and node.reading.reason in BEFORE_ASLEEP:
+        return node
+    return replace(node, reading=ASLEEP, beyond=False)
+
+
+def _coverage(rates: CounterRates) -> Reading:
+    """The smallest share of the time in which an event was counted that has a rate."""
+    shares = np.array(list(rates.shares.values()))
+    counted = shares[np.isfinite(shares)]
+    return float(counted.min()) if counted.size else rates.coverage[0]

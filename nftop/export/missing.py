@@ -1,0 +1,34 @@
+"""What every object of the JSON form does with values that are absent: null, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nftop.model.reading import Missing, Reason
+
+
+def with_missing(
+    named: Mapping[str, Any], readings: Mapping[str, Any], unread: Iterable[str] = ()
+) -> dict[str, Any]:
+    """`named`, then `readings`: a value, or null and its reason in `missing`, under each name."""
+    numbers = {name: None if isinstance(r, Missing) else r for name, r in readings.items()}
+    reasons = {name: r.reason.key for name, r in readings.items() if isinstance(r, Missing)}
+    unread = list(unread)
+    return {
+        **named,
+        **_nested(numbers | dict.fromkeys(unread)),
+        "missing": reasons | dict.fromkeys(unread, Reason.SOURCE.key),
+    }
+
+
+def _nested(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """`tma.retiring` becomes `retiring` within `tma`, at any depth; names without a dot stay."""
+    nested: dict[str, Any] = {}
+    for name, number in numbers.items():
+        *groups, leaf = name.split(".")
+        within = nested
+        for group in groups:
+            within = within.setdefault(group, {})
+        within[leaf] = number
+    return nested

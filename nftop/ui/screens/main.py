@@ -1,0 +1,241 @@
+"""The main screen: keys, prompts and the footer, whichever view of the frame is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from nftop.model.ids import Cpu
+from nftop.render.footer import footer_line
+from nftop.render.header import Tabs, waiting_lines
+from nftop.render.line import Line
+from nftop.render.pages import help_lines
+from nftop.session.feed import Feed
+from nftop.store.history import History
+from nftop.ui.keys import bindings, help_rows, hints
+from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
+from nftop.ui.options import Options
+from nftop.ui.screens.page import PageScreen
+from nftop.ui.screens.view import ScreenView
+from nftop.ui.screens.views import KEYS, TABS, VIEWS, place_of
+from nftop.ui.stage import Stage
+from nftop.ui.watch import Watch
+from nftop.ui.widgets.cpu_table import CpuTableView
+from nftop.ui.widgets.detail import Detail
+from nftop.ui.widgets.footer import Footer
+from nftop.ui.widgets.header import Header
+from nftop.ui.widgets.panels import Panels
+from nftop.ui.widgets.prompt import Prompt
+
+LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
+
+
+class MainScreen(Screen[None]):
+    """Shows the newest frame, or the one it was frozen at, as the operator asked to see it."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS)
+
+    def __init__(self, feed: Feed, history: History, options: Options) -> None:
+        super().__init__()
+        self._feed = feed
+        self._options = options
+        self._watch = Watch(feed, history)
+        self._views: tuple[ScreenView, ...] = tuple(row.view(self._watch) for row in VIEWS)
+        self._up = 0
+        self._asking = False
+        self._focused: Cpu | None = None
+        # What a key does, given how far or which.
+        self._acts: Mapping[str, Callable[[int], object]] = {
+            "move": self._move,
+            "page": lambda by: self._move(by, paged=True),
+            "sort": self._sort,
+            "group": lambda _: self._view.group(),
+            "screen": self._show,
+            "invert": lambda _: self._watch.look(inverted=not self._watch.view.inverted),
+            "fold": lambda _: self._watch.look(folded=not self._watch.view.folded),
+            "find_again": self._again,
+            "pause": lambda _: self._watch.pause(),
+            "clear": lambda _: self._clear(),
+            "explain": lambda _: self._explain(),
+            "help": lambda _: self._page(partial(help_lines, help_rows(KEYS))),
+            "ask_find": lambda _: self._ask("find", "find thread, NF or CPU"),
+            "ask_filter": lambda _: self._ask(
+                "filter", "filter thread, NF or CPUs", self._watch.view.filter
+            ),
+            "ask_delay": lambda _: self._ask(
+                "delay", f"seconds between ticks, now {self._feed.interval_s:g}"
+            ),
+        }
+
+    def compose(self) -> ComposeResult:
+        plain = self._options.ascii_only
+        yield Header(ascii_only=plain)
+        yield CpuTableView(ascii_only=plain)
+        yield Panels(ascii_only=plain)
+        yield Detail(ascii_only=plain)
+        yield Footer(ascii_only=plain)
+        yield Prompt()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
+        # The keys of prompts are letters too: within one they are typed.
+        return not (self._asking and str(next(iter(parameters), "")).startswith("ask_"))
+
+    # What comes in
+
+    def on_frame_ready(self, message: FrameReady) -> None:
+        self._watch.newest = message.frame
+        if self._watch.frozen is None:
+            self._paint()
+
+    def on_feed_ended(self, message: FeedEnded) -> None:
+        self._watch.ended = message.problem
+        self._paint()
+
+    def on_resize(self) -> None:
+        self._paint()
+
+    def on_line_clicked(self, message: LineClicked) -> None:
+        self._view.click(message.line, message.x)
+        self._paint()
+
+    def on_wheel(self, message: Wheel) -> None:
+        self._view.wheel(message.by)
+        self._paint()
+
+    def on_key(self, event: events.Key) -> None:
+        bound = event.key in self._bindings.key_to_bindings
+        if not self._asking and event.is_printable and not bound:
+            self._say(f"no screen {event.key}" if event.key in "12345678"
+                      else f"{event.character} does nothing: ? lists the keys")  # fmt: skip
+
+    def on_answer(self, message: Answer) -> None:
+        self._asking = False
+        self._watch.message = ""
+        if message.text is not None:
+            answers = {"find": self._find, "filter": self._filter, "delay": self._delay}
+            answers[message.about](message.text.strip())
+        self._paint()
+
+    def action_act(self, action: str, by: int) -> None:
+        """Do what a key says, where the view that is up knows it."""
+        if action != "screen" and action not in {key.action for key in self._view.KEYS}:
+            self._say(f"not a key of the {VIEWS[self._up].name} screen: ? lists them")
+            return
+        if action != "clear":
+            self._watch.message = ""
+        self._acts[action](by)
+        self._paint()
+
+    # What it leads to
+
+    @property
+    def _view(self) -> ScreenView:
+        """What is up."""
+        return self._views[self._up]
+
+    def _move(self, by: int, *, paged: bool = False) -> None:
+        (self._view.page if paged else self._view.move)(by)
+
+    def _again(self, step: int) -> None:
+        self._view.again(step)
+
+    def _sort(self, step: int) -> None:
+        self._view.turn(step)
+
+    def _show(self, number: int) -> None:
+        self._up = place_of(number)
+
+    def _clear(self) -> None:
+        """Take back what narrows the view, one step at a time."""
+        if self._watch.view.filter:
+            self._watch.look(filter="")
+        elif self._watch.message:
+            self._watch.message = ""
+        else:
+            self._up = 0
+
+    def _explain(self) -> None:
+        frame = self._watch.frame
+        text = self._view.explain(frame) if frame is not None else None
+        if text is not None:
+            self._page(text)
+
+    def _page(self, text: Callable[[int], list[Line]]) -> None:
+        self.app.push_screen(PageScreen(text, self._options))
+
+    def _ask(self, about: str, label: str, value: str = "") -> None:
+        self._asking = True
+        self._paint()
+        self.query_one(Prompt).ask(about, label, value)
+
+    def _find(self, text: str) -> None:
+        self._watch.sought = text
+        self._watch.find(1)
+
+    def _filter(self, text: str) -> None:
+        self._watch.look(filter=text)
+
+    def _delay(self, text: str) -> None:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = 0.0
+        if LEAST_DELAY_S <= seconds <= MOST_DELAY_S:
+            self._feed.set_interval(seconds)
+        else:
+            self._say(f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds")
+
+    def _say(self, message: str) -> None:
+        self._watch.message = message
+        self._paint()
+
+    # Drawing
+
+    def _paint(self) -> None:
+        width, height = self.size
+        watch = self._watch
+        if not width or not height:
+            return
+        tabs = Tabs(TABS, self._up)
+        status = replace(watch.status, tabs=tabs)
+        if watch.frame is None:
+            self.query_one(Header).show(waiting_lines(status, width), height)
+            return
+        spot, has_footer = self._view.paint(watch.frame, status, self._stage(width, height))
+        self._aim()
+        foot = footer_line(hints(self._view.KEYS), spot, width, watch.message)
+        # A prompt takes the footer's line.
+        self.query_one(Footer).show([foot], int(has_footer and not self._asking))
+
+    def _stage(self, width: int, height: int) -> Stage:
+        return Stage(
+            width,
+            height,
+            self.query_one(Header),
+            self.query_one(CpuTableView),
+            self.query_one(Panels),
+            self.query_one(Detail),
+        )
+
+    def _aim(self) -> None:
+        """Have more counted of the core looked at, and of no other.
+
+        While the screen stands still so does this: what is counted next is not what is on it.
+        """
+        wanted = self._view.focus
+        frame = self._watch.frame
+        if frame is None or self._watch.frozen is not None or wanted == self._focused:
+            return
+        # The threads of a core are counted together, so to go from one to the other is no change.
+        known = frame.topology.with_siblings(() if wanted is None else (wanted,))
+        if self._focused is None or self._focused not in known:
+            self._feed.focus(wanted)
+        self._focused = wanted

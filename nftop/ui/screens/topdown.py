@@ -1,0 +1,97 @@
+"""The Topdown screen: the tree of the selected core down to level 3, or groups of cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+from nftop.render.columns import columns_for
+from nftop.render.core_tree import core_lines
+from nftop.render.footer import where
+from nftop.render.header import Status
+from nftop.render.layout import above_text
+from nftop.render.line import Line, line
+from nftop.render.pages import explain_core_lines
+from nftop.render.peers import Grouping, group_lines
+from nftop.ui.keys import ALWAYS, CPUS, MOVE, TOPDOWN, Key
+from nftop.ui.screens.view import ScreenView
+from nftop.ui.stage import Stage
+from nftop.ui.watch import Watch
+
+# In the order of the key: one core, then groups.
+_GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")
+
+
+class TopdownView(ScreenView):
+    """One core at a time, in the order and under the filter of the table of CPUs."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *TOPDOWN, *CPUS, *ALWAYS)
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self._grouping = 0
+        self._top = 0
+        self._room = 1
+        self._columns: tuple[str, ...] = ()
+        self._since: tuple[Cpu | None, int] = (None, 0)
+
+    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+        watch = self.watch
+        watch.arrange()
+        watch.settle(watch.page)
+        self._columns = tuple(col.key for col in columns_for(stage.width, frame.cpus))
+        above, self._room, footer = above_text(
+            frame, status, width=stage.width, height=stage.height
+        )
+        lines = self._lines(frame, stage.width)
+        last = max(0, len(lines) - self._room)
+        self._top = max(0, min(self._top, last))
+        stage.show_text(above, lines[self._top : self._top + self._room], self._room)
+        more = f"lines {self._top + 1}-{self._top + self._room}/{len(lines)}  " if last else ""
+        return more + where(watch.view, watch.place.index, 1, len(watch.rows.shown)), bool(footer)
+
+    def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
+        if self.watch.row is None:
+            return None
+        return partial(explain_core_lines, frame, self.watch.row)
+
+    @property
+    def focus(self) -> Cpu | None:
+        return self.watch.cpu if _GROUPINGS[self._grouping] is None else None
+
+    def page(self, pages: int) -> None:
+        self.wheel(pages * max(1, self._room - 1))
+
+    def wheel(self, by: int) -> None:
+        self._top = max(0, self._top + by)
+
+    def turn(self, step: int) -> None:
+        self.watch.turn(step, self._columns)
+
+    def again(self, step: int) -> None:
+        # Where nothing is sought the next is just the next.
+        if self.watch.sought:
+            self.watch.find(step)
+        else:
+            self.watch.move(step)
+
+    def group(self) -> None:
+        self._grouping = (self._grouping + 1) % len(_GROUPINGS)
+        self._top = 0
+
+    def _lines(self, frame: Frame, width: int) -> list[Line]:
+        watch = self.watch
+        grouping = _GROUPINGS[self._grouping]
+        if grouping is not None:
+            return group_lines(frame.cpus, watch.rows.shown, grouping, width)
+        if watch.row is None:
+            return [line("no rows")]
+        if self._since[0] != watch.cpu or frame.monotonic_ns < self._since[1]:
+            self._since = (watch.cpu, frame.monotonic_ns)
+        waited_s = (frame.monotonic_ns - self._since[1]) / 1e9
+        return core_lines(
+            frame, watch.row, width, waited_s=waited_s, frozen=watch.frozen is not None
+        )

@@ -1,0 +1,79 @@
+"""The Memory/PCIe screen: what goes in and out of each package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.frame import Frame
+from nftop.model.ids import Package
+from nftop.render.header import Status
+from nftop.render.layout import above_text
+from nftop.render.line import Line, pointed_at
+from nftop.render.pages import explain_package_lines
+from nftop.render.traffic import traffic
+from nftop.render.traffic_rows import TrafficRow
+from nftop.ui.keys import ALWAYS, MOVE, Key
+from nftop.ui.screens.view import ScreenView
+from nftop.ui.stage import Stage
+from nftop.ui.watch import Watch
+
+
+class TrafficView(ScreenView):
+    """A cursor over the rows; the lines scroll with it."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *ALWAYS)
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._cursor = 0
+        self._top = 0
+        self._room = 1
+        self._rows: tuple[TrafficRow, ...] = ()
+
+    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+        above, self._room, footer = above_text(
+            frame, status, width=stage.width, height=stage.height
+        )
+        past = partial(self._past, until_ns=frame.monotonic_ns)
+        drawn = traffic(frame, stage.width, past, self.watch.feed.interval_s)
+        at = [line for line, row in enumerate(drawn.rows) if row is not None]
+        self._rows = tuple(row for row in drawn.rows if row is not None)
+        self.move(0)
+        lines = list(drawn.lines)
+        if at:
+            self._top = _scrolled(at, self._cursor, len(lines), self._top, self._room)
+            lines[at[self._cursor]] = pointed_at(lines[at[self._cursor]])
+        stage.show_text(above, lines[self._top : self._top + self._room], self._room)
+        return f"{self._cursor + 1}/{len(at)}", bool(footer)
+
+    def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
+        if not self._rows:
+            return None
+        return partial(explain_package_lines, frame, self._rows[self._cursor].metrics)
+
+    def move(self, by: int) -> None:
+        self._cursor = max(0, min(self._cursor + by, len(self._rows) - 1))
+
+    def page(self, pages: int) -> None:
+        self.move(pages * max(1, self._room - 1))
+
+    def _past(
+        self, metric: str, package: Package, points: int, span_s: float, *, until_ns: int
+    ) -> NDArray[np.float32]:
+        history = self.watch.history
+        return history.package_series(metric, package, points, span_s, until_ns)
+
+
+def _scrolled(at: list[int], cursor: int, lines: int, top: int, room: int) -> int:
+    """The first line shown, so that the cursor's is; at either end with all that is beyond it."""
+    if cursor == 0:
+        return 0
+    last = max(0, lines - room)
+    if cursor == len(at) - 1:
+        return min(last, at[cursor])
+    return max(0, min(max(top, at[cursor] - room + 1), at[cursor] - 1, last))

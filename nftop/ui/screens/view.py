@@ -1,0 +1,64 @@
+"""What every view of the main screen can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Protocol
+
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+from nftop.render.header import Status
+from nftop.render.line import Line
+from nftop.ui.keys import Key
+from nftop.ui.stage import Stage
+from nftop.ui.watch import Watch
+
+
+class ScreenView(Protocol):
+    """One way to look at a frame. It is told to draw only while it is up."""
+
+    watch: Watch
+
+    KEYS: ClassVar[tuple[Key, ...]]
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+        """Draw the frame; what to say at the right of the footer, and whether there is one."""
+
+    def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
+        """The page for `x`, made for a width; None where there is nothing to explain."""
+
+    @property
+    def focus(self) -> Cpu | None:
+        """The CPU whose core more should be counted of while this view is up."""
+        return None
+
+    def move(self, by: int) -> None:
+        """So many rows down."""
+        self.watch.move(by)
+
+    def page(self, pages: int) -> None:
+        """So many pages down."""
+        self.watch.move(pages * self.watch.page)
+
+    def wheel(self, by: int) -> None:
+        """The mouse wheel asks for so many lines."""
+        self.move(by)
+
+    def again(self, step: int) -> None:
+        """The next row that matches what is sought, or the one before."""
+        self.watch.find(step)
+
+    def turn(self, step: int) -> None:  # noqa: ARG002 - not every view has anything to order
+        """The next order of rows, or the one before."""
+        return
+
+    def group(self) -> None:
+        """The next way to bring rows together."""
+        return
+
+    def click(self, line: int, x: int) -> None:  # noqa: ARG002 - nor anything to click on
+        """A click on a line of the table's body, -1 being its headers."""
+        return

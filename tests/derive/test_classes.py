@@ -1,0 +1,99 @@
+"""Whose class counts on a CPU, and where reading counters disturbs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nftop.derive.cache import CacheState, Classes, step_cache
+from nftop.derive.classes import disturbed, effective_classes
+from nftop.derive.threads import ThreadRate
+from nftop.model.frame import CacheClass
+from nftop.model.ids import Cpu
+from nftop.model.rdt import ROOT, Limits, ResctrlTable
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import Sample, SourceReading
+from tests.derive.scene import START, forwarding, tick
+from tests.frames import topology
+from tests.rdt import DOMAINS, group
+from tests.samples import S, fold, thread
+
+HOST = topology(4)
+IDLE = Missing(Reason.WARMING)
+
+
+def classes_of(**tasks: tuple[int, ...]) -> Classes:
+    """CPUs 1 and 2 are `vpp`'s, the others the root group's."""
+    groups = [group(ROOT, 0, (0, 3)), group("vpp", 1, (1, 2)), group("vm", 2, ())]
+    groups = [replace(each, tasks=tasks.get(each.name, ())) for each in groups]
+    reading = SourceReading(ResctrlTable(tuple(groups), DOMAINS), 5, 0)
+    return step_cache(CacheState(), reading, HOST)[1]
+
+
+def poller(tid: int, cpu: int, *, polls: bool | None = True) -> ThreadRate:
+    return ThreadRate(replace(thread(tid=tid), allowed=(Cpu(cpu),)), 1.0, 0.0, polls)
+
+
+def test_a_cpus_own_class_counts_where_no_task_has_one() -> None:
+    classes = classes_of(vm=(99,))
+    found = effective_classes(classes, [poller(7, 1), poller(8, 3)], HOST)
+    assert found == classes.of_cpus
+    assert [each.of for each in found if isinstance(each, CacheClass)] == ["cpu"] * 4
+
+
+def test_a_tasks_class_wins_over_its_cpus() -> None:
+    found = effective_classes(classes_of(vm=(7,)), [poller(7, 1), poller(8, 2)], HOST)
+    assert found[1:3] == (CacheClass("vm", 2, of="task"), CacheClass("vpp", 1))
+
+
+def test_only_what_polls_there_decides() -> None:
+    classes = classes_of(vm=(7, 8))
+    roaming = replace(poller(8, 2), thread=replace(thread(tid=8), allowed=(Cpu(2), Cpu(3))))
+    threads = [poller(7, 1, polls=False), poller(8, 2, polls=None), roaming, poller(7, 77)]
+    assert effective_classes(classes, threads, HOST) == classes.of_cpus
+
+
+def test_pollers_of_several_classes_leave_it_open() -> None:
+    threads = [poller(7, 1), poller(8, 1)]
+    mixed = effective_classes(classes_of(vm=(7,)), threads, HOST)[1]
+    assert mixed == Missing(Reason.UNDEFINED, "what polls here is in several classes: vm, vpp")
+    assert effective_classes(classes_of(vm=(7, 8)), threads, HOST)[1] == CacheClass(
+        "vm", 2, of="task"
+    )
+
+
+def test_a_class_that_is_not_known_stays_so() -> None:
+    gone = Missing(Reason.STALE, "has not answered")
+    state, _ = step_cache(CacheState(), SourceReading(ResctrlTable((), DOMAINS), 5, 0), HOST)
+    _, classes = step_cache(state, SourceReading(gone, 5, 0), HOST)
+    assert effective_classes(classes, [poller(7, 1)], HOST) == (gone,) * 4
+
+
+def test_reading_counters_on_a_polling_cpu_is_told() -> None:
+    read_on = tuple(replace(each, read_on=Cpu(at)) for at, each in enumerate(DOMAINS, start=2))
+    classes = replace(classes_of(), domains=read_on)
+    assert disturbed(classes, {Cpu(1)}) == ""
+    assert disturbed(classes, {Cpu(1), Cpu(2), Cpu(3)}) == (
+        "the kernel reads counters on polling CPU 2-3; --quiet-cpus 2-3 stops that"
+    )
+    assert disturbed(classes_of(), {Cpu(0)}) == ""
+
+
+def test_a_frame_shows_the_pollers_class_and_who_is_disturbed() -> None:
+    """The whole fold, on a host where testpmd's worker, thread 101, polls on CPU 1."""
+    table = ResctrlTable(
+        (group(ROOT, 0, (0, 1, 2, 3)), replace(group("vpp", 1, ()), tasks=(101,))),
+        (replace(DOMAINS[0], read_on=Cpu(1)),),
+        limits=Limits(closids=4),
+    )
+
+    def at(second: int) -> Sample:
+        whole = tick(second, forwarding(second))
+        reading = SourceReading(table, second * S, 0)
+        return replace(whole, readings={**whole.readings, "resctrl": reading})
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert frame.cpus.group[:2] == (CacheClass(ROOT, 0), CacheClass("vpp", 1, of="task"))
+    assert frame.sources["resctrl"].detail == (
+        "the kernel reads counters on polling CPU 1; --quiet-cpus 1 stops that"
+    )
+    assert frame.limits == Limits(closids=4)

@@ -1,0 +1,117 @@
+"""What hyper-thread siblings do, beside each CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.derive.counters import CounterRates
+from nftop.derive.siblings import sibling_columns
+from nftop.model.catalogue_sibling import SIBLING_METRICS
+from nftop.model.column import Column, column, from_readings, missing
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.topology import Topology
+from tests.samples import topology
+
+NOT_COUNTED = Missing(Reason.SOURCE, "no counter group here counts it")
+
+
+def rates(rows: int, **events: Column) -> CounterRates:
+    return CounterRates(events, events, {}, column(np.ones(rows)), NOT_COUNTED)
+
+
+def readings(
+    where: Topology, busy: Column, row: int, **events: Column
+) -> tuple[Reading, Reading, Reading]:
+    columns = sibling_columns(busy, rates(len(where.cpus), **events), where)
+    assert columns.keys() == {metric.id for metric in SIBLING_METRICS}
+    busy_ratio, ipc, of_core = (columns[metric.id][row] for metric in SIBLING_METRICS)
+    return busy_ratio, ipc, of_core
+
+
+def four(*values: float) -> Column:
+    return column(np.array(values))
+
+
+TWO_CORES = topology(4)  # CPUs 0 and 2 are one core, 1 and 3 the other
+BUSY = four(0.1, 0.2, 0.91, 0.4)
+
+
+def test_a_core_does_what_its_threads_do_in_the_cycles_of_the_busier() -> None:
+    events = {"instructions": four(300, 10, 900, 10), "cycles": four(200, 10, 600, 10)}
+    assert [info.siblings for info in TWO_CORES.cpus[:3:2]] == [(Cpu(2),), (Cpu(0),)]
+    assert readings(TWO_CORES, BUSY, 0, **events) == (0.91, 1.5, 2.0)
+    assert readings(TWO_CORES, BUSY, 2, **events) == (0.1, 1.5, 2.0)
+
+
+def test_clocks_of_the_core_are_taken_where_they_are_counted() -> None:
+    # Threads that run in turn: the core was unhalted for longer than either.
+    any_thread = four(800, 20, 800, 20)
+    events = {"instructions": four(300, 10, 900, 10), "cycles": four(200, 10, 600, 10)}
+    assert readings(TWO_CORES, BUSY, 0, cycles_any=any_thread, **events)[2] == 1.5
+
+
+def test_a_thread_without_a_number_leaves_none_and_says_why() -> None:
+    quiet = Missing(Reason.SOURCE, "listed in --quiet-cpus")
+    cycles = from_readings({0: 200.0, 1: 1.0, 3: 1.0}, 4, quiet)
+    instructions = from_readings({0: 300.0, 1: 1.0, 2: quiet, 3: 1.0}, 4, NOT_COUNTED)
+    found = readings(TWO_CORES, BUSY, 0, cycles=cycles, instructions=instructions)
+    of_sibling = Missing(Reason.SOURCE, "its hyper-thread sibling: listed in --quiet-cpus")
+    assert found == (0.91, of_sibling, of_sibling)
+    found = readings(TWO_CORES, BUSY, 2, cycles=cycles, instructions=instructions)
+    assert found == (0.1, 1.5, quiet)
+    assert readings(TWO_CORES, BUSY, 0)[1] == NOT_COUNTED
+
+
+def test_a_core_that_sleeps_is_idle() -> None:
+    nothing = {"instructions": four(0, 0, 0, 0), "cycles": four(0, 0, 0, 0)}
+    _, ipc, of_core = readings(TWO_CORES, BUSY, 0, **nothing)
+    assert isinstance(ipc, Missing) and ipc.reason is Reason.IDLE
+    assert isinstance(of_core, Missing) and of_core.reason is Reason.IDLE
+
+
+@pytest.mark.parametrize("smt", [False, True])
+def test_undefined_where_a_core_runs_one_thread(smt: bool) -> None:
+    where = topology(4, smt=smt)
+    if smt:  # the sibling of CPU 0 was taken offline
+        alone = replace(where.cpus[0], siblings=())
+        where = replace(where, cpus=(alone, *where.cpus[1:]))
+    ones = four(1, 1, 1, 1)
+    for each in readings(where, BUSY, 0, instructions=ones, cycles=ones):
+        assert isinstance(each, Missing) and each.reason is Reason.UNDEFINED
+    assert readings(where, BUSY, 1, instructions=ones, cycles=ones)[1] == (
+        1.0 if smt else Missing(Reason.UNDEFINED, "its core runs no other hyper-thread")
+    )
+
+
+@given(st.lists(st.tuples(*[st.floats(1.0, 1e10)] * 3), min_size=4, max_size=4))
+def test_of_four_threads_all_others_are_the_siblings(
+    threads: list[tuple[float, float, float]],
+) -> None:
+    cpus = topology(4).cpus
+    where = Topology(tuple(
+        replace(info, core=cpus[0].core, siblings=tuple(Cpu(c) for c in range(4) if c != info.cpu))
+        for info in cpus
+    ))  # fmt: skip
+    busy, instructions, cycles = (column(np.array(each)) for each in zip(*threads, strict=True))
+    for row in range(4):
+        others = [each for at, each in enumerate(threads) if at != row]
+        found = readings(where, busy, row, instructions=instructions, cycles=cycles)
+        assert found[0] == max(each[0] for each in others)
+        assert found[1:] == pytest.approx(
+            (
+                sum(each[1] for each in others) / sum(each[2] for each in others),
+                sum(each[1] for each in threads) / max(each[2] for each in threads),
+            )
+        )
+
+
+def test_no_columns_for_no_cpus() -> None:
+    empty = missing(0, NOT_COUNTED)
+    found = sibling_columns(empty, rates(0), Topology(()))
+    assert [len(each) for each in found.values()] == [0, 0, 0]

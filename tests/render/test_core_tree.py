@@ -1,0 +1,167 @@
+"""Top-down of the core looked at, as lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.model.column import column
+from nftop.model.frame import Frame, SourceState
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.core_tree import core_lines, meaning_of, tree_of
+from nftop.render.line import Line, Tone
+from nftop.render.pages import explain_core_lines
+from nftop.uarch.table import load
+from tests.focus import NO_REMOTE, with_focus
+from tests.frames import all_missing, bare, frame, hostile, with_cells
+
+HOST = frame(8, 3, tma=True)
+FOCUSED = with_focus(HOST, 1)
+
+
+def lines(shown: Frame, row: int = 1, width: int = 100, waited_s: float = 0.0) -> list[Line]:
+    return core_lines(shown, row, width, waited_s=waited_s)
+
+
+def text(shown: Frame, row: int = 1, width: int = 100, waited_s: float = 0.0) -> str:
+    return "\n".join(each.text.rstrip() for each in lines(shown, row, width, waited_s))
+
+
+def words(shown: Frame, row: int = 1, waited_s: float = 0.0) -> str:
+    return " ".join(text(shown, row, 100, waited_s).split())
+
+
+def row_of(shown: str, name: str) -> str:
+    return next(each for each in shown.splitlines() if each.strip().startswith(name))
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_a_core_looked_at(width: int, snapshot: SnapshotAssertion) -> None:
+    assert text(FOCUSED, width=width) == snapshot
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_core_that_nobody_looks_at_yet(width: int, snapshot: SnapshotAssertion) -> None:
+    assert text(HOST, width=width) == snapshot
+
+
+@pytest.mark.parametrize("make", [all_missing, bare, hostile, lambda: frame(2), lambda: frame(1)])
+@pytest.mark.parametrize("width", [1, 20, 39, 80, 300])
+def test_any_frame_fits_its_width(make: object, width: int) -> None:
+    shown = make()  # type: ignore[operator]
+    for row in range(len(shown.cpus)):
+        for each in (*lines(shown, row, width), *explain_core_lines(shown, row, width)):
+            assert each.width <= width
+            assert each.text.isprintable()
+
+
+def test_the_focus_of_another_core_is_not_this_ones() -> None:
+    assert "dram bound" in text(FOCUSED, 5), "the sibling is of the same core"
+    assert "dram bound" not in text(FOCUSED, 2)
+    assert "238 cycles" not in text(FOCUSED, 2)
+    assert "level 3, probes: level 3 and the probes are counted from the next" in words(FOCUSED, 2)
+
+
+def test_why_level_3_is_missing() -> None:
+    quiet = Missing(Reason.SOURCE, "cpu 1 is in --quiet-cpus")
+    denied = {**HOST.sources, "perf": SourceState(Reason.PERMISSION, "run as root", None, None)}
+    asleep = with_cells(HOST, "tma.retiring", {1: Missing(Reason.IDLE, "the core slept")})
+    for shown, waited_s, why in (
+        (HOST, 2.0, "[w] level 3, probes: level 3 and the probes are counted from the next"),
+        (HOST, 60.0, "[s] level 3, probes: no source counts level 3 of one core here"),
+        (replace(HOST, interval_s=None), 60.0, "[w] level 3, probes: "),
+        (with_cells(HOST, "tma.retiring", {1: quiet}), 0.0, f"[s] level 3, probes: {quiet.detail}"),
+        (replace(HOST, sources=denied), 0.0, "[p] level 3, probes: run as root"),
+        (asleep, 0.0, "[w] level 3, probes: "),
+    ):
+        assert why in words(shown, waited_s=waited_s)
+    frozen = core_lines(HOST, 1, 100, waited_s=60.0, frozen=True)
+    assert any("the screen stands still" in each.text for each in frozen)
+
+
+def test_a_node_beyond_its_threshold_is_marked() -> None:
+    marked = [each.text.split("!")[0].strip() for each in lines(FOCUSED) if " ! " in each.text]
+    assert marked == ["backend bound", "memory bound", "dram bound"]
+
+
+def test_the_scale_is_the_whole_whatever_the_values() -> None:
+    shown = text(FOCUSED, width=150)
+    assert row_of(shown, "NODE").rstrip().endswith("100%")
+    assert row_of(shown, "dram bound").count("▇") == 33
+    assert (
+        row_of(shown, "backend bound").count("▇") + row_of(shown, "backend bound").count("│") == 61
+    )
+    assert row_of(shown, "store bound").count("▇") == 0
+    assert "0+%" in row_of(shown, "store bound")
+
+
+def test_the_colour_is_that_of_the_branch() -> None:
+    tones = {
+        each.text.strip().split("  ")[0]: {span.tone for span in each.spans if "▇" in span.text}
+        for each in lines(FOCUSED)
+    }
+    assert tones["dram bound"] == {Tone.MEMORY}
+    assert tones["ports utilization"] == {Tone.CORE}
+    assert tones["fetch latency"] == {Tone.FRONTEND}
+
+
+def test_estimates_say_how_much_was_counted() -> None:
+    assert "9.0%" in words(FOCUSED) and "11%~" in text(FOCUSED)
+    whole = with_focus(HOST, 1, coverage=1.0)
+    assert "~" not in text(whole).split("PROBES")[0].split("NODE")[1]
+    part = with_cells(HOST, "tma.coverage", {1: 0.66})
+    assert "14%~" not in text(
+        HOST
+    ) and "this core each event had at least 66% of the time" in words(part)
+
+
+def test_peers_are_those_of_its_nf_or_all_that_poll() -> None:
+    assert "the median of 1 other core of fwd" in words(HOST, 1)
+    assert "the median of 2 other cores that poll" in words(HOST, 3)
+    assert "the median of 3 other cores that poll" in words(HOST, 0)
+    assert "no peers" in words(frame(2, 3, tma=True), 1)
+    others = [HOST.cpus.columns["tma.retiring"][row] for row in (1, 2)]
+    assert all(isinstance(each, float) for each in others)
+    shown = column(np.array(others)).values.mean()
+    assert f"{shown:.0%}" == row_of(text(HOST, 3), "retiring").split()[2]
+
+
+def test_probes_say_what_they_mean_or_why_there_is_no_number() -> None:
+    shown = text(FOCUSED)
+    assert "238 cycles" in row_of(shown, "load latency cycles")
+    assert "Average time" in row_of(shown, "load latency cycles")
+    assert "[h]" in row_of(shown, "remote dram")
+    assert NO_REMOTE.detail in words(FOCUSED)
+
+
+def test_explain_names_every_node_and_probe() -> None:
+    page = " ".join(" ".join(each.text for each in explain_core_lines(FOCUSED, 1, 100)).split())
+    for node in tree_of(FOCUSED, 1):
+        assert node.name.replace("_", " ") in page
+    assert "33 % of cycles" in page or "33% of cycles" in page
+    assert "not had its turn yet" in page
+    assert "15.5" in page, "the paper's section"
+
+
+@pytest.mark.parametrize("name", ["HSX", "SKX", "ICX", "SPR", "SRF"])
+def test_every_node_of_a_table_has_a_meaning(name: str) -> None:
+    topdown = load(name).topdown
+    assert topdown is not None
+    assert all(meaning_of(node) for node in topdown.nodes if topdown.level[node] <= 3)
+
+
+@given(
+    st.lists(st.one_of(st.floats(0.0, 1.0), st.just(Missing(Reason.IDLE))), min_size=8, max_size=8)
+)
+def test_any_share_has_its_bar_within_the_scale(shares: list[Reading]) -> None:
+    cells = dict(enumerate(shares))
+    shown = with_cells(HOST, "tma.retiring", cells)
+    drawn = row_of(text(shown, width=80), "retiring")
+    assert len(drawn) <= 80
+    if isinstance(shares[1], Missing):
+        assert "▇" not in drawn

@@ -1,0 +1,139 @@
+"""The lines of the Memory/PCIe screen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.frame import Frame, PackageRow
+from nftop.model.ids import Package
+from nftop.model.metric import Metric, Unit
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.traffic import Traffic, traffic
+from nftop.render.traffic_rows import hit_ratio, sections
+from tests.frames import frame
+from tests.traffic import NO_UNIT, TAKEN, with_traffic
+
+
+def past(metric: str, package: Package, points: int, span_s: float) -> NDArray[np.float32]:
+    """A ramp to 1e8 with a gap, whatever is asked for."""
+    assert metric in {each.id for each in PACKAGE_METRICS} and package >= 0 and span_s >= points
+    values = np.linspace(0.0, 1e8, points, dtype=np.float32)
+    values[points // 2] = np.nan
+    return values
+
+
+def drawn(frame: Frame, width: int) -> Traffic:
+    return traffic(frame, width, past, 1.0)
+
+
+def text_of(shown: Traffic) -> str:
+    return "\n".join(line.text.rstrip() for line in shown.lines)
+
+
+def host(packages: int) -> Frame:
+    return with_traffic(frame(8 * packages, 20, packages=packages))
+
+
+@pytest.mark.parametrize(
+    ("packages", "width"), [(1, 80), (2, 80), (2, 120), (4, 80), (4, 200), (8, 120), (2, 40)]
+)
+def test_lines(packages: int, width: int, snapshot: SnapshotAssertion) -> None:
+    assert text_of(drawn(host(packages), width)) == snapshot
+
+
+def test_every_metric_of_the_catalogue_has_its_place_once() -> None:
+    shown = [metric for section in sections() for row in section.rows for metric in row.metrics]
+    assert sorted(metric.id for metric in shown) == sorted(metric.id for metric in PACKAGE_METRICS)
+    rows = [row for row in drawn(host(1), 120).rows if row is not None]
+    assert {metric for row in rows for metric in row.metrics} == set(PACKAGE_METRICS)
+
+
+def test_a_metric_to_come_gets_its_place_from_its_id() -> None:
+    def one(name: str, unit: Unit) -> Metric:
+        return Metric(name, name[-8:], unit, "package", "meaning", "formula", "origin")
+
+    found = sections((
+        one("power_w", Unit.RATIO),
+        one("pcie.write_bytes_per_s", Unit.BYTES_PER_S),
+        one("pcie.xyz.hit_per_s", Unit.REQUESTS_PER_S),
+        one("pcie.xyz.total_per_s", Unit.REQUESTS_PER_S),
+        one("cxl.read_bytes_per_s", Unit.BYTES_PER_S),
+    ))  # fmt: skip
+    assert [(each.title, each.cells, [row.label for row in each.rows]) for each in found] == [
+        ("package", ("",), ["power w"]),
+        ("PCIe", ("",), ["write"]),
+        ("PCIe", ("hit", "all", "hit%"), ["xyz"]),
+        ("cxl", ("",), ["read"]),
+    ]
+
+
+@given(st.integers(1, 9), st.integers(1, 240))
+def test_it_stays_within_its_width(packages: int, width: int) -> None:
+    shown = drawn(host(packages), width)
+    assert all(line.width <= width for line in shown.lines)
+    assert len(shown.lines) == len(shown.rows)
+
+
+@pytest.mark.parametrize("packages", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_every_package_is_there_with_hits_and_misses_together(packages: int, width: int) -> None:
+    text = text_of(drawn(host(packages), width))
+    for number in range(packages):
+        assert f"s{number} " in text
+    titles = [row for row in text.splitlines() if row.startswith("PCIe M req/s")]
+    assert sum(title.count("all") for title in titles) == packages
+
+
+def test_narrow_terminals_lose_hits_before_totals() -> None:
+    heads = [
+        next(row for row in text_of(drawn(host(packages), 80)).splitlines() if "req/s" in row)
+        for packages in (2, 3, 4)
+    ]
+    assert ["hit " in head for head in heads] == [True, False, False]
+    assert ["miss" in head for head in heads] == [True, False, False]
+    assert all("all" in head and "hit%" in head for head in heads)
+
+
+def test_why_numbers_are_absent_is_said_below_with_where() -> None:
+    text = text_of(drawn(host(2), 120))
+    words = " ".join(text.split())
+    assert f"MMIO.wc on s1: {NO_UNIT.sentence}" in words
+    assert f"channel 3 on s0: {TAKEN.sentence}" in words
+    base = host(2)
+    why = Missing(Reason.PERMISSION, "needs CAP_PERFMON")
+    gone = tuple(PackageRow(row.package, dict.fromkeys(row.readings, why)) for row in base.packages)
+    text = text_of(drawn(replace(base, packages=gone), 120))
+    assert " ".join(text.split()).count("needs CAP_PERFMON") == 1
+    assert " on s" not in text
+    assert "[p]" in text
+
+
+def test_a_frame_without_packages_says_so() -> None:
+    assert "names no package" in text_of(drawn(replace(host(1), packages=()), 80))
+
+
+REQUESTS = next(row for section in sections() for row in section.rows if row.label == "ItoM")
+
+
+@pytest.mark.parametrize(
+    ("hit", "total", "ratio"),
+    [
+        (30.0, 40.0, 0.75),
+        (0.0, 0.0, Missing(Reason.IDLE)),
+        (NO_UNIT, 1.0, NO_UNIT),
+        (1.0, NO_UNIT, NO_UNIT),
+        (40.0, 39.9, 1.0),  # counted one after the other, so hits may be ahead
+    ],
+)
+def test_hit_ratio(hit: Reading, total: Reading, ratio: Reading) -> None:
+    readings = {"pcie.itom.hit_per_s": hit, "pcie.itom.miss_per_s": 1.0}
+    row = PackageRow(Package(0), {**readings, "pcie.itom.total_per_s": total})
+    assert hit_ratio(row, REQUESTS.metrics) == ratio

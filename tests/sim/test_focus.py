@@ -1,0 +1,116 @@
+"""The simulated host, one core of it looked at: level 3 and probes of what it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
+from nftop.model.frame import CoreFocus, Frame
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reason
+from nftop.sim import workloads
+from nftop.sim.workloads import INDEX
+from nftop.sources.base import Focusing
+from nftop.sources.simulated import SimulatedHost
+from tests.sim.hosts import Frozen, S
+
+PERIOD = 20 * S
+
+
+def look_at(host: SimulatedHost, cpu: int | None) -> None:
+    told = [source for source in host.sources if isinstance(source, Focusing)]
+    assert [source.name for source in told] == ["perf"]
+    for source in told:
+        source.focus(None if cpu is None else Cpu(cpu))
+
+
+def looked(frame: Frame) -> CoreFocus:
+    assert frame.focus is not None
+    return frame.focus
+
+
+def ratios(focus: CoreFocus) -> dict[str, float]:
+    found = {node.name: node.reading for node in focus.tree}
+    numbers = {name: ratio for name, ratio in found.items() if isinstance(ratio, float)}
+    assert numbers.keys() == found.keys()
+    return numbers
+
+
+@pytest.mark.parametrize("workload", [*workloads.names(), "poll", "system", "memtester"])
+@pytest.mark.parametrize("ht", [True, False])
+def test_waits_for_memory_split_into_all_levels(workload: str, ht: bool) -> None:
+    per_cycle = workloads.per_cycle(workloads.load(workload, ht=ht))
+    total, l1, l2, l3 = (
+        float(per_cycle[INDEX[f"stalls_{name}"]])
+        for name in ("memory", "l1_miss", "l2_miss", "l3_miss")
+    )
+    assert total > l1 > l2 > l3 >= 0
+    assert l3 <= 0.9 * total + 1e-12
+    hits, misses = (float(per_cycle[INDEX[f"loads_{name}"]]) for name in ("l2_hit", "l1_miss"))
+    assert 0 < hits < misses
+
+
+def test_a_slowed_workload_waits_for_memory() -> None:
+    work = workloads.load("ovs")
+    before, after = (
+        float(workloads.per_cycle(each)[INDEX["stalls_l3_miss"]])
+        for each in (work, workloads.slowed(work, 2.0))
+    )
+    assert after > before + 0.1
+
+
+def test_nobody_looks_and_nothing_is_told() -> None:
+    host = Frozen()
+    assert host.tick(0).focus is None
+    look_at(host.simulated, 5)
+    assert host.tick(S).focus is not None
+    look_at(host.simulated, None)
+    assert host.tick(S).focus is None
+
+
+def test_a_poller_s_core_has_a_whole_tree() -> None:
+    host = Frozen()
+    model = host.simulated.model
+    cpu = next(each.cpus[0] for each in model.layout.placed if each.task.workload == "ovs")
+    look_at(host.simulated, cpu)
+    warming = looked(host.tick(0))
+    assert {node.reading.reason for node in warming.tree if isinstance(node.reading, Missing)} == {
+        Reason.WARMING
+    }
+    frame = host.tick(PERIOD)
+    focus = looked(frame)
+    assert set(focus.cpus) == model.layout.topology.with_siblings([cpu])
+    found = ratios(focus)
+    # The same numbers as every core has, and below them parts that sum to what waits on loads.
+    for node in ("retiring", "backend_bound", "memory_bound", "core_bound", "heavy_operations"):
+        assert found[node] == pytest.approx(frame.cpus.columns[f"tma.{node}"][cpu], rel=1e-6)
+    stalls, cycles = (
+        model.steady[0][list(focus.cpus), INDEX[name]].sum() for name in ("stalls_memory", "cycles")
+    )
+    caches = sum(found[f"{each}_bound"] for each in ("l1", "l2", "l3", "dram"))
+    assert caches == pytest.approx(stalls / cycles, rel=1e-4)
+    assert found["l3_bound"] == pytest.approx(2 * found["l1_bound"], rel=1e-3)
+    assert found["l1_bound"] == pytest.approx(3 * found["l2_bound"], rel=1e-3)
+    assert found["microcode_sequencer"] == pytest.approx(found["heavy_operations"], abs=2e-3)
+    assert focus.readings.keys() == {metric.id for metric in (*CORE_METRICS, *NODE_METRICS)}
+    assert focus.readings["tma.l3_bound"] == found["l3_bound"]
+    latency = focus.readings["load_latency_cycles"]
+    assert isinstance(latency, float) and 70 <= latency <= 200
+    # Its counters share the time with four groups of every core's.
+    assert focus.coverage == pytest.approx(1 / (4 + len(host.simulated.uarch.focus_groups)))
+    absent = focus.readings["tma.cxl_mem_bound"]
+    assert isinstance(absent, Missing) and absent.reason is Reason.HARDWARE
+
+
+def test_a_core_that_sleeps_has_no_tree() -> None:
+    host = Frozen()
+    polled = {cpu for placed in host.simulated.model.layout.placed for cpu in placed.cpus}
+    topology = host.simulated.model.layout.topology
+    idle = next(
+        info.cpu for info in topology.cpus if not topology.with_siblings([info.cpu]) & polled
+    )
+    look_at(host.simulated, idle)
+    host.tick(0)
+    for node in looked(host.tick(S)).tree:
+        assert isinstance(node.reading, Missing) and node.reading.reason is Reason.IDLE
+        assert not node.beyond

@@ -1,0 +1,81 @@
+"""What `nftop doctor` says of resctrl, and the fixes it names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nftop.model.reading import Reason
+from nftop.sources.base import Check
+from tests.sources.resctrl.trees import captured, group_files, plain, source, write
+
+
+def checks(root: Path) -> dict[str, Check]:
+    return {check.name: check for check in source(root).check()}
+
+
+def test_what_is_mounted_and_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 4})
+    files = plain() | group_files("COS1/") | group_files("vpp/mon_groups/a/")
+    found = checks(write(tmp_path, files, "rw,relatime,cdp"))
+    assert {check.reason for check in found.values()} == {Reason.PRESENT}
+    assert found["resctrl"].text == (
+        "/sys/fs/resctrl, options cdp; 3 groups, by their names 1 pqos's, 1 unknown's; the numbers "
+        "of classes show with the mount option debug (Linux 6.7)"
+    )
+    assert found["resctrl L3"].text == (
+        "12 ways, masks of 1 at least; classes: 3 of 8 in use; I/O: c00, CPUID's hint, not register"
+    )
+    assert found["resctrl MB"].text == "limits in percent, 10 at least, in steps of 10"
+    assert found["resctrl monitors"].text == (
+        "llc_occupancy, mbm_total_bytes, mbm_local_bytes; RMIDs: 4 of 224 in use, and those in "
+        "limbo, which the kernel does not tell"
+    )
+    assert "the counters on CPU 0,2, one for each cache" in found["resctrl reads"].text
+
+
+def test_no_class_is_left(tmp_path: Path) -> None:
+    files = plain() | {"info/MB/num_closids": "2"}
+    check = checks(write(tmp_path, files))["resctrl L3"]
+    assert check.reason is Reason.TAKEN
+    assert "classes: 2 of 2 in use, none is left" in check.text
+
+
+def test_what_the_kernel_hides_of_the_cpu_can_be_had_by_a_boot_parameter(tmp_path: Path) -> None:
+    files = {key: text for key, text in plain().items() if "L3" not in key}
+    found = checks(write(tmp_path, files))
+    for name, words in (("L3", "l3cat"), ("monitors", "cmt,mbmtotal,mbmlocal")):
+        check = found[f"resctrl {name}"]
+        assert check.reason is Reason.HARDWARE
+        assert check.fix.endswith(f"boot with rdt={words}")
+    assert "resctrl reads" not in found
+
+
+def test_what_the_cpu_has_not_has_no_fix(tmp_path: Path) -> None:
+    root = write(tmp_path, captured("nol3.mbps"), "rw,mba_MBps")
+    cpuinfo = root / "proc/cpuinfo"
+    cpuinfo.write_text(cpuinfo.read_text().replace("cat_l3", ""))
+    check = checks(root)["resctrl L3"]
+    assert (check.reason, check.fix) == (Reason.HARDWARE, "")
+    assert checks(root)["resctrl MB"].text == "limits in MBps"
+
+
+def test_not_mounted(tmp_path: Path) -> None:
+    root = write(tmp_path, plain())
+    (root / "proc/mounts").write_text("")
+    [check] = source(root).check()
+    assert (check.reason, check.fix) == (Reason.SOURCE, "mount -t resctrl resctrl /sys/fs/resctrl")
+    assert check.text == "resctrl is not mounted, and nftop never mounts it by itself"
+    (root / "proc/filesystems").write_text("nodev\tproc\n")
+    [check] = source(root).check()
+    assert check.reason is Reason.HARDWARE and "rdt=l3cat,mba,cmt,mbmtotal,mbmlocal" in check.fix
+    (root / "proc/cpuinfo").unlink()
+    [check] = source(root).check()
+    assert check.fix == ""
+
+
+def test_what_could_not_be_read_is_a_finding(tmp_path: Path) -> None:
+    check = checks(write(tmp_path, plain() | {"info/L3/min_cbm_bits": "few"}))["resctrl"]
+    assert check.reason is Reason.ERROR and "'few\\n' is no number" in check.text

@@ -1,0 +1,95 @@
+"""The Memory/PCIe screen: keys and sizes."""
+
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.ui.options import Options
+from tests.frames import frame, ticks
+from tests.traffic import with_traffic
+from tests.ui.harness import Running, running
+
+TWO = tuple(ticks(lambda tick: with_traffic(frame(16, tick, packages=2)), 70))
+
+
+def marked(run: Running) -> str:
+    """The row under the cursor."""
+    rows = ["".join(text for text, _ in row) for row in run.rows if row and row[0][1].reverse]
+    assert len(rows) == 1
+    return rows[0]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50), (40, 8)])
+async def test_screen(size: tuple[int, int], snapshot: SnapshotAssertion) -> None:
+    async with running(*TWO, size=size) as run:
+        assert await run.press("4") == snapshot
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])
+async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
+    async with running(TWO[0], size=size) as run:
+        text = await run.press("5", "G", "pageup")
+        assert len(text.split("\n")) == size[1]
+
+
+async def test_the_cursor_scrolls_through_all_there_is() -> None:
+    async with running(*TWO[:3], size=(80, 24)) as run:
+        await run.press("4")
+        assert marked(run).startswith(" read")
+        seen = []
+        for _ in range(200):
+            seen.append(marked(run))
+            if "Links" in run.text and marked(run).startswith(" 1 ") and " 1 " in seen[-2]:
+                break
+            await run.press("j")
+        text = await run.press("G")
+        assert "[b]" not in marked(run)
+        last = marked(run)
+        await run.press("j")
+        assert marked(run) == last
+        assert text.count("\n") == 23
+        await run.press("pageup")
+        assert marked(run) != last
+        await run.press("g")
+        assert marked(run) == seen[0]
+
+
+async def test_a_graph_under_the_cursor_is_not_drawn_in_reverse() -> None:
+    async with running(*TWO, size=(120, 36)) as run:
+        await run.press("4")
+        row = next(row for row in run.rows if row and row[0][1].reverse)
+        graphs = [style for text, style in row if "▅" in text]
+        assert graphs
+        assert not any(style.reverse for style in graphs)
+
+
+async def test_explain_is_about_the_row_under_the_cursor() -> None:
+    async with running(*TWO[:3], size=(120, 36)) as run:
+        text = await run.press("4", "j", "x")
+        assert text.startswith("MEM.wr (memory.write_bytes_per_s)")
+        assert "socket 1" in text
+        await run.press("escape", "G")
+        assert "UPI" in await run.press("x") or "Sources" in run.text
+
+
+async def test_history_is_drawn_and_a_frozen_screen_stands_still() -> None:
+    async with running(*TWO, size=(120, 36)) as run:
+        await run.press("4")
+        frozen = await run.press("space")
+        assert "▅" in frozen
+        later = with_traffic(frame(16, 80, packages=2))
+        assert await run.give(later) == frozen
+        assert await run.press("space") != frozen
+
+
+async def test_ascii_and_no_colour() -> None:
+    async with running(*TWO, size=(120, 36), options=Options(ascii_only=True, color=False)) as run:
+        assert (await run.press("4")).isascii()
+
+
+async def test_keys_of_cpus_say_that_they_are_not_for_it() -> None:
+    async with running(*TWO[:2]) as run:
+        assert "not a key of the Memory/PCIe screen" in await run.press("4", "slash")
+        assert "find" not in run.text
+        assert "[1 Cores]" in await run.press("escape", "escape")
