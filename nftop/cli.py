@@ -91,7 +91,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(command="live", scenario=None)
+    parser.set_defaults(command="live", scenario=None, pcm=None)
     parser.add_argument("--version", action="version", version=f"nftop {__version__}")
     parser.add_argument(
         "-d", dest="interval_s", metavar="S", type=_interval, default=1.0,
@@ -149,8 +149,19 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     explain.add_argument("--all", action="store_true", help="every metric")
     explain.set_defaults(command="explain")
     if not demo:
+        _add_pcm(parser)
         _add_tma(commands)
     return parser
+
+
+def _add_pcm(parser: argparse.ArgumentParser) -> None:
+    remote = parser.add_argument_group("sensor server")
+    remote.add_argument(
+        "--pcm", metavar="URL",
+        help="show what the pcm-sensor-server at this address tells of its host, and nothing of "
+        "this one: http://HOST:PORT, best a tunnel's end (ssh -L 9738:127.0.0.1:9738 HOST). "
+        "Without it, one of this host at 127.0.0.1:9738 adds to what is counted here",
+    )  # fmt: skip
 
 
 def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -70,7 +70,10 @@ def step_pcm(
 ) -> tuple[PcmState, PcmRates]:
     """Fold one document in. A document seen before keeps what it gave."""
     if reading is None:
-        return PcmState(), _nothing(topology, _NOT_READ)
+        known = state.rates  # the same in every tick, and made once
+        if known is None or known.why is not _NOT_READ:
+            known = _nothing(topology, _NOT_READ)
+        return PcmState(rates=known), known
     if isinstance(reading.value, Missing):
         return after_absence(state, PcmState(), reading.value), _nothing(topology, reading.value)
     table, at_ns = reading.value, reading.read_at_ns
@@ -145,9 +148,7 @@ def _spread(one: Column, rows: NDArray[np.int64]) -> Column:
     if not len(one):
         return missing(len(rows), _NOT_ITS)
     taken = np.maximum(rows, 0)
-    details = {
-        new: one.details[old] for new, old in enumerate(rows.tolist()) if old in one.details
-    }
+    details = {new: one.details[old] for new, old in enumerate(rows.tolist()) if old in one.details}
     column_of = Column(one.values[taken], one.reasons[taken], details, one.by_reason)
     return column_of if (rows >= 0).all() else where(rows >= 0, column_of,
                                                      missing(len(rows), _NOT_ITS))  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nftop.derive.told import Told, scaled, told, unless, within
+from nftop.derive.told import Told, scaled, told, withheld, within
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
 from nftop.model.pcm import C_STATES
 from nftop.model.reading import Missing, Reason
@@ -84,7 +84,7 @@ def residency(this: Told, of: Callable[[str], Floats], state: int) -> Column:
     """The share of time in a C-state, of what `of` takes from the table by field."""
     states = np.array([of(f"cstateresidency_{each}") for each in range(C_STATES)])
     one = within(this.average(states[state], zero_is_one=True), 0.0, _ABOUT_1)
-    return unless(not np.any(states > 0), one, _NO_C_STATES)
+    return one if np.any(states > 0) else withheld(one, _NO_C_STATES)
 
 
 def _rate(this: Told, field: str, *, zero_is_one: bool = False) -> Column:

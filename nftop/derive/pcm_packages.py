@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nftop.derive.pcm_cpus import residency
-from nftop.derive.told import Told, scaled, told, within
-from nftop.model.column import Column, Floats, column, from_readings, missing
+from nftop.derive.told import Told, told, within
+from nftop.model.column import Bools, Column, Floats, column, from_readings, missing
 from nftop.model.frame import BoxTraffic
 from nftop.model.pcm import PCIE_EVENTS
 from nftop.model.reading import Missing, Reading, Reason
@@ -123,7 +123,7 @@ def _pcie(requests: Column | Floats, sockets: int) -> dict[str, Column]:
     found = {}
     for name, (factor, events) in _REQUESTS.items():
         parts = requests[:, [PCIE_EVENTS.index(event) for event in events]]
-        none = np.isnan(parts).all(axis=1)
+        none: Bools = np.all(np.isnan(parts), axis=1)
         total = factor * np.where(np.isnan(parts), 0.0, parts).sum(axis=1)
         found[name] = column(total, none, _NO_EVENT)
     return {**absent, **found}

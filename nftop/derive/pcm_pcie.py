@@ -31,7 +31,7 @@ _WARMING = Missing(
 )
 _PACE_UNSEEN = Missing(
     Reason.SOURCE,
-    "the server counts devices' requests by samples, whose pace shows only at intervals of a second",
+    "the server counts devices' requests by samples, whose pace shows only at intervals of 1 s",
 )
 _RESTARTED = Missing(Reason.RESET, "the server's totals of devices' requests restarted")
 
@@ -53,38 +53,44 @@ class PcieState:
     still_since_ns: int = 0
 
 
-def step_pcie(
-    state: PcieState, table: PcmTable, at_ns: int
-) -> tuple[PcieState, Floats | Column]:
+def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState, Floats | Column]:
     """Fold one document in: requests per second, float64 (s, e), or a column that says why not."""
-    sockets = len(table.sockets)
+    before, sockets = state.table, len(table.sockets)
+    why = _uncounted(table)
+    if why is not None:
+        return PcieState(), missing(sockets, why)
+    if before is None or not before.same_places(table) or _odd(before.pcie, table.pcie):
+        restarted = before is not None and before.same_places(table)
+        first = PcieState(table, at_ns, still_since_ns=at_ns)
+        return first, missing(sockets, _RESTARTED if restarted else _WARMING)
+    after = _gone_on(state, before, table, at_ns)
+    if at_ns - after.still_since_ns > _IDLE_FROM_S * 1e9:
+        return after, np.where(np.isnan(table.pcie), np.nan, 0.0)
+    if len(after.steps) < _LEAST_STEPS or after.rests is None:
+        few = len(after.steps) < _LEAST_STEPS
+        return after, missing(sockets, _WARMING if few else _PACE_UNSEEN)
+    counted_s = _elapsed_s(after.steps) * (_COUNTED_RATIO if after.rests else 1.0)
+    return after, (after.steps[-1][1] - after.steps[0][1]) / counted_s
+
+
+def _uncounted(table: PcmTable) -> Missing | None:
+    """Why the server has no totals at all; None where it has."""
     if np.isnan(table.pcie).all():
-        return PcieState(), missing(sockets, _NO_COLLECTOR)
-    if not np.any(table.pcie > 0):
-        return PcieState(), missing(sockets, _NOT_COUNTED)
-    before = state.table
-    if before is None or not before.same_places(table):
-        return PcieState(table, at_ns, still_since_ns=at_ns), missing(sockets, _WARMING)
-    if _odd(before.pcie, table.pcie):
-        return PcieState(table, at_ns, still_since_ns=at_ns), missing(sockets, _RESTARTED)
-    steps, still_since_ns = state.steps, state.still_since_ns
+        return _NO_COLLECTOR
+    return None if np.any(table.pcie > 0) else _NOT_COUNTED
+
+
+def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) -> PcieState:
+    """The state after one more document of the same totals."""
+    steps, still_since_ns, rests = state.steps, state.still_since_ns, state.rests
     if not np.array_equal(before.pcie, table.pcie, equal_nan=True):
         if at_ns - still_since_ns > _IDLE_FROM_S * 1e9:
             steps = ()  # the time before was another one
         steps = (*steps[-_STEPS + 1 :], (at_ns, table.pcie))
         still_since_ns = at_ns
-    rests = state.rests
     if len(steps) >= _LEAST_STEPS and at_ns - state.at_ns < _RESTING_FROM_S / 2 * 1e9:
         rests = _elapsed_s(steps) / (len(steps) - 1) >= _RESTING_FROM_S
-    after = PcieState(table, at_ns, steps, rests, still_since_ns)
-    if at_ns - still_since_ns > _IDLE_FROM_S * 1e9:
-        return after, np.where(np.isnan(table.pcie), np.nan, 0.0)
-    if len(steps) < _LEAST_STEPS:
-        return after, missing(sockets, _WARMING)
-    if rests is None:
-        return after, missing(sockets, _PACE_UNSEEN)
-    counted_s = _elapsed_s(steps) * (_COUNTED_RATIO if rests else 1.0)
-    return after, (steps[-1][1] - steps[0][1]) / counted_s
+    return PcieState(table, at_ns, steps, rests, still_since_ns)
 
 
 def _elapsed_s(steps: tuple[tuple[int, Floats], ...]) -> float:

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.pcm import PcmRates
+from nftop.derive.pcm import PcmRates, PcmState, step_pcm
 from nftop.derive.pcm_packages import PCIE_METRICS
-from nftop.model.column import Bools, Column, first_of, from_readings
-from nftop.model.frame import CpuTable, PackageRow
+from nftop.model.column import Bools, Column, from_readings, where
+from nftop.model.frame import Accelerator, CpuTable, PackageRow
 from nftop.model.ids import format_cpu_list
+from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import SourceReading
 
 ORIGIN = "pcm"
 _APART_RATIO, _APART_TICKS = 0.05, 5
@@ -33,7 +35,40 @@ class Apart:
     documents: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
 
-def with_second_choice(
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What is known of the server, and of how it differs from perf."""
+
+    pcm: PcmState = field(default_factory=PcmState)
+    apart: Apart = field(default_factory=Apart)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The parts of a frame that the server has a part in; `remark` is said of the source."""
+
+    cpus: CpuTable
+    packages: tuple[PackageRow, ...]
+    accelerators: tuple[Accelerator, ...]
+    remark: str
+
+
+def step_server(
+    state: ServerState,
+    reading: SourceReading[PcmTable] | None,
+    table: CpuTable,
+    packages: tuple[PackageRow, ...],
+) -> tuple[ServerState, Shown]:
+    """Fold one document in, behind what has been counted without the server."""
+    pcm, rates = step_pcm(state.pcm, reading, table.topology)
+    apart, remark = _step_apart(state.apart, table, packages, rates)
+    cpus, rows = _with_second_choice(table, packages, rates)
+    accelerators = tuple(Accelerator(name, per_s) for name, per_s in rates.accelerators.items())
+    why = "" if rates.why is None else rates.why.sentence
+    return ServerState(pcm, apart), Shown(cpus, rows, accelerators, remark or why)
+
+
+def _with_second_choice(
     table: CpuTable, packages: tuple[PackageRow, ...], rates: PcmRates
 ) -> tuple[CpuTable, tuple[PackageRow, ...]]:
     """CPUs and packages with the server's numbers where there are no others, named as its."""
@@ -41,7 +76,7 @@ def with_second_choice(
     origins = {}
     for name, second in rates.cpus.items():
         first = columns.get(name)
-        columns[name] = second if first is None else first_of(first, second)
+        columns[name] = second if first is None else _first_of(first, second)
         used = second.present if first is None else second.present & ~first.present
         if used.any():
             origins[name] = tuple(ORIGIN if each else None for each in used.tolist())
@@ -49,7 +84,7 @@ def with_second_choice(
     return replace(table, columns=columns, origins=origins), rows
 
 
-def step_apart(
+def _step_apart(
     state: Apart, table: CpuTable, packages: Sequence[PackageRow], rates: PcmRates
 ) -> tuple[Apart, str]:
     """Compare what perf counted (not yet with the server's in its place) with the server's.
@@ -75,8 +110,12 @@ def step_apart(
             cpus = [table.topology.cpus[row].cpu for row in rows]
             said.append(f"{name} of CPU {format_cpu_list(cpus)}")
         elif rows:
-            said.append(f"{name} of package {', '.join(str(packages[row].package) for row in rows)}")
-    sentence = f"perf and the server differ by more than 5 % for {_APART_TICKS} s: {', '.join(said)}"
+            said.append(
+                f"{name} of package {', '.join(str(packages[row].package) for row in rows)}"
+            )
+    sentence = (
+        f"perf and the server differ by more than 5 % for {_APART_TICKS} s: {', '.join(said)}"
+    )
     return Apart(rates, documents), sentence if said else ""
 
 
@@ -99,6 +138,12 @@ def _package(row: PackageRow, index: int, rates: PcmRates) -> PackageRow:
         estimates=row.estimates | (origins.keys() & PCIE_METRICS),
         links=row.links or rates.links.get(row.package, ()),
     )
+
+
+def _first_of(first: Column, second: Column) -> Column:
+    """perf's number, else the server's; of two reasons as `_better` has it."""
+    gone = ~first.present & ((first.reasons == Reason.SOURCE) | second.present)
+    return where(gone, second, first)
 
 
 def _better(first: Missing, second: Missing) -> Missing:

@@ -113,6 +113,6 @@ def within(one: Column, least: float, most: float) -> Column:
     return where(far, missing(len(one), _IMPOSSIBLE), inside)
 
 
-def unless(all_zero: bool, one: Column, why: Missing) -> Column:
-    """The column, or `why` in place of its numbers."""
-    return where(one.present, missing(len(one), why), one) if all_zero else one
+def withheld(one: Column, why: Missing) -> Column:
+    """The column with `why` in place of its numbers."""
+    return where(one.present, missing(len(one), why), one)

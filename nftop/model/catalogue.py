@@ -312,12 +312,7 @@ NF_METRICS: tuple[Metric, ...] = (
 )
 
 METRICS: tuple[Metric, ...] = (
-    CPU_METRICS
-    + NF_METRICS
-    + PACKAGE_METRICS
-    + PCM_PACKAGE_METRICS
-    + GROUP_METRICS
-    + CORE_METRICS
+    CPU_METRICS + NF_METRICS + PACKAGE_METRICS + PCM_PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
 )
 # With what is no metric of a row but a node of the tree of the core looked at.
 EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS

@@ -7,15 +7,15 @@ a thread for each that stays open. No proxy, no redirect, no name or password.
 
 from __future__ import annotations
 
-import http.client
-import os
 import socket
 import time
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from nftop.model.reading import Missing, Reason
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 PORT = 9738  # the server's own default
 MOST_BYTES = 16 << 20  # ten times what 512 CPUs need
@@ -36,10 +36,6 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def url(self) -> str:
-        return f"http://{self.shown}/"
-
-    @property
     def here(self) -> bool:
         """Whether it is on this machine, or a tunnel's end on it."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
@@ -57,10 +53,9 @@ class Answer:
 class NoAnswerError(Exception):
     """There is none; `why` is for the operator."""
 
-    def __init__(self, why: Missing, *, nobody: bool = False) -> None:
+    def __init__(self, why: Missing) -> None:
         super().__init__(why.sentence)
         self.why = why
-        self.nobody = nobody
 
 
 def parse_url(text: str) -> Address:
@@ -69,6 +64,8 @@ def parse_url(text: str) -> Address:
     Raises:
         ValueError: it is neither; the text says why.
     """
+    from urllib.parse import urlsplit  # noqa: PLC0415 - only where a URL is given
+
     parts = urlsplit(text if "://" in text else f"http://{text}")
     if parts.scheme != "http":
         raise ValueError(f"only http:// is spoken here, not {parts.scheme}://; use an ssh tunnel")
@@ -87,7 +84,10 @@ def get(address: Address, path: str, accept: str, until_ns: int) -> Answer:
     Raises:
         NoAnswerError: nobody is there, it took too long, or it is no HTTP, or too much of it.
     """
-    connection = http.client.HTTPConnection(address.host, address.port)
+    # Half of what a start takes that meets no server: it comes with the parser of e-mail.
+    from http.client import HTTPConnection, HTTPException, RemoteDisconnected  # noqa: PLC0415
+
+    connection = HTTPConnection(address.host, address.port)
     try:
         connection.sock = _connected(address, until_ns)
         headers = {"Accept": accept, "Connection": "close", "User-Agent": "nftop"}
@@ -97,9 +97,12 @@ def get(address: Address, path: str, accept: str, until_ns: int) -> Answer:
             return Answer(response.status, kind, _body(response))
     except TimeoutError:
         raise NoAnswerError(Missing(Reason.STALE, _late(address))) from None
+    except RemoteDisconnected:
+        why = f"{address.shown} closed the connection without an answer"
+        raise NoAnswerError(Missing(Reason.ERROR, why)) from None
     except OSError as error:
         raise _unanswered(address, error) from None
-    except (http.client.HTTPException, ValueError) as error:
+    except (HTTPException, ValueError) as error:
         why = f"{address.shown} does not speak HTTP as it should: {type(error).__name__}"
         raise NoAnswerError(Missing(Reason.ERROR, why)) from None
     finally:
@@ -139,7 +142,7 @@ def _connected(address: Address, until_ns: int) -> _Timed:
     raise last
 
 
-def _body(response: http.client.HTTPResponse) -> bytes:
+def _body(response: HTTPResponse) -> bytes:
     """All of it, and no more than may be."""
     parts, size = [], 0
     if (response.length or 0) > MOST_BYTES:
@@ -172,8 +175,6 @@ def _late(address: Address) -> str:
 def _unanswered(address: Address, error: OSError) -> NoAnswerError:
     if isinstance(error, ConnectionRefusedError):
         why = f"no pcm-sensor-server listens at {address.shown}"
-        return NoAnswerError(Missing(Reason.SOURCE, why), nobody=True)
-    told = error.strerror or os.strerror(error.errno or 0)
-    if isinstance(error, http.client.RemoteDisconnected):
-        told = "it closed the connection without an answer"
+        return NoAnswerError(Missing(Reason.SOURCE, why))
+    told = error.strerror or str(error)
     return NoAnswerError(Missing(Reason.ERROR, f"{address.shown}: {told}"))

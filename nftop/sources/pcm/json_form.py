@@ -89,7 +89,9 @@ def _object(value: object) -> Mapping[str, object]:
 
 
 def _objects(value: object) -> Iterator[Mapping[str, object]]:
-    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
+    return (
+        (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
+    )
 
 
 def _numbers(value: object) -> Numbers:
