@@ -113,19 +113,18 @@ def _hit_ratio(this: Told, cache: str) -> Column:
 
 
 def _rdt(this: Told) -> dict[str, Column]:
-    """What RDT meters of each CPU's own monitor: nothing at all where the server has none."""
-    fields = ("l3_cache_occupancy", "local_memory_bandwidth", "remote_memory_bandwidth")
-    none = not np.any(np.array([this.table.of_cpu(field) for field in fields]) > 0)
-    occupancy = told(this.table.of_cpu(fields[0]))
-    local, remote = (_rate(this, field, zero_is_one=not none) for field in fields[1:])
+    """What RDT meters of each CPU's own monitor; local and remote traffic are told together."""
+    table = this.table
+    fields = ("local_memory_bandwidth", "remote_memory_bandwidth")
+    some = bool(np.any(np.array([table.of_cpu(field) for field in fields]) > 0))
+    local, remote = (_rate(this, field, zero_is_one=some) for field in fields)
     found = {
-        "llc_occupancy_bytes": scaled(occupancy, 1024.0),
+        "llc_occupancy_bytes": scaled(told(table.of_cpu("l3_cache_occupancy")), 1024.0),
         "memory_local_bytes_per_s": scaled(local, _MIB),
         "memory_remote_bytes_per_s": scaled(remote, _MIB),
     }
-    hardware = int(Reason.HARDWARE)
     return {
-        name: where(one.reasons == hardware, missing(len(one), _NO_RDT), one) if none else one
+        name: where(one.reasons == Reason.HARDWARE, missing(len(one), _NO_RDT), one)
         for name, one in found.items()
     }
 
