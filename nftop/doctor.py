@@ -42,12 +42,13 @@ def report_text(checks: Sequence[Check], host: Host) -> str:
 
 
 def report_json(checks: Sequence[Check], host: Host) -> str:
-    """One JSON object: schema, simulated, lab, and checks: name, state, text and fix or null."""
+    """One JSON object: schema, simulated, lab, remote, checks: name, state, text, fix or null."""
     return json_bytes(
         {
             "schema": SCHEMA,
             "simulated": host.simulated,
             "lab": host.lab,
+            "remote": host.remote or None,
             "checks": [
                 {
                     "name": check.name,

@@ -26,6 +26,7 @@ _NO_COUNT = re.compile(
     r"Frequency|Bound|Speculation|Retiring|Residency|Headroom|Occupancy|Ratio|Utilization|ID$|Object|"
     r"Number of|PCIe"
 )
+_REFUSED = {"totals_only": "/persecond/.*", "metrics_only": "/(persecond/.*)?"}
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=UTF-8"
 
 
@@ -70,7 +71,7 @@ class PcmPeer:
     def document(self, path: str) -> dict[str, Any]:
         """The JSON document of now."""
         of_second = json.loads(captures()[f"{self.capture}_persecond1.json"])
-        document = of_second
+        document: dict[str, Any] = of_second
         if path == "/":
             document = json.loads(captures()[f"{self.capture}_root.json"])
             passed = self.second
@@ -159,12 +160,6 @@ class _Handler(BaseHTTPRequestHandler):
             with peer.lock:
                 peer.under_way -= 1
 
-    def do_POST(self) -> None:
-        self.peer.asked.append(f"{self.command} {self.path}")
-        self.send_error(405)
-
-    do_PUT = do_DELETE = do_HEAD = do_POST
-
     def answer(self) -> None:
         behaviour = self.peer.behaviour
         special = getattr(self, f"_{behaviour}", None)
@@ -175,11 +170,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.reply(b"400 Bad Request", "text/plain", int(behaviour[4:]))
             return
         wants_json = self.headers["Accept"] == _JSON
+        refused = _REFUSED.get(behaviour)
         if behaviour == "text_only" and wants_json:
             self.reply(b"406 Not Acceptable", "text/plain", 406)
-        elif behaviour == "totals_only" and self.path.startswith("/persecond"):
-            self.reply(b"404 Unknown path.", "text/plain", 404)
-        elif behaviour == "metrics_only" and self.path != "/metrics":
+        elif refused is not None and re.fullmatch(refused, self.path):
             self.reply(b"404 Unknown path.", "text/plain", 404)
         elif wants_json:
             body = json.dumps(self.peer.document(self.path)).encode()
@@ -246,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _headers(self) -> None:
         self.wfile.write(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 500 + b"\r\n")
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Nothing on standard error."""
 
 

@@ -86,9 +86,11 @@ def test_links_and_requests_are_those_of_their_socket(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_text_says_the_same_as_json(name: str) -> None:
-    """Both forms of the last second; of totals, which were asked for one after the other, nearly."""
+    """Of the last second; of totals nearly, which were asked for one after the other."""
     text = read(name)
-    other = name.replace("_persecond1.prom", "_persecond1.json").replace("_metrics.txt", "_root.json")
+    other = name.replace("_persecond1.prom", "_persecond1.json").replace(
+        "_metrics.txt", "_root.json"
+    )
     document = read(other)
     assert text.same_places(document)
     exact = name.endswith(".prom")
@@ -232,7 +234,9 @@ def survives(parse: Any, body: bytes) -> None:
 
 
 @settings(max_examples=EXAMPLES)
-@given(body=st.one_of(shaped(), st.binary(max_size=64), SCRAPS.map(lambda x: json.dumps(x).encode())))
+@given(
+    body=st.one_of(shaped(), st.binary(max_size=64), SCRAPS.map(lambda x: json.dumps(x).encode()))
+)
 @example(body=b"[" * 100_000)
 @example(body=b'{"Sockets":' * 5000)
 @example(body=b'{"Interval us": ' + b"9" * 5000 + b', "Sockets": []}')

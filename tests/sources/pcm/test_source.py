@@ -60,7 +60,12 @@ def test_the_servers_own_last_second_is_asked_for_and_nothing_else(peer: PcmPeer
     [
         ("text_only", ["/persecond/1"] * 3, False, False),
         ("totals_only", ["/persecond/1", "/persecond/1", "/", "/"], True, True),
-        ("metrics_only", ["/persecond/1", "/persecond/1", "/", "/metrics", "/metrics"], True, False),
+        (
+            "metrics_only",
+            ["/persecond/1", "/persecond/1", "/", "/metrics", "/metrics"],
+            True,
+            False,
+        ),
     ],
 )
 def test_what_is_refused_is_asked_in_another_form_and_only_once(
@@ -118,9 +123,7 @@ def test_nobody_there_is_said() -> None:
     with pcm_server() as peer:
         port = peer.port
     missing = why(PcmSource(Address("127.0.0.1", port)).read())
-    assert missing == Missing(
-        Reason.SOURCE, f"no pcm-sensor-server listens at 127.0.0.1:{port}"
-    )
+    assert missing == Missing(Reason.SOURCE, f"no pcm-sensor-server listens at 127.0.0.1:{port}")
 
 
 def test_a_server_that_fails_is_left_alone_for_longer_and_longer(peer: PcmPeer) -> None:
