@@ -10,6 +10,8 @@ PREFIX ?= /opt/nftop
 BINDIR ?= /usr/local/bin
 # Where `make newer-dpdk` keeps its Debian.
 NEWER ?= /var/tmp/nftop-trixie
+# And `make lab-sid` its own.
+SID ?= /var/tmp/nftop-sid
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
@@ -21,7 +23,7 @@ READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
 
-.PHONY: run live lab test check bench fuzz-pcm observer screenshots install uninstall newer-dpdk test-packages clean
+.PHONY: run live lab test check bench fuzz-pcm observer screenshots install uninstall newer-dpdk lab-sid test-packages clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -66,6 +68,11 @@ screenshots: $(READY)
 # A newer DPDK from a debootstrapped Debian, whose own cycles per packet are the oracle.
 newer-dpdk: $(READY)
 	@NFTOP_NEWER=$(NEWER) $(BIN)/pytest -q -m newer -s tests/real
+
+# The kernel's own Python module for perf, which only a newer Debian has: nftop counts with it, on
+# this host and in the lab. As root.
+lab-sid: $(READY) test-packages
+	@NFTOP_SID=$(SID) $(BIN)/pytest -q -m sid -s tests/real
 
 # For every user: the system's Python, not one that lives in somebody's home.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))

@@ -141,6 +141,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     else:
         hint = "any command on a simulated host: demo --help"
         commands.add_parser("demo", help=hint, add_help=False).set_defaults(command="demo")
+        _add_pmu(parser)
     doctor = commands.add_parser("doctor", help="what can be seen here, and how to see more")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
     doctor.set_defaults(command="doctor")
@@ -161,6 +162,16 @@ def _add_pcm(parser: argparse.ArgumentParser) -> None:
         help="show what the pcm-sensor-server at this address tells of its host, and nothing of "
         "this one: http://HOST:PORT, best a tunnel's end (ssh -L 9738:127.0.0.1:9738 HOST). "
         "Without it, one of this host at 127.0.0.1:9738 adds to what is counted here",
+    )  # fmt: skip
+
+
+def _add_pmu(parser: argparse.ArgumentParser) -> None:
+    """Of hardware, so that there is none of the simulated host."""
+    parser.add_argument(
+        "--pmu", choices=("auto", "perf", "python-perf"), default="auto",
+        help="who counts: perf is nftop's own counter groups, one read per CPU and frame; "
+        "python-perf is the kernel's Python module with the kernel's own top-down, one read per "
+        "event; auto (default) takes the latter where only the kernel knows the CPU's top-down",
     )  # fmt: skip
 
 

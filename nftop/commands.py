@@ -22,7 +22,7 @@ from nftop.model.topology import Host, Topology
 from nftop.output import OutputError, put
 from nftop.render.text import printable
 from nftop.session.live import Live
-from nftop.sources.base import Source
+from nftop.sources.base import Check, Source
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
@@ -32,6 +32,7 @@ from nftop.sources.pcm.source import PcmSource
 from nftop.sources.pcm.topology import PcmTopologySource, topology_of
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
+from nftop.sources.pyperf.choice import choose
 from nftop.sources.resctrl.register import UARCHS as WITH_IO_REGISTER
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
@@ -47,7 +48,8 @@ _MAX_BYTES = 64 << 20
 class OpenHost:
     """Every source nftop has for a host, and the topology it started with.
 
-    `on_pollers` is told where that host's pollers are, for nftop to keep off them.
+    `on_pollers` is told where that host's pollers are, for nftop to keep off them; `checks` are
+    doctor's of what is no source here.
     """
 
     host: Host
@@ -55,6 +57,7 @@ class OpenHost:
     sources: tuple[Source, ...]
     uarch: Uarch
     on_pollers: Callable[[Collection[int], Topology], None]
+    checks: tuple[Check, ...] = ()
 
     def feed(
         self,
@@ -77,11 +80,16 @@ class OpenHost:
 
 
 def open_host(
-    cpus: tuple[Cpu, ...] | None = None, quiet_cpus: tuple[Cpu, ...] = (), tma_level: int = 2
+    cpus: tuple[Cpu, ...] | None = None,
+    quiet_cpus: tuple[Cpu, ...] = (),
+    *,
+    tma_level: int = 2,
+    pmu: str = "auto",
 ) -> OpenHost:
     """Build the sources of this host; nothing is read or opened beyond the topology.
 
     No counter is opened on `quiet_cpus`, nor outside the cores of `cpus` where they are given.
+    `pmu` is who counts: one of `choice.WAYS`.
 
     Raises:
         ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
@@ -91,13 +99,15 @@ def open_host(
     # Packages are shown whole, whatever CPUs are: only a CPU to be left alone leaves one out.
     uncore = UncoreSource(uarch, root=_ROOT, quiet_cpus=quiet_cpus)
     not_counted = _not_counted(topology, cpus, quiet_cpus)
-    perf = PerfSource(
+    own_groups = PerfSource(
         root=_ROOT,
         uarch=uarch,
         quiet_cpus=not_counted,
         turns=tma_level > 1,
         threads_of=lambda cpu: topology.with_siblings((cpu,)),
     )
+    choice = choose(pmu, own_groups, uarch, root=_ROOT, quiet_cpus=not_counted)
+    perf = choice.source
     own = OwnSource(lambda: perf.counter_reads, lambda: perf.counter_interrupts)
     host = read_host(_ROOT, uarch.name)
     resctrl = ResctrlSource(
@@ -123,7 +133,7 @@ def open_host(
         own.keep_off(pollers, here)
         uncore.on_pollers(pollers)
 
-    return OpenHost(host, topology, sources, uarch, on_pollers)
+    return OpenHost(host, topology, sources, uarch, on_pollers, choice.checks)
 
 
 def _uarch(topology: Topology) -> Uarch:
@@ -180,7 +190,12 @@ def _open(options: argparse.Namespace) -> OpenHost:
         return open_demo(options)
     if options.pcm is not None:
         return open_remote(options)
-    return open_host(options.cpu_list, options.quiet_cpus, options.tma_level)
+    return open_host(
+        options.cpu_list,
+        options.quiet_cpus,
+        tma_level=options.tma_level,
+        pmu=options.pmu,
+    )
 
 
 def _not_counted(
@@ -227,7 +242,7 @@ def doctor(options: argparse.Namespace) -> int:
     except ValueError as error:
         return _fail(str(error), USAGE)
     try:
-        checks = examine(here.sources)
+        checks = (*examine(here.sources), *here.checks)
     finally:
         for source in here.sources:
             source.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import subprocess
 import tempfile
@@ -9,23 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# A counter's file is the kernel's own or, in the lab, one of its file server.
-_COUNTER = r"<(anon_inode:\[perf_event\]|/sys/fs/lab/live/perf/event,[^>]*)>"
+# A counter's file is the kernel's own or, in the lab, one of its file server, whose name ends with
+# the event's attribute; `type` is its first word.
+_COUNTER = r"<(?:anon_inode:\[perf_event\]|/sys/fs/lab/live/perf/event,[^>]*,([^>,]+))>"
 _CALL = re.compile(r"(?:\d+ +)?(\w+)\(")
 _OF_A_COUNTER = re.compile(rf"(?:\d+ +)?(readv?|ioctl)\(\d+{_COUNTER}")
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """System calls of one run: reads and ioctls of counters, and all there were."""
+    """System calls of one run: reads and ioctls of cores' counters, and all there were."""
 
     reads: int
     controls: int
     total: int
 
 
-def traced(command: Sequence[str], *, around: Sequence[str] = ()) -> Calls:
+def traced(
+    command: Sequence[str], *, around: Sequence[str] = (), outside: range = range(0)
+) -> Calls:
     """Run a command, and what it starts, to its end; `around`: what is to run strace itself.
+
+    `outside`: types of PMUs that are not a core's; only the lab's files tell them.
 
     Raises:
         subprocess.CalledProcessError: the command failed.
@@ -40,16 +46,20 @@ def traced(command: Sequence[str], *, around: Sequence[str] = ()) -> Calls:
             stdout=quiet,
             stderr=quiet,
         )
-        return calls_of(log.read_text(encoding="utf-8", errors="replace"))
+        return calls_of(log.read_text(encoding="utf-8", errors="replace"), outside)
 
 
-def calls_of(log: str) -> Calls:
+def calls_of(log: str, outside: range = range(0)) -> Calls:
     """Count the calls in what `strace -f -y -o` wrote."""
     reads = controls = total = 0
     for line in log.splitlines():
         total += _CALL.match(line) is not None
         found = _OF_A_COUNTER.match(line)
-        if found:
+        if found and not (found[2] and _type(found[2]) in outside):
             reads += found[1] != "ioctl"
             controls += found[1] == "ioctl"
     return Calls(reads, controls, total)
+
+
+def _type(attribute: str) -> int:
+    return int.from_bytes(base64.urlsafe_b64decode(attribute[:8])[:4], "little")

@@ -13,6 +13,7 @@ from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.focus import step_focus
+from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
@@ -83,12 +84,17 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     cache, classes = step_cache(state.cache, readings.get("resctrl"), topology)
     forwarding = {topology.cpus[row].cpu for row, who in pollers.items() if who.forwards}
     focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
+    table = counters.table
+    if table is not None and brings_topdown(table):
+        tma = kernel_tma_columns(table, rates)
+    else:
+        tma = tma_columns(state.uarch, rates, topology)
     counted = cpu_table(
         topology,
         online=online_rows(readings.get("kernel"), topology),
         rates=rates,
         cycles=cycles,
-        ready={**times, **tma_columns(state.uarch, rates, topology)},
+        ready={**times, **tma},
         group=effective_classes(classes, thread_rates, topology),
         pollers=pollers,
         undecided=undecided_rows(topology, thread_rates),

@@ -109,12 +109,14 @@ class CounterTable:
             quotient is the share of the time in which a group counted, whoever let it take turns:
             nftop, or the kernel because another program shares the counters, or both. Equal for a
             group that has the counters to itself. Rates divide by the delta of `running_ns`.
-        details: for what is absent, the sentence by event and `Reason`.
+        details: for what is absent, the sentence by event (or metric of a formula) and `Reason`.
         extras: events whose absence is no gap: others do as well, or no counter was spare.
         turns: how many groups beside the first take turns tick by tick, so that each has run once
             in as many ticks; 0 where all run within every tick.
         focus: of one core's CPUs, all this and what is counted of that core only, because somebody
             looks at it; in groups and columns of its own. None where nobody does.
+        formulas: by metric id, its formula over `events` in the notation of `uarch/grammar`, where
+            the source itself knows how; empty where the CPU's table does.
     """
 
     cpus: NDArray[np.int32]
@@ -128,6 +130,7 @@ class CounterTable:
     extras: frozenset[str] = frozenset()
     turns: int = 0
     focus: CounterTable | None = None
+    formulas: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gaps(self) -> str:

@@ -1,0 +1,81 @@
+"""Top-down by the kernel's own formulas, where the counters came with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from nftop.derive.counters import CounterRates
+from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
+from nftop.model.column import Bools, Column, column, missing, ratio, where
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import CounterTable
+from nftop.uarch.formula import compile_formula
+from nftop.uarch.topdown import RATIO_TOLERANCE
+
+_CONTRADICT = Missing(Reason.ERROR, "its counts contradict each other: the share is not in 0..1")
+# As `derive/tma` has it for physical cores.
+_ASLEEP_RATIO = 0.05
+_ASLEEP = Missing(Reason.IDLE, "the CPU slept for more than 95 % of the time")
+_DEEPER = Missing(Reason.SOURCE, "only level 1 is counted by the kernel's own formulas")
+
+
+def brings_topdown(table: CounterTable) -> bool:
+    """Whether the table has formulas of top-down metrics, or says why it has none."""
+    return any(
+        metric.id in each for metric in TMA_METRICS for each in (table.formulas, table.details)
+    )
+
+
+def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str, Column]:
+    """Every `tma.` metric of the catalogue, ratios 0..1, rows as those of `rates`.
+
+    The formulas are the table's own (`CounterTable.formulas`) over events per second of the time
+    each was counted. They are of the logical CPU, as the kernel states them and `perf stat -A`
+    shows them, not of the physical core. A share outside 0..1 by more than RATIO_TOLERANCE is
+    ERROR, and so are then all of that row: which of the counts is wrong can't be seen. IDLE for a
+    CPU that slept nearly all the time, where reference cycles tell.
+    """
+    rows = len(rates.coverage)
+    nodes = {
+        metric: compile_formula(text)(rates.per_s, rows) for metric, text in table.formulas.items()
+    }
+    odd = np.zeros(rows, dtype=np.bool_)
+    for node in nodes.values():
+        # NaN is in no interval, and compares as False.
+        odd |= (node.values < -RATIO_TOLERANCE) | (node.values > 1 + RATIO_TOLERANCE)
+    contradict, asleep = missing(rows, _CONTRADICT), missing(rows, _ASLEEP)
+    slept = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values < _ASLEEP_RATIO
+    columns = {}
+    for metric in (metric.id for metric in TMA_METRICS if metric.id != TMA_COVERAGE):
+        if metric in nodes:
+            clipped = _clipped(nodes[metric])
+            sound = where(odd & clipped.present, contradict, clipped)
+            columns[metric] = where(slept & clipped.present, asleep, sound)
+        else:
+            columns[metric] = missing(rows, _why(table, metric))
+    shares = {metric: columns[metric] for metric in nodes}
+    columns[TMA_COVERAGE] = _coverage(table, rates, shares)
+    return columns
+
+
+def _clipped(node: Column) -> Column:
+    return Column(np.clip(node.values, 0.0, 1.0), node.reasons, node.details, node.by_reason)
+
+
+def _why(table: CounterTable, metric: str) -> Missing:
+    said = table.details.get(metric, {})
+    return next((Missing(Reason(reason), text) for reason, text in said.items()), _DEEPER)
+
+
+def _coverage(table: CounterTable, rates: CounterRates, nodes: Mapping[str, Column]) -> Column:
+    """The share of the interval of the least counted event; where no node is, its reason."""
+    rows = len(rates.coverage)
+    share = np.full(rows, np.nan)
+    for text in table.formulas.values():
+        for event in compile_formula(text).names:
+            share = np.fmin(share, rates.share(event).values)
+    why = next(iter(nodes.values()), missing(rows, _why(table, TMA_METRICS[0].id)))
+    some: Bools = np.any([why.present, *(node.present for node in nodes.values())], axis=0)
+    return where(some, column(share), why)

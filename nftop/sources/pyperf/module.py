@@ -1,0 +1,160 @@
+"""The kernel's Python module `perf` (tools/perf/util/python.c): found, checked, imported.
+
+It is the distribution's, in a folder that is not on a virtual environment's path, and nothing else
+of that folder is to be imported. It is code that will run as root, so it must be root's alone.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from nftop.model.reading import Reason
+from nftop.sources.perf.problems import Problem
+
+# Of this Python only: another's object files may load and then crash.
+SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
+# Where distributions put it, {version} being 3.14 or so: Debian and Ubuntu, Fedora, Arch.
+FOLDERS = (
+    "usr/lib/python3/dist-packages",
+    "usr/lib64/python{version}/site-packages",
+    "usr/lib/python{version}/site-packages",
+)
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# What counting takes, by class ("" for the module itself). compute_metric is not called: it came
+# with Linux 6.18, as did reads that give differences, which can't be told from those before.
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "evsel": ("read",),
+    "evlist": ("open", "close", "enable", "disable", "compute_metric"),
+    "": ("parse_events", "parse_metrics", "metrics"),
+}
+_FIX = "install a linux-perf of Linux 6.18 or later that is built for {python}"
+
+
+class Counts(Protocol):
+    """What one read gives: the count, and the ns enabled and running, since the read before."""
+
+    val: int
+    ena: int
+    run: int
+
+
+class Evsel(Protocol):
+    """One event on some CPUs; its text is `evsel(PMU/NAME/)`, after Linux 7.2 `evsel(NAME)`."""
+
+    read_format: int
+
+    def cpus(self) -> Iterable[int]: ...
+
+    def read(self, cpu: int, thread: int, /) -> Counts: ...
+
+
+class Evlist(Protocol):
+    """Events that are opened together. To read one after `close` ends the process."""
+
+    def __iter__(self) -> Iterator[Evsel]: ...
+
+    def open(self) -> None: ...
+
+    def enable(self) -> None: ...
+
+    def disable(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PerfModule(Protocol):
+    """What nftop uses of the module. Parsing raises OSError, and may write to standard error."""
+
+    def parse_events(self, events: str, /) -> Evlist: ...
+
+    def parse_metrics(self, metrics: str, /) -> Evlist: ...
+
+    def metrics(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+def load_module(
+    root: Path = Path("/"), *, suffix: str = SUFFIX, owner: int = 0
+) -> PerfModule | Problem:
+    """The module, or why there is none that can count.
+
+    `suffix` is that of this Python's object files; files must be the user `owner`'s.
+    """
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    fix = _FIX.format(python=python)
+    path = _find(root, suffix)
+    if path is None:
+        return _absent(root, python, fix)
+    unsafe = _unsafe(path.resolve(), root, owner)
+    if unsafe:
+        return Problem(Reason.SOURCE, f"{path} is not loaded: {unsafe}", "sudo chown, chmod go-w")
+    try:
+        module = _import(path)
+    except (ImportError, OSError, SystemError) as error:
+        return Problem(Reason.ERROR, f"{path} can't be loaded: {error}", fix)
+    lacks = lacking(module)
+    if lacks:
+        return Problem(Reason.SOURCE, f"{path} is too old to count: it has no {lacks}", fix)
+    return module  # type: ignore[no-any-return]
+
+
+def lacking(module: Any) -> str:
+    """The first thing that it takes to count and that the module does not have; "" if none."""
+    for owner, names in _NEEDED.items():
+        holder = getattr(module, owner, None) if owner else module
+        missing = [name for name in names if not hasattr(holder, name)]
+        if missing:
+            return ".".join(filter(None, ("perf", owner, missing[0])))
+    return ""
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return (root / folder.format(version=version) for folder in FOLDERS)
+
+
+def _find(root: Path, suffix: str) -> Path | None:
+    paths = (folder / f"perf{suffix}" for folder in _folders(root))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _absent(root: Path, python: str, fix: str) -> Problem:
+    others = [
+        path for folder in _folders(root) for path in sorted(folder.glob("perf.cpython-*.so"))
+    ]
+    if others:
+        sentence = (
+            f"the kernel's module is there for another Python ({others[0]}), not for {python}"
+        )
+        return Problem(Reason.SOURCE, sentence, "sudo make install PYTHON=/usr/bin/python3")
+    sentence = f"the kernel's Python module perf is not installed for {python}"
+    return Problem(Reason.SOURCE, sentence, fix)
+
+
+def _unsafe(path: Path, root: Path, owner: int) -> str:
+    """Who else could have written this file; "" where nobody."""
+    for each in (path, *path.parents):
+        if not each.is_relative_to(root.resolve()):
+            break
+        found = each.stat()
+        if found.st_uid != owner:
+            return f"{each} belongs to user {found.st_uid}"
+        if found.st_mode & _OTHERS_MAY_WRITE:
+            return f"others may write to {each}"
+    return ""
+
+
+def _import(path: Path) -> Any:
+    """This one module; its folder does not come on the path."""
+    loader = importlib.machinery.ExtensionFileLoader("perf", str(path))
+    spec = importlib.util.spec_from_loader("perf", loader)
+    if spec is None:
+        raise ImportError("no specification")
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module

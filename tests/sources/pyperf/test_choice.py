@@ -1,0 +1,105 @@
+"""Who counts on which host."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from nftop.cli import build_parser
+from nftop.model.reading import Missing, Reason
+from nftop.sources.perf.problems import Problem
+from nftop.sources.perf.source import PerfSource
+from nftop.sources.pyperf import choice
+from nftop.sources.pyperf.choice import WAYS, NoCounters, choose
+from nftop.sources.pyperf.source import PythonPerfSource
+from nftop.uarch.table import load
+from tests.sources.pyperf.fake import FakeList, FakePerf
+
+OWN = PerfSource()
+GONE = Problem(Reason.SOURCE, "not installed", "install it")
+
+
+def test_the_option_has_these_ways() -> None:
+    (action,) = (each for each in build_parser()._actions if each.dest == "pmu")
+    assert tuple(action.choices or ()) == WAYS
+    assert action.default == "auto"
+
+
+@pytest.mark.parametrize(
+    ("way", "uarch", "kind"),
+    [
+        ("auto", "SKX", PerfSource),
+        ("auto", "generic", PythonPerfSource),
+        ("perf", "SKX", PerfSource),
+        ("perf", "generic", PerfSource),
+        ("python-perf", "SKX", PythonPerfSource),
+        ("python-perf", "generic", PythonPerfSource),
+    ],
+)
+def test_where_the_module_can_count(tmp_path: Path, way: str, uarch: str, kind: type) -> None:
+    fake = FakePerf(tmp_path)
+    found = choose(way, OWN, load(uarch), quiet_cpus=(), root=tmp_path, module=fake)
+    assert type(found.source) is kind
+    assert found.checks == ()
+
+
+@pytest.mark.parametrize(("way", "uarch"), [("perf", "generic"), ("auto", "ICX")])
+def test_it_is_not_even_loaded_where_it_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, uarch: str
+) -> None:
+    def load_module(root: Path) -> Problem:
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr(choice, "load_module", load_module)
+    assert type(choose(way, OWN, load(uarch), quiet_cpus=(), root=tmp_path).source) is PerfSource
+
+
+def test_without_the_module_unknown_cpus_are_counted_as_ever_and_doctor_says_why(
+    tmp_path: Path,
+) -> None:
+    found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=GONE)
+    assert found.source is OWN
+    (check,) = found.checks
+    assert (check.name, check.text, check.fix) == ("python-perf", GONE.sentence, GONE.fix)
+
+
+def test_who_asks_for_the_module_where_there_is_none_gets_the_reason(tmp_path: Path) -> None:
+    source = choose("python-perf", OWN, load(), quiet_cpus=(), root=tmp_path, module=GONE).source
+    assert type(source) is NoCounters
+    assert source.read() == Missing(Reason.SOURCE, GONE.sentence)
+    (check,) = source.check()
+    assert (check.name, check.reason, check.fix) == ("perf", Reason.SOURCE, GONE.fix)
+    assert source.counter_reads == 0
+    source.close()
+
+
+def test_by_itself_it_is_taken_for_its_top_down_only(tmp_path: Path) -> None:
+    fake = FakePerf(tmp_path, rows=())
+    found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
+    assert found.source is OWN
+    assert found.checks[0].reason is Reason.HARDWARE
+
+
+def test_a_guest_without_a_pmu_is_not_asked_for_metrics(tmp_path: Path) -> None:
+    class Noisy(FakePerf):
+        def parse_metrics(self, names: str, /) -> FakeList:
+            raise AssertionError("perf would complain on standard error")
+
+    fake = Noisy(tmp_path, refuse=lambda names, cpu: errno.ENOENT if "cycles" in names else 0)
+    found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
+    assert found.source is OWN
+    assert found.checks[0].reason is Reason.HARDWARE
+    forced = choose("python-perf", OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
+    assert type(forced.source) is PythonPerfSource
+
+
+def test_the_trial_leaves_quiet_cpus_alone(tmp_path: Path) -> None:
+    fake = FakePerf(tmp_path)
+    choose("auto", OWN, load(), quiet_cpus=(0, 1), root=tmp_path, module=fake)
+    assert {cpu for _, cpu in fake.opened} == {2}
+    fake.opened.clear()
+    found = choose("auto", OWN, load(), quiet_cpus=range(4), root=tmp_path, module=fake)
+    assert found.source is OWN
+    assert fake.opened == []

@@ -1,0 +1,116 @@
+"""Finding the distribution's module, and what keeps it from being used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nftop.model.reading import Reason
+from nftop.sources.perf.problems import Problem
+from nftop.sources.pyperf.module import SUFFIX, lacking, load_module
+
+DEBIAN = "usr/lib/python3/dist-packages"
+ME = os.getuid()
+
+
+def put(root: Path, name: str, folder: str = DEBIAN) -> Path:
+    path = root / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"not an object file")
+    for each in (path, *path.parents):
+        if each.is_relative_to(root):
+            each.chmod(0o755)
+    return path
+
+
+def refused(root: Path, **options: Any) -> Problem:
+    found = load_module(root, owner=options.pop("owner", ME), **options)
+    assert isinstance(found, Problem), found
+    return found
+
+
+def test_a_host_without_it(tmp_path: Path) -> None:
+    problem = refused(tmp_path)
+    assert problem.reason is Reason.SOURCE
+    assert "is not installed" in problem.sentence
+    assert "6.18" in problem.fix
+
+
+def test_one_for_another_python_is_named_and_not_loaded(tmp_path: Path) -> None:
+    path = put(tmp_path, "perf.cpython-399-x86_64-linux-gnu.so")
+    problem = refused(tmp_path)
+    assert str(path) in problem.sentence
+    assert "another Python" in problem.sentence
+
+
+@pytest.mark.parametrize("folder", [DEBIAN, "usr/lib64/python{}/site-packages"])
+def test_what_can_t_be_loaded_says_so(tmp_path: Path, folder: str) -> None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    path = put(tmp_path, f"perf{SUFFIX}", folder.format(version))
+    problem = refused(tmp_path)
+    assert problem.reason is Reason.ERROR
+    assert f"{path} can't be loaded: " in problem.sentence
+
+
+@pytest.mark.parametrize("at", [f"{DEBIAN}/perf{SUFFIX}", DEBIAN, "usr"])
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_what_others_may_write_is_not_loaded(tmp_path: Path, at: str, mode: int) -> None:
+    put(tmp_path, f"perf{SUFFIX}")
+    (tmp_path / at).chmod(mode)
+    problem = refused(tmp_path)
+    assert problem.reason is Reason.SOURCE
+    assert f"others may write to {tmp_path / at}" in problem.sentence
+
+
+def test_a_link_to_where_others_may_write_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = put(tmp_path, "perf.so", "tmp")
+    elsewhere.parent.chmod(0o777)
+    put(tmp_path, "other")
+    (tmp_path / DEBIAN / f"perf{SUFFIX}").symlink_to(elsewhere)
+    assert "others may write" in refused(tmp_path).sentence
+
+
+def test_what_is_another_user_s_is_not_loaded(tmp_path: Path) -> None:
+    put(tmp_path, f"perf{SUFFIX}")
+    assert f"belongs to user {ME}" in refused(tmp_path, owner=ME + 1).sentence
+
+
+def whole() -> SimpleNamespace:
+    methods = dict.fromkeys(("open", "close", "enable", "disable", "compute_metric"), print)
+    functions = dict.fromkeys(("parse_events", "parse_metrics", "metrics"), print)
+    return SimpleNamespace(
+        evsel=SimpleNamespace(read=print), evlist=SimpleNamespace(**methods), **functions
+    )
+
+
+def test_a_module_that_can_count() -> None:
+    assert lacking(whole()) == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "said"),
+    [
+        # Debian 12's, of Linux 6.1, has none of these.
+        ("evsel", "read", "perf.evsel.read"),
+        ("evlist", "close", "perf.evlist.close"),
+        ("evlist", "compute_metric", "perf.evlist.compute_metric"),
+        ("", "parse_metrics", "perf.parse_metrics"),
+        ("", "evsel", "perf.evsel.read"),
+    ],
+)
+def test_an_old_module_is_told_by_what_it_lacks(where: str, name: str, said: str) -> None:
+    module = whole()
+    delattr(getattr(module, where) if where else module, name)
+    assert lacking(module) == said
+
+
+def test_nothing_else_of_its_folder_can_be_imported() -> None:
+    """With whatever this machine has: a module that counts, an old one, or none."""
+    path = list(sys.path)
+    load_module()
+    assert sys.path == path
