@@ -77,8 +77,11 @@ def step_pcm(
     if isinstance(reading.value, Missing):
         return after_absence(state, PcmState(), reading.value), _nothing(topology, reading.value)
     table, at_ns = reading.value, reading.read_at_ns
-    if state.rates is not None and (at_ns == state.read_at_ns or table is state.table):
-        return state, state.rates
+    if state.table is not None and state.rates is not None:
+        # Of totals those with the same clock are the same document, in a recording too.
+        same = table.since_start and table.interval_us == state.table.interval_us
+        if same or table is state.table or at_ns == state.read_at_ns:
+            return state, state.rates
     rows, packages = _places(table, topology)
     if rows is None or packages is None:
         return PcmState(), _nothing(topology, _ANOTHERS)

@@ -20,6 +20,8 @@ from nftop.sources.pcm.text_form import parse_text
 
 LIMIT_S = 3.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0
+# The server samples once a second, so it is not asked more often however fast the ticks are.
+_EVERY_S = 0.75
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4"
 _OK, _REFUSED = 200, range(400, 500)
 
@@ -77,12 +79,15 @@ class PcmSource:
         self._notes: tuple[str, ...] | None = None
         self._pause_s = 0.0
         self._not_before_ns = 0
-        self._why: Missing = Missing(Reason.WARMING)
+        self._now: PcmTable | Missing = Missing(Reason.WARMING)
 
     def read(self) -> PcmTable | Missing:
-        """The server's last second now; why not, also while it is left alone after a failure."""
+        """The server's last second, asked for now or less than a second ago; or why not.
+
+        After a failure the server is left alone for a while, and the reason stays.
+        """
         if self._clock() < self._not_before_ns:
-            return self._why
+            return self._now
         try:
             table = self._ask(time.monotonic_ns() + int(self._limit_s * 1e9))
         except NoAnswerError as error:
@@ -91,10 +96,11 @@ class PcmSource:
             shown = self.address.shown
             return self._failed(Missing(Reason.ERROR, f"{shown} can't be understood: {error}"))
         self._pause_s = 0.0
+        self._not_before_ns = self._clock() + int(_EVERY_S * 1e9)
         if self._notes is None:
             self._notes = checks.notes(self.address, self._root)
-        self.latest = replace(table, notes=(*self._notes, *self._rdt(table)))
-        return self.latest
+        self._now = self.latest = replace(table, notes=(*self._notes, *self._rdt(table)))
+        return self._now
 
     def check(self) -> tuple[Check, ...]:
         """What the server tells, and what it holds that others want."""
@@ -133,7 +139,7 @@ class PcmSource:
         """The reason; a server that fails again is left alone for twice as long."""
         self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
         self._not_before_ns = self._clock() + int(self._pause_s * 1e9)
-        self._why = why
+        self._now = why
         self._way, self._notes = 0, None  # what comes back may be another one
         return why
 

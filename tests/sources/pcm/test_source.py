@@ -143,10 +143,19 @@ def test_a_server_that_fails_is_left_alone_for_longer_and_longer(peer: PcmPeer) 
     seconds[0] = 47.0
     table(pcm.read())
     peer.behaviour = "http500"
-    why(pcm.read())
     seconds[0] = 48.0
+    why(pcm.read())
+    seconds[0] = 49.0
     peer.behaviour = "well"
     table(pcm.read())
+
+
+def test_a_server_is_not_asked_for_the_same_second_again(peer: PcmPeer) -> None:
+    tenths = itertools.count()
+    address = Address("127.0.0.1", peer.port)
+    pcm = PcmSource(address, limit_s=LONG_S, clock=lambda: next(tenths) * 100_000_000)
+    tables = [table(pcm.read()) for _ in range(20)]
+    assert 2 <= len(peer.asked) == len({id(each) for each in tables}) <= 4
 
 
 def test_frames_go_on_while_the_server_hangs_and_one_request_is_under_way(
