@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
-from nftop.derive.pcm_cpus import always_busy, cpu_columns
-from nftop.derive.pcm_packages import links, package_columns
+from nftop.derive.pcm_cpus import SHARED_CPU_METRICS, always_busy, cpu_columns
+from nftop.derive.pcm_packages import SHARED_PACKAGE_METRICS, links, package_columns
 from nftop.derive.pcm_pcie import PcieState, step_pcie
 from nftop.derive.told import Told
 from nftop.model.catalogue_pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
@@ -70,12 +70,9 @@ def step_pcm(
 ) -> tuple[PcmState, PcmRates]:
     """Fold one document in. A document seen before keeps what it gave."""
     if reading is None:
-        known = state.rates  # the same in every tick, and made once
-        if known is None or known.why is not _NOT_READ:
-            known = _nothing(topology, _NOT_READ)
-        return PcmState(rates=known), known
+        return _without(state, _NOT_READ, topology)
     if isinstance(reading.value, Missing):
-        return after_absence(state, PcmState(), reading.value), _nothing(topology, reading.value)
+        return _without(state, reading.value, topology)
     table, at_ns = reading.value, reading.read_at_ns
     if state.table is not None and state.rates is not None:
         # Of totals those with the same clock are the same document, in a recording too.
@@ -110,12 +107,23 @@ def step_pcm(
     return replace(after, rates=rates), rates
 
 
+def _without(state: PcmState, why: Missing, topology: Topology) -> tuple[PcmState, PcmRates]:
+    known = state.rates  # mostly the same as in the tick before, and made once
+    nothing = known if known is not None and known.why == why else _nothing(topology, why)
+    return after_absence(state, PcmState(rates=nothing), why), nothing
+
+
 def _nothing(topology: Topology, why: Missing) -> PcmRates:
-    cpus, packages = len(topology.cpus), len(topology.packages)
+    cpus, packages = (missing(len(each), why) for each in (topology.cpus, topology.packages))
+    of_cpus = {metric.id for metric in PCM_CPU_METRICS}
+    of_packages = {metric.id for metric in PCM_PACKAGE_METRICS}
+    if why.reason is not Reason.SOURCE:  # it is there and fails: where perf is not, that is why
+        of_cpus |= SHARED_CPU_METRICS
+        of_packages |= SHARED_PACKAGE_METRICS
     return PcmRates(
-        cpus={metric.id: missing(cpus, why) for metric in PCM_CPU_METRICS},
-        packages={metric.id: missing(packages, why) for metric in PCM_PACKAGE_METRICS},
-        busy=np.zeros(cpus, dtype=np.bool_),
+        cpus=dict.fromkeys(of_cpus, cpus),
+        packages=dict.fromkeys(of_packages, packages),
+        busy=np.zeros(len(cpus), dtype=np.bool_),
         why=why,
     )
 

@@ -37,6 +37,8 @@ _LEVEL_2 = {
     "heavy_operations_bound": "tma.heavy_operations",
     "light_operations_bound": "tma.light_operations",
 }
+# Metrics that perf counts too.
+SHARED_CPU_METRICS = frozenset({"ipc", "frequency_hz", *_LEVEL_1.values(), *_LEVEL_2.values()})
 _CORE_STATES = {0: "c0_ratio", 1: "c1_ratio", 6: "c6_ratio"}
 _MIB = 2.0**20
 # A poller never halts; what does may have another IPC in each of two seconds.
@@ -93,14 +95,17 @@ def _rate(this: Told, field: str, *, zero_is_one: bool = False) -> Column:
 
 def _topdown(this: Told) -> dict[str, Column]:
     """Whole percent as ratios. Zeros stand for what the server can't tell, or for an idle core."""
-    columns = {}
+    columns: dict[str, Column] = {}
     for nodes, why in ((_LEVEL_1, _NO_TOPDOWN), (_LEVEL_2, _NO_LEVEL_2)):
         raw = np.array([this.table.of_cpu(field) for field in nodes])
+        if not this.table.since_start and not raw.any():
+            columns |= dict.fromkeys(nodes.values(), missing(raw.shape[1], why))
+            continue
         nothing = ~np.any(raw > 0, axis=0)
         for field, metric in nodes.items():
             percent = this.average(this.table.of_cpu(field), zero_is_one=True)
             node = within(scaled(percent, 0.01), 0.0, _ABOUT_1)
-            idle = missing(len(node), why if nothing.all() else Missing(Reason.IDLE))
+            idle = missing(len(node), Missing(Reason.IDLE))
             columns[metric] = where(nothing & node.present, idle, node)
     return columns
 

@@ -45,6 +45,12 @@ _REQUESTS: Mapping[str, tuple[float, tuple[str, ...]]] = {
     "pcie.write_bytes_per_s": (64, ("itom", "itomcachenear", "rfo")),
 }
 PCIE_METRICS = frozenset(_REQUESTS)
+# Metrics that perf counts too.
+SHARED_PACKAGE_METRICS = PCIE_METRICS | {
+    "memory.read_bytes_per_s",
+    "memory.write_bytes_per_s",
+    "upi.received_bytes_per_s",
+}
 _ENDS = tuple(
     f"pcie.{opcode}.{end}_per_s"
     for opcode in ("itom", "rfo", "pcirdcur", "itomcachenear", "crd", "drd")

@@ -23,6 +23,7 @@ from nftop.model.sample import SourceReading
 
 ORIGIN = "pcm"
 _APART_RATIO, _APART_TICKS = 0.05, 5
+_SETTLED = (Reason.IDLE, Reason.UNDEFINED)
 _CPU_PAIRS = ("ipc", "frequency_hz")
 _PACKAGE_PAIRS = ("memory.read_bytes_per_s", "memory.write_bytes_per_s", "upi.received_bytes_per_s")
 
@@ -77,7 +78,7 @@ def _with_second_choice(
     for name, second in rates.cpus.items():
         first = columns.get(name)
         columns[name] = second if first is None else _first_of(first, second)
-        used = second.present if first is None else second.present & ~first.present
+        used = second.present if first is None else second.present & _open(first)
         if used.any():
             origins[name] = tuple(ORIGIN if each else None for each in used.tolist())
     rows = tuple(_package(row, index, rates) for index, row in enumerate(packages))
@@ -124,11 +125,12 @@ def _package(row: PackageRow, index: int, rates: PcmRates) -> PackageRow:
     origins = {}
     for name, column in rates.packages.items():
         first, second = readings.get(name), column[index]
-        if first is None or (isinstance(first, Missing) and not isinstance(second, Missing)):
+        wanted = isinstance(first, Missing) and first.reason not in _SETTLED
+        if first is None or (wanted and not isinstance(second, Missing)):
             readings[name] = second
         if readings[name] is second and not isinstance(second, Missing):
             origins[name] = ORIGIN
-        elif isinstance(first, Missing) and isinstance(second, Missing) and rates.why is None:
+        elif isinstance(first, Missing) and isinstance(second, Missing):
             readings[name] = _better(first, second)
     return replace(
         row,
@@ -142,8 +144,14 @@ def _package(row: PackageRow, index: int, rates: PcmRates) -> PackageRow:
 
 def _first_of(first: Column, second: Column) -> Column:
     """perf's number, else the server's; of two reasons as `_better` has it."""
-    gone = ~first.present & ((first.reasons == Reason.SOURCE) | second.present)
+    gone = (first.reasons == Reason.SOURCE) | (_open(first) & second.present)
     return where(gone, second, first)
+
+
+def _open(first: Column) -> Bools:
+    """bool (n,): where another's number is wanted. Not where it is known that there is none."""
+    closed: Bools = np.isin(first.reasons, (Reason.PRESENT, *_SETTLED))
+    return ~closed
 
 
 def _better(first: Missing, second: Missing) -> Missing:

@@ -15,9 +15,9 @@ from nftop.model.column import Column, Floats, column, missing, where
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 
-# INT_MIN is PCM's word for no sensor, 100 - INT_MIN the same after a subtraction as int(); all bits
+# INT_MIN is PCM's word for no sensor, 100 more the same after a subtraction; all bits
 # set is an RDT counter that can't be read.
-_SENTINELS = np.array([-(2.0**31), 100 - 2.0**31, 2.0**64])
+_SENTINELS = (-(2.0**31), 100 - 2.0**31, 2.0**64)
 _WRAPPED = 2.0**63  # differences of counters that stepped back, taken without a sign
 UNTOLD = Missing(Reason.SOURCE, "this build of the server does not tell it")
 _ONLY_SINCE_START = Missing(
@@ -91,7 +91,8 @@ def told(values: Floats, *, zero_is_one: bool = False) -> Column:
     with np.errstate(invalid="ignore"):
         reasons[(values < 0) | np.isinf(values)] = Reason.ERROR
         reasons[np.isfinite(values) & (values >= _WRAPPED)] = Reason.RESET
-    reasons[np.isin(values, _SENTINELS)] = Reason.HARDWARE
+    for sentinel in _SENTINELS:
+        reasons[values == sentinel] = Reason.HARDWARE
     zero = (values == 0) & (reasons == 0)
     by_reason = dict(_BY_REASON)
     if not zero_is_one and zero.any() and not np.any((values > 0) & (reasons == 0)):

@@ -405,12 +405,29 @@ def test_perf_comes_first_and_a_difference_that_stays_is_said() -> None:
         table().of_cpu("instructions_retired_any")[0] / table().of_cpu("clock_unhalted_thread")[0]
     )
     assert of_cpu(last, "ipc", 0) == pytest.approx(1.1 * server)
-    assert last.cpus.origins["ipc"][:2] == (None, "pcm")
+    assert "ipc" not in last.cpus.origins and last.cpus.origins["c0_ratio"] == ("pcm",) * 16
     details = [frame.sources["pcm"].detail for frame in seen]
     assert not any("ipc of CPU 0" in each for each in details[:5])
     assert all("ipc of CPU 0" in each and "5 %" in each for each in details[5:])
     close = fold(start, *(beside_perf(second, 1.04) for second in range(1, 9)))
     assert not any("ipc" in frame.sources["pcm"].detail for frame in close)
+
+
+def test_a_cpu_that_perf_saw_idle_has_no_ipc_of_another_second() -> None:
+    one = table()
+    idle = [
+        sample(
+            second * S,
+            pcm=nudged(one, second),
+            perf=counters({0: [0, 0, 0, second * S, 0]}, enabled_ns=second * S),
+        )
+        for second in (1, 2)
+    ]
+    _, frame = fold(State(HOST, topology_of(one)), *idle)
+    assert reason(of_cpu(frame, "ipc", 0)) is Reason.IDLE
+    assert "ipc" not in frame.cpus.origins and "c0_ratio" in frame.cpus.origins
+    # Of CPU 1 perf has no row: to perf it is offline, and the server's number is not shown either.
+    assert reason(of_cpu(frame, "ipc", 1)) is Reason.UNDEFINED
 
 
 def test_text_without_averages_computes_the_frequency_and_lacks_the_rest() -> None:
@@ -424,3 +441,61 @@ def test_text_without_averages_computes_the_frequency_and_lacks_the_rest() -> No
     assert of_cpu(frame, "frequency_hz") == pytest.approx(computed)
     assert of_cpu(frame, "c1_ratio") == 0.455
     assert reason(of_cpu(frame, "tma.retiring")) is Reason.SOURCE
+
+
+ODD = st.sampled_from(
+    [
+        0.0,
+        1.0,
+        50.0,
+        101.0,
+        1e9,
+        2.0**53,
+        2.0**63,
+        2.0**64,
+        -1.0,
+        -(2.0**31),
+        100 - 2.0**31,
+        np.nan,
+        np.inf,
+        -np.inf,
+        1e300,
+        5e-324,
+    ]
+)
+
+
+@given(
+    cells=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 16), ODD), max_size=40),
+    since_start=st.booleans(),
+    micros=st.integers(1, 1 << 62),
+)
+def test_whatever_the_numbers_are_frames_hold_numbers_and_reasons(
+    cells: list[tuple[int, int, float]], since_start: bool, micros: int
+) -> None:
+    one = table(root=since_start)
+    parts = [one.of_cpus.copy(), one.of_packages.copy(), one.of_links.copy(), one.pcie.copy()]
+    for part, place, value in cells:
+        parts[part].flat[place % parts[part].size] = value
+    odd = replace(
+        one, of_cpus=parts[0], of_packages=parts[1], of_links=parts[2], pcie=parts[3],
+        interval_us=micros,
+    )  # fmt: skip
+    for frame in frames([one, odd, nudged(one, 1), odd]):
+        for column in frame.cpus.columns.values():
+            assert np.isfinite(column.values[column.present]).all()
+            assert (column.values[column.present] >= 0).all()
+            assert np.isnan(column.values[~column.present]).all()
+        for row in frame.packages:
+            boxes = [box.in_bytes_per_s for box in row.links]
+            numbers = [each for each in (*row.readings.values(), *boxes) if isinstance(each, float)]
+            assert np.isfinite(numbers).all() and all(each >= 0 for each in numbers)
+
+
+def test_a_core_without_work_has_no_topdown_where_others_have() -> None:
+    one = table()
+    of_cpus = one.of_cpus.copy()
+    of_cpus[5, 12:16] = 0
+    (frame,) = frames([replace(one, of_cpus=of_cpus)])
+    assert reason(of_cpu(frame, "tma.retiring", 5)) is Reason.IDLE
+    assert isinstance(of_cpu(frame, "tma.retiring", 4), float)

@@ -59,7 +59,7 @@ def report(address: Address, root: Path | None, value: PcmTable | Missing) -> tu
             f"{len(value.cpus)} CPUs, {len(value.links)} links"
         )
         lines = [Check("pcm", Reason.PRESENT, text)]
-        lines += [Check("pcm", Reason.TAKEN, each, _fix(each)) for each in value.notes]
+        lines += [_noted(each) for each in value.notes]
     if root is not None:
         lines += [
             Check("pcm counters", Reason.TAKEN, f"{name} (pid {pid}) runs here: {_COUNTERS}")
@@ -68,5 +68,7 @@ def report(address: Address, root: Path | None, value: PcmTable | Missing) -> tu
     return tuple(lines)
 
 
-def _fix(note: str) -> str:
-    return "PCM_NO_RDT=1 pcm-sensor-server" if note == HOLDS_RDT else ""
+def _noted(note: str) -> Check:
+    if note == HOLDS_RDT:
+        return Check("pcm", Reason.TAKEN, note, "PCM_NO_RDT=1 pcm-sensor-server")
+    return Check("pcm", Reason.SOURCE, note)

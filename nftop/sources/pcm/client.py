@@ -84,24 +84,30 @@ def get(address: Address, path: str, accept: str, until_ns: int) -> Answer:
     Raises:
         NoAnswerError: nobody is there, it took too long, or it is no HTTP, or too much of it.
     """
-    # Half of what a start takes that meets no server: it comes with the parser of e-mail.
+    try:
+        connected = _connected(address, until_ns)
+        return _asked(connected, address, path, accept)
+    except TimeoutError:
+        raise NoAnswerError(Missing(Reason.STALE, _late(address))) from None
+    except OSError as error:
+        raise _unanswered(address, error) from None
+
+
+def _asked(connected: _Timed, address: Address, path: str, accept: str) -> Answer:
+    # Only where somebody listens: it takes long, since the parser of e-mail comes with it.
     from http.client import HTTPConnection, HTTPException, RemoteDisconnected  # noqa: PLC0415
 
     connection = HTTPConnection(address.host, address.port)
+    connection.sock = connected
     try:
-        connection.sock = _connected(address, until_ns)
         headers = {"Accept": accept, "Connection": "close", "User-Agent": "nftop"}
         connection.request("GET", path, headers=headers)
         with connection.getresponse() as response:
             kind = response.getheader("Content-Type", "").lower()
             return Answer(response.status, kind, _body(response))
-    except TimeoutError:
-        raise NoAnswerError(Missing(Reason.STALE, _late(address))) from None
     except RemoteDisconnected:
         why = f"{address.shown} closed the connection without an answer"
         raise NoAnswerError(Missing(Reason.ERROR, why)) from None
-    except OSError as error:
-        raise _unanswered(address, error) from None
     except (HTTPException, ValueError) as error:
         why = f"{address.shown} does not speak HTTP as it should: {type(error).__name__}"
         raise NoAnswerError(Missing(Reason.ERROR, why)) from None

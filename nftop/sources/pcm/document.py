@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -73,6 +74,7 @@ class Document:
                     kept[name[:_TEXT]] = value
 
 
+@lru_cache(maxsize=1024)  # a document has few names, each as often as there are CPUs
 def snake(name: str) -> str:
     """A name as `model.pcm` has it, from JSON (`Core Frequency`) or text (`Core_Frequency`)."""
     return _NO_WORD.sub("_", name[:_TEXT].lower()).strip("_")
