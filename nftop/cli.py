@@ -1,6 +1,7 @@
 """The command line.
 
-Exit codes: 0 ok, 1 failure, 2 usage, 128 + n ended by signal n.
+Exit codes: 0 ok, 1 failure, 2 usage, 5 the host is not as a change was to make it, 128 + n ended
+by signal n.
 
 `--help` must be instant, so nothing heavy is imported before a command is known.
 """
@@ -13,11 +14,13 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from nftop import __version__
+from nftop import __version__, cat_parser
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.queue_map import parse_queue_map
 from nftop.output import OutputError
 
+# What of another host's sensor server can be asked.
+_BY_SERVER = ("live", "doctor")
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
 keys: ? for help, q to quit
@@ -35,6 +38,9 @@ examples:
 def run(arguments: Sequence[str]) -> int:
     """Parse and run one command; returns the exit code."""
     parser, options = _parse(arguments)
+    if options.pcm is not None and options.command not in _BY_SERVER:
+        # It would act on this host, or say nothing of the other.
+        parser.error(f"--pcm only shows: it does not go with {options.command}")
     try:
         options.queue_map = parse_queue_map(options.queue_map)
     except ValueError as error:
@@ -76,7 +82,11 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
         # All that stands around the word is a command line of its own, on another host.
         word = arguments.index("demo")
         parser = build_parser(demo=True)
-        return parser, parser.parse_args([*arguments[:word], *arguments[word + 1 :]])
+        rest = [*arguments[:word], *arguments[word + 1 :]]
+        unchanged = next((each for each in rest if each in cat_parser.NAMES), None)
+        if unchanged is not None:
+            parser.error(f"{unchanged} changes a host, and the simulated host can't be changed yet")
+        return parser, parser.parse_args(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return parser, options
@@ -151,6 +161,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     explain.set_defaults(command="explain")
     if not demo:
         _add_pcm(parser)
+        cat_parser.add_commands(commands)
         _add_tma(commands)
     return parser
 

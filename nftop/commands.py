@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from nftop import cat_parser
+from nftop.control.checks import check
+from nftop.control.journal import Journal
 from nftop.derive.step import State
 from nftop.leaving import handling, leaving_when_told
 from nftop.model.ids import Cpu, format_cpu_list
@@ -243,6 +246,8 @@ def doctor(options: argparse.Namespace) -> int:
         return _fail(str(error), USAGE)
     try:
         checks = (*examine(here.sources), *here.checks)
+        if options.scenario is None:
+            checks = (*checks, check(Journal()))
     finally:
         for source in here.sources:
             source.close()
@@ -325,8 +330,17 @@ def _read_text(file: str) -> str:
     return read.decode("utf-8", "replace")
 
 
+def changing(options: argparse.Namespace) -> int:
+    """`cat`, `undo`, `history` or `recover`."""
+    from nftop import cat  # noqa: PLC0415 - what changes the host is imported for nothing else
+
+    deeds = {"cat": cat.cat, "undo": cat.undo, "history": cat.history, "recover": cat.recovery}
+    return deeds[options.command](options)
+
+
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = MappingProxyType(
     {"live": live, "doctor": doctor, "explain": explain, "tma": tma}
+    | dict.fromkeys(cat_parser.NAMES, changing)
 )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.guard import MAY, Guard, guard
+from tests.guard import MAY, Guard, guard, imports
 
 PACKAGE = Path(__file__).parent.parent / "nftop"
 
@@ -27,6 +28,26 @@ def test_no_exception_outlives_its_need(module: str) -> None:
     for exception in MAY[module].split():
         less = Guard(whole.pure, tuple(each for each in whole.patterns if each != exception))
         assert less.offences(source), f"{exception} is not needed"
+
+
+# Who may ask the gate for a change, and who may only read what was done or is there.
+CHANGERS = {"cat.py"}
+READERS = {"cat.py", "cat_actions.py", "commands.py", "export/changes.py"}
+_CHANGING = ("gate", "guard", "transaction")
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
+    users: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        module = path.relative_to(PACKAGE).as_posix()
+        used = {full for _, _, full in imports(ast.parse(path.read_text()))}
+        wanted = [f"nftop.control.{name}" for name in _CHANGING] if inside else ["nftop.control"]
+        if not module.startswith("control/") and any(
+            full.startswith(each) for full in used for each in wanted
+        ):
+            users.add(module)
+    assert users == (CHANGERS if inside else READERS)
 
 
 READER = "sources/kernel.py"
@@ -132,6 +153,16 @@ READER = "sources/kernel.py"
         ("sources/pcm/client.py", "from urllib.request import urlopen\nurlopen(url)"),
         ("sources/pcm/source.py", "from http.client import HTTPConnection"),
         ("session/live.py", "import os\nos.sched_setaffinity(0, {1})"),
+        # What changes classes: each writes one thing only.
+        ("control/plan.py", "path.mkdir()"),
+        ("control/transaction.py", "import os\nos.write(handle, b'x')"),
+        ("control/guard.py", "path.unlink()"),
+        ("control/gate.py", "import os\nos.open(p, os.O_WRONLY)"),
+        ("control/resctrl.py", "import subprocess"),
+        ("control/resctrl.py", "path.unlink()"),
+        ("control/journal.py", "path.rmdir()"),
+        ("cat.py", "import subprocess"),
+        ("cat.py", "path.write_text('x')"),
         # Layers that read nothing.
         ("ui/app.py", "open('/proc/stat')"),
         ("ui/app.py", "path.open()"),
@@ -169,7 +200,8 @@ def test_the_guard_lets_pass(module: str, harmless: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["doctor", "--help"], ["tma", "--help"]]
+    "arguments",
+    [["--help"], ["--version"], ["doctor", "--help"], ["tma", "--help"], ["cat", "--help"]],
 )
 def test_help_imports_neither_textual_nor_numpy(arguments: list[str]) -> None:
     code = (

@@ -55,10 +55,12 @@ def test_every_form_says_that_it_is_another_host() -> None:
         (["--pcm", "http://\x1b[2J"], 2, "names no host|Invalid"),
         (["--pcm", "http://127.0.0.1:1"], 1, "no pcm-sensor-server listens"),
         (["demo", "--pcm", "http://x"], 2, "nftop demo: error"),
+        (["--pcm", "http://127.0.0.1:1", "cat", "reset"], 2, "--pcm only shows"),
+        (["--pcm", "http://127.0.0.1:1", "undo"], 2, "--pcm only shows"),
     ],
 )
 def test_what_can_not_be_is_a_sentence(arguments: list[str], code: int, words: str) -> None:
-    done = nftop(*arguments, "-n", "1")
+    done = nftop(*arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert re.search(words, done.stderr) and "Traceback" not in done.stderr
     assert "\x1b" not in done.stderr

@@ -20,6 +20,10 @@ ORIGIN = "Linux kernel, Documentation/filesystems/resctrl.rst"
 # The root group as /proc/PID/cpu_resctrl_groups writes it: no directory can have this name.
 ROOT = "/"
 
+# From this many MBps on a limit is none. The kernel starts with 32 bits set, of which Linux 6.1
+# makes 4 MBps when they are written, since it rounds up to tens in 32 bits.
+UNLIMITED_MBPS = 0xFFFF_FFFA
+
 MbaUnit: TypeAlias = Literal["percent", "MBps", "GBps/8"]
 IoOrigin: TypeAlias = Literal["cpuid", "register", "io_alloc"]
 Event: TypeAlias = Literal["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"]

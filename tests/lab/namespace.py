@@ -21,6 +21,7 @@ LAB = Path("/sys/fs/lab")
 FILES, LIVE = LAB / "files", LAB / "live"
 RESCTRL = Path("/sys/fs/resctrl")
 _SYS_FS = Path("/sys/fs")
+_STATE = Path("/var/lib/nftop")
 # What reaches the real machine past files: MSRs, which pqos and pcm write to, and its memory.
 _MSRS, _MEMORY = Path("/dev/cpu"), Path("/dev/mem")
 
@@ -29,7 +30,7 @@ def enter() -> None:
     """A private mount namespace, a /proc of this PID namespace, and `LAB` with room for resctrl.
 
     What of the real machine could be written to by mistake for the lab's is not in it: resctrl,
-    MSRs, memory.
+    MSRs, memory, nftop's journal of changes.
 
     Raises:
         OSError: a privilege is missing; the sentence names the call.
@@ -39,6 +40,7 @@ def enter() -> None:
     plain = syscalls.NOSUID | syscalls.NODEV | syscalls.NOEXEC
     syscalls.mount("proc", Path("/proc"), "proc", plain)
     _make_room()
+    _cover(_STATE.parent, but=_STATE.name)
     _cover_devices()
     for folder in (FILES, LIVE, RESCTRL):
         folder.mkdir(parents=True, exist_ok=True)
@@ -112,15 +114,22 @@ def _make_room() -> None:
     """
     while RESCTRL.is_mount():
         syscalls.unmount(RESCTRL, lazily=True)
-    real = os.open(_SYS_FS, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    _cover(_SYS_FS, but=RESCTRL.name)
+
+
+def _cover(folder: Path, but: str) -> None:
+    """A folder that others can be made in, showing those of the real one but for one."""
+    real = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        names = sorted(entry.name for entry in os.scandir(_SYS_FS) if entry.is_dir())
-        names = [name for name in names if name != RESCTRL.name]
-        syscalls.mount(NAME, _SYS_FS, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "mode=0755")
+        names = sorted(
+            entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)
+        )
+        syscalls.mount(NAME, folder, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "mode=0755")
         for name in names:
-            (_SYS_FS / name).mkdir()
-            # By the descriptor: the path leads to the new one by now.
-            syscalls.bind(Path(f"/proc/self/fd/{real}/{name}"), _SYS_FS / name)
+            if name != but:
+                (folder / name).mkdir()
+                # By the descriptor: the path leads to the new one by now.
+                syscalls.bind(Path(f"/proc/self/fd/{real}/{name}"), folder / name)
     finally:
         os.close(real)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nftop.model.allocation import Cbm
 from nftop.model.ids import L3Domain
 from nftop.model.rdt import (
+    UNLIMITED_MBPS,
     CacheDomain,
     GroupCache,
     L2Mask,
@@ -24,8 +25,6 @@ from nftop.sources.resctrl.monitor import Counters, Monitored, unmetered
 from nftop.sources.resctrl.parse import Schemata
 from nftop.sources.resctrl.tree import Found, Tree
 
-# What the kernel shows of a class without a limit where limits are in MBps: all 32 bits.
-_UNLIMITED_MBPS = 0xFFFF_FFFF
 _UNLIMITED = Missing(Reason.UNDEFINED, "not limited")
 _NO_MBA = Missing(Reason.HARDWARE, "the kernel offers no limits on memory bandwidth here")
 _NO_CAT = Missing(
@@ -176,7 +175,7 @@ def _limit(l3: int, schemata: Schemata | Missing, info: Info, mba_unit: MbaUnit)
     value = schemata.get("MB", {}).get(l3)
     if value is None:
         return _NO_LIMIT
-    return _UNLIMITED if mba_unit == "MBps" and value == _UNLIMITED_MBPS else value
+    return _UNLIMITED if mba_unit == "MBps" and value >= UNLIMITED_MBPS else value
 
 
 def _l2(schemata: Schemata, ways: int | None) -> tuple[L2Mask, ...]:

@@ -1,0 +1,107 @@
+"""The options of `nftop cat` as actions, and as the command line that does the same."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+
+from nftop.cat_parser import MASKS
+from nftop.control.resctrl import threads_of
+from nftop.model.action import (
+    Action,
+    CreateGroup,
+    CreateMonitor,
+    MoveCpus,
+    MoveTasks,
+    RemoveGroup,
+    RemoveMonitor,
+    SetSchemata,
+)
+from nftop.model.rdt import ROOT, UNLIMITED_MBPS
+
+_ROOT_NAMES = ("/", "default")  # the second is what nftop's screen calls it
+
+
+class UsageError(Exception):
+    """The command line asks for nothing that can be; the text says why."""
+
+
+def actions(options: argparse.Namespace) -> Sequence[Action]:
+    """What is asked for. Raises UsageError."""
+    group = ROOT if options.group in _ROOT_NAMES else options.group
+    return _DEEDS[options.deed](options, group)
+
+
+def _move(options: argparse.Namespace, group: str) -> Sequence[Action]:
+    if options.cpus:
+        return [MoveCpus(options.cpus, group)]
+    return [MoveTasks(_threads(options.tasks), group)]
+
+
+def _remove(options: argparse.Namespace, group: str) -> Sequence[Action]:
+    if options.monitor is not None:
+        return [RemoveMonitor(group, options.monitor)]
+    return [RemoveGroup(group)]
+
+
+def _set(options: argparse.Namespace, group: str) -> Sequence[Action]:
+    masks = _masks(options, group)
+    if not masks:
+        raise UsageError("nothing to set: --l3 ID=MASK, --mba ID=N, ...")
+    return masks
+
+
+def _create(options: argparse.Namespace, group: str) -> Sequence[Action]:
+    masks = _masks(options, group)
+    if options.monitor is None:
+        moved = [MoveCpus(options.cpus, group)] if options.cpus else []
+        return [CreateGroup(group), *masks, *moved]
+    if masks:
+        raise UsageError("a monitoring group has no masks of its own: it has its class's")
+    return [CreateMonitor(group, options.monitor, options.cpus)]
+
+
+def _masks(options: argparse.Namespace, group: str) -> list[Action]:
+    found: list[Action] = []
+    for option, resource in {**MASKS, "mba": "MB"}.items():
+        pairs = getattr(options, option)
+        if len({domain for domain, _ in pairs}) < len(pairs):
+            raise UsageError(f"--{option} is given twice for one ID")
+        values = tuple((domain, _unlimited(value)) for domain, value in pairs)
+        if values:
+            found.append(SetSchemata(group, resource, values))
+    return found
+
+
+def _unlimited(value: int | None) -> int:
+    return UNLIMITED_MBPS if value is None else value
+
+
+def _threads(pids: Sequence[int]) -> tuple[int, ...]:
+    found = {pid: threads_of(pid) for pid in pids}
+    gone = [pid for pid, threads in found.items() if not threads]
+    if gone:
+        raise UsageError(f"there is no process {', '.join(map(str, gone))}")
+    return tuple(dict.fromkeys(tid for threads in found.values() for tid in threads))
+
+
+def command(options: argparse.Namespace) -> str:
+    """The command line that does the same, for the history."""
+    words = ["nftop", "cat", options.deed, "--group", options.group]
+    for option, base in {**dict.fromkeys(MASKS, "x"), "mba": "d"}.items():
+        for domain, value in getattr(options, option, ()):
+            text = "unlimited" if value is None else format(value, base)
+            words += [f"--{option}", f"{domain}={text}"]
+    for option in ("cpus", "tasks"):
+        values = getattr(options, option, ())
+        if values:
+            words += [f"--{option}", ",".join(map(str, values))]
+    if getattr(options, "monitor", None) is not None:
+        words += ["--monitor", options.monitor]
+    return shlex.join(words)
+
+
+_DEEDS: Mapping[str, Callable[[argparse.Namespace, str], Sequence[Action]]] = {
+    "move": _move, "remove": _remove, "set": _set, "create": _create,
+}  # fmt: skip

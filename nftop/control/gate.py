@@ -1,0 +1,228 @@
+"""The gate: what commands and screens use to change the host. It writes nothing itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nftop.control import transaction
+from nftop.control.guard import KEEP, receipt_of, recovery, request
+from nftop.control.journal import Entry, Journal
+from nftop.control.plan import propose
+from nftop.control.resctrl import Host
+from nftop.control.steps import steps
+from nftop.control.transaction import Asked
+from nftop.control.words import shell
+from nftop.model.action import (
+    Action,
+    Cell,
+    MoveTasks,
+    Proposal,
+    Receipt,
+    RemoveGroup,
+    RemoveMonitor,
+)
+
+KEEP_WITHIN_S = 60.0
+# How long the guard may take for the writes: thousands of threads may be among them, and resctrl's
+# lock another program's for a while.
+_ANSWER_S = 90.0
+_SILENT = "the guard ended without a word; `nftop recover` says what it left, and mends it"
+
+
+class Pending:
+    """A change that was asked for: `receipt` says what became of it so far.
+
+    If it was applied it is there until the time is up, unless `keep` is called before.
+    """
+
+    def __init__(self, guard: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        """`channel`: to the guard, which has been told what to do."""
+        self._guard: subprocess.Popen[bytes] | None = guard
+        self._channel = channel
+        self._heard = b""
+        self.receipt = _receipt(self._line(_ANSWER_S) or b"")
+        if self.receipt.outcome != "applied":
+            self._end()
+
+    def keep(self) -> Receipt:
+        """It stays."""
+        return self._settle(KEEP)
+
+    def revert(self) -> Receipt:
+        """Take it back now."""
+        return self._settle(b"revert\n")
+
+    def settled(self, seconds: float) -> Receipt | None:
+        """What became of it in the end, if that is known within so many seconds; else None."""
+        if self._guard is not None:
+            line = self._line(seconds)
+            if line is None:
+                return None
+            self.receipt = _receipt(line)
+            self._end()
+        return self.receipt
+
+    def _settle(self, word: bytes) -> Receipt:
+        if self._guard is not None:
+            with contextlib.suppress(OSError):
+                # Its time may be up, or it was killed: what it said last, if anything, tells.
+                self._channel.sendall(word)
+        found = self.settled(_ANSWER_S)
+        return _receipt(b"") if found is None else found
+
+    def _line(self, seconds: float) -> bytes | None:
+        """The guard's next line; b"" once it has ended, None if it is not there in time."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._heard:
+            left = max(deadline - time.monotonic(), 0.0)
+            if not select.select([self._channel], [], [], left)[0]:
+                return None
+            try:
+                more = self._channel.recv(65536)
+            except OSError:
+                more = b""
+            if not more:
+                return b""
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line
+
+    def _end(self) -> None:
+        self._channel.close()
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Changes of one host."""
+
+    host: Host
+    journal: Journal = field(default_factory=Journal)
+
+    def propose(self, actions: Sequence[Action], command: str = "") -> Proposal:
+        """What the actions would do; nothing is written."""
+        tids = [tid for each in actions if isinstance(each, MoveTasks) for tid in each.tids]
+        going = [each.group for each in actions if isinstance(each, RemoveGroup | RemoveMonitor)]
+        rules = replace(self.host.rules(), tasks=self.host.tasks(going, tids))
+        return propose(self.host.state(), rules, actions, command)
+
+    def writes(self, proposal: Proposal) -> tuple[str, ...]:
+        """What would be written, in its order, as a shell would do it."""
+        planned = steps(proposal.base, proposal.changes)
+        return tuple(shell(step, self.host.where) for step in planned)
+
+    def propose_undo(self) -> tuple[Proposal, tuple[int, ...]] | None:
+        """What takes the last kept change back, and its number; None where there is none."""
+        return self._reversal(self._standing()[-1:], "nftop undo")
+
+    def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
+        """What goes back to before nftop's first change; None where there is none to take back."""
+        return self._reversal(self._standing(), "nftop cat reset")
+
+    def apply(
+        self,
+        proposal: Proposal,
+        *,
+        keep_within_s: float | None = KEEP_WITHIN_S,
+        undoes: tuple[int, ...] = (),
+    ) -> Pending:
+        """Have a guard do it; with `keep_within_s` None it is kept at once."""
+        asked = Asked(operator(), undoes)
+        pending = _ask(request(proposal, asked, self.journal.folder, keep_within_s))
+        if keep_within_s is None:
+            pending.settled(_ANSWER_S)
+        return pending
+
+    def _reversal(
+        self, entries: Sequence[Entry], command: str
+    ) -> tuple[Proposal, tuple[int, ...]] | None:
+        if not entries:
+            return None
+        made = [each.cell.group for entry in entries for each in entry.changes
+                if each.cell.kind in ("group", "monitor") and each.old is None]  # fmt: skip
+        inside = [Cell("task", "", name) for name in self.host.tasks(made, ())]
+        state = self.host.state({*inside, *_threads(entries)})
+        proposal = transaction.reversal(state, entries, self._here(), command)
+        return proposal, tuple(entry.number for entry in entries)
+
+    def _here(self) -> list[Entry]:
+        """All of this mount; what was before it is gone with the mount."""
+        here = self.host.identity
+        return [entry for entry in self.journal.history() if entry.identity == here]
+
+    def _standing(self) -> list[Entry]:
+        """Kept changes that no later kept change took back, the oldest first."""
+        kept = [entry for entry in self._here() if entry.outcome == "kept"]
+        undone = {number for entry in kept for number in entry.undoes}
+        return [entry for entry in kept if entry.number not in undone and not entry.undoes]
+
+
+def recover(journal: Journal) -> Receipt | None:
+    """Have a guard take back what a crash left under way; None where nothing is."""
+    if not journal.folder.exists():
+        return None
+    pending = _ask(recovery(journal.folder))
+    return None if pending.receipt == _NOTHING else pending.receipt
+
+
+def needed() -> str:
+    """The privilege that a change needs and this process lacks; "" where it lacks none."""
+    return "" if os.geteuid() == 0 else "changing classes needs root: run it with sudo"
+
+
+def operator() -> str:
+    """Who asks, for the audit trail: the user behind sudo where there is one."""
+    known = os.environ.get("SUDO_USER")
+    if known:
+        return known[:64]
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+_NOTHING = Receipt("reverted", ("nothing was under way",))
+
+
+def _ask(what: Mapping[str, Any]) -> Pending:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        # -P: what lies in the operator's folder is not what root is to import.
+        command = [sys.executable, "-P", "-m", "nftop.control.guard"]
+        guard = subprocess.Popen(  # noqa: S603 - words of our own
+            command,
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    with contextlib.suppress(OSError):  # it ended at once: it has no answer then either
+        ours.sendall(json.dumps(what).encode() + b"\n")
+    return Pending(guard, ours)
+
+
+def _threads(entries: Iterable[Entry]) -> list[Cell]:
+    return [
+        change.cell for entry in entries for change in entry.changes if change.cell.kind == "task"
+    ]
+
+
+def _receipt(line: bytes) -> Receipt:
+    try:
+        raw = json.loads(line)
+        return _NOTHING if raw is None else receipt_of(raw)
+    except (ValueError, KeyError, TypeError):
+        return Receipt("failed", (_SILENT,))

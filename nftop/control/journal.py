@@ -1,0 +1,279 @@
+"""What is under way and all that was done: on disk before it happens.
+
+A folder of root's, 0700, one for the host whoever started nftop: another operator must be able to
+recover. `pending.json` is there from before the first write until a change is kept or taken back;
+`history.jsonl` has a line for everything that was (the audit trail). Who changes anything holds the
+lock of `lock` meanwhile, to the end of the time in which a change may be kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nftop.model.action import Cell, Change, Outcome, State
+
+DEFAULT = Path("/var/lib/nftop")
+_PLAIN = (
+    "number", "time", "identity", "operator", "command", "undoes", "outcome", "reverting", "left",
+)  # fmt: skip
+_DIRECTORIES = ("group", "monitor")
+_PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
+
+
+class BusyError(Exception):
+    """Another nftop is changing this host; the text says who."""
+
+
+class DamagedError(Exception):
+    """A file of the journal makes no sense; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change.
+
+    Attributes:
+        number: 1 for the first on this host.
+        time: when it was begun, RFC 3339.
+        identity: of the host's resctrl (`Host.identity`).
+        operator: who asked, as far as sudo tells.
+        command: the command line that does the same.
+        changes: what it was to do; as they were read back once it is done.
+        undoes: numbers of the changes that it takes back.
+        outcome: None while it is under way.
+        base: while it is under way, the whole state before it, or before it is taken back;
+            afterwards only the directories.
+        reverting: it is being taken back. back: by these changes of `base`.
+        left: what is left alone then, sentences.
+    """
+
+    number: int
+    time: str
+    identity: str
+    operator: str
+    command: str
+    changes: tuple[Change, ...]
+    undoes: tuple[int, ...] = ()
+    outcome: Outcome | None = None
+    base: State = field(default_factory=dict)
+    reverting: bool = False
+    back: tuple[Change, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The folder. Every method may raise OSError; those that read, DamagedError."""
+
+    folder: Path = DEFAULT
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Be the only one to change this host. Raises BusyError, DamagedError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self.folder.lstat()
+        own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not own or found.st_mode & 0o077:
+            raise DamagedError(
+                f"{self.folder} is to be a folder of root's, closed to others (0700)"
+            )
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(self.folder / _LOCK, flags, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                who = os.pread(handle, 64, 0).decode("ascii", "replace").strip()
+                raise BusyError(
+                    f"a change by pid {who} is under way: it is to be kept or taken back first"
+                ) from None
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def holder(self) -> str:
+        """Who changes this host now, as `pid N`; "" if nobody does."""
+        try:
+            handle = os.open(self.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return ""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return f"pid {os.pread(handle, 64, 0).decode('ascii', 'replace').strip()}"
+        else:
+            return ""
+        finally:
+            os.close(handle)
+
+    def unfinished(self) -> str:
+        """What is under way, or was when somebody was killed, as a sentence; "" if nothing."""
+        entry = self.pending()
+        if entry is None:
+            return ""
+        holder = self.holder()
+        if holder:
+            return f"change {entry.number} by {holder} is under way: it is to be kept or taken back"
+        return f"change {entry.number} was cut off: `nftop recover` takes it back"
+
+    def pending(self) -> Entry | None:
+        """What is under way, or was when somebody was killed; None if nothing."""
+        text = _read(self.folder / _PENDING)
+        return None if text is None else entry_of(_PENDING, text)
+
+    def history(self) -> tuple[Entry, ...]:
+        """Everything done, the oldest first. A line that a crash cut short is left out."""
+        lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
+        # What has no end of line was never acknowledged.
+        return tuple(entry_of(_HISTORY, line) for line in lines if line)
+
+    def next_number(self) -> int:
+        """For the next change."""
+        return max((entry.number for entry in self.history()), default=0) + 1
+
+    def begin(self, entry: Entry) -> None:
+        """Before the first write: on disk when this returns."""
+        _replace(self.folder, _PENDING, text_of(entry))
+
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        """After the last write: to the history; `forget` is to follow.
+
+        In this order: a crash between the two leaves it in both, which `pending` of the same number
+        tells.
+        """
+        _append(self.folder / _HISTORY, text_of(finished(entry, outcome)))
+
+    def forget(self) -> None:
+        """Nothing is pending any more."""
+        (self.folder / _PENDING).unlink(missing_ok=True)
+        _sync(self.folder)
+
+
+def finished(entry: Entry, outcome: Outcome) -> Entry:
+    """As it is in the history."""
+    kept = {cell: value for cell, value in entry.base.items() if cell.kind in _DIRECTORIES}
+    return replace(entry, outcome=outcome, base=kept, back=())
+
+
+def now() -> str:
+    """The time as entries have it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def changes_json(changes: Sequence[Change]) -> list[Any]:
+    """Changes as JSON has them: [[kind, group, name, number], old, new]."""
+    return [[list(change.cell), change.old, change.new] for change in changes]
+
+
+def changes_of(raw: Sequence[Any]) -> tuple[Change, ...]:
+    """The reverse; ValueError or TypeError where it is nothing of the kind."""
+    found = []
+    for cell, old, new in raw:
+        if not all(each is None or isinstance(each, str) for each in (old, new)):
+            raise ValueError(f"{old!r} or {new!r} is no value")
+        found.append(Change(_cell(cell), old, new))
+    return tuple(found)
+
+
+def state_json(state: State) -> list[Any]:
+    """A state as JSON has it: [[kind, group, name, number], value]."""
+    return [[list(cell), value] for cell, value in state.items()]
+
+
+def state_of(raw: Sequence[Any]) -> State:
+    """The reverse; ValueError or TypeError where it is nothing of the kind."""
+    return {_cell(cell): str(value) for cell, value in raw}
+
+
+def _cell(raw: Sequence[Any]) -> Cell:
+    kind, group, name, number = raw
+    if not all(isinstance(each, str) for each in (kind, group, name)):
+        raise ValueError(f"{raw!r} is no cell")
+    return Cell(kind, group, name, int(number))
+
+
+def text_of(entry: Entry) -> str:
+    """An entry as a line of JSON."""
+    raw = {name: getattr(entry, name) for name in _PLAIN}
+    raw |= {"changes": changes_json(entry.changes), "back": changes_json(entry.back)}
+    raw |= {"base": state_json(entry.base)}
+    return json.dumps(raw) + "\n"
+
+
+def entry_of(name: str, text: str) -> Entry:
+    """The reverse; DamagedError, which names the file, where it is nothing of the kind."""
+    try:
+        raw: Mapping[str, Any] = json.loads(text)
+        return Entry(
+            number=int(raw["number"]),
+            time=str(raw["time"]),
+            identity=str(raw["identity"]),
+            operator=str(raw["operator"]),
+            command=str(raw["command"]),
+            changes=changes_of(raw["changes"]),
+            undoes=tuple(map(int, raw["undoes"])),
+            outcome=raw["outcome"],
+            base=state_of(raw["base"]),
+            reverting=bool(raw["reverting"]),
+            back=changes_of(raw["back"]),
+            left=tuple(map(str, raw["left"])),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedError(f"{name} of nftop's journal makes no sense: {error}") from None
+
+
+def _read(path: Path) -> str | None:
+    """A file's text; None where there is none. No link is followed."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        found = b""
+        while more := os.read(handle, 1 << 20):
+            found += more
+    finally:
+        os.close(handle)
+    return found.decode("utf-8", "replace")
+
+
+def _replace(folder: Path, name: str, text: str) -> None:
+    """A whole new file in one step: after a crash it is the old one or the new."""
+    part = folder / f"{name}.new"
+    _append(part, text, os.O_TRUNC)
+    part.replace(folder / name)
+    _sync(folder)
+
+
+def _append(path: Path, text: str, flags: int = os.O_APPEND) -> None:
+    flags |= os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(path, flags, 0o600)
+    try:
+        # What a crash cut short was never acknowledged, and would spoil the line after it.
+        whole = os.pread(handle, os.fstat(handle).st_size, 0).rpartition(b"\n")
+        os.ftruncate(handle, len(whole[0]) + len(whole[1]))
+        data = text.encode()
+        while data:
+            data = data[os.write(handle, data) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,74 @@
+"""What the hardware and the kernel of a host take, as far as a plan has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nftop.model.action import Cell, State
+from nftop.model.rdt import ROOT, MbaUnit
+
+_LOCKED = ("pseudo-locked", "pseudo-locksetup")
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRule:
+    """Of the masks of one line of schemata, from its folder of `info`.
+
+    Attributes:
+        ways: of the cache.
+        min_bits: the fewest that a mask may have, 1 at least: a class without a way can't run.
+        sparse: masks may have gaps.
+        shareable: ways that the hardware may use as well; no exclusive group may have them.
+    """
+
+    ways: int
+    min_bits: int = 1
+    sparse: bool = False
+    shareable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRule:
+    """Of limits on memory bandwidth, in the kernel's unit: between `least` and `most`, in steps."""
+
+    least: int
+    step: int
+    most: int
+    unit: MbaUnit = "percent"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Of one host.
+
+    Attributes:
+        masks: by the line's name (`L3`, `L2`, `L3CODE`).
+        limit: None where bandwidth can't be limited.
+        closids: how many classes there can be; None where the kernel does not tell.
+        io: by L3 the ways that devices write into as well, and how that is known.
+        siblings: by CPU those of its core, itself aside.
+        tasks: threads, as `TID@STARTTIME`, and their places: of the groups and the threads that
+            were asked for.
+    """
+
+    masks: Mapping[str, MaskRule] = field(default_factory=dict)
+    limit: LimitRule | None = None
+    closids: int | None = None
+    io: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    siblings: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+
+
+def untouchable(state: State, group: str, monitor: str = "") -> str:
+    """Why nftop leaves a group alone; "" where it does not.
+
+    A part of the cache that is locked is lost when its group is touched; a name that no terminal
+    shows as it is can't be told from another.
+    """
+    if state.get(Cell("mode", group), "") in _LOCKED:
+        return f"{group} holds a locked part of a cache (pseudo-locked), which nftop leaves alone"
+    for name in (group, monitor):
+        if name != ROOT and ("/" in name or name in (".", "..") or not name.isprintable()):
+            return f"{name!r} is no plain text: nftop changes no group of such a name"
+    return ""

@@ -1,0 +1,185 @@
+"""What an operator may ask for, and what is planned for it before anything is written.
+
+The state of resctrl is a flat mapping of cells to texts, so that a change is a list of cells with
+what was and what is to be there: it can be compared, shown, written to disk and turned round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from nftop.model.ids import Cpu
+from nftop.model.rdt import ROOT
+
+Kind: TypeAlias = Literal["group", "monitor", "mode", "schemata", "cpu", "task"]
+
+
+class Cell(NamedTuple):
+    """One thing in resctrl that can be changed.
+
+    A CPU is a cell of its own, as a thread is, so that it is in one group whatever is done, and
+    somebody else's change of another CPU is no obstacle.
+
+    Attributes:
+        kind: `group`, `monitor`: a directory, whose value is its inode. `mode`: of a group, as the
+            kernel has it. `schemata`: a mask in hexadecimal or a limit in decimal, without leading
+            zeros. `cpu`, `task`: the place (`place`) where it is.
+        group: a control group's directory, `ROOT` for the root group; "" of a CPU or a task.
+        name: of a monitoring group; of a line of schemata (`L3`, `MB`); `TID@STARTTIME` of a task.
+        number: the domain of a schemata cell, a CPU's number, else -1.
+    """
+
+    kind: Kind
+    group: str
+    name: str = ""
+    number: int = -1
+
+
+def place(group: str, monitor: str = "") -> str:
+    """A control group, and a monitoring group of it if there is one, as the value of a cell.
+
+    `vpp`, `vpp/m`, `/` for the root group, `/m` for a monitoring group of it: names have no slash.
+    """
+    if not monitor:
+        return group
+    return f"/{monitor}" if group == ROOT else f"{group}/{monitor}"
+
+
+def parts(where: str) -> tuple[str, str]:
+    """The control group and the monitoring group ("" for none) of a place."""
+    if where == ROOT:
+        return ROOT, ""
+    group, _, monitor = where.partition("/")
+    return group or ROOT, monitor
+
+
+State: TypeAlias = Mapping[Cell, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One cell: what was there and what is to be; None: it is not there."""
+
+    cell: Cell
+    old: str | None
+    new: str | None
+
+
+def difference(old: State, new: State) -> tuple[Change, ...]:
+    """Every cell that two states have different, sorted."""
+    cells = sorted(cell for cell in old.keys() | new.keys() if old.get(cell) != new.get(cell))
+    return tuple(Change(cell, old.get(cell), new.get(cell)) for cell in cells)
+
+
+@dataclass(frozen=True, slots=True)
+class SetSchemata:
+    """Masks or limits of a group: `values` by domain, masks as bits, limits in resctrl's unit."""
+
+    group: str
+    resource: str
+    values: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCpus:
+    """CPUs into a control group, out of those they are in."""
+
+    cpus: tuple[Cpu, ...]
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTasks:
+    """Threads into a control group; `ROOT` gives them their CPU's class again."""
+
+    tids: tuple[int, ...]
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateGroup:
+    """A control group of nftop's own, with the root group's masks and limits."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveGroup:
+    """One of nftop's own control groups; its CPUs and threads fall to the root group."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateMonitor:
+    """A monitoring group of nftop's own below a control group; it takes an RMID."""
+
+    group: str
+    name: str
+    cpus: tuple[Cpu, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMonitor:
+    """One of nftop's own monitoring groups."""
+
+    group: str
+    name: str
+
+
+Action: TypeAlias = (
+    SetSchemata | MoveCpus | MoveTasks | CreateGroup | RemoveGroup | CreateMonitor | RemoveMonitor
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What would be done, to be shown and confirmed.
+
+    Attributes:
+        base: the whole state it was planned from; if it is another when it is to be applied, that
+            is a conflict.
+        changes: what would be different, nothing twice; empty where there is nothing to do.
+        effects: what else comes with it, sentences.
+        warnings: what may be wrong with it, sentences.
+        refusals: why it can't be done; nothing is then applied.
+        command: the command line that does the same; "" where there is none.
+    """
+
+    base: State
+    changes: tuple[Change, ...]
+    effects: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    command: str = ""
+
+
+Outcome: TypeAlias = Literal[
+    "applied",  # and it reverts by itself unless it is kept
+    "kept",
+    "reverted",
+    "conflict",  # somebody changed the host since the preview; nothing was written
+    "locked",  # another program held resctrl's lock; nothing was written
+    "refused",  # by the plan, the kernel or a privilege; what was written is undone
+    "differs",  # what was read back was not what was asked for; it is undone
+    "foreign",  # not all could be undone: somebody changed it since
+    "failed",  # it could not be seen through; `nftop recover` says how far it came, and mends it
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a proposal.
+
+    Attributes:
+        sentences: for the operator; what was left alone is named.
+        changes: what is different on the host now from what was before.
+        number: of the change in the history; None where nothing was written.
+    """
+
+    outcome: Outcome
+    sentences: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
+    number: int | None = None

@@ -1,0 +1,213 @@
+"""The lab's resctrl in this process as a host of the gate, and journals that fail on order."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from nftop.control.journal import Entry, Journal, entry_of, finished, text_of
+from nftop.control.resctrl import LockedError, RefusedError
+from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.steps import Step
+from nftop.model.action import Cell, Outcome, State, place
+from nftop.model.rdt import ROOT, UNLIMITED_MBPS
+from tests.lab.resctrl.state import controls, everything
+from tests.lab.tests.hosts import SMALL, Lab, lab
+
+IDENTITY = "a-boot 7:1"
+
+
+@dataclass
+class LabHost:
+    """Implements `nftop.control.resctrl.Host`.
+
+    Attributes:
+        writes: operations that were done, whatever came of them.
+        locked_by: who holds resctrl's lock; None: nobody.
+    """
+
+    lab: Lab
+    writes: int = 0
+    locked_by: str | None = None
+    identity: str = IDENTITY
+    where: str = "/sys/fs/resctrl"
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:
+        found: dict[Cell, str] = {}
+        state = self.lab.state
+        for group in controls(state):
+            name = group.name or ROOT
+            if group.name:
+                found[Cell("group", name)] = self._inode(name)
+            found[Cell("mode", name)] = group.mode
+            found |= {Cell("cpu", "", number=cpu): place(name) for cpu in group.cpus}
+            for line, values in group.values.items():
+                for domain, value in values.items():
+                    text = f"{value:x}" if line != "MB" else f"{min(value, UNLIMITED_MBPS)}"
+                    found[Cell("schemata", name, line, domain)] = text
+            for child in group.children.values():
+                found[Cell("monitor", name, child.name)] = self._inode(place(name, child.name))
+                own = place(name, child.name)
+                found |= {Cell("cpu", "", number=cpu): own for cpu in child.cpus}
+        people = self.lab.people.by_id
+        for cell in threads:
+            tid, started = map(int, cell.name.split("@"))
+            if tid in people and people[tid].started == started:
+                found[cell] = self._place(tid)
+        return found
+
+    def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
+        people = self.lab.people.by_id
+        return {
+            f"{tid}@{task.started}": self._place(tid)
+            for tid, task in people.items()
+            if tid in tids or (self._place(tid).partition("/")[0] or ROOT) in groups
+        }
+
+    def rules(self) -> Rules:
+        hardware, state = self.lab.state.hardware, self.lab.state
+        cat, mba = hardware.allocation, hardware.bandwidth
+        assert cat is not None
+        assert mba is not None
+        closids = min(cat.closids // (2 if "cdp" in state.options else 1), mba.closids)
+        return Rules(
+            masks={
+                schema.name: MaskRule(cat.ways, cat.min_bits, shareable=cat.shareable_bits)
+                for schema in state.schemas
+                if schema.cache
+            },
+            limit=LimitRule(mba.minimum, mba.granularity, 100),
+            closids=closids,
+            io={0: (cat.shareable_bits, "cpuid"), 1: (cat.shareable_bits, "cpuid")},
+            siblings={cpu: frozenset({cpu ^ 4}) for cpu in range(8)},
+        )
+
+    def do(self, step: Step) -> None:
+        self.writes += 1
+        path = "" if step.group == ROOT else f"/{step.group}"
+        path += f"/mon_groups/{step.monitor}" if step.monitor else ""
+        try:
+            if step.deed == "mkdir":
+                self.lab.mkdir(path)
+            elif step.deed == "rmdir":
+                self.lab.rmdir(path)
+            else:
+                file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
+                self.lab.echo(step.text.removesuffix("\n"), f"{path}/{file}")
+        except ProcessLookupError:
+            return
+        except OSError as error:
+            raise RefusedError(f"{self.lab.status}: {error}") from None
+
+    @contextlib.contextmanager
+    def lock(self, limit_s: float) -> Iterator[None]:
+        if self.locked_by is not None:
+            raise LockedError(f"{self.locked_by} has held resctrl's lock for {limit_s:g} s")
+        yield
+
+    def _place(self, tid: int) -> str:
+        for group in reversed(list(everything(self.lab.state))):
+            member = self.lab.state.members.get(tid)
+            if member is not None and member.group is group:
+                parent = group.parent
+                if parent is not None:
+                    return place(parent.name or ROOT, group.name)
+                return group.name or ROOT
+        return ROOT
+
+    def _inode(self, where: str) -> str:
+        group, _, monitor = where.partition("/")
+        path = f"/{group}" if group else ""
+        return str(self.lab.tree.lookup(f"{path}/mon_groups/{monitor}" if monitor else path).inode)
+
+
+def lab_host(kernel: str = "7.2", *options: str, closids: int = 8) -> LabHost:
+    """A host of eight CPUs, two caches of eleven ways, and room for as many classes."""
+    assert SMALL.bandwidth is not None
+    hardware = replace(SMALL, bandwidth=replace(SMALL.bandwidth, closids=closids))
+    return LabHost(lab(kernel, hardware, options))
+
+
+def without_births(state: State) -> State:
+    """A state with the numbers of directories that differ whenever they are made."""
+    return {
+        cell: "there" if cell.kind in ("group", "monitor") else value
+        for cell, value in state.items()
+    }
+
+
+class KilledError(BaseException):
+    """The process is gone: nobody catches this."""
+
+
+@dataclass
+class Death:
+    """When it comes: before or after the n-th operation that changes something."""
+
+    at: int
+    late: bool
+    seen: int = 0
+
+    def around(self, deed: Callable[[], None]) -> None:
+        mine = self.seen == self.at
+        self.seen += 1
+        if mine and not self.late:
+            raise KilledError
+        deed()
+        if mine:
+            raise KilledError
+
+
+@dataclass
+class MortalHost(LabHost):
+    """One whose process may be killed."""
+
+    death: Death = field(default_factory=lambda: Death(-1, late=False))
+
+    def do(self, step: Step) -> None:
+        self.death.around(lambda: super(MortalHost, self).do(step))
+
+
+@dataclass
+class Disk:
+    """What a journal has written, as text: it outlives whoever wrote it."""
+
+    pending: str | None = None
+    history: list[str] = field(default_factory=list)
+
+
+class MemoryJournal(Journal):
+    """A journal without files; `death` comes to who writes it."""
+
+    __slots__ = ("death", "disk")
+    disk: Disk
+    death: Death
+
+    def pending(self) -> Entry | None:
+        return None if self.disk.pending is None else entry_of("pending", self.disk.pending)
+
+    def history(self) -> tuple[Entry, ...]:
+        return tuple(entry_of("history", each) for each in self.disk.history)
+
+    def begin(self, entry: Entry) -> None:
+        self.death.around(lambda: setattr(self.disk, "pending", text_of(entry)))
+
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        self.death.around(lambda: self.disk.history.append(text_of(finished(entry, outcome))))
+
+    def forget(self) -> None:
+        self.death.around(lambda: setattr(self.disk, "pending", None))
+
+
+def memory(disk: Disk, death: Death | None = None) -> MemoryJournal:
+    """A journal on that disk, of a process that dies so."""
+    journal = MemoryJournal()
+    for name, value in (("disk", disk), ("death", death or Death(-1, late=False))):
+        object.__setattr__(journal, name, value)
+    return journal
+
+
+def mortal(host: LabHost, disk: Disk, death: Death) -> tuple[MortalHost, MemoryJournal]:
+    """The same host and disk, of a process that dies so."""
+    return MortalHost(host.lab, identity=host.identity, death=death), memory(disk, death)

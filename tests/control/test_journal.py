@@ -1,0 +1,140 @@
+"""What is under way and what was done, on disk whatever happens to who writes it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.control.journal import (
+    BusyError,
+    DamagedError,
+    Entry,
+    Journal,
+    entry_of,
+    finished,
+    text_of,
+)
+from nftop.model.action import Cell, Change
+
+_CELLS = st.one_of(
+    st.builds(Cell, st.sampled_from(["group", "mode"]), st.text(min_size=1)),
+    st.builds(Cell, st.just("monitor"), st.text(min_size=1), st.text(min_size=1)),
+    st.builds(Cell, st.just("schemata"), st.text(), st.sampled_from(["L3", "MB"]), st.integers(0)),
+    st.builds(Cell, st.just("cpu"), st.just(""), st.just(""), st.integers(0, 8191)),
+)
+_CHANGES = st.lists(
+    st.builds(Change, _CELLS, st.none() | st.text(), st.none() | st.text()), max_size=4
+).map(tuple)
+ENTRIES = st.builds(
+    Entry, st.integers(1), st.text(), st.text(), st.text(), st.text(), _CHANGES,
+    st.lists(st.integers(1)).map(tuple), st.sampled_from([None, "kept", "foreign"]),
+    st.dictionaries(_CELLS, st.text(), max_size=4), st.booleans(), _CHANGES,
+    st.lists(st.text(), max_size=2).map(tuple),
+)  # fmt: skip
+ONE = Entry(1, "now", "boot 7:1", "root", "nftop cat set", (Change(Cell("group", "a"), None, ""),))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "nftop")
+
+
+@settings(deadline=None)
+@given(ENTRIES)
+def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
+    line = text_of(entry)
+    assert line.count("\n") == 1
+    assert entry_of("file", line) == entry
+
+
+@settings(deadline=None)
+@given(st.one_of(st.text(), ENTRIES.map(lambda each: text_of(each)[:-3])))
+def test_what_makes_no_sense_says_which_file(text: str) -> None:
+    with pytest.raises(DamagedError, match=r"^pending\.json of nftop's journal"):
+        entry_of("pending.json", text)
+
+
+def test_what_is_under_way_is_there_until_it_is_history(journal: Journal) -> None:
+    with journal.hold():
+        assert journal.pending() is None
+        assert journal.next_number() == 1
+        journal.begin(ONE)
+        assert journal.pending() == ONE
+        journal.record(ONE, "kept")
+        assert journal.pending() == ONE
+        journal.forget()
+        assert journal.pending() is None
+        assert journal.history() == (finished(ONE, "kept"),)
+        assert journal.next_number() == 2
+
+
+def test_a_line_that_was_cut_short_is_left_out_and_overwritten(journal: Journal) -> None:
+    with journal.hold():
+        journal.record(ONE, "kept")
+        with (journal.folder / "history.jsonl").open("a") as file:
+            file.write('{"number": 2, "ti')
+        assert len(journal.history()) == 1
+        journal.record(ONE, "reverted")
+        assert [entry.outcome for entry in journal.history()] == ["kept", "reverted"]
+
+
+def test_it_is_closed_to_others(journal: Journal) -> None:
+    before = os.umask(0)
+    try:
+        with journal.hold():
+            journal.begin(ONE)
+            journal.record(ONE, "kept")
+    finally:
+        os.umask(before)
+    assert journal.folder.stat().st_mode & 0o777 == 0o700
+    for path in journal.folder.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_is_open_to_others_or_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "closed").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "closed")
+    for name in ("open", "link"):
+        with pytest.raises(DamagedError, match="closed to others"), Journal(tmp_path / name).hold():
+            pass
+    assert list((tmp_path / "closed").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["lock", "pending.json", "pending.json.new", "history.jsonl"])
+def test_no_link_is_followed(journal: Journal, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious\n")
+    journal.folder.mkdir(mode=0o700)
+    (journal.folder / name).symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links") as caught, journal.hold():
+        journal.pending()
+        journal.begin(ONE)
+        journal.record(ONE, "kept")
+    assert caught.value.errno == errno.ELOOP
+    assert victim.read_text() == "precious\n"
+
+
+def test_only_one_changes_the_host(journal: Journal) -> None:
+    with (
+        journal.hold(),
+        pytest.raises(BusyError, match=f"pid {os.getpid()} is under way"),
+        journal.hold(),
+    ):
+        pass
+    assert journal.holder() == ""
+
+
+def test_what_is_not_complete_says_whether_somebody_is_at_it(journal: Journal) -> None:
+    assert (journal.unfinished(), journal.holder()) == ("", "")
+    with journal.hold():
+        assert journal.unfinished() == ""
+        journal.begin(ONE)
+        assert journal.holder() == f"pid {os.getpid()}"
+        assert journal.unfinished().startswith(f"change 1 by pid {os.getpid()} is under way")
+    assert journal.unfinished() == "change 1 was cut off: `nftop recover` takes it back"

@@ -1,0 +1,192 @@
+"""What is refused before anything is written, and what is said of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nftop.control.plan import propose
+from nftop.control.rules import LimitRule, MaskRule, Rules, untouchable
+from nftop.model.action import (
+    Action,
+    Cell,
+    CreateGroup,
+    CreateMonitor,
+    MoveCpus,
+    MoveTasks,
+    RemoveGroup,
+    RemoveMonitor,
+    SetSchemata,
+    State,
+    parts,
+    place,
+)
+from nftop.model.ids import Cpu
+
+RULES = Rules(
+    masks={"L3": MaskRule(11, 2, shareable=0x600), "L2": MaskRule(8)},
+    limit=LimitRule(10, 10, 100),
+    closids=4,
+    io={0: (0x600, "CPUID's hint, not register")},
+    siblings={0: frozenset({2}), 2: frozenset({0}), 1: frozenset({3}), 3: frozenset({1})},
+    tasks={"7@70": "vpp/m", "8@80": "nftop.a"},
+)
+
+
+def world(**more: str) -> State:
+    """Three groups of which one is nftop's, one monitoring group, four CPUs."""
+    state = {
+        Cell("mode", "/"): "shareable",
+        **{Cell("schemata", "/", line, 0): "7ff" for line in ("L3",)},
+        **{Cell("cpu", "", number=cpu): "/" for cpu in (0, 2)},
+        Cell("cpu", "", number=1): "vpp/m",
+        Cell("cpu", "", number=3): "nftop.a",
+        Cell("monitor", "vpp", "m"): "40",
+    }
+    for number, name in enumerate(("vpp", "nftop.a")):
+        state |= {
+            Cell("group", name): str(number + 10),
+            Cell("mode", name): "shareable",
+            Cell("schemata", name, "L3", 0): "f",
+            Cell("schemata", name, "L2", 5): "ff",
+            Cell("schemata", name, "MB", 0): "100",
+        }
+    return state | {Cell("mode", name): mode for name, mode in more.items()}
+
+
+def l3(bits: int, group: str = "vpp", domain: int = 0) -> SetSchemata:
+    return SetSchemata(group, "L3", ((domain, bits),))
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        (l3(0x800), "the cache has 11 ways, so 7ff at most"),
+        (l3(0), "a class has 2 ways at least"),
+        (l3(1), "a class has 2 ways at least"),
+        (l3(0x5), "side by side"),
+        (l3(0x0, "/"), "a class has 2 ways at least"),
+        (l3(0xF, "nobody"), "there is no group nobody"),
+        (l3(0xF, domain=3), "L3 has no domain 3; it has 0"),
+        (SetSchemata("vpp", "L3CODE", ((0, 3),)), "vpp has no L3CODE; it has L2, L3, MB"),
+        (SetSchemata("vpp", "L2", ((5, 0x100),)), "the cache has 8 ways, so ff at most"),
+        (SetSchemata("vpp", "L2", ((5, 0),)), "a class has 1 ways at least"),
+        (SetSchemata("vpp", "MB", ((0, 9),)), "between 10 and 100 here"),
+        (SetSchemata("vpp", "MB", ((0, 101),)), "between 10 and 100 here"),
+        (MoveCpus((Cpu(0),), "nobody"), "there is no group nobody"),
+        (MoveCpus((Cpu(0), Cpu(9)), "vpp"), "CPU 9 is not there, or offline"),
+        (MoveTasks((9,), "vpp"), "there is no thread 9"),
+        (CreateGroup("batch"), "nftop's own groups are called nftop.NAME"),
+        (CreateGroup("nftop."), "nftop's own groups are called nftop.NAME"),
+        (CreateGroup("nftop.a/b"), "nftop's own groups are called nftop.NAME"),
+        (CreateGroup("nftop.a"), "there is a group nftop.a already"),
+        (RemoveGroup("/"), "is not nftop's"),
+        (RemoveGroup("vpp"), "is not nftop's"),
+        (RemoveGroup("nobody"), "there is no group nobody"),
+        (CreateMonitor("vpp", "x"), "nftop's own monitoring groups are called nftop.NAME"),
+        (CreateMonitor("vpp", "nftop.x", (Cpu(0),)), "meters CPUs of vpp only"),
+        (RemoveMonitor("vpp", "m"), "is not nftop's"),
+        (RemoveMonitor("vpp", "nftop.m"), "there is no monitoring group nftop.m in vpp"),
+    ],
+)
+def test_refused(action: Action, why: str) -> None:
+    proposal = propose(world(), RULES, [action])
+    assert proposal.changes == ()
+    assert why in " ".join(proposal.refusals)
+
+
+def test_masks_may_have_gaps_where_the_hardware_has_them() -> None:
+    rules = replace(RULES, masks={"L3": MaskRule(11, sparse=True)})
+    assert propose(world(), rules, [l3(0x5)]).refusals == ()
+
+
+def test_without_limits_or_ways_nothing_is_guessed() -> None:
+    rules = replace(RULES, limit=None, masks={})
+    for action in (SetSchemata("vpp", "MB", ((0, 50),)), l3(3)):
+        assert propose(world(), rules, [action]).refusals != ()
+
+
+def test_classes_run_out() -> None:
+    actions = [CreateGroup("nftop.b"), CreateGroup("nftop.c")]
+    assert propose(world(), RULES, actions[:1]).refusals == ()
+    assert propose(world(), RULES, actions).refusals == ("all 4 classes of this CPU are in use",)
+
+
+def test_an_exclusive_group_shares_with_nobody() -> None:
+    alone = world(vpp="exclusive")
+    for action in (l3(0x30), l3(0x600), l3(0xC, "nftop.a")):
+        assert propose(alone, RULES, [action]).refusals != ()
+    assert "I/O (600)" in propose(alone, RULES, [l3(0x600)]).refusals[0]
+    assert propose(world(**{"nftop.a": "exclusive"}), RULES, [RemoveGroup("nftop.a")]).refusals == (
+        "group nftop.a is exclusive: make it shareable first",
+    )
+
+
+@pytest.mark.parametrize("mode", ["pseudo-locked", "pseudo-locksetup"])
+def test_a_locked_part_of_a_cache_is_never_touched(mode: str) -> None:
+    locked = world(vpp=mode)
+    for action in (l3(0xF0), MoveCpus((Cpu(0),), "vpp"), MoveCpus((Cpu(1),), "/"),
+                   MoveTasks((7,), "nftop.a"), MoveTasks((8,), "vpp")):  # fmt: skip
+        refusals = propose(locked, RULES, [action]).refusals
+        assert any("pseudo-locked" in each for each in refusals), action
+    overlap = propose(locked, RULES, [l3(0xE, "nftop.a")]).refusals
+    assert (mode == "pseudo-locked") == bool(overlap)
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J", "a\nb", "\\xff\x0012", "a\u202eb", ".."])
+def test_a_group_whose_name_is_no_plain_text_is_not_touched(name: str) -> None:
+    state = {
+        **world(),
+        Cell("group", name): "5",
+        Cell("schemata", name, "L3", 0): "f",
+        Cell("cpu", "", number=2): name,
+    }
+    for action in (l3(0xF0, name), MoveCpus((Cpu(0),), name), MoveCpus((Cpu(2),), "vpp")):
+        [why, *_] = propose(state, RULES, [action]).refusals
+        assert "no plain text" in why
+        assert why.isprintable()
+    assert untouchable(state, "vpp", name)
+
+
+def test_limits_are_rounded_as_the_kernel_does_and_said() -> None:
+    proposal = propose(world(), RULES, [SetSchemata("vpp", "MB", ((0, 41),))])
+    assert [change.new for change in proposal.changes] == ["50"]
+    assert "MB 0=41 becomes 50: steps of 10" in proposal.effects
+
+
+def test_what_comes_with_it_is_said() -> None:
+    proposal = propose(world(), RULES, [l3(0x7F0), MoveCpus((Cpu(1),), "nftop.a")])
+    assert proposal.effects == (
+        "L3 0 of vpp: shares ways 4-10 with /",
+        "L3 0 of vpp: devices write into ways 9-10 too (DDIO, CPUID's hint, not register)",
+        "occupancy follows as lines are evicted: give it seconds before judging",
+        "monitoring group vpp:m meters CPU 1 no more",
+    )
+    assert proposal.warnings == ()
+
+
+def test_threads_of_one_core_in_two_classes_are_warned_of_once() -> None:
+    proposal = propose(world(), RULES, [MoveCpus((Cpu(0),), "vpp")])
+    assert proposal.warnings == (
+        "CPU 0 is in vpp and its sibling 2 in /: they share a core's own caches",
+    )
+    both: list[Action] = [MoveCpus((Cpu(0),), "vpp"), MoveCpus((Cpu(2),), "nftop.a")]
+    first, last = propose(world(), RULES, both).warnings
+    assert first.startswith("CPU 0 is in vpp and its sibling 2 in nftop.a")
+    assert last.startswith("the root group has no CPU left")
+
+
+def test_nothing_to_do_is_no_change() -> None:
+    actions: list[Action] = [l3(0xF), MoveCpus((Cpu(1),), "vpp"), MoveTasks((7,), "vpp")]
+    proposal = propose(world(), RULES, actions)
+    assert (proposal.changes, proposal.refusals) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("group", "monitor", "where"),
+    [("/", "", "/"), ("/", "m", "/m"), ("vpp", "", "vpp"), ("vpp", "m", "vpp/m")],
+)
+def test_a_place_is_a_text_and_back(group: str, monitor: str, where: str) -> None:
+    assert place(group, monitor) == where
+    assert parts(where) == (group, monitor)

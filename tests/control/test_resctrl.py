@@ -1,0 +1,197 @@
+"""The mounted tree as the gate sees it: its state, its rules, and what it never writes to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nftop.control.resctrl import (
+    AbsentError,
+    LockedError,
+    RefusedError,
+    Resctrl,
+    open_resctrl,
+    threads_of,
+)
+from nftop.control.rules import LimitRule, MaskRule
+from nftop.control.steps import Step
+from nftop.model.action import Cell
+from nftop.sources.resctrl.lock import shared_lock
+from tests.sources.resctrl.trees import MOUNT, captured, group_files, plain, write
+
+
+def mounted(root: Path, files: dict[str, str], options: str = "rw,relatime") -> Resctrl:
+    write(root, files, options)
+    (root / "proc/sys/kernel/random").mkdir(parents=True)
+    (root / "proc/sys/kernel/random/boot_id").write_text("a-boot\n")
+    return open_resctrl(root)
+
+
+def cpu(number: int) -> Cell:
+    return Cell("cpu", "", number=number)
+
+
+def thread(root: Path, tid: int, started: int, process: int | None = None) -> Cell:
+    folder = root / f"proc/{tid}"
+    (folder / f"task/{tid}").mkdir(parents=True)
+    fields = " ".join(["S", *["0"] * 18, str(started), "0"])
+    (folder / "stat").write_text(f"{tid} (a) b) {fields}\n")
+    (folder / "status").write_text(f"Name:\ta\nTgid:\t{process or tid}\n")
+    return Cell("task", "", f"{tid}@{started}")
+
+
+def test_the_state_is_flat(tmp_path: Path) -> None:
+    files = plain() | group_files("vpp/mon_groups/m/") | {"vpp/mon_groups/m/cpus_list": "2"}
+    state = mounted(tmp_path, files).state()
+    assert state[cpu(0)] == state[cpu(7)] == "/"
+    assert (state[cpu(1)], state[cpu(2)]) == ("vpp", "vpp/m")
+    assert state[Cell("schemata", "vpp", "L3", 0)] == "f0"
+    assert state[Cell("schemata", "vpp", "MB", 0)] == "50"
+    assert state[Cell("mode", "/")] == "shareable"
+    top = tmp_path / MOUNT
+    assert state[Cell("group", "vpp")] == str((top / "vpp").stat().st_ino)
+    assert state[Cell("monitor", "vpp", "m")] == str((top / "vpp/mon_groups/m").stat().st_ino)
+
+
+def test_a_pseudo_locked_group_has_no_cpus_of_its_own(tmp_path: Path) -> None:
+    """The kernel shows those beside the cache, which are in other groups."""
+    files = plain() | group_files("lock/")
+    files |= {"lock/mode": "pseudo-locked", "lock/cpus_list": "0-7", "lock/schemata": "L3:0=3"}
+    state = mounted(tmp_path, files).state()
+    assert (state[cpu(0)], state[cpu(1)]) == ("/", "vpp")
+    assert state[Cell("mode", "lock")] == "pseudo-locked"
+
+
+def test_a_name_that_is_no_text_is_never_another_groups(tmp_path: Path) -> None:
+    files = plain() | group_files("\\xff/") | {"\\xff/cpus_list": "0"}
+    host = mounted(tmp_path, files)
+    odd = Path(os.fsdecode(os.fsencode(tmp_path / MOUNT) + b"/\xff"))
+    odd.mkdir()
+    (odd / "cpus_list").write_text("3\n")
+    state = host.state()
+    assert state[cpu(0)] == "\\xff"
+    assert state[cpu(3)] != "\\xff"
+    with pytest.raises(RefusedError, match="no name of a group"):
+        host.do(Step("cpus", state[cpu(3)], cpus=frozenset({3})))
+
+
+@pytest.mark.parametrize("name", ["../x", "..", ".", "a/b", "a\0b"])
+def test_nothing_outside_the_mount_is_written(tmp_path: Path, name: str) -> None:
+    host = mounted(tmp_path, plain())
+    for step in (Step("mkdir", name), Step("rmdir", name), Step("mkdir", "vpp", name)):
+        with pytest.raises(RefusedError):
+            host.do(step)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["proc", "sys"]
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    host = mounted(tmp_path, plain())
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / MOUNT / "vpp/cpus_list").unlink()
+    (tmp_path / MOUNT / "vpp/cpus_list").symlink_to(victim)
+    with pytest.raises(RefusedError, match="symbolic link"):
+        host.do(Step("cpus", "vpp", cpus=frozenset({1})))
+    assert victim.read_text() == "precious"
+
+
+def test_threads_are_found_in_the_groups_they_are_in(tmp_path: Path) -> None:
+    files = plain() | group_files("vpp/mon_groups/m/")
+    files |= {"vpp/tasks": "10\n11", "vpp/mon_groups/m/tasks": "11"}
+    host = mounted(tmp_path, files)
+    cells = [thread(tmp_path, tid, 5) for tid in (10, 11, 12)]
+    again, ended = Cell("task", "", "10@4"), Cell("task", "", "99@5")
+    state = host.state([*cells, again, ended])
+    assert [state[cell] for cell in cells] == ["vpp", "vpp/m", "/"]
+    assert again not in state
+    assert ended not in state
+    assert host.tasks(["vpp"], ()) == {"10@5": "vpp", "11@5": "vpp/m"}
+    assert host.tasks((), [11, 12, 99]) == {"11@5": "vpp/m", "12@5": "/"}
+
+
+def test_a_number_that_is_used_again_is_another_thread(tmp_path: Path) -> None:
+    host = mounted(tmp_path, plain())
+    tasks = tmp_path / MOUNT / "vpp/tasks"
+    now = thread(tmp_path, 10, 5)
+    host.do(Step("task", "vpp", task=Cell("task", "", "10@4")))
+    assert tasks.read_text() == "\n"
+    host.do(Step("task", "vpp", task=now))
+    assert tasks.read_text().startswith("10\n")
+
+
+def test_a_process_has_all_its_threads_and_a_thread_is_one(tmp_path: Path) -> None:
+    thread(tmp_path, 10, 5)
+    (tmp_path / "proc/10/task/11").mkdir()
+    thread(tmp_path, 11, 5, process=10)
+    assert threads_of(10, tmp_path) == (10, 11)
+    assert threads_of(11, tmp_path) == (11,)
+    assert threads_of(12, tmp_path) == ()
+
+
+def test_the_rules_are_those_of_each_line(tmp_path: Path) -> None:
+    files = plain() | {
+        "info/L2/cbm_mask": "ff", "info/L2/min_cbm_bits": "0", "info/L2/num_closids": "4",
+        "info/L3/min_cbm_bits": "2", "info/L3/sparse_masks": "1",
+    }  # fmt: skip
+    rules = mounted(tmp_path, files).rules()
+    assert rules.masks == {"L3": MaskRule(12, 2, True, 0xC00), "L2": MaskRule(8)}
+    assert rules.limit == LimitRule(10, 10, 100)
+    assert rules.closids == 4
+
+
+def test_amd_masks_may_have_gaps_and_limits_are_eighths(tmp_path: Path) -> None:
+    host = mounted(tmp_path, plain())
+    cpuinfo = tmp_path / "proc/cpuinfo"
+    cpuinfo.write_text(cpuinfo.read_text().replace("GenuineIntel", "AuthenticAMD"))
+    rules = host.rules()
+    assert rules.masks["L3"].sparse
+    assert rules.limit is not None
+    assert (rules.limit.most, rules.limit.unit) == (2048, "GBps/8")
+
+
+def test_no_limit_in_mbps_is_a_number_that_every_kernel_takes(tmp_path: Path) -> None:
+    files = plain() | {"schemata": "    MB:0=4294967295;1=2000\n    L3:0=fff;1=fff"}
+    host = mounted(tmp_path, files, "rw,mba_MBps")
+    state = host.state()
+    assert state[Cell("schemata", "/", "MB", 0)] == "4294967290"
+    assert state[Cell("schemata", "/", "MB", 1)] == "2000"
+    assert host.rules().limit == LimitRule(10, 10, 4294967290, "MBps")
+
+
+@pytest.mark.parametrize("name", ["full", "l2cdp", "l2l3mb", "nol3.mbps", "nomb.cdp"])
+def test_trees_of_real_hosts_have_rules_for_all_their_masks(name: str, tmp_path: Path) -> None:
+    host = mounted(tmp_path, captured(name))
+    rules = host.rules()
+    for cell, value in host.state().items():
+        if cell.kind == "schemata" and cell.name != "MB":
+            assert int(value, 16) < 1 << rules.masks[cell.name].ways
+        elif cell.kind == "schemata":
+            assert rules.limit is not None
+
+
+def test_a_held_lock_is_given_up_in_time(tmp_path: Path) -> None:
+    host = mounted(tmp_path, plain())
+    with shared_lock(host.mount.path) as lock:
+        assert lock.held
+        with pytest.raises(LockedError, match="has held resctrl's lock for 0 s"), host.lock(0):
+            pass
+    with host.lock(0):
+        pass
+
+
+def test_another_mount_is_another_identity(tmp_path: Path) -> None:
+    host = mounted(tmp_path, plain())
+    assert host.identity == host.identity
+    before = host.identity
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("another-boot\n")
+    assert host.identity != before
+
+
+def test_without_resctrl_it_says_how_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/mounts").write_text("proc /proc proc rw 0 0\n")
+    (tmp_path / "proc/filesystems").write_text("nodev\tresctrl\n")
+    with pytest.raises(AbsentError, match="mount -t resctrl"):
+        open_resctrl(tmp_path)

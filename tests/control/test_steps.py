@@ -1,0 +1,175 @@
+"""Plans and their steps against the lab's resctrl: what is foreseen is what comes."""
+
+from __future__ import annotations
+
+from hypothesis import event, given, settings
+
+from nftop.control.resctrl import RefusedError
+from nftop.control.steps import EXCLUSIVE, Step, after, steps, touched
+from nftop.model.action import (
+    Action,
+    Cell,
+    CreateGroup,
+    MoveCpus,
+    Proposal,
+    RemoveGroup,
+    SetSchemata,
+    State,
+    parts,
+)
+from nftop.model.ids import Cpu
+from tests.control.hosts import LabHost, lab_host, without_births
+from tests.control.worlds import ACTIONS, hosts, planned
+from tests.lab.resctrl.state import controls
+from tests.lab.tests.hosts import BOTH, SMALL
+
+_MANY = settings(deadline=None, max_examples=250)
+
+
+def assert_sound(host: LabHost) -> None:
+    """What the kernel itself would not let be otherwise, looked at in the lab's own state."""
+    state = host.lab.state
+    allocation = SMALL.allocation
+    assert allocation is not None
+    owned = [cpu for group in controls(state) for cpu in group.cpus]
+    assert sorted(owned) == sorted(SMALL.online)
+    for group in controls(state):
+        for line, values in group.values.items():
+            for value in values.values():
+                assert value >= 10 if line == "MB" else value.bit_count() >= allocation.min_bits
+
+
+def known(foreseen: State, reads: State) -> tuple[State, State]:
+    """Both without what nobody can foresee: numbers, and first masks of new directories."""
+    unset = {
+        cell for cell in reads if cell.kind == "schemata" and cell not in foreseen
+        and foreseen.get(Cell("group", cell.group)) == ""
+    }  # fmt: skip
+    rest = {cell: value for cell, value in reads.items() if cell not in unset}
+    return without_births(foreseen), without_births(rest)
+
+
+@_MANY
+@given(host=hosts(exclusive=True), actions=ACTIONS)
+def test_every_step_does_what_is_foreseen(host: LabHost, actions: list[Action]) -> None:
+    proposal = planned(host, actions)
+    threads = [cell for cell in proposal.base if cell.kind == "task"]
+    start: State = proposal.base
+    assert host.state(threads) == start
+    target = {**start, **{each.cell: each.new for each in proposal.changes if each.new is not None}}
+    for each in proposal.changes:
+        if each.new is None:
+            del target[each.cell]
+    alone = any(group.mode == EXCLUSIVE for group in controls(host.lab.state))
+    now, done = start, steps(start, proposal.changes)
+    event(f"{min(len(done), 9)} steps")
+    for step in done:
+        try:
+            host.do(step)
+        except RefusedError:
+            # Some orders that exclusive groups demand do not exist; all else is foreseen.
+            assert alone
+            return
+        assert_sound(host)
+        now = after(now, [step])
+        foreseen, reads = known(now, host.state(threads))
+        assert foreseen == reads
+        for cell, where in now.items():
+            if cell.kind == "cpu":
+                assert parts(where)[0] in {parts(start[cell])[0], parts(target[cell])[0]}
+    assert without_births(host.state(threads)) == without_births(target)
+
+
+@_MANY
+@given(host=hosts(), actions=ACTIONS)
+def test_what_is_touched_is_all_that_ever_differs(host: LabHost, actions: list[Action]) -> None:
+    proposal = planned(host, actions)
+    done = steps(proposal.base, proposal.changes)
+    seen = touched(proposal.base, done)
+    assert {each.cell for each in proposal.changes} <= seen.keys()
+    for count in range(len(done) + 1):
+        now = after(proposal.base, done[:count])
+        for cell in proposal.base.keys() | now.keys():
+            assert now.get(cell) == proposal.base.get(cell) or now.get(cell) in seen[cell]
+
+
+def texts(proposal: Proposal) -> list[tuple[str, str, str, str]]:
+    return [
+        (each.deed, each.group, each.monitor, each.text)
+        for each in steps(proposal.base, proposal.changes)
+    ]
+
+
+@BOTH
+def test_a_class_is_ready_before_a_cpu_comes_to_it(kernel: str) -> None:
+    host = lab_host(kernel)
+    actions: list[Action] = [
+        CreateGroup("nftop.a"),
+        MoveCpus((Cpu(2), Cpu(3)), "nftop.a"),
+        SetSchemata("nftop.a", "L3", ((0, 0xF),)),
+    ]
+    assert texts(planned(host, actions)) == [
+        ("mkdir", "nftop.a", "", ""),
+        ("schemata", "nftop.a", "", "L3:0=f;1=7ff\nMB:0=100;1=100\n"),
+        ("cpus", "nftop.a", "", "2-3\n"),
+    ]
+
+
+def test_masks_shrink_before_others_grow() -> None:
+    host = lab_host()
+    for name, mask in (("a", "f"), ("b", "f0")):
+        host.lab.mkdir(f"/{name}")
+        host.lab.echo(f"L3:0={mask};1={mask}", f"/{name}/schemata")
+    proposal = planned(
+        host, [SetSchemata("a", "L3", ((0, 0x3F),)), SetSchemata("b", "L3", ((0, 0xC0),))]
+    )
+    assert [row[1] for row in texts(proposal)] == ["b", "a"]
+
+
+def test_an_exclusive_group_makes_room_first_and_comes_last() -> None:
+    host = lab_host()
+    host.lab.echo("L3:0=700;1=700", "/schemata")
+    for name, mask in (("a", "f"), ("b", "f0")):
+        host.lab.mkdir(f"/{name}")
+        host.lab.echo(f"L3:0={mask};1={mask}", f"/{name}/schemata")
+    host.lab.echo("exclusive", "/a/mode")
+    moved = [SetSchemata("a", "L3", ((0, 0x1F),)), SetSchemata("b", "L3", ((0, 0x1E0),))]
+    proposal = planned(host, [moved[1], moved[0]])
+    assert [row[1] for row in texts(proposal)] == ["b", "a"]
+    for step in steps(proposal.base, proposal.changes):
+        host.do(step)
+
+
+def test_a_monitoring_group_that_a_write_clears_has_its_cpus_again() -> None:
+    host = lab_host()
+    host.lab.mkdir("/vpp")
+    host.lab.echo("1-3", "/vpp/cpus_list")
+    host.lab.mkdir("/vpp/mon_groups/m")
+    host.lab.echo("2", "/vpp/mon_groups/m/cpus_list")
+    assert texts(planned(host, [MoveCpus((Cpu(5),), "vpp")])) == [
+        ("cpus", "vpp", "", "1-3,5\n"),
+        ("cpus", "vpp", "m", "2\n"),
+    ]
+
+
+def test_cpus_change_places_without_a_stop_in_the_root_group() -> None:
+    host = lab_host()
+    for name, cpu in (("a", "1"), ("b", "2")):
+        host.lab.mkdir(f"/{name}")
+        host.lab.echo(cpu, f"/{name}/cpus_list")
+    proposal = planned(host, [MoveCpus((Cpu(2),), "a"), MoveCpus((Cpu(1),), "b")])
+    assert [row[3] for row in texts(proposal)] == ["1-2\n", "1\n"]
+
+
+def test_a_group_is_removed_in_one_step() -> None:
+    host = lab_host()
+    host.lab.mkdir("/nftop.a")
+    host.lab.echo("1", "/nftop.a/cpus_list")
+    host.lab.mkdir("/nftop.a/mon_groups/m")
+    host.lab.echo("100", "/nftop.a/tasks")
+    assert steps(host.state(), planned(host, [RemoveGroup("nftop.a")]).changes) == (
+        Step("rmdir", "nftop.a"),
+    )
+    assert planned(host, [RemoveGroup("nftop.a")]).effects == (
+        "CPU 1 and 1 thread of nftop.a fall to the root group's class",
+    )

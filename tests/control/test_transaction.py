@@ -1,0 +1,254 @@
+"""The protocol where nobody is killed: conflicts, locks, refusals, a full disk, undo."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.control.gate import Gate
+from nftop.control.journal import Entry
+from nftop.control.steps import Step
+from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.model.action import (
+    Action,
+    Cell,
+    CreateGroup,
+    MoveCpus,
+    MoveTasks,
+    Outcome,
+    SetSchemata,
+    State,
+)
+from nftop.model.ids import Cpu
+from tests.control.hosts import Disk, LabHost, MemoryJournal, lab_host, memory, without_births
+from tests.control.worlds import ACTIONS, hosts, planned
+from tests.lab.tests.hosts import BOTH
+
+ASKED = Asked("somebody")
+SET = SetSchemata("vpp", "L3", ((0, 0xF0), (1, 0xF)))
+
+
+def one_group(kernel: str = "7.2", *options: str) -> LabHost:
+    host = lab_host(kernel, *options)
+    host.lab.mkdir("/vpp")
+    host.lab.echo("1-3", "/vpp/cpus_list")
+    host.lab.echo("100", "/vpp/tasks")
+    return host
+
+
+def do(host: LabHost, journal: MemoryJournal, actions: list[Action]) -> Entry:
+    """Applied and kept."""
+    receipt, entry = apply(host, journal, planned(host, actions), ASKED)
+    assert entry is not None, receipt
+    assert keep(host, journal, entry).outcome == "kept"
+    return entry
+
+
+@BOTH
+def test_what_changed_since_the_preview_is_a_conflict_and_nothing_is_written(kernel: str) -> None:
+    host, disk = one_group(kernel), Disk()
+    proposal = planned(host, [SET])
+    host.lab.echo("L3:1=7", "/vpp/schemata")
+    count = host.lab.tree.changes
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == ("conflict", None)
+    assert "L3 1 of vpp: 7ff in the preview, 7 now" in receipt.sentences
+    assert host.lab.tree.changes == count
+    assert disk == Disk()
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        lambda lab: lab.echo("exclusive", "/vpp/mode"),
+        lambda lab: lab.echo("1-2", "/vpp/cpus_list"),
+        lambda lab: lab.mkdir("/other"),
+        lambda lab: lab.mkdir("/vpp/mon_groups/m"),
+        lambda lab: lab.rmdir("/vpp"),
+        lambda lab: (lab.rmdir("/vpp"), lab.mkdir("/vpp"), lab.echo("1-3", "/vpp/cpus_list")),
+    ],
+)
+def test_whatever_it_is_that_changed(deed: object) -> None:
+    host, disk = one_group(), Disk()
+    host.lab.echo("L3:0=700;1=700", "/schemata")
+    host.lab.echo("L3:0=f;1=f", "/vpp/schemata")
+    proposal = planned(host, [SET])
+    assert callable(deed)
+    deed(host.lab)
+    count = host.lab.tree.changes
+    receipt, _ = apply(host, memory(disk), proposal, ASKED)
+    assert receipt.outcome == "conflict"
+    assert host.lab.tree.changes == count
+
+
+def test_a_thread_that_ended_is_no_conflict_and_needs_no_class() -> None:
+    host, disk = one_group(), Disk()
+    proposal = planned(host, [MoveTasks((100, 101), "/"), MoveTasks((200,), "vpp")])
+    del host.lab.people.by_id[100]
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert entry is not None, receipt
+    assert {each.cell.name for each in entry.changes} == {"200@200"}
+    del host.lab.people.by_id[200]
+    assert revert(host, memory(disk), entry).outcome == "reverted"
+
+
+def test_a_lock_that_another_holds() -> None:
+    host, disk = one_group(), Disk()
+    host.locked_by = "pqos (pid 7)"
+    receipt, entry = apply(host, memory(disk), planned(host, [SET]), ASKED)
+    assert (receipt.outcome, entry, host.writes) == ("locked", None, 0)
+    assert "pqos (pid 7) has held resctrl's lock" in receipt.sentences[0]
+    host.locked_by = None
+    receipt, entry = apply(host, memory(disk), planned(host, [SET]), ASKED)
+    assert entry is not None
+    host.locked_by = "pqos (pid 7)"
+    assert revert(host, memory(disk), entry).outcome == "failed"
+    host.locked_by = None
+    recovered = recover(host, memory(disk))
+    assert recovered is not None
+    assert recovered.outcome == "reverted"
+
+
+@dataclass
+class Stubborn(LabHost):
+    """A host whose kernel refuses, or forgets, the n-th operation."""
+
+    at: int = 0
+    forgets: bool = False
+
+    def do(self, step: Step) -> None:
+        self.at -= 1
+        if self.at == -1:
+            if self.forgets:
+                return
+            step = Step("schemata", step.group, step.monitor,
+                        values={Cell("schemata", "/", "L3", 9): "1"})  # fmt: skip
+        super().do(step)
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+@pytest.mark.parametrize("at", range(4))
+def test_what_the_kernel_refuses_or_does_otherwise_is_taken_back(at: int, forgets: bool) -> None:
+    host, disk = one_group(), Disk()
+    actions: list[Action] = [
+        CreateGroup("nftop.a"),
+        SetSchemata("nftop.a", "L3", ((0, 3),)),
+        SET,
+        MoveCpus((Cpu(1), Cpu(6)), "nftop.a"),
+    ]
+    before = without_births(host.state())
+    stubborn = Stubborn(host.lab, at=at, forgets=forgets)
+    receipt, entry = apply(stubborn, memory(disk), planned(host, actions), ASKED)
+    assert entry is None
+    assert receipt.outcome in ("refused", "differs")
+    assert receipt.outcome == "refused" or forgets
+    assert without_births(host.state()) == before
+    assert disk.pending is None
+
+
+class FullDisk(MemoryJournal):
+    """A journal that can't be written from the n-th write on; only to forget needs no room."""
+
+    __slots__ = ("room",)
+    room: int
+
+    def _write(self) -> None:
+        if self.room <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        object.__setattr__(self, "room", self.room - 1)
+
+    def begin(self, entry: Entry) -> None:
+        self._write()
+        super().begin(entry)
+
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        self._write()
+        super().record(entry, outcome)
+
+
+@pytest.mark.parametrize("room", range(4))
+def test_on_a_full_disk_nothing_is_written_or_it_is_taken_back(room: int) -> None:
+    host, disk = one_group(), Disk()
+    journal = FullDisk()
+    fields = memory(disk)
+    for name, value in (("disk", disk), ("death", fields.death), ("room", room)):
+        object.__setattr__(journal, name, value)
+    before = host.state()
+    proposal = planned(host, [SET])
+    if room == 0:
+        with pytest.raises(OSError, match="No space"):
+            apply(host, journal, proposal, ASKED)
+        assert host.writes == 0
+        return
+    receipt, entry = apply(host, journal, proposal, ASKED)
+    if entry is not None:
+        receipt = keep(host, journal, entry)
+    assert receipt.outcome == ("kept" if room == 3 else "refused")
+    assert (host.state() == before) == (room < 3)
+    assert "No space left on device" in " ".join(receipt.sentences) or room == 3
+    assert disk.pending is None
+
+
+def test_what_was_cut_off_is_mended_before_anything_else() -> None:
+    host, disk = one_group(), Disk()
+    _, entry = apply(host, memory(disk), planned(host, [SET]), ASKED)
+    assert entry is not None
+    receipt, _ = apply(host, memory(disk), planned(host, [MoveCpus((Cpu(1),), "/")]), ASKED)
+    assert receipt.outcome == "refused"
+    assert "nftop recover" in receipt.sentences[0]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_new_mount_has_undone_it(gone: bool) -> None:
+    host, disk = one_group(), Disk()
+    apply(host, memory(disk), planned(host, [SET]), ASKED)
+    count, host.identity = host.writes, "a-boot 8:1"
+    receipt = recover(None if gone else host, memory(disk))
+    assert receipt is not None
+    assert "mounted anew" in receipt.sentences[-1]
+    assert host.writes == count
+    assert recover(host, memory(disk)) is None
+
+
+def whole(host: LabHost) -> State:
+    every = [Cell("task", "", name) for name in host.tasks([], [100, 101, 200])]
+    return without_births(host.state(every))
+
+
+@settings(deadline=None, max_examples=100)
+@given(host=hosts(), rounds=st.lists(ACTIONS, min_size=1, max_size=5), data=st.data())
+def test_changes_and_undos_in_any_order_end_where_they_began(
+    host: LabHost, rounds: list[list[Action]], data: st.DataObject
+) -> None:
+    disk = Disk()
+    gate, stack = Gate(host, memory(disk)), [whole(host)]
+    for actions in rounds:
+        proposal = planned(host, actions)
+        if proposal.changes:
+            do(host, gate.journal, actions)  # type: ignore[arg-type]
+            stack.append(whole(host))
+        if len(stack) > 1 and data.draw(st.booleans()):
+            undo(gate)
+            stack.pop()
+            assert whole(host) == stack[-1]
+    undo(gate, all_of_them=True)
+    assert whole(host) == stack[0]
+    assert gate.propose_undo() is None
+    assert gate.propose_reset() is None
+
+
+def undo(gate: Gate, *, all_of_them: bool = False) -> None:
+    planned_back = gate.propose_reset() if all_of_them else gate.propose_undo()
+    if planned_back is None:
+        return
+    proposal, numbers = planned_back
+    assert proposal.warnings == ()
+    if not proposal.changes:
+        return
+    receipt, entry = apply(gate.host, gate.journal, proposal, replace(ASKED, undoes=numbers))
+    assert entry is not None, receipt
+    assert keep(gate.host, gate.journal, entry).outcome == "kept"

@@ -1,0 +1,105 @@
+"""The options of `nftop cat` as actions."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import pytest
+
+from nftop.cat_actions import UsageError, actions, command
+from nftop.cli import build_parser
+from nftop.model.action import (
+    Action,
+    CreateGroup,
+    CreateMonitor,
+    MoveCpus,
+    MoveTasks,
+    RemoveGroup,
+    RemoveMonitor,
+    SetSchemata,
+)
+from nftop.model.ids import Cpu
+
+
+def parse(line: str) -> argparse.Namespace:
+    return build_parser().parse_args(["cat", *line.split()])
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "set --group vpp --l3 0=3f0 --l3 1=0xFF --mba 0=50 --mba 1=unlimited",
+            [
+                SetSchemata("vpp", "L3", ((0, 0x3F0), (1, 0xFF))),
+                SetSchemata("vpp", "MB", ((0, 50), (1, 4294967290))),
+            ],
+        ),
+        (
+            "set --group / --l3code 0=1 --l3data 0=2 --l2 3=4 --l2code 3=5 --l2data 3=6",
+            [
+                SetSchemata("/", name, ((domain, bits),))
+                for name, domain, bits in (
+                    ("L3CODE", 0, 1),
+                    ("L3DATA", 0, 2),
+                    ("L2", 3, 4),
+                    ("L2CODE", 3, 5),
+                    ("L2DATA", 3, 6),
+                )
+            ],
+        ),
+        ("move --group default --cpus 2-3", [MoveCpus((Cpu(2), Cpu(3)), "/")]),
+        (
+            "create --group nftop.a --l3 0=3 --cpus 4",
+            [
+                CreateGroup("nftop.a"),
+                SetSchemata("nftop.a", "L3", ((0, 3),)),
+                MoveCpus((Cpu(4),), "nftop.a"),
+            ],
+        ),
+        (
+            "create --group vpp --monitor nftop.m --cpus 2",
+            [CreateMonitor("vpp", "nftop.m", (Cpu(2),))],
+        ),
+        ("remove --group nftop.a", [RemoveGroup("nftop.a")]),
+        ("remove --group vpp --monitor nftop.m", [RemoveMonitor("vpp", "nftop.m")]),
+    ],
+)
+def test_options_are_actions(line: str, expected: list[Action]) -> None:
+    assert list(actions(parse(line))) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "set --group vpp --l3 0=3f0 --l3 1=ff --mba 0=50",
+        "move --group / --cpus 2,3",
+        "create --group nftop.a --l3 0=3 --cpus 4",
+        "remove --group vpp --monitor nftop.m",
+    ],
+)
+def test_a_command_line_does_the_same_again(line: str) -> None:
+    assert command(parse(line)) == f"nftop cat {line}"
+    assert command(parse(f"{line} --dry-run")) == f"nftop cat {line}"
+
+
+def test_a_process_is_all_its_threads() -> None:
+    [moved] = actions(parse(f"move --group a --tasks {os.getpid()}"))
+    assert isinstance(moved, MoveTasks)
+    assert set(moved.tids) == {int(each.name) for each in Path("/proc/self/task").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("set --group a", "nothing to set"),
+        ("set --group a --l3 0=1 --l3 0=3", "given twice"),
+        ("create --group a --monitor nftop.m --l3 0=1", "no masks of its own"),
+        ("move --group a --tasks 4194305", "no process 4194305"),
+    ],
+)
+def test_what_makes_no_sense_is_said(line: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        actions(parse(line))
