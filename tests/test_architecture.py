@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command import python
 from tests.guard import MAY, Guard, guard, imports
 
 PACKAGE = Path(__file__).parent.parent / "nftop"
@@ -211,7 +210,4 @@ def test_help_imports_neither_textual_nor_numpy(arguments: list[str]) -> None:
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print(sorted({'textual', 'numpy', 'rich', 'psutil', 'msgspec'} & set(sys.modules)))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert python(code).stdout.splitlines()[-1] == "[]"

@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
 import json
-import os
-import pty
-import re
-import select
-import struct
-import subprocess
-import sys
-import termios
-import time
 
-import pyte
 import pytest
 
-NFTOP = [sys.executable, "-m", "nftop"]
-# pyte takes the private prefixes of keyboard protocols for text; they draw nothing.
-_DRAWS_NOTHING = re.compile(rb"\x1b\[[<>=][0-9;]*[a-zA-Z]")
-
-
-def nftop(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*NFTOP, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+from tests.command import called, nftop, python
 
 
 @pytest.mark.parametrize(
@@ -70,20 +46,20 @@ def test_json_frames(arguments: list[str]) -> None:
 
 def test_one_cpu_of_a_core_has_top_down_although_its_sibling_is_not_shown() -> None:
     common = ("demo", "--batch", "-n", "2", "-d", "0.2", "--json", "--cpu-list", "5")
-    both = nftop(*common)
+    both = called(*common)
     (row,) = json.loads(both.stdout.splitlines()[-1])["cpus"]
     assert row["cpu"] == 5 and row["siblings"] == [49]
     assert row["tma"]["retiring"] > 0.1 and row["tma"]["memory_bound"] is not None
-    (row,) = json.loads(nftop(*common, "--tma-level", "1").stdout.splitlines()[-1])["cpus"]
+    (row,) = json.loads(called(*common, "--tma-level", "1").stdout.splitlines()[-1])["cpus"]
     assert row["tma"]["retiring"] > 0.1
     assert row["missing"]["tma.memory_bound"] == "source"
-    (row,) = json.loads(nftop(*common, "--quiet-cpus", "49").stdout.splitlines()[-1])["cpus"]
+    (row,) = json.loads(called(*common, "--quiet-cpus", "49").stdout.splitlines()[-1])["cpus"]
     assert row["missing"]["tma.retiring"] == "source"
 
 
 @pytest.mark.parametrize("cpus", ["2", "512"])
 def test_csv_of_small_and_large_hosts(cpus: str) -> None:
-    done = nftop("demo", "--cpus", cpus, "-n", "1", "-d", "0.2", "--csv")
+    done = called("demo", "--cpus", cpus, "-n", "1", "-d", "0.2", "--csv")
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert len(rows) == int(cpus)
@@ -91,46 +67,23 @@ def test_csv_of_small_and_large_hosts(cpus: str) -> None:
 
 
 def test_text_and_some_cpus() -> None:
-    done = nftop("demo", "-n", "1", "-d", "0.2", "--cpu-list", "23")
+    done = called("demo", "-n", "1", "-d", "0.2", "--cpu-list", "23")
     assert done.returncode == 0, done.stderr
     assert "SIMULATED" in done.stdout
 
 
 def test_doctor_says_it_too() -> None:
-    text = nftop("demo", "doctor")
+    text = called("demo", "doctor")
     assert text.returncode == 0, text.stderr
     assert text.stdout.startswith("SIMULATED: ")
-    report = json.loads(nftop("demo", "doctor", "--json").stdout)
+    report = json.loads(called("demo", "doctor", "--json").stdout)
     assert report["simulated"] is True
-    assert json.loads(nftop("doctor", "--json").stdout)["simulated"] is False
 
 
 def test_other_commands_are_there() -> None:
-    assert nftop("demo", "explain", "cpp").stdout == nftop("explain", "cpp").stdout
-    assert "--scenario NAME" in nftop("demo", "--help").stdout
-    assert "demo" in nftop("--help").stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["demo", "--cpus", "1"], "2 to 512 CPUs, not 1"),
-        (["demo", "--cpus", "x"], "'x' is not a number of CPUs"),
-        (["demo", "--cpus", "513", "doctor"], "2 to 512 CPUs, not 513"),
-        (["demo", "--scenario", "x"], "no scenario is called 'x'; there are default, noisy"),
-        (["demo", "--cpu-list", "88", "-n", "1"], "this host has no CPU 88"),
-        (["demo", "demo"], "invalid choice: 'demo'"),
-        (["demo", "--frobnicate"], "unrecognized arguments: --frobnicate"),
-        (["--frobnicate"], "unrecognized arguments: --frobnicate"),
-        (["--scenario=noisy"], "unrecognized arguments: --scenario=noisy"),
-    ],
-)
-def test_usage_errors_are_two_and_a_sentence(arguments: list[str], sentence: str) -> None:
-    done = nftop(*arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    assert called("demo", "explain", "cpp").stdout == called("explain", "cpp").stdout
+    assert "--scenario NAME" in called("demo", "--help").stdout
+    assert "demo" in called("--help").stdout
 
 
 def test_nftop_stays_where_it_was_started() -> None:
@@ -141,39 +94,7 @@ def test_nftop_stays_where_it_was_started() -> None:
         "run(['demo', '--cpus', '2', '-n', '3', '-d', '0.1', '--json'])\n"
         "raise SystemExit(os.sched_getaffinity(0) != before)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
-    )
+    done = python(code)
     assert done.returncode == 0
     frame = json.loads(done.stdout.splitlines()[-1])
     assert next(row["thread"] for row in frame["cpus"] if row["cpu"] == 1) == "dpdk-worker1"
-
-
-@pytest.mark.real
-def test_the_screen_wears_the_badge() -> None:
-    screen = pyte.Screen(140, 40)
-    stream = pyte.ByteStream(screen)
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
-    arguments = [*NFTOP, "demo", "--cpus", "16", "-d", "0.2"]
-    environment = {**os.environ, "TERM": "xterm-256color"}
-    with subprocess.Popen(
-        arguments, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
-    ) as child:
-        try:
-            deadline = time.monotonic() + 60
-            asked, header = False, ""
-            while child.poll() is None and time.monotonic() < deadline:
-                if select.select([master], [], [], 0.2)[0]:
-                    stream.feed(_DRAWS_NOTHING.sub(b"", os.read(master, 65536)))
-                if not asked and "loop/dpdk-testpmd" in "\n".join(screen.display):
-                    header = screen.display[0]
-                    asked = os.write(master, b"q") == 1
-            assert asked, screen.display
-            assert "SIMULATED" in header
-            assert child.poll() == 0
-        finally:
-            if child.poll() is None:
-                child.kill()
-            os.close(master)
-            os.close(slave)

@@ -11,8 +11,8 @@ import pytest
 
 from nftop import commands
 from nftop.sources.pcm.source import PcmSource
+from tests.command import nftop
 from tests.peers.pcm_server import pcm_server
-from tests.test_cli import nftop
 
 
 def test_frames_of_another_host_are_its_servers_alone() -> None:

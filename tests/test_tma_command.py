@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command import called, nftop
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES
 
@@ -16,15 +16,7 @@ STREAMS = Path(__file__).parent / "data/perf"
 
 
 def tma(*arguments: str, text: str | bytes = "") -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "nftop", "tma", *arguments],
-        input=text.encode() if isinstance(text, str) else text,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    out, err = done.stdout.decode(), done.stderr.decode()
-    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+    return called("tma", *arguments, text=text)
 
 
 def test_counts_of_every_cpu(tmp_path: Path) -> None:
@@ -83,6 +75,9 @@ def test_a_real_stream_as_a_tree() -> None:
     done = tma("--uarch", "EMR", "--smt", "on", str(STREAMS / "svrinfo-emr.jsonl"))
     assert done.returncode == 0
     assert done.stderr == ""
+    # The same through a pipe.
+    text = (STREAMS / "svrinfo-emr.jsonl").read_text()
+    assert nftop("tma", "--uarch", "EMR", "--smt", "on", "-", text=text).stdout == done.stdout
     head, summed, *lines = done.stdout.splitlines()
     assert head.endswith("(EMR), hyper-threading on; counts: perf stat -j")
     assert summed == "added up: 3 intervals"
@@ -136,12 +131,3 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     done = tma("--uarch", "SKX", "/dev/zero")
     assert done.returncode == 1
     assert "longer than 64 MiB" in done.stderr
-
-
-def test_there_is_none_of_the_simulated_host() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "nftop", "demo", "tma", "--uarch", "SKX", "-"],
-        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "invalid choice: 'tma'" in done.stderr

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nftop.derive.select import only_cpus
@@ -28,7 +28,6 @@ def _glyphs(cpus: CpuTable, width: int = 120, height: int = 9) -> str:
     return "".join(row[27:].replace(LEGEND, "").strip() for row in rows)
 
 
-@settings(deadline=None)
 @example(19, 1, 35, 6)  # no core of the second block has a second thread
 @given(st.integers(1, 160), st.integers(1, 3), st.integers(0, 240), st.integers(-1, 40))
 def test_never_wider_or_taller_than_told_and_whole_or_not_at_all(

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from nftop.sources.perf.abi import Kernel, PerfEventAttr, View
+from tests.sources.trees import ONLINE, PMUS, put
 
 CYCLES, INSTRUCTIONS, REF_CYCLES = (0, 0), (0, 1), (0, 9)
 TSC, CONTEXT_SWITCHES = (9, 0), (1, 3)
@@ -62,15 +63,8 @@ class FakeKernel:
 
     def __post_init__(self) -> None:
         self.online = set(range(self.cpus))
-        msr = self.root / "sys/bus/event_source/devices/msr"
-        for name, text in {
-            "type": "9\n",
-            "format/event": "config:0-63\n",
-            "events/tsc": "event=0x00\n",
-        }.items():
-            (msr / name).parent.mkdir(parents=True, exist_ok=True)
-            (msr / name).write_text(text)
-        (self.root / "sys/devices/system/cpu").mkdir(parents=True)
+        msr = {"type": "9", "format/event": "config:0-63", "events/tsc": "event=0x00"}
+        put(self.root / PMUS / "msr", msr)
         self.tell()
 
     @property
@@ -79,8 +73,7 @@ class FakeKernel:
 
     def tell(self) -> None:
         """Write the online file; without it, sysfs lags behind what opens find."""
-        text = ",".join(str(cpu) for cpu in sorted(self.online))
-        (self.root / "sys/devices/system/cpu/online").write_text(text + "\n")
+        put(self.root, {ONLINE: ",".join(map(str, sorted(self.online)))})
 
     def running(self, cpu: int) -> list[int]:
         """The leaders of this CPU's groups that are switched on."""

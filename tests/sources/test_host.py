@@ -5,14 +5,13 @@ from pathlib import Path
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.sources.host import TopologySource
+from tests.sources.trees import write_tree
 
 
 def tree(root: Path, present: str, online: str) -> None:
-    folder = root / "sys/devices/system/cpu"
-    for cpu in (0, 1):
-        (folder / f"cpu{cpu}").mkdir(parents=True, exist_ok=True)
-    (folder / "present").write_text(present + "\n")
-    (folder / "online").write_text(online + "\n")
+    write_tree(
+        root, {"cpu/cpu0/": "", "cpu/cpu1/": "", "cpu/present": present, "cpu/online": online}
+    )
 
 
 def test_a_cpu_that_comes_online_is_looked_at(tmp_path: Path) -> None:

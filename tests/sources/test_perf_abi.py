@@ -14,6 +14,7 @@ from nftop.model.reading import Reason
 from nftop.sources.perf import abi, problems
 from nftop.sources.perf.abi import PerfEventAttr
 from nftop.uarch.table import Encoding
+from tests.sources.trees import put
 
 # include/uapi/linux/perf_event.h: where each PERF_ATTR_SIZE_VERn ends, by the field it added last.
 SIZES = {
@@ -107,9 +108,7 @@ def test_a_machine_without_a_known_number_is_told_apart() -> None:
 def test_every_errno_has_a_reason_and_a_sentence(
     tmp_path: Path, code: int, reason: Reason, words: str
 ) -> None:
-    sysctl = tmp_path / "proc/sys/kernel/perf_event_paranoid"
-    sysctl.parent.mkdir(parents=True)
-    sysctl.write_text("2\n")
+    put(tmp_path, {"proc/sys/kernel/perf_event_paranoid": "2"})
     problem = problems.explain(code, tmp_path)
     assert problem.reason is reason
     assert words in problem.sentence
@@ -122,9 +121,7 @@ def test_the_sentences_stand_without_proc(tmp_path: Path) -> None:
 
 
 def test_the_nmi_watchdog_is_named_where_it_runs(tmp_path: Path) -> None:
-    sysctl = tmp_path / "proc/sys/kernel/nmi_watchdog"
-    sysctl.parent.mkdir(parents=True)
-    sysctl.write_text("1\n")
+    put(tmp_path, {"proc/sys/kernel/nmi_watchdog": "1"})
     problem = problems.never_ran(tmp_path)
     assert "NMI watchdog" in problem.sentence
     assert "kernel.nmi_watchdog=0" in problem.fix

@@ -7,22 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nftop.derive.counters import CounterState, step_counters
 from nftop.model.reading import Reason
-from nftop.model.sample import CounterTable, SourceReading
-from nftop.sources.perf.pmu import encode, read_pmu
-from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table
-from nftop.uarch.siblings import sum_siblings
-from nftop.uarch.table import Encoding
-from nftop.uarch.topdown import evaluate
-from tests.samples import topology
-from tests.sources import perf_kernel
+from tests.sources.emulated import counted, set_paces, topdown
 from tests.sources.perf_kernel import Event, FakeKernel
+from tests.sources.trees import PMUS, put
 
-SECOND = 1_000_000_000
 ICX = table.load("ICX")
-HOST = topology(4)
 SLOTS = (4, 0x400)
 FIXED = {(4, 0xC0), (4, 0x3C), (4, 0x300), SLOTS}
 METRICS = {
@@ -49,12 +40,11 @@ PER_US = {
     "int_misc_uop_dropping": 60,
     "int_misc_clears_count": 6,
 }
-OTHERWISE = 7  # of every other event
 LEVEL_1 = {
-    "tma.frontend_bound": 0.09,
-    "tma.bad_speculation": 0.055,
-    "tma.backend_bound": 0.255,
-    "tma.retiring": 0.6,
+    "frontend_bound": 0.09,
+    "bad_speculation": 0.055,
+    "backend_bound": 0.255,
+    "retiring": 0.6,
 }
 
 
@@ -62,20 +52,10 @@ def emulate(
     root: Path, monkeypatch: pytest.MonkeyPatch, *, metrics: bool, watchdog: bool, counters: int = 8
 ) -> FakeKernel:
     """A kernel with so many general counters, that takes topdown-* behind slots only."""
-    devices = root / "sys/bus/event_source/devices"
     bits = {"event": "0-7", "umask": "8-15", "edge": "18", "inv": "23", "cmask": "24-31"}
-    texts = {"cpu/type": "4\n", **{f"cpu/format/{t}": f"config:{b}\n" for t, b in bits.items()}}
-    texts |= {f"cpu/events/{name}": text for name, text in METRICS.items() if metrics}
-    for name, text in texts.items():
-        (devices / name).parent.mkdir(parents=True, exist_ok=True)
-        (devices / name).write_text(text)
-    rates: dict[Event, int] = {}
-    for name, spec in ICX.events.items():
-        if isinstance(spec, Encoding):
-            rates[spec.pmu_type, spec.config] = PER_US.get(name, OTHERWISE)
-        elif spec.pmu == "cpu" and metrics:
-            code = encode(read_pmu("cpu", root), spec.terms)
-            rates[code.pmu_type, code.config] = PER_US.get(name, OTHERWISE)
+    texts = {"type": "4", **{f"format/{term}": f"config:{where}" for term, where in bits.items()}}
+    texts |= {f"events/{name}": text for name, text in METRICS.items() if metrics}
+    put(root / PMUS / "cpu", texts)
 
     def of_metrics(event: Event) -> bool:
         return event[1] & ~0xF00 == 0x8000
@@ -91,35 +71,9 @@ def emulate(
     def share(cpu: int, group: tuple[Event, ...]) -> float:
         return float(general(group) + (watchdog and (4, 0x3C) in group) <= counters)
 
-    monkeypatch.setattr(perf_kernel, "RATES", rates)
-    return FakeKernel(root, cpus=4, known=frozenset(rates), refuse=refuse, share=share)
-
-
-def ticks(fake: FakeKernel, *, smt: bool) -> tuple[CounterTable, dict[str, object]]:
-    """The last table of a few ticks, and what derives from it for CPU 0."""
-    uarch = ICX.with_smt(on=smt)
-    source = PerfSource(
-        root=fake.root, kernel=fake.kernel, clock_ns=lambda: fake.now_ns, uarch=uarch
-    )
-    machine = HOST if smt else topology(4, smt=False)
-    state, result = CounterState(), dict[str, object]()
-    last: CounterTable | None = None
-    for tick in range(1, 5):
-        fake.pass_ns(SECOND)
-        read = source.read()
-        assert isinstance(read, CounterTable)
-        last = read
-        state, rates = step_counters(state, SourceReading(last, tick * SECOND, 0), machine)
-        columns = sum_siblings(rates.per_s, machine)
-        nodes = evaluate(uarch, columns, smt=smt, levels=1)
-        result = {name: node[0] for name, node in nodes.items()}
-    source.close()
-    assert last is not None and not fake.fds
-    return last, result
-
-
-def counted(last: CounterTable) -> list[str]:
-    return [name for name, why in zip(last.events, last.reasons.T, strict=True) if not why.any()]
+    fake = FakeKernel(root, refuse=refuse, share=share)
+    set_paces(fake, ICX, PER_US, monkeypatch)
+    return fake
 
 
 @pytest.mark.parametrize("watchdog", [False, True])
@@ -129,7 +83,7 @@ def test_level_1_is_counted_with_and_without_the_register(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics: bool, smt: bool, watchdog: bool
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, metrics=metrics, watchdog=watchdog)
-    last, level_1 = ticks(fake, smt=smt)
+    last, level_1 = topdown(fake, ICX, smt=smt, levels=1)
     assert level_1 == pytest.approx(LEVEL_1)
     leader = "topdown_slots" if metrics else "cycles"
     events = counted(last)
@@ -137,20 +91,21 @@ def test_level_1_is_counted_with_and_without_the_register(
     # What is but for hosts without the register is no gap of one with it.
     assert ("distributed_cycles" in events) is not metrics
     assert ("distributed_cycles" in last.gaps) is False
-    assert ("topdown_slots" in last.gaps) is not metrics
+    assert "topdown_slots" not in last.gaps  # other events tell the same
 
 
 def test_a_guest_with_four_counters_has_no_topdown_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, metrics=False, watchdog=False, counters=4)
-    last, level_1 = ticks(fake, smt=True)
+    last, level_1 = topdown(fake, ICX, smt=True, levels=1)
     assert set(counted(last)) == {
         "cycles",
         "instructions",
         "ref_cycles",
         "context_switches",
         "llc_misses",
+        "tsc",
     }
     reasons = {getattr(node, "reason", None) for node in level_1.values()}
     assert reasons == {Reason.HARDWARE}

@@ -10,41 +10,39 @@ from hypothesis import strategies as st
 
 from nftop.sources.perf import pmu
 from nftop.uarch.table import Encoding
+from tests.sources.trees import PMUS, put
 
 # uncore_cha of an Ice Lake server, cpu of a Skylake server, msr: as their kernels print them.
 TREE = {
-    "uncore_cha_0/type": "44\n",
-    "uncore_cha_0/cpumask": "0,28\n",
-    "uncore_cha_0/format/event": "config:0-7\n",
-    "uncore_cha_0/format/umask": "config:8-15,32-57\n",
-    "uncore_cha_0/format/filter_tid": "config1:0-9\n",
-    "uncore_cha_0/events/clockticks": "event=0x00\n",
-    "uncore_cha_0/events/clockticks.scale": "1.0\n",
-    "cpu/type": "4\n",
-    "cpu/format/event": "config:0-7\n",
-    "cpu/format/umask": "config:8-15\n",
-    "cpu/format/any": "config:21\n",
-    "cpu/format/inv": "config:23\n",
-    "cpu/format/cmask": "config:24-31\n",
-    "cpu/format/offcore_rsp": "config1:0-63\n",
-    "cpu/events/cpu-cycles": "event=0x3c\n",
-    "cpu/events/mem-loads": "event=0xcd,umask=0x1,ldlat=3\n",
-    "cpu/events/asked": "event=0x1,umask=?\n",
-    "cpu/events/loop": "loop\n",
-    "msr/type": "9\n",
-    "msr/format/event": "config:0-63\n",
-    "msr/events/tsc": "event=0x00\n",
-    "broken/type": "seven\n",
-    "bare/type": "2\n",
+    "uncore_cha_0/type": "44",
+    "uncore_cha_0/cpumask": "0,28",
+    "uncore_cha_0/format/event": "config:0-7",
+    "uncore_cha_0/format/umask": "config:8-15,32-57",
+    "uncore_cha_0/format/filter_tid": "config1:0-9",
+    "uncore_cha_0/events/clockticks": "event=0x00",
+    "uncore_cha_0/events/clockticks.scale": "1.0",
+    "cpu/type": "4",
+    "cpu/format/event": "config:0-7",
+    "cpu/format/umask": "config:8-15",
+    "cpu/format/any": "config:21",
+    "cpu/format/inv": "config:23",
+    "cpu/format/cmask": "config:24-31",
+    "cpu/format/offcore_rsp": "config1:0-63",
+    "cpu/events/cpu-cycles": "event=0x3c",
+    "cpu/events/mem-loads": "event=0xcd,umask=0x1,ldlat=3",
+    "cpu/events/asked": "event=0x1,umask=?",
+    "cpu/events/loop": "loop",
+    "msr/type": "9",
+    "msr/format/event": "config:0-63",
+    "msr/events/tsc": "event=0x00",
+    "broken/type": "seven",
+    "bare/type": "2",
 }
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name, text in TREE.items():
-        path = tmp_path / "sys/bus/event_source/devices" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    put(tmp_path / PMUS, TREE)
     return tmp_path
 
 

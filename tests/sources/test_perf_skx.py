@@ -13,28 +13,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nftop.derive.counters import CounterState, step_counters
+from nftop.derive.counters import CounterState
 from nftop.derive.focus import step_focus
 from nftop.model.column import Column, column
 from nftop.model.frame import CoreFocus
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
-from nftop.sources.perf.pmu import encode, read_pmu
 from nftop.sources.perf.problems import never_ran
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table
 from nftop.uarch.focus import evaluate_focus
 from nftop.uarch.siblings import sum_siblings
-from nftop.uarch.table import Encoding
 from nftop.uarch.topdown import evaluate
-from tests.samples import topology
-from tests.sources import perf_kernel
+from tests.sources.emulated import (
+    BOTH_THREADS,
+    ONE_THREAD,
+    OTHERWISE,
+    SECOND,
+    counted,
+    set_paces,
+    topdown,
+)
 from tests.sources.perf_kernel import Event, FakeKernel
+from tests.sources.trees import PMUS, put
 
-SECOND = 1_000_000_000
 SKX = table.load("SKX")
-HOST = topology(4)
 FORMATS = {
     "event": "0-7",
     "umask": "8-15",
@@ -59,7 +63,6 @@ PER_US = {
     "int_misc_recovery_cycles": 48,
     "int_misc_recovery_cycles_any": 48,
 }
-OTHERWISE = 7  # of every other event
 # Of the core: 2 x 480, 2 x (3360 - 3120) + 4 x 48, the remainder, and 2 x 3120 of 9600 slots.
 LEVEL_1_SMT = {
     "frontend_bound": 0.1,
@@ -69,31 +72,6 @@ LEVEL_1_SMT = {
 }
 FIXED_CYCLES = {(4, 0x3C), (4, 0x20003C)}
 FIXED = {(4, 0xC0), (4, 0x300), *FIXED_CYCLES}
-
-
-def host(root: Path, *, has_any: bool = True) -> None:
-    """What sysfs says of the core's PMU and of the MSRs."""
-    devices = root / "sys/bus/event_source/devices"
-    texts = {"cpu/type": "4\n", "msr/events/aperf": "event=0x01\n"}
-    for term, bits in FORMATS.items():
-        if term != "any" or has_any:
-            texts[f"cpu/format/{term}"] = f"config:{bits}\n"
-    for name, text in texts.items():
-        (devices / name).parent.mkdir(parents=True, exist_ok=True)
-        (devices / name).write_text(text)
-
-
-def encodings(root: Path) -> dict[str, Event]:
-    found: dict[str, Event] = {}
-    for name, spec in SKX.events.items():
-        try:
-            code = (
-                spec if isinstance(spec, Encoding) else encode(read_pmu(spec.pmu, root), spec.terms)
-            )
-        except ValueError:
-            continue
-        found[name] = (code.pmu_type, code.config)
-    return found
 
 
 def general(group: tuple[Event, ...], *, watchdog: bool) -> int:
@@ -117,18 +95,17 @@ def emulate(
     def share(cpu: int, group: tuple[Event, ...]) -> float:
         return float(general(group, watchdog=watchdog) <= counters)
 
-    fake = FakeKernel(root, cpus=4, refuse=refuse, share=share)
-    host(root, has_any=has_any)
-    known = encodings(root)
-    fake.known = frozenset(known.values())
-    rates = {event: PER_US.get(name, OTHERWISE) for name, event in known.items()}
-    monkeypatch.setattr(perf_kernel, "RATES", rates)
+    fake = FakeKernel(root, refuse=refuse, share=share)
+    terms = {term: bits for term, bits in FORMATS.items() if term != "any" or has_any}
+    texts = {f"cpu/format/{term}": f"config:{bits}" for term, bits in terms.items()}
+    put(root / PMUS, {"cpu/type": "4", "msr/events/aperf": "event=0x01", **texts})
+    set_paces(fake, SKX, PER_US, monkeypatch)
     return fake
 
 
 def exact(*, smt: bool) -> dict[str, Column]:
     """What the emulated PMU counts in a second, of cores: it is a thousand times as fast."""
-    machine = HOST if smt else topology(4, smt=False)
+    machine = BOTH_THREADS if smt else ONE_THREAD
     rows = len(machine.cpus)
     counts = {name: column(np.full(rows, PER_US.get(name, OTHERWISE) * 1e9)) for name in SKX.events}
     for name in SKX.extras & {"aperf", "cycles_any"}:
@@ -142,57 +119,17 @@ def level_2(*, smt: bool) -> dict[str, Reading]:
     return {name.removeprefix("tma."): part[0] for name, part in nodes.items()}
 
 
-def topdown(fake: FakeKernel, *, smt: bool) -> tuple[CounterTable, dict[str, Reading]]:
-    """The last table of a few ticks, and what derives from it for CPU 0."""
-    source = PerfSource(
-        root=fake.root,
-        kernel=fake.kernel,
-        clock_ns=lambda: fake.now_ns,
-        uarch=SKX.with_smt(on=smt),
-    )
-    machine = HOST if smt else topology(4, smt=False)
-    state = CounterState()
-    result: dict[str, Reading] = {}
-    last: CounterTable | None = None
-    for tick in range(1, 9):
-        fake.pass_ns(9 * SECOND // 10)
-        if source.turning:
-            source.turn()
-        fake.pass_ns(SECOND // 10)
-        read = source.read()
-        assert isinstance(read, CounterTable)
-        last = read
-        state, rates = step_counters(state, SourceReading(read, tick * SECOND, 0), machine)
-        columns = sum_siblings(rates.per_s, machine)
-        nodes = evaluate(SKX, columns, smt=smt, levels=2)
-        result = {name: part[0] for name, part in nodes.items()}
-    source.close()
-    assert last is not None and not fake.fds
-    return last, {name.removeprefix("tma."): part for name, part in result.items()}
-
-
-def counted(last: CounterTable) -> set[str]:
-    """What is counted on every CPU, in whichever group."""
-    return {
-        name for name, reasons in zip(last.events, last.reasons.T, strict=True) if not any(reasons)
-    }
-
-
-def main_group(last: CounterTable) -> set[str]:
-    main = last.reasons[:, last.group == 0]
-    return {name for name, reasons in zip(last.events, main.T, strict=False) if not any(reasons)}
-
-
 @pytest.mark.parametrize("watchdog", [False, True])
 def test_hyper_threading_gives_both_levels_beside_the_watchdog_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=watchdog)
-    last, parts = topdown(fake, smt=True)
+    last, parts = topdown(fake, SKX, smt=True, levels=2)
     assert ("cycles" in counted(last), "aperf" in counted(last)) == (not watchdog, watchdog)
     assert {name: parts[name] for name in LEVEL_1_SMT} == pytest.approx(LEVEL_1_SMT)
     assert parts == pytest.approx(level_2(smt=True))
-    assert "llc_misses" in counted(last) - main_group(last)
+    assert "llc_misses" in counted(last)
+    assert "llc_misses" not in counted(last, group=0)
     assert last.turns == 3
     assert last.gaps == ("" if not watchdog else "no cycles: " + never_ran(tmp_path).sentence)
 
@@ -203,7 +140,7 @@ def test_a_healthy_host_has_no_gaps_and_doctor_no_fault(
 ) -> None:
     """Four counters, with one thread a core too: its siblings are offline."""
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=False)
-    last, _ = topdown(fake, smt=smt)
+    last, _ = topdown(fake, SKX, smt=smt, levels=2)
     assert last.gaps == ""
     monkeypatch.setattr(time, "sleep", lambda _: fake.pass_ns(SECOND))
     source = PerfSource(root=fake.root, kernel=fake.kernel, uarch=SKX.with_smt(on=smt))
@@ -219,11 +156,11 @@ def test_one_thread_a_core_gives_level_1_and_with_eight_counters_llc_misses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counters: int, watchdog: bool
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, counters=counters, watchdog=watchdog)
-    last, parts = topdown(fake, smt=False)
+    last, parts = topdown(fake, SKX, smt=False, levels=2)
     assert parts["retiring"] == pytest.approx(3120 / 9600)
     assert parts["frontend_bound"] == pytest.approx(480 / 9600)
     assert parts == pytest.approx(level_2(smt=False))
-    assert ("llc_misses" in main_group(last)) == (counters == 8)
+    assert ("llc_misses" in counted(last, group=0)) == (counters == 8)
     assert "llc_misses" in counted(last)
     assert last.turns == (1 if counters == 8 else 3)
 
@@ -233,8 +170,8 @@ def test_without_the_any_bit_there_is_no_top_down_and_ipc_stays(
 ) -> None:
     """Elsewhere the kernel takes bit 21 and it means nothing: half of a wrong number."""
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=False, has_any=False)
-    last, parts = topdown(fake, smt=True)
-    assert {"cycles", "instructions", "ref_cycles", "llc_misses"} <= counted(last)
+    last, parts = topdown(fake, SKX, smt=True, levels=2)
+    assert {"cycles", "instructions", "ref_cycles", "llc_misses"} <= set(counted(last))
     assert "int_misc_recovery_cycles_any" in last.events
     assert "no event or term 'any'" in "".join(
         last.details["int_misc_recovery_cycles_any"].values()
@@ -252,7 +189,7 @@ def test_a_core_that_is_looked_at_has_level_3_and_probes(
         kernel=fake.kernel,
         clock_ns=lambda: fake.now_ns,
         uarch=SKX.with_smt(on=True),
-        threads_of=lambda cpu: HOST.with_siblings((cpu,)),
+        threads_of=lambda cpu: BOTH_THREADS.with_siblings((cpu,)),
     )
     state, focus = CounterState(), None
     seen: list[CoreFocus] = []
@@ -263,7 +200,7 @@ def test_a_core_that_is_looked_at_has_level_3_and_probes(
         fake.pass_ns(SECOND // 10)
         reading = SourceReading(source.read(), tick * SECOND, 0)
         assert isinstance(reading.value, CounterTable)
-        state, focus = step_focus(state, reading, SKX, HOST)
+        state, focus = step_focus(state, reading, SKX, BOTH_THREADS)
         seen += [] if focus is None else [focus]
     source.close()
     counts = {name: part[0] for name, part in exact(smt=True).items()}
@@ -275,9 +212,13 @@ def test_a_core_that_is_looked_at_has_level_3_and_probes(
     )
     assert [node.beyond for node in last.tree] == [node.beyond for node in tree]
     assert {name: last.readings[name] for name in probes} == pytest.approx(probes)
-    # A tenth of one tick in each round of three turns and its own groups.
+    # A tenth of one tick in each round of three turns and its own groups, or sooner at the start.
     turns = 3 + len(SKX.focus_groups)
-    assert last.coverage == pytest.approx(0.1 / turns, rel=1e-3)
+    shares = {node.name: node.coverage for node in last.tree}
+    assert shares["retiring"] == pytest.approx(0.9, rel=1e-3)
+    deep = [*last.coverage.values(), shares["memory_bound"], shares["l1_bound"]]
+    assert min(deep) == pytest.approx(0.1 / turns, rel=1e-3)  # type: ignore[type-var]
+    assert all(isinstance(each, float) and each <= 0.1 for each in deep)
     deep = [{n.name: n.reading for n in each.tree}["l1_bound"] for each in seen]
     first = next(at for at, reading in enumerate(deep) if not isinstance(reading, Missing))
     assert 0 < first <= turns + watchdog

@@ -33,6 +33,7 @@ from tests.sources.perf_kernel import (
     Event,
     FakeKernel,
 )
+from tests.sources.trees import put
 
 SECOND = 1_000_000_000
 EVENTS = {
@@ -174,8 +175,7 @@ def test_a_group_that_never_runs_gives_way_where_it_does_not(tmp_path: Path) -> 
         return 0.0 if cpu < 2 and len(set(group) - SOFT) > 2 else 1.0
 
     fake = FakeKernel(tmp_path, share=share)
-    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
-    (tmp_path / "proc/sys/kernel/nmi_watchdog").write_text("1\n")
+    put(tmp_path, {"proc/sys/kernel/nmi_watchdog": "1"})
     bench = Bench(fake)
     bench.tick()
     stalled = bench.tick()
@@ -249,8 +249,7 @@ def test_a_missing_privilege_is_told_before_missing_hardware(tmp_path: Path) -> 
         return errno.EACCES
 
     fake = FakeKernel(tmp_path, known=SOFT, refuse=only_root)
-    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
-    (tmp_path / "proc/sys/kernel/perf_event_paranoid").write_text("1\n")
+    put(tmp_path, {"proc/sys/kernel/perf_event_paranoid": "1"})
     bench = Bench(fake)
     answer = bench.try_tick()
     assert isinstance(answer, Missing)
@@ -439,7 +438,7 @@ def test_doctor_hears_what_counts_what_does_not_and_where(
     assert "cycles, instructions, tsc, context_switches on CPU 1-3" in checks["perf"].text
     assert checks["perf CPU 0"].text == "left out by --quiet-cpus or --cpu-list"
     assert checks["perf ref_cycles"].reason is Reason.HARDWARE
-    assert checks["perf ref_cycles"].fix
+    assert not checks["perf ref_cycles"].fix  # it is no guest without a PMU
     assert checks["perf instructions"].reason is Reason.TAKEN
     assert checks["perf instructions"].text.endswith("(CPU 3)")
     assert checks["perf instructions"].fix
@@ -497,7 +496,7 @@ class Trouble:
     OFF, ON, BLINK, STALL, RUN, EOF, NO_EOF, FAIL, WORK, LATE = range(10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadRow, ThreadTable
 from nftop.sources.processes import ProcessSource
+from tests.waiting import until
 
 S = 1_000_000_000
 HOST_NS, OTHER_NS = "mnt:[4026531832]", "mnt:[4026532999]"
@@ -255,9 +256,7 @@ def test_no_proc_is_a_reason(tmp_path: Path) -> None:
     assert source.check()[0].reason is Reason.SOURCE
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     mangled=st.dictionaries(
         st.sampled_from(["stat", "status", "schedstat"]),
@@ -321,14 +320,6 @@ def schedstat(child: subprocess.Popen[bytes]) -> tuple[int, int]:
     """What the kernel says of its run and wait time, in ns."""
     run_ns, wait_ns, _ = Path(f"/proc/{child.pid}/schedstat").read_text().split()
     return int(run_ns), int(wait_ns)
-
-
-def until(done: Callable[[], bool]) -> None:
-    """However long it takes: what else runs here decides how soon a poller gets its CPU."""
-    end = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.mark.real

@@ -122,9 +122,7 @@ def test_no_sysfs_at_all(tmp_path: Path) -> None:
     assert "cpu/present can't be read" in topology.notes[0]
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.sampled_from(sorted(SMALL)),

@@ -1,4 +1,4 @@
-"""Sysfs trees for tests, and what holds for the topology read from any."""
+"""Trees of files as the kernel shows them, and what holds for the topology read from any."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from pathlib import Path
 
 from nftop.model.topology import Topology
 
+PMUS = "sys/bus/event_source/devices"
+ONLINE = "sys/devices/system/cpu/online"
+
+
+def put(folder: Path, files: Mapping[str, str]) -> None:
+    """Write `files` (path: text without its last newline); a path ending in / is a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(exist_ok=True) if name.endswith("/") else path.write_text(text + "\n")
+
 
 def write_tree(root: Path, files: Mapping[str, str]) -> Path:
-    """`files` (path: text) under root/sys/devices/system; a path ending in / is a folder."""
-    base = root / "sys/devices/system"
-    base.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        path = base / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir() if name.endswith("/") else path.write_text(text + "\n")
+    """`files` as for `put`, under root/sys/devices/system."""
+    put(root / "sys/devices/system", files)
     return root
 
 

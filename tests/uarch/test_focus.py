@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.catalogue import EXPLAINED
@@ -110,7 +110,6 @@ def test_what_is_missing_is_not_beyond_nor_is_what_is_below_it() -> None:
         assert nodes[name].beyond is False
 
 
-@settings(deadline=None)  # the first of a table's formulas are compiled on the way
 @given(
     st.sampled_from(UARCHES),
     st.sampled_from(NAMES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.column import column
@@ -56,7 +56,6 @@ def test_no_cycle_is_no_ratio(uarch: str) -> None:
     assert {part.reason for part in got.values() if isinstance(part, Missing)} == {Reason.IDLE}
 
 
-@settings(deadline=None)  # the first of a table's formulas are compiled on the way
 @given(
     st.sampled_from(UARCHES),
     st.sampled_from([name for name in NAMES if name != "edge_all_zero"]),

@@ -29,9 +29,11 @@ import pyte
 import pytest
 
 from nftop.model.frame import Frame
+from tests.command import NFTOP
 from tests.frames import HOSTILE, frame, hostile, ticks
 from tests.ui.emulator import Screen, cells
 from tests.ui.harness import running
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -310,7 +312,7 @@ def test_a_signal_leaves_in_order(number: signal.Signals) -> None:
 
 @pytest.mark.real
 def test_the_command_itself_on_a_terminal() -> None:
-    command = [sys.executable, "-m", "nftop", "-d", "30"]
+    command = [*NFTOP, "-d", "30"]
     with terminal("", (100, 30), command=command) as term:
         term.read("LIVE 30s")
         term.press("x", "meaning")
@@ -321,8 +323,18 @@ def test_the_command_itself_on_a_terminal() -> None:
 
 
 @pytest.mark.real
+def test_the_demo_s_screen_wears_its_badge() -> None:
+    command = [*NFTOP, "demo", "--cpus", "16", "-d", "0.2"]
+    with terminal("", (140, 40), command=command) as term:
+        assert term.eventually(lambda: "loop/dpdk-testpmd" in term.text)
+        assert "SIMULATED" in term.text.splitlines()[0]
+        os.write(term.master, b"q")
+        assert term.end() == 0
+
+
+@pytest.mark.real
 def test_the_screen_is_not_drawn_into_a_log() -> None:
-    command = ["sh", "-c", f"exec {sys.executable} -m nftop -d 30 2>/dev/null"]
+    command = ["sh", "-c", f"exec {' '.join(NFTOP)} -d 30 2>/dev/null"]
     with terminal("", (100, 30), command=command) as term:
         term.read("LIVE 30s")
         os.write(term.master, b"q")
@@ -331,19 +343,11 @@ def test_the_screen_is_not_drawn_into_a_log() -> None:
 
 @pytest.mark.real
 def test_a_terminal_that_goes_away_ends_it() -> None:
-    command = [sys.executable, "-m", "nftop", "-d", "30"]
+    command = [*NFTOP, "-d", "30"]
     with terminal("", (100, 30), command=command) as term:
         term.read("LIVE")
         os.close(term.master)
         assert term.child.wait(PATIENCE_S) != 0
-
-
-def soon(done: Callable[[], bool]) -> bool:
-    """The same, reading nothing."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not done() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return done()
 
 
 def writes_and_waits(pid: int) -> bool:
@@ -356,10 +360,10 @@ def writes_and_waits(pid: int) -> bool:
 @pytest.mark.parametrize("controlling", [True, False], ids=["its own", "nobody's"])
 def test_a_terminal_that_is_read_no_more_and_then_is_gone_ends_it(controlling: bool) -> None:
     """Its writes are stuck then; and where it controls no session, nobody sends a SIGHUP."""
-    command = [sys.executable, "-m", "nftop", "demo", "--cpus", "16", "-d", "0.1"]
+    command = [*NFTOP, "demo", "--cpus", "16", "-d", "0.1"]
     with terminal("", (80, 24), command=command, controlling=controlling) as term:
         assert term.eventually(lambda: "LIVE" in term.text)
-        assert soon(lambda: writes_and_waits(term.child.pid))
+        until(lambda: writes_and_waits(term.child.pid))
         assert term.child.poll() is None
         os.close(term.master)
         assert term.child.wait(PATIENCE_S) == 128 + signal.SIGHUP

@@ -19,6 +19,14 @@ from tests.lab.resctrl.host import host_of
 from tests.lab.tests.labs import answer, enter, needs_lab
 
 pytestmark = needs_lab
+_CPUIDS = {
+    "bdx": "GenuineIntel-6-4F-1",
+    "skx-4": "GenuineIntel-6-55-4",
+    "skx-7": "GenuineIntel-6-55-7",
+    "icx": "GenuineIntel-6-6A-6",
+    "spr": "GenuineIntel-6-8F-8",
+}
+_NFTOP = f"{sys.executable} -m nftop --batch -n 4 -d 0.2 --json"
 NEWER = tuple(kernel for kernel in profile.kernels() if kernel != "6.1")
 
 
@@ -27,25 +35,44 @@ NEWER = tuple(kernel for kernel in profile.kernels() if kernel != "6.1")
     # Kernels differ in resctrl alone.
     [(name, "6.1") for name in machine.names()] + [("icx", kernel) for kernel in NEWER],
 )
-def test_nftop_sees_the_server_and_badges_it(name: str, kernel: str) -> None:
+def test_lscpu_perf_and_nftop_see_the_server(name: str, kernel: str) -> None:
     uarch = machine.load(name).uarch
-    host = ("--model", name, "--kernel", kernel)
-    run = [sys.executable, "-m", "nftop", "--batch", "-n", "4", "-d", "0.2", "--json"]
-    run += ["--tma-level", "1"]  # a tenth of the counters: opening one takes a while here
-    frames = [json.loads(line) for line in enter(*host, "--", *run).stdout.splitlines()]
+    script = f"echo $PERF_CPUID; lscpu --json | tr -d '\\n'; echo; {_NFTOP}"
+    host = ("--model", name, "--kernel", kernel, "--cpus", "16")
+    done = enter(*host, "--", "sh", "-c", script)
+    assert (done.returncode, done.stderr) == (0, "")
+    cpuid, lscpu, *frames = done.stdout.splitlines()
+    assert cpuid == _CPUIDS[name]
+    rows = {row["field"].rstrip(":"): row["data"] for row in json.loads(lscpu)["lscpu"]}
+    cpuinfo = machine.load(name).tables["cpuinfo"]
+    assert (
+        rows.items()
+        >= {
+            "CPU(s)": "16",
+            "On-line CPU(s) list": "0-15",
+            "Model name": f"LAB: virtual {cpuinfo['name']}",
+            "Stepping": str(cpuinfo["stepping"]),
+            "Thread(s) per core": "2",
+            "Core(s) per socket": "4",
+            "Socket(s)": "2",
+            "NUMA node1 CPU(s)": "4-7,12-15",
+        }.items()
+    )
+    assert rows["L3 cache"].endswith("(2 instances)")
     assert len(frames) == 4
-    for frame in frames:
+    for frame in map(json.loads, frames):
         assert frame["simulated"] is False
-        assert frame["host"].items() >= {"lab": True, "uarch": uarch, "cpus": 88}.items()
-        assert len(frame["cpus"]) == 88
-        assert frame["cpus"][50]["siblings"] == [6]
-        assert frame["cpus"][50]["base_frequency_hz"] == 2.1e9
+        assert frame["host"].items() >= {"lab": True, "uarch": uarch, "cpus": 16}.items()
+        assert len(frame["cpus"]) == 16
+        assert frame["cpus"][14]["siblings"] == [6]
+        assert frame["cpus"][14]["base_frequency_hz"] == 2.1e9
         assert frame["sources"]["kernel"]["state"] == "ok"
     # The last frame has what two reads of a group that fits beside the watchdog give.
-    rates = model_of(load("default"), 88).steady[0][1]
+    rates = model_of(load("default"), 16).steady[0][1]
     ipc = rates[INDEX["instructions"]] / rates[INDEX["cycles"]]
-    assert frames[-1]["cpus"][1]["ipc"] == pytest.approx(ipc, rel=0.01)
-    assert frames[-1]["cpus"][1]["frequency_hz"] == pytest.approx(rates[INDEX["cycles"]], rel=0.01)
+    poller = json.loads(frames[-1])["cpus"][1]
+    assert poller["ipc"] == pytest.approx(ipc, rel=0.01)
+    assert poller["frequency_hz"] == pytest.approx(rates[INDEX["cycles"]], rel=0.01)
 
 
 def test_cpu_times_are_the_models_of_that_moment() -> None:
@@ -83,8 +110,8 @@ def test_counters_count_what_the_model_says() -> None:
             counts.append([int(table.values[1, column]) for column in columns])
         print(json.dumps(counts))
     """
-    *_, before, after = answer(program, "--cpus", "88", "--freeze", "60")
-    model = model_of(load("default"), 88)
+    *_, before, after = answer(program, "--cpus", "16", "--freeze", "60")
+    model = model_of(load("default"), 16)
     truth = (model.counts(65_000_000_000) - model.counts(64_000_000_000))[1]
     grown = np.subtract(after, before)
     assert grown == pytest.approx([truth[INDEX["instructions"]], truth[INDEX["tsc"]]], rel=1e-6)

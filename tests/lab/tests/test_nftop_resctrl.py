@@ -116,34 +116,30 @@ def test_occupancy_and_traffic_are_the_models(kernel: str) -> None:
 
 
 @BOTH
-def test_a_group_made_anew_is_another(kernel: str) -> None:
+def test_groups_made_anew_their_tasks_and_words_in_place_of_numbers(kernel: str) -> None:
     program = """
         os.mkdir(f"{TOP}/vpp")
         os.mkdir(f"{TOP}/vpp/mon_groups/rx")
-        seen = [groups()["vpp"]]
+        put(os.getpid(), f"{TOP}/vpp/tasks")
+        first = groups()
         os.rmdir(f"{TOP}/vpp")
         gone = sorted(groups())
         os.mkdir(f"{TOP}/vpp")
-        seen.append(groups()["vpp"])
-        print(json.dumps([gone, [group.inode for group in seen],
-                          [[each.name for each in group.monitors] for group in seen]]))
+        for word, event in (("Unavailable", "llc_occupancy"), ("Error", "mbm_total_bytes"),
+                            ("Unassigned", "mbm_local_bytes")):
+            put(f"/vpp 1 {event} {word}", "/sys/fs/lab/live/ctl/counters")
+        seen = [first["vpp"], groups()["vpp"]]
+        print(json.dumps([
+            gone, [group.inode for group in seen],
+            [[each.name for each in group.monitors] for group in seen],
+            [os.getpid() in seen[0].tasks, first["/"].tasks], said(seen[1]),
+        ]))
     """
-    gone, inodes, monitors = inside(kernel, program)
+    gone, inodes, monitors, tasks, (fine, lost) = inside(kernel, program)
     assert gone == ["/"]
     assert inodes[0] != inodes[1]
     assert monitors == [["rx"], []]
-
-
-@BOTH
-def test_words_in_place_of_numbers(kernel: str) -> None:
-    program = """
-        os.mkdir(f"{TOP}/a")
-        for word, event in (("Unavailable", "llc_occupancy"), ("Error", "mbm_total_bytes"),
-                            ("Unassigned", "mbm_local_bytes")):
-            put(f"/a 1 {event} {word}", "/sys/fs/lab/live/ctl/counters")
-        print(json.dumps(said(groups()["a"])))
-    """
-    fine, lost = inside(kernel, program)
+    assert tasks == [True, []]
     assert all(isinstance(value, int) for value in fine.values())
     assert lost == {
         "llc_occupancy": "the hardware has no value for this group now",
@@ -193,16 +189,6 @@ def test_nodes_of_divided_caches_are_summed() -> None:
     assert nodes == [[0, 1], [2, 3]]
     assert whole == [sum(each) for each in parts] and all(whole)
     assert gaps == ""
-
-
-@BOTH
-def test_a_task_takes_its_group_with_it(kernel: str) -> None:
-    program = """
-        os.mkdir(f"{TOP}/vpp")
-        put(os.getpid(), f"{TOP}/vpp/tasks")
-        print(json.dumps([os.getpid() in groups()["vpp"].tasks, groups()["/"].tasks]))
-    """
-    assert inside(kernel, program) == [True, []]
 
 
 @BOTH

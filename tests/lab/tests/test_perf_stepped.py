@@ -27,10 +27,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("perf") is None, reason="perf is missing: linux-perf"),
 ]
 EVERY = pytest.mark.parametrize("machine", machines.names())
-# Whose perf counts slots by AnyThread, and whose by PERF_METRICS.
-BY_CORE = pytest.mark.parametrize("machine", ["bdx", "skx-4", "skx-7"])
-BY_METRICS = pytest.mark.parametrize("machine", ["icx", "spr"])
-FROM_NS, UNTIL_NS = 60 * S, 70 * S
+FROM_NS, STEP_NS = 60 * S, 10 * S
 STEP = "echo step 10 > /sys/fs/lab/live/ctl/clock"
 CODES: dict[str, EventSpec] = {
     "cycles": Encoding(0, 0),
@@ -45,18 +42,32 @@ LEVEL_1 = ("retiring", "bad_speculation", "frontend_bound", "backend_bound")
 LEVEL_2 = 8
 
 
-def stat(machine: str, *arguments: str, command: str = STEP, watchdog: str = "off") -> str:
+def stats(machine: str, *runs: str, command: str = STEP) -> list[str]:
+    """What `perf stat` prints with these arguments, one run after the other, in one lab.
+
+    Each run takes the next step; `on` or `off` before its arguments sets the watchdog.
+    """
+    script = ["exec 2>&1; export LC_ALL=C"]
+    for run in runs:
+        watchdog, _, arguments = run.partition(" ")
+        script.append(f"echo {int(watchdog == 'on')} > /proc/sys/kernel/nmi_watchdog")
+        script.append(f"perf stat {arguments} sh -c '{command}'; echo end")
     lab = ("--model", machine, "--cpus", str(CPUS), "--no-resctrl", "--freeze", "60")
-    perf = ("env", "LC_ALL=C", "perf", "stat", *arguments, "sh", "-c", command)
-    ran = enter(*lab, "--watchdog", watchdog, "--", *perf)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stderr
+    ran = enter(*lab, "--", "sh", "-ec", "; ".join(script))
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+    return ran.stdout.split("end\n")[:-1]
 
 
-def shares(cpus: Sequence[int]) -> Floats:
+def grown(cpus: Sequence[int], run: int) -> dict[str, float]:
+    """What the model counts of some CPUs in the step of a run, the first of which is 0."""
+    since, until = FROM_NS + run * STEP_NS, FROM_NS + (run + 1) * STEP_NS
+    counts = (model().exact(until, cpus) - model().exact(since, cpus)).sum(axis=0)
+    return {name: float(counts[index]) for name, index in INDEX.items()}
+
+
+def shares(cpus: Sequence[int], run: int = 0) -> Floats:
     """Level 1 in percent of some cores' slots, all threads of which are among the CPUs."""
-    grown = model().exact(UNTIL_NS, cpus) - model().exact(FROM_NS, cpus)
-    of = {name: grown[:, index].sum() for name, index in INDEX.items()}
+    of = grown(cpus, run)
     slots = 4 * of["distributed_clocks"]
     retiring, frontend = of["retire_slots"], of["slots_not_delivered"]
     bad = of["uops_issued"] - retiring + 4 * of["recovery_cycles"]
@@ -66,8 +77,7 @@ def shares(cpus: Sequence[int]) -> Floats:
 
 def shares_of_level_2(cpus: Sequence[int]) -> Floats:
     """As perf prints them: of each part of level 1 one, and what is left of it."""
-    grown = model().exact(UNTIL_NS, cpus) - model().exact(FROM_NS, cpus)
-    of = {name: grown[:, index].sum() for name, index in INDEX.items()}
+    of = grown(cpus, 0)
     retiring, bad, frontend, backend = shares(cpus)
     heavy = of["retire_slots"] + of["macro_fused"] - of["instructions"]
     mispredicted = of["mispredicts"] / (of["mispredicts"] + of["machine_clears"]) * bad
@@ -86,10 +96,15 @@ def percents(text: str) -> list[list[float]]:
     return [[float(each) for each in row] for row in rows if len(row) in lengths]
 
 
-@EVERY
+def metrics(text: str) -> dict[str, float]:
+    """Of `-M TopdownL1`, in percent."""
+    return {name: float(value) for value, name in re.findall(r"# +(\S+) %  tma_(\w+)", text)}
+
+
+@pytest.mark.parametrize("machine", machines.names())
 def test_counts_of_every_cpu_over_intervals_add_up_to_the_models(machine: str) -> None:
     command = f"sleep 0.1; {STEP}; sleep 0.1"
-    text = stat(machine, *"-a -A -I 50 -x, -e".split(), ",".join(CODES), command=command)
+    [text] = stats(machine, f"off -a -A -I 50 -x, -e {','.join(CODES)}", command=command)
     sums: dict[tuple[str, str], int] = defaultdict(int)
     for _, cpu, value, _, event, _, percent, *_ in csv.reader(text.splitlines()):
         assert percent == "100.00"
@@ -97,62 +112,49 @@ def test_counts_of_every_cpu_over_intervals_add_up_to_the_models(machine: str) -
     uarch = machines.load(machine).uarch
     for event, spec in CODES.items():
         for each in range(CPUS):
-            first, last = (count(model(), spec, each, at, uarch) for at in (FROM_NS, UNTIL_NS))
+            first, last = (
+                count(model(), spec, each, at, uarch) for at in (FROM_NS, FROM_NS + STEP_NS)
+            )
             assert sums[f"CPU{each}", event] == pytest.approx(last - first, abs=1), (event, each)
 
 
-@EVERY
-@pytest.mark.parametrize("watchdog", ["on", "off"])
-def test_metrics_of_the_host(machine: str, watchdog: str) -> None:
-    text = stat(machine, "-a", "-M", "TopdownL1", watchdog=watchdog)
-    if (machine, watchdog) == ("bdx", "on"):
-        # Its group needs all four counters and that of cycles, as it does on a real host.
-        assert text.count("<not counted>") == 5
-        return
-    found = {name: float(value) for value, name in re.findall(r"# +(\S+) %  tma_(\w+)", text)}
-    # perf moves the slots lost to clears, a few in a thousand, from one part to another.
-    assert [found[name] for name in LEVEL_1] == pytest.approx(shares(range(CPUS)), abs=0.15)
-
-
-@BY_METRICS
-def test_topdown_of_the_host(machine: str) -> None:
-    wanted = pytest.approx(shares(range(CPUS)), abs=0.06)
-    assert percents(stat(machine, "-a", "--topdown", "--td-level", "1")) == [wanted]
+@pytest.mark.parametrize("machine", machines.names())
+def test_metrics_of_the_host_beside_the_watchdog_and_without(machine: str) -> None:
+    for run, text in enumerate(stats(machine, "off -a -M TopdownL1", "on -a -M TopdownL1")):
+        if (machine, run) == ("bdx", 1):
+            # Its group needs all four counters and that of cycles, as it does on a real host.
+            assert text.count("<not counted>") == 5
+            continue
+        # perf moves the slots lost to clears, a few in a thousand, from one part to another.
+        wanted = pytest.approx(shares(range(CPUS), run), abs=0.15)
+        assert [metrics(text)[name] for name in LEVEL_1] == wanted
 
 
 def test_topdown_of_two_levels() -> None:
-    [row] = percents(stat("spr", "-a", "--topdown"))
+    [row] = percents(*stats("spr", "off -a --topdown"))
     assert row[: len(LEVEL_1)] == pytest.approx(shares(range(CPUS)), abs=0.06)
     assert row[len(LEVEL_1) :] == pytest.approx(shares_of_level_2(range(CPUS)), abs=0.06)
 
 
-@BY_CORE
-def test_topdown_of_every_core(machine: str) -> None:
-    # With the watchdog on, five events take turns on four counters.
-    text = stat(machine, "-a", "--topdown", watchdog="on")
-    # Cores by package, as perf prints them: the model numbers the first threads of all in order.
-    cores = [[info.cpu, *info.siblings] for info in model().layout.topology.cpus[: CPUS // 2]]
-    assert percents(text) == [pytest.approx(shares(core), abs=0.06) for core in cores]
-
-
-@BY_CORE
+@pytest.mark.parametrize("machine", ["bdx", "skx-4", "skx-7"])
 def test_topdown_of_some_cpus_needs_both_threads_of_a_core(machine: str) -> None:
-    """Skylake's slots are counted for the core and halved, so that its threads add up to them.
+    """Where perf counts slots by AnyThread, for the core, and halves them.
 
-    Of one thread alone perf shows twice the share that it has, on a real host too.
+    Of one thread alone it shows twice the share that it has, on a real host too; its metrics, which
+    are the thread's, are right where the other thread hardly does anything.
     """
     poller, sibling = 1, 1 + CPUS // 2
-    whole = shares([poller, sibling])
-    text = stat(machine, "-C", f"{poller},{sibling}", "--topdown")
-    assert percents(text) == [pytest.approx(whole, abs=0.06)]
-    [alone] = percents(stat(machine, "-C", str(poller), "--topdown"))
-    assert alone[0] == pytest.approx(2 * whole[0], abs=0.5)
-    assert alone[0] > 100
-
-
-@BY_CORE
-def test_metrics_of_a_thread_that_has_its_core_almost_for_itself(machine: str) -> None:
-    text = stat(machine, "-C", "1", "-M", "TopdownL1")
-    found = {name: float(value) for value, name in re.findall(r"# +(\S+) %  tma_(\w+)", text)}
-    assert found["retiring"] == pytest.approx(shares([1, 1 + CPUS // 2])[0], abs=1.0)
+    both, alone, own = stats(
+        machine,
+        f"off -C {poller},{sibling} --topdown",
+        f"off -C {poller} --topdown",
+        f"off -C {poller} -M TopdownL1",
+    )
+    whole = [shares([poller, sibling], run) for run in range(3)]
+    assert percents(both) == [pytest.approx(whole[0], abs=0.06)]
+    [[retiring, *_]] = percents(alone)
+    assert retiring == pytest.approx(2 * whole[1][0], abs=0.5)
+    assert retiring > 100
+    found = metrics(own)
+    assert found["retiring"] == pytest.approx(whole[2][0], abs=1.0)
     assert sum(found.values()) == pytest.approx(100, abs=0.2)

@@ -178,12 +178,11 @@ class Operators(RuleBasedStateMachine):
 
 TestOperators = Operators.TestCase
 TestOperators.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 
 
 @given(st.lists(st.tuples(st.sets(st.integers(0, 7)), st.integers(0, 10**10)), max_size=6))
-@settings(deadline=None)
 def test_what_all_groups_moved_is_what_the_cpus_moved(moves: list[tuple[set[int], int]]) -> None:
     host = lab("7.2")
     host.mkdir("/a")
@@ -199,7 +198,6 @@ def test_what_all_groups_moved_is_what_the_cpus_moved(moves: list[tuple[set[int]
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=5), st.integers(1, 0x7FF))
-@settings(deadline=None)
 def test_looking_at_occupancy_does_not_change_it(waits_ns: list[int], seed: int) -> None:
     book = lab("7.2", at_s=5.0).state.ledger
     assert book is not None

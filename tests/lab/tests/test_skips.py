@@ -12,8 +12,7 @@ from tests.lab.tests.labs import LONGEST_S, ROOT
 
 
 @pytest.mark.parametrize(("lab", "code"), [("", 0), ("required", 1)])
-@pytest.mark.parametrize("name", ["test_pqos", "test_perf_tool"])
-def test_where_it_is_required_nothing_is_skipped(name: str, lab: str, code: int) -> None:
+def test_where_it_is_required_nothing_is_skipped(lab: str, code: int) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "NFTOP_LAB"}
     environment["PATH"] = "/nowhere"  # where there are neither fusermount3, pqos nor perf
     if lab:
@@ -21,7 +20,7 @@ def test_where_it_is_required_nothing_is_skipped(name: str, lab: str, code: int)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "--no-cov", "-q", "-p", "no:cacheprovider"),
-            f"tests/lab/tests/{name}.py",
+            *(f"tests/lab/tests/test_{name}.py" for name in ("pqos", "perf_tool")),
         ],
         cwd=ROOT,
         env=environment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, chdir, closing
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +16,7 @@ from nftop.model.sample import DpdkApp
 from nftop.sources.dpdk.client import ALLOWED
 from nftop.sources.dpdk.source import DpdkSource
 from tests.peers.dpdk_telemetry import CLIENTS, NAME, SLOW_S, STEP, Peer, telemetry_peer
+from tests.waiting import until
 
 # No test waits that long but one that fails: a busy machine's delays are no fault of anybody's.
 PATIENT_S = 30.0
@@ -81,13 +82,6 @@ def stood(bench: Bench) -> Bench:
     """For tests in which time is what they say it is."""
     bench.clock.stand()
     return bench
-
-
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENT_S
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_the_first_read_has_everything(bench: Bench) -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
+from tests.sources.trees import ONLINE, PMUS, put
+
 SECOND = 1_000_000_000
 # Per ns of running time, each its own, so that a swapped column shows.
 RATES = {
@@ -87,17 +89,12 @@ class FakePerf:
         self.evsel, self.evlist = FakeEvent, FakeList
         self.online = set(range(self.cpus))
         self.born = dict.fromkeys(self.online, 0)
-        folder = self.root / "sys/bus/event_source/devices/msr/events"
-        folder.mkdir(parents=True)
-        for name in ("tsc", "mperf"):
-            (folder / name).write_text("event=0\n")
-        (self.root / "sys/devices/system/cpu").mkdir(parents=True)
+        put(self.root / PMUS / "msr/events", {"tsc": "event=0", "mperf": "event=0"})
         self.tell()
 
     def tell(self) -> None:
         """Write which CPUs are online; until then sysfs lags behind."""
-        text = ",".join(str(cpu) for cpu in sorted(self.online))
-        (self.root / "sys/devices/system/cpu/online").write_text(f"{text}\n")
+        put(self.root, {ONLINE: ",".join(map(str, sorted(self.online)))})
 
     def bounce(self, cpu: int) -> None:
         """Offline and online again, so fast that nobody sees it."""

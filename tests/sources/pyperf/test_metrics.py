@@ -12,6 +12,7 @@ from nftop.model.reading import Reason
 from nftop.sources.perf.problems import QUIET
 from nftop.sources.pyperf.metrics import KernelMetrics, find_metrics, without_metrics
 from tests.sources.pyperf.fake import ZEN4, ZEN4_EVENTS, FakePerf
+from tests.sources.trees import PMUS, put
 
 # Of Ice Lake, as perf writes it (tools/perf/pmu-events/arch/x86/icelakex/icx-metrics.json).
 _OF_SLOTS = r"(topdown\-fe\-bound + topdown\-bad\-spec + topdown\-retiring + topdown\-be\-bound)"
@@ -105,12 +106,8 @@ def test_the_host_is_asked_for_what_a_formula_asks_of_it(tmp_path: Path) -> None
            "ScaleUnit": "1percent of slots"}  # fmt: skip
     fake = FakePerf(tmp_path, rows=(row,), shown=("a", "b"))
     assert "#smt_on" in find_metrics(fake, tmp_path).absent["tma.retiring"].sentence.lower()
-    for path, text in {
-        "sys/devices/system/cpu/smt/active": "1\n",
-        "sys/bus/event_source/devices/armv8_pmuv3_0/caps/slots": "0x8\n",
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True)
-        (tmp_path / path).write_text(text)
+    active = "sys/devices/system/cpu/smt/active"
+    put(tmp_path, {active: "1", f"{PMUS}/armv8_pmuv3_0/caps/slots": "0x8"})
     formula = find_metrics(fake, tmp_path).formulas["tma.retiring"]
     assert formula == "(100 * (kernel_a if 1.0 > 0 else kernel_b) / 8.0) * 0.01"
 

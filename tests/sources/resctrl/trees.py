@@ -12,6 +12,7 @@ from nftop.model.reading import Missing
 from nftop.model.topology import Topology
 from nftop.sources.resctrl.source import ResctrlSource
 from tests.frames import topology
+from tests.sources.trees import put
 
 DATA = Path(__file__).parents[2] / "data/resctrl"
 MOUNT = "sys/fs/resctrl"
@@ -65,26 +66,15 @@ def plain() -> dict[str, str]:
 
 def write(root: Path, files: Mapping[str, str], options: str = "rw,relatime") -> Path:
     """These files below the mount, and what /proc tells of it and of the host."""
-    base = root / MOUNT
-    base.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        path = base / name
-        if name.endswith("/"):
-            path.mkdir(parents=True, exist_ok=True)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text + "\n")
-    proc = root / "proc"
-    (proc / "sys/kernel").mkdir(parents=True, exist_ok=True)
-    (proc / "mounts").write_text(
-        f"proc /proc proc rw 0 0\nresctrl /sys/fs/resctrl resctrl {options} 0 0\n"
-    )
-    (proc / "filesystems").write_text("nodev\tproc\nnodev\tresctrl\n")
-    (proc / "sys/kernel/osrelease").write_text("6.1.0-44-amd64\n")
-    (proc / "cpuinfo").write_text(
-        "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\nstepping\t: 6\n"
-        "flags\t\t: cat_l3 mba cqm_occup_llc cqm_mbm_total cqm_mbm_local\n"
-    )
+    put(root / MOUNT, files)
+    host = {
+        "mounts": f"proc /proc proc rw 0 0\nresctrl /sys/fs/resctrl resctrl {options} 0 0",
+        "filesystems": "nodev\tproc\nnodev\tresctrl",
+        "sys/kernel/osrelease": "6.1.0-44-amd64",
+        "cpuinfo": "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\nstepping\t: 6\n"
+        "flags\t\t: cat_l3 mba cqm_occup_llc cqm_mbm_total cqm_mbm_local",
+    }
+    put(root / "proc", host)
     return root
 
 
@@ -127,8 +117,4 @@ def make_anew(directory: Path, files: Mapping[str, str]) -> None:
     again.
     """
     directory.rename(directory.parents[3] / "removed")
-    for path, text in files.items():
-        if path.startswith(f"{directory.name}/") and not path.endswith("/"):
-            own = directory.parent / path
-            own.parent.mkdir(parents=True, exist_ok=True)
-            own.write_text(text + "\n")
+    put(directory.parent, {p: t for p, t in files.items() if p.startswith(f"{directory.name}/")})

@@ -10,8 +10,9 @@ import pytest
 
 from nftop.model.reading import Missing, Reason
 from nftop.sources.uncore.counters import RETRY_AFTER_NS
-from tests.sources.uncore_bench import SECOND, SKX, Bench, rates, reasons
-from tests.sources.uncore_kernel import FakeUncore
+from tests.sources.trees import put
+from tests.sources.uncore.bench import SECOND, SKX, Bench, rates, reasons
+from tests.sources.uncore.kernel import FakeUncore
 
 
 def test_a_box_that_one_package_lacks_is_not_missed(tmp_path: Path) -> None:
@@ -162,9 +163,8 @@ def test_dies_of_one_package_are_added_up_or_left_out_together(tmp_path: Path) -
     def two_dies(root: Path) -> FakeUncore:
         fake = FakeUncore(root, SKX)
         for cpu in range(4):
-            folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
-            (folder / "physical_package_id").write_text("0\n")
-            (folder / "die_id").write_text(f"{cpu // 2}\n")
+            ids = {"physical_package_id": "0", "die_id": str(cpu // 2)}
+            put(root / f"sys/devices/system/cpu/cpu{cpu}/topology", ids)
         return fake
 
     fake = two_dies(tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,18 +16,11 @@ from nftop.sources.base import Check, Source
 from nftop.sources.uncore.checks import uncore_checks
 from nftop.sources.uncore.source import UncoreSource
 from nftop.uarch import table
-from tests.sources.uncore_bench import SECOND, Bench
-from tests.sources.uncore_kernel import FakeUncore
+from tests.sources.uncore.bench import SECOND, Bench
+from tests.sources.uncore.kernel import FakeUncore
+from tests.waiting import until
 
 SKX, ICX = table.load("SKX"), table.load("ICX")
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for what another thread does; a minute is for a machine that is very busy."""
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def turning() -> list[threading.Thread]:

@@ -13,7 +13,7 @@ from nftop.model.uncore import UncoreTable
 from nftop.sources.topology import read_topology
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.uarch import table
-from tests.sources.uncore_kernel import FakeUncore
+from tests.sources.uncore.kernel import FakeUncore
 
 SECOND = 1_000_000_000
 MODELS = [table.load(name) for name in ("BDX", "SKX", "ICX", "GNR")]

@@ -16,8 +16,8 @@ from nftop.sources.uncore.rota import (
     round_of,
     shares,
 )
-from tests.sources.uncore_bench import ICX, SECOND, SKX, Bench, rates
-from tests.sources.uncore_kernel import FakeUncore
+from tests.sources.uncore.bench import ICX, SECOND, SKX, Bench, rates
+from tests.sources.uncore.kernel import FakeUncore
 
 
 def test_lines_read_and_written_have_half_of_the_time_where_four_opcodes_fit() -> None:

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.uncore.rota import (
-    shares,
-    turns_of,
-)
+from nftop.sources.uncore.rota import shares, turns_of
 from nftop.uarch import table
 from nftop.uarch.table import Uarch
-from tests.sources.uncore_bench import ICX, MODELS, SECOND, SKX, Bench, rates, reasons
-from tests.sources.uncore_kernel import DEVICES, FakeUncore
+from tests.sources.trees import PMUS, put, write_tree
+from tests.sources.uncore.bench import ICX, MODELS, SECOND, SKX, Bench, rates, reasons
+from tests.sources.uncore.kernel import FakeUncore
 
 
 @pytest.mark.parametrize("uarch", MODELS, ids=lambda uarch: uarch.name)
@@ -82,7 +80,7 @@ def test_a_kernel_too_old_for_the_cpu_says_so(tmp_path: Path) -> None:
 )
 def test_no_pmu_at_all_is_one_sentence(tmp_path: Path, devices: tuple[str, ...], hint: str) -> None:
     fake = FakeUncore(tmp_path, ICX, boxes={})
-    (tmp_path / DEVICES).mkdir(parents=True)
+    put(tmp_path / PMUS, {})
     for name in devices:
         fake.put(name, {"type": "50", "cpumask": "0,2"})
     bench = Bench(fake)
@@ -99,10 +97,7 @@ def test_a_table_without_units_is_one_sentence_too(tmp_path: Path) -> None:
 
 def test_one_package_needs_no_links(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX, boxes={"cha": 1, "imc": 1})
-    for cpu in (2, 3):
-        (tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id").write_text(
-            "0\n"
-        )
+    write_tree(tmp_path, {f"cpu/cpu{cpu}/topology/physical_package_id": "0" for cpu in (2, 3)})
     fake.online -= {2, 3}
     fake.tell()
     read = Bench(fake).tick()

@@ -15,13 +15,12 @@ from pathlib import Path
 from nftop.sources.perf.abi import Kernel, PerfEventAttr, View
 from nftop.sources.perf.pmu import encode, read_pmu
 from nftop.uarch.table import Uarch
-from tests.sources.trees import write_tree
+from tests.sources.trees import ONLINE, PMUS, put, write_tree
 from tests.uarch.test_reference import UNITS
 from tests.uarch.vectors import facts
 
 PACKAGE_OF = {0: 0, 1: 0, 2: 1, 3: 1}
 BOXES = {"cha": 3, "cbox": 3, "imc": 2, "upi": 2, "qpi": 2}
-DEVICES = "sys/bus/event_source/devices"
 
 
 @dataclass
@@ -96,10 +95,7 @@ class FakeUncore:
 
     def put(self, name: str, texts: Mapping[str, str]) -> None:
         """Write files of a PMU."""
-        for path, text in texts.items():
-            file = self.root / DEVICES / name / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text + "\n")
+        put(self.root / PMUS / name, texts)
 
     def counts_on(self, package: int) -> int | None:
         """The first online CPU of a package, as the kernel chooses."""
@@ -108,8 +104,7 @@ class FakeUncore:
 
     def tell(self) -> None:
         """Write the online CPUs and the cpumasks; take events of packages that are gone apart."""
-        text = ",".join(str(cpu) for cpu in sorted(self.online))
-        (self.root / "sys/devices/system/cpu/online").write_text(text + "\n")
+        put(self.root, {ONLINE: ",".join(map(str, sorted(self.online)))})
         mask = ",".join(str(c) for p in (0, 1) if (c := self.counts_on(p)) is not None)
         for name in self.names.values():
             self.put(name, {"cpumask": mask})

@@ -1,0 +1,47 @@
+"""nftop, and other programs in Python, as somebody starts them."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from unittest import mock
+
+from nftop.cli import run
+
+NFTOP = [sys.executable, "-m", "nftop"]
+PATIENCE_S = 60.0
+
+
+def nftop(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """From beginning to end, with `text` on its standard input."""
+    return _run([*NFTOP, *arguments], text)
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A program of its own, which inherits nothing that this one has imported."""
+    return _run([sys.executable, "-c", code, *arguments])
+
+
+def _run(command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+def called(*arguments: str, text: str | bytes = "") -> subprocess.CompletedProcess[str]:
+    """As `nftop`, but in this process, which takes a hundredth of the time."""
+    given = io.BytesIO(text.encode() if isinstance(text, str) else text)
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        redirect_stdout(out),
+        redirect_stderr(err),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(given)),
+    ):
+        try:
+            code = run(arguments)
+        except SystemExit as left:
+            assert isinstance(left.code, int), left.code
+            code = left.code
+    return subprocess.CompletedProcess([*NFTOP, *arguments], code, out.getvalue(), err.getvalue())
