@@ -23,7 +23,7 @@ READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
 
-.PHONY: run live lab test check bench observer screenshots install uninstall newer-dpdk lab-sid test-packages clean
+.PHONY: run live lab test check bench fuzz-pcm observer screenshots install uninstall newer-dpdk lab-sid test-packages clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -50,6 +50,10 @@ lab: $(READY) test-packages
 	@echo "the lab: a virtual host ($(LAB)); files are this machine's, exit leaves"
 	@echo "events that it doesn't know count 0: cat /sys/fs/lab/live/ctl/unknown"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab $(LAB) -- $${SHELL:-/bin/sh}
+
+# What a sensor server may send, 100000 documents of it.
+fuzz-pcm: $(READY)
+	@NFTOP_PCM_DOCUMENTS=100000 $(BIN)/pytest -q --no-cov tests/sources/pcm/test_forms.py
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench

@@ -19,6 +19,8 @@ from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.queue_map import parse_queue_map
 from nftop.output import OutputError
 
+# What of another host's sensor server can be asked.
+_BY_SERVER = ("live", "doctor")
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
 keys: ? for help, q to quit
@@ -36,6 +38,9 @@ examples:
 def run(arguments: Sequence[str]) -> int:
     """Parse and run one command; returns the exit code."""
     parser, options = _parse(arguments)
+    if options.pcm is not None and options.command not in _BY_SERVER:
+        # It would act on this host, or say nothing of the other.
+        parser.error(f"--pcm only shows: it does not go with {options.command}")
     try:
         options.queue_map = parse_queue_map(options.queue_map)
     except ValueError as error:
@@ -96,7 +101,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(command="live", scenario=None)
+    parser.set_defaults(command="live", scenario=None, pcm=None)
     parser.add_argument("--version", action="version", version=f"nftop {__version__}")
     parser.add_argument(
         "-d", dest="interval_s", metavar="S", type=_interval, default=1.0,
@@ -157,9 +162,20 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     explain.add_argument("--all", action="store_true", help="every metric")
     explain.set_defaults(command="explain")
     if not demo:
+        _add_pcm(parser)
         cat_parser.add_commands(commands)
         _add_tma(commands)
     return parser
+
+
+def _add_pcm(parser: argparse.ArgumentParser) -> None:
+    remote = parser.add_argument_group("sensor server")
+    remote.add_argument(
+        "--pcm", metavar="URL",
+        help="show what the pcm-sensor-server at this address tells of its host, and nothing of "
+        "this one: http://HOST:PORT, best a tunnel's end (ssh -L 9738:127.0.0.1:9738 HOST). "
+        "Without it, one of this host at 127.0.0.1:9738 adds to what is counted here",
+    )  # fmt: skip
 
 
 def _add_pmu(parser: argparse.ArgumentParser) -> None:

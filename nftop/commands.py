@@ -20,6 +20,7 @@ from nftop.derive.step import State
 from nftop.leaving import handling, leaving_when_told
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
+from nftop.model.reading import Missing
 from nftop.model.topology import Host, Topology
 from nftop.output import OutputError, put
 from nftop.render.text import printable
@@ -30,6 +31,9 @@ from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
 from nftop.sources.own import OwnSource
+from nftop.sources.pcm.client import PORT, Address, parse_url
+from nftop.sources.pcm.source import PcmSource
+from nftop.sources.pcm.topology import PcmTopologySource, topology_of
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.processes import ProcessSource
 from nftop.sources.pyperf.choice import choose
@@ -126,6 +130,7 @@ def open_host(
         ProcessSource(_ROOT),
         DpdkSource(),
         resctrl,
+        PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
         TopologySource(_ROOT),
         own,
     )
@@ -163,9 +168,34 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
     return OpenHost(demo.host, topology, sources, demo.uarch, lambda _pollers, _topology: None)
 
 
+def open_remote(options: argparse.Namespace) -> OpenHost:
+    """The host of the sensor server at `options.pcm`, as far as that tells of it.
+
+    Raises:
+        ValueError: that is no such URL, or a CPU is named that the host doesn't have.
+        ConnectionError: the server does not answer; the text says how.
+    """
+    try:
+        address = parse_url(options.pcm)
+    except ValueError as error:
+        raise ValueError(f"--pcm {printable(options.pcm)}: {error}") from None
+    server = PcmSource(address)
+    first = server.read()
+    if isinstance(first, Missing):
+        raise ConnectionError(first.sentence)
+    topology = topology_of(first)
+    _not_counted(topology, options.cpu_list, options.quiet_cpus)
+    own = OwnSource((), Affinity())
+    host = Host(address.shown, "unknown CPU", GENERIC, remote=options.pcm)
+    sources = (server, PcmTopologySource(server), own)
+    return OpenHost(host, topology, sources, load(GENERIC), lambda _pollers, _topology: None)
+
+
 def _open(options: argparse.Namespace) -> OpenHost:
     if options.scenario is not None:
         return open_demo(options)
+    if options.pcm is not None:
+        return open_remote(options)
     return open_host(
         options.cpu_list,
         options.quiet_cpus,

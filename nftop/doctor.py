@@ -13,6 +13,7 @@ from nftop.sources.base import Check, Source
 SCHEMA = "nftop.doctor/1"
 _CAVEATS = {
     "SIMULATED": "nothing below is of this machine, but for nftop itself",
+    "REMOTE": "nothing below is of this machine: a server told it",
     "LAB": "the kernel's interfaces are emulated; processes and sockets are this machine's",
 }
 
@@ -41,12 +42,13 @@ def report_text(checks: Sequence[Check], host: Host) -> str:
 
 
 def report_json(checks: Sequence[Check], host: Host) -> str:
-    """One JSON object: schema, simulated, lab, and checks: name, state, text and fix or null."""
+    """One JSON object: schema, simulated, lab, remote, checks: name, state, text, fix or null."""
     return json_bytes(
         {
             "schema": SCHEMA,
             "simulated": host.simulated,
             "lab": host.lab,
+            "remote": host.remote or None,
             "checks": [
                 {
                     "name": check.name,

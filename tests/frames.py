@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue_pcm import PCM_CPU_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
@@ -108,6 +109,8 @@ def frame(
     columns["rx_packets_per_s"] = columns["packets_per_s"]
     no_table = Missing(Reason.SOURCE, "nftop has no top-down table for this CPU (generic)")
     columns |= {metric.id: missing(n_cpus, no_table) for metric in TMA_METRICS}
+    no_server = Missing(Reason.SOURCE, "no pcm-sensor-server listens at 127.0.0.1:9738")
+    columns |= {metric.id: missing(n_cpus, no_server) for metric in PCM_CPU_METRICS}
     if tma:
         columns |= _tma(everywhere, wobble)
     columns["busy_ratio"] = _with(columns["busy_ratio"], {1: 0.988, 2: 0.5, 3: 0.98})

@@ -48,6 +48,10 @@ MAY: Mapping[str, str] = {
     # Unix sockets of NFs, which are asked only what `dialogue` has in its allow-list.
     "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/dpdk/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
+    # The sensor server, of this host or another, which is asked by GET only.
+    "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
+    "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
+    "http.client.RemoteDisconnected urllib.parse.urlsplit",
     # The package's own data files; formulas are parsed by Python's grammar and never run as code.
     "uarch": "importlib.resources.files ast.*",
     # Its scenarios and workloads.

@@ -148,6 +148,9 @@ READER = "sources/kernel.py"
         ("sources/dpdk/client.py", "import ctypes"),
         ("sources/dpdk/client.py", "import socket\nsocket.socket(socket.AF_INET)"),
         ("sources/dpdk/client.py", "connected.bind(path)"),
+        ("sources/pcm/client.py", "import socket\nsocket.create_server(('', 80))"),
+        ("sources/pcm/client.py", "from urllib.request import urlopen\nurlopen(url)"),
+        ("sources/pcm/source.py", "from http.client import HTTPConnection"),
         ("session/live.py", "import os\nos.sched_setaffinity(0, {1})"),
         # What changes classes: each writes one thing only.
         ("control/plan.py", "path.mkdir()"),

@@ -33,5 +33,6 @@ def only_cpus(frame: Frame, cpus: Collection[int]) -> Frame:
         attribution=these(table.attribution),
         group=these(table.group),
         columns={metric: take(column, rows) for metric, column in table.columns.items()},
+        origins={metric: these(origin) for metric, origin in table.origins.items()},
     )
     return replace(frame, cpus=shown)

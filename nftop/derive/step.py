@@ -17,6 +17,7 @@ from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
+from nftop.derive.second_choice import ServerState, step_server
 from nftop.derive.stages import NfMemory, step_nfs
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
@@ -53,6 +54,7 @@ class State:
     packages: PackageState = field(default_factory=PackageState)
     cache: CacheState = field(default_factory=CacheState)
     focus: CounterState = field(default_factory=CounterState)
+    server: ServerState = field(default_factory=ServerState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -81,17 +83,30 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     )
     cache, classes = step_cache(state.cache, readings.get("resctrl"), topology)
     forwarding = {topology.cpus[row].cpu for row, who in pollers.items() if who.forwards}
+    focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
+    table = counters.table
+    if table is not None and brings_topdown(table):
+        tma = kernel_tma_columns(table, rates)
+    else:
+        tma = tma_columns(state.uarch, rates, topology)
+    counted = cpu_table(
+        topology,
+        online=online_rows(readings.get("kernel"), topology),
+        rates=rates,
+        cycles=cycles,
+        ready={**times, **tma},
+        group=effective_classes(classes, thread_rates, topology),
+        pollers=pollers,
+        undecided=undecided_rows(topology, thread_rates),
+        unattached=lambda rate: _unattached(rate, readings, nfs),
+    )
+    server, shown = step_server(state.server, readings.get("pcm"), counted, package_rows)
     remarks = {
         "dpdk": _unmatched(state.queue_map, nfs),
         "resctrl": disturbed(classes, forwarding),
+        "pcm": shown.remark,
     }
-    focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
     own = readings.get("self")
-    counted = counters.table
-    if counted is not None and brings_topdown(counted):
-        tma = kernel_tma_columns(counted, rates)
-    else:
-        tma = tma_columns(state.uarch, rates, topology)
     frame = Frame(
         wall_ns=sample.wall_ns,
         monotonic_ns=sample.monotonic_ns,
@@ -99,24 +114,15 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         host=state.host,
         topology=topology,
         sources=_source_states(readings, sample, remarks),
-        cpus=cpu_table(
-            topology,
-            online=online_rows(readings.get("kernel"), topology),
-            rates=rates,
-            cycles=cycles,
-            ready={**times, **tma},
-            group=effective_classes(classes, thread_rates, topology),
-            pollers=pollers,
-            undecided=undecided_rows(topology, thread_rates),
-            unattached=lambda rate: _unattached(rate, readings, nfs),
-        ),
+        cpus=shown.cpus,
         nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
-        packages=package_rows,
+        packages=shown.packages,
         groups=classes.groups,
         domains=classes.domains,
         own=_own_cost(state.own, own),
         limits=classes.limits,
         focus=looked_at,
+        accelerators=shown.accelerators,
     )
     after = replace(
         state,
@@ -128,6 +134,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         packages=packages,
         cache=cache,
         focus=focus,
+        server=server,
         own=_known_use(state.own, own),
     )
     return after, frame
@@ -157,6 +164,7 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         focus=CounterState(),
         cpu_times=CpuTimeState(),
         packages=PackageState(),
+        server=ServerState(),
     )
 
 

@@ -13,7 +13,18 @@ from nftop.model.frame import Frame
 from nftop.model.reading import Missing
 from nftop.render.text import printable
 
-_LABELS = ("time", "interval_s", "simulated", "lab", "host", "cpu", "core", "package", "l3")
+_LABELS = (
+    "time",
+    "interval_s",
+    "simulated",
+    "lab",
+    "remote",
+    "host",
+    "cpu",
+    "core",
+    "package",
+    "l3",
+)
 _NAMES = ("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "group")
 HEADER: tuple[str, ...] = (
     *_LABELS,
@@ -45,6 +56,7 @@ def frame_csv(frame: Frame) -> str:
             frame.interval_s,
             frame.host.simulated,
             frame.host.lab,
+            frame.host.remote != "",
             _text(frame.host.name),
             info.cpu,
             info.core,

@@ -4,7 +4,8 @@ An absent number is null and its reason stands in `missing`. Ratios are 0..1. `s
 and `self.counter_interrupts`, of the CPUs that are counted, are since the tick before, of all
 sources; `self.by_source` has them of each.
 `memory.channels` and `upi.links` of a package are objects by the kernel's number of the box, as in
-`uncore_imc_3`.
+`uncore_imc_3`. `origins` of a CPU or a package names the source of numbers that are not of their
+metric's first choice: `{"ipc": "pcm"}`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from nftop.export.encode import json_bytes
 from nftop.export.missing import with_missing
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
 from nftop.model.frame import (
+    Accelerator,
     BoxTraffic,
     CounterCost,
     CpuTable,
@@ -31,7 +34,6 @@ from nftop.model.reading import Missing, Reading, Reason
 
 # What the schema promises and no source of this nftop reads yet: always null, reason `source`.
 _CPU_UNREAD = ("sst_priority",)
-_PACKAGE_UNREAD = ("power_w",)
 
 
 def frame_json(frame: Frame) -> bytes:
@@ -50,6 +52,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "host": {
             "name": frame.host.name,
             "lab": frame.host.lab,
+            "remote": frame.host.remote or None,
             "model": frame.host.model,
             "uarch": frame.host.uarch,
             "cpus": len(topology.cpus),
@@ -61,6 +64,10 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "cache": cache_object(frame),
         "packages": [_package(package) for package in frame.packages],
         "nfs": [_nf(nf) for nf in frame.nfs],
+        "accelerators": [
+            with_missing({"name": each.name, "per_s": {}}, _per_s(each))
+            for each in frame.accelerators
+        ],
         "findings": [],
         "actions": [],
         "self": with_missing(
@@ -115,6 +122,7 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
         "saturated": table.saturated[row],
         "cpp_clock": table.cpp_clock[row],
         "attribution": table.attribution[row] or None,
+        "origins": {name: of[row] for name, of in table.origins.items() if of[row] is not None},
     }
     group = table.group[row]
     named["group_of"] = None if isinstance(group, Missing) else group.of
@@ -126,11 +134,21 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
 
 
 def _package(row: PackageRow) -> dict[str, Any]:
-    named = {"package": row.package, "estimates": sorted(row.estimates)}
-    readings = {metric.id: row.readings[metric.id] for metric in PACKAGE_METRICS}
+    named = {
+        "package": row.package,
+        "estimates": sorted(row.estimates),
+        "origins": dict(row.origins),
+    }
+    metrics = (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)
+    readings = {metric.id: row.readings[metric.id] for metric in metrics}
     readings |= _boxes("memory.channels", row.channels, ("memory.read", "memory.write"), readings)
     readings |= _boxes("upi.links", row.links, ("upi.received", "upi.sent"), readings)
-    return with_missing(named, readings, unread=_PACKAGE_UNREAD)
+    return with_missing(named, readings)
+
+
+def _per_s(accelerator: Accelerator) -> Mapping[str, Reading]:
+    """By counter; a dot in the server's name of one must not nest."""
+    return {f"per_s.{name.replace('.', '_')}": rate for name, rate in accelerator.per_s.items()}
 
 
 def _boxes(

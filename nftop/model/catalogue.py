@@ -11,6 +11,7 @@ from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
 from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.catalogue_pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric, Unit
@@ -227,7 +228,9 @@ _CORE_METRICS: tuple[Metric, ...] = (
     ),
 )
 
-CPU_METRICS: tuple[Metric, ...] = _CORE_METRICS + SIBLING_METRICS + COVERAGE_METRICS + TMA_METRICS
+CPU_METRICS: tuple[Metric, ...] = (
+    _CORE_METRICS + SIBLING_METRICS + COVERAGE_METRICS + TMA_METRICS + PCM_CPU_METRICS
+)
 
 NF_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -309,7 +312,7 @@ NF_METRICS: tuple[Metric, ...] = (
 )
 
 METRICS: tuple[Metric, ...] = (
-    CPU_METRICS + NF_METRICS + PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
+    CPU_METRICS + NF_METRICS + PACKAGE_METRICS + PCM_PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
 )
 # With what is no metric of a row but a node of the tree of the core looked at.
 EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS

@@ -65,6 +65,8 @@ class CpuTable:
             one, else of the CPU's, which every other task has that is in none; or why that is
             unknown.
         columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
+        origins: by metric id, for each row the source of its number where that is not the metric's
+            first choice, else None; metrics of which no row has such a number are absent.
     """
 
     topology: Topology
@@ -78,6 +80,7 @@ class CpuTable:
     attribution: tuple[str, ...]
     group: tuple[CacheClass | Missing, ...]
     columns: Mapping[str, Column]
+    origins: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.topology.cpus)
@@ -139,6 +142,7 @@ class PackageRow:
             `metric.ESTIMATE_BELOW`.
         channels: memory by channel, bytes read and written per second; empty where none is counted.
         links: UPI or QPI by link, bytes received and sent per second; empty where none is counted.
+        origins: by metric id, the source of its number where that is not the metric's first choice.
     """
 
     package: Package
@@ -146,6 +150,20 @@ class PackageRow:
     estimates: frozenset[str] = frozenset()
     channels: tuple[BoxTraffic, ...] = ()
     links: tuple[BoxTraffic, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """One accelerator of the host (DSA, IAA, QAT), as a pcm-sensor-server names it.
+
+    Attributes:
+        name: untrusted text.
+        per_s: by counter (untrusted text), what it counted per second.
+    """
+
+    name: str
+    per_s: Mapping[str, Reading]
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,5 +325,6 @@ class Frame:
     domains: tuple[CacheDomain, ...]
     own: SelfCost
     focus: CoreFocus | None = None
+    accelerators: tuple[Accelerator, ...] = ()
     limits: Limits = field(default_factory=Limits)
     schema: str = SCHEMA

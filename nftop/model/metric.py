@@ -27,6 +27,8 @@ class Unit(Enum):
     HZ = "Hz"  # printed in GHz
     BYTES_PER_S = "bytes/s"  # printed in GB/s
     BYTES = "bytes"  # printed in MiB
+    WATTS = "W"
+    DEGREES_C = "degrees C"
 
 
 @dataclass(frozen=True, slots=True)

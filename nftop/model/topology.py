@@ -122,12 +122,14 @@ class Host:
         model: CPU model name as the kernel gives it.
         uarch: our name of the microarchitecture (`SKX`), `generic` where no table knows it.
         simulated: the numbers come from nftop's own model, not from hardware.
+        remote: it is another host's sensor server that tells of it, at this address; "" here.
     """
 
     name: str
     model: str
     uarch: str
     simulated: bool = False
+    remote: str = ""
 
     @property
     def lab(self) -> bool:
@@ -136,5 +138,7 @@ class Host:
 
     @property
     def badge(self) -> str:
-        """What must stand beside every number that no hardware gave; "" on a real host."""
-        return "SIMULATED" if self.simulated else "LAB" if self.lab else ""
+        """What must stand beside every number that this host's hardware did not give; else ""."""
+        if self.simulated or self.lab:
+            return "SIMULATED" if self.simulated else "LAB"
+        return "REMOTE" if self.remote else ""

@@ -24,6 +24,7 @@ _WIDTHS: Mapping[Unit, int] = {
     Unit.PER_S: 6,
     Unit.PER_PACKET: 6,
     Unit.HZ: 5,
+    Unit.DEGREES_C: 4,
 }
 
 

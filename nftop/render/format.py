@@ -145,6 +145,8 @@ _FORMS: Mapping[Unit, _Form] = {
     Unit.HZ: _Form(1e-9, math.inf, 2, 2),
     Unit.BYTES_PER_S: _Form(1e-9, 10.0, 2, 1),
     Unit.BYTES: _Form(2.0**-20, 99.95, 1, 0),
+    Unit.WATTS: _COUNT,
+    Unit.DEGREES_C: _Form(1.0, math.inf, 0, 0),
 }
 
 _WORDS: Mapping[Unit, str] = {
@@ -160,4 +162,6 @@ _WORDS: Mapping[Unit, str] = {
     Unit.HZ: "GHz",
     Unit.BYTES_PER_S: "GB/s",
     Unit.BYTES: "MiB",
+    Unit.WATTS: "W",
+    Unit.DEGREES_C: "degrees C",
 }

@@ -95,6 +95,8 @@ def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -
         for row in frame.packages:
             estimate = metric.id in row.estimates
             value = _worded(row.readings[metric.id], metric, estimate=estimate)
+            if metric.id in row.origins:
+                value += f"; told by {row.origins[metric.id]}"
             facts.append((f"socket {row.package}", f"{value}, at {time_of_day(frame)}"))
         lines += _section(f"{metric.label} ({metric.id})", facts, width)
     return [*lines, *_section("Sources", _sources(frame), width)]
@@ -153,7 +155,7 @@ def _definition(metric: Metric) -> list[tuple[str, str]]:
 def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.sentence}"
-    said = "; an estimate: its counters shared the hardware" if estimate else ""
+    said = "; an estimate: its counters did not count all the time" if estimate else ""
     return fmt.worded(reading, metric.unit) + said
 
 
@@ -162,6 +164,9 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.sentence}"
     said = [fmt.worded(reading, metric.unit)]
+    origin = frame.cpus.origins.get(metric.id)
+    if origin is not None and origin[row] is not None:
+        said.append(f"told by {origin[row]}")
     saturated = frame.cpus.saturated[row]
     if is_bound(metric, saturated=saturated):
         known = "known to be " if saturated is None else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -160,12 +160,14 @@ def test_showing_some_cpus_changes_nothing_else() -> None:
 def test_no_field_keeps_the_rows_of_cpus_not_shown() -> None:
     """`only_cpus` names every field, and a type checker does not see one that is forgotten."""
     whole = fold(START, tick(1, two_queues(1), workers=spinning(1)))[-1]
+    whole = replace(whole, cpus=replace(whole.cpus, origins={"ipc": ("pcm", None, None, None)}))
     for cpus in ({1, 3}, {0}, frozenset[int]()):
         table = only_cpus(whole, cpus).cpus
         assert len(table) == len(cpus)
         per_row = {field.name: getattr(table, field.name) for field in fields(table)}
         assert type(per_row.pop("topology")) is Topology
         per_row |= per_row.pop("columns")
+        per_row |= {f"origin of {name}": rows for name, rows in per_row.pop("origins").items()}
         assert {name: len(rows) for name, rows in per_row.items()} == dict.fromkeys(
             per_row, len(cpus)
         )

@@ -63,11 +63,11 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     assert frame["sources"]["perf"]["state"] == "ok"
     package = frame["packages"][0]
     assert package.keys() >= {"package", "memory", "pcie", "upi", "power_w", "missing"}
-    assert set(package["memory"]) == {"read_bytes_per_s", "write_bytes_per_s", "channels"}
+    assert package["memory"].keys() >= {"read_bytes_per_s", "write_bytes_per_s", "channels"}
     assert set(package["pcie"]) == {"itom", "rfo", "pcirdcur", "itomcachenear", "crd", "drd",
                                     "read_bytes_per_s", "write_bytes_per_s",
                                     "ddio_hit_ratio"}  # fmt: skip
-    assert set(package["upi"]) == {"received_bytes_per_s", "sent_bytes_per_s", "links"}
+    assert package["upi"].keys() >= {"received_bytes_per_s", "sent_bytes_per_s", "links"}
     assert package["memory"]["channels"] is package["upi"]["links"] is None
     assert package["pcie"]["itom"] == {"hit_per_s": None, "miss_per_s": None, "total_per_s": None}
     assert package["missing"]["pcie.itom.hit_per_s"] == "source"

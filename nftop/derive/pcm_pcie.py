@@ -1,0 +1,104 @@
+"""Requests of devices per second, from a pcm-sensor-server's totals.
+
+The server does not count them all the time. Its collector (Intel PCM, src/pcm-pcie-collector.h and
+src/pcm-pcie.h, June 2026) counts for one second, the events by turns and scaled up for that, adds
+that to its totals, and rests for two. So its totals grow by one second's requests in each three
+seconds, and go up in steps. Which is the rate is seen from the pace of the steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nftop.model.column import Column, Floats, missing
+from nftop.model.pcm import PcmTable
+from nftop.model.reading import Missing, Reason
+
+_COUNTED_RATIO = 1 / 3
+# Steps closer than this are of a server that does not rest between them.
+_RESTING_FROM_S = 2.6
+# Without steps for so long, there are no requests.
+_IDLE_FROM_S = 10.0
+_STEPS, _LEAST_STEPS = 5, 3
+_NO_COLLECTOR = Missing(
+    Reason.SOURCE, "this build of the server does not tell it (upstream's do from March 2026 on)"
+)
+_NOT_COUNTED = Missing(Reason.HARDWARE, "the server's counters of devices' requests stay at 0")
+_WARMING = Missing(
+    Reason.WARMING, "the server counts devices' requests by samples, and needs three of them"
+)
+_PACE_UNSEEN = Missing(
+    Reason.SOURCE,
+    "the server counts devices' requests by samples, whose pace shows only at intervals of 1 s",
+)
+_RESTARTED = Missing(Reason.RESET, "the server's totals of devices' requests restarted")
+
+
+@dataclass(frozen=True, slots=True)
+class PcieState:
+    """What was seen so far.
+
+    Attributes:
+        table: the last document; at_ns: when it was read, CLOCK_MONOTONIC.
+        steps: when totals went up, and what to, newest last; at most `_STEPS` of them.
+        rests: whether the server rests between its samples; None before that is known.
+    """
+
+    table: PcmTable | None = None
+    at_ns: int = 0
+    steps: tuple[tuple[int, Floats], ...] = field(default=())
+    rests: bool | None = None
+    still_since_ns: int = 0
+
+
+def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState, Floats | Column]:
+    """Fold one document in: requests per second, float64 (s, e), or a column that says why not."""
+    before, sockets = state.table, len(table.sockets)
+    why = _uncounted(table)
+    if why is not None:
+        return PcieState(), missing(sockets, why)
+    if before is None or not before.same_places(table) or _odd(before.pcie, table.pcie):
+        restarted = before is not None and before.same_places(table)
+        first = PcieState(table, at_ns, still_since_ns=at_ns)
+        return first, missing(sockets, _RESTARTED if restarted else _WARMING)
+    after = _gone_on(state, before, table, at_ns)
+    if at_ns - after.still_since_ns > _IDLE_FROM_S * 1e9:
+        return after, np.where(np.isnan(table.pcie), np.nan, 0.0)
+    if len(after.steps) < _LEAST_STEPS or after.rests is None:
+        few = len(after.steps) < _LEAST_STEPS
+        return after, missing(sockets, _WARMING if few else _PACE_UNSEEN)
+    counted_s = _elapsed_s(after.steps) * (_COUNTED_RATIO if after.rests else 1.0)
+    return after, (after.steps[-1][1] - after.steps[0][1]) / counted_s
+
+
+def _uncounted(table: PcmTable) -> Missing | None:
+    """Why the server has no totals at all; None where it has."""
+    if np.isnan(table.pcie).all():
+        return _NO_COLLECTOR
+    return None if np.any(table.pcie > 0) else _NOT_COUNTED
+
+
+def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) -> PcieState:
+    """The state after one more document of the same totals."""
+    steps, still_since_ns, rests = state.steps, state.still_since_ns, state.rests
+    if not np.array_equal(before.pcie, table.pcie, equal_nan=True):
+        if at_ns - still_since_ns > _IDLE_FROM_S * 1e9:
+            steps = ()  # the time before was another one
+        steps = (*steps[-_STEPS + 1 :], (at_ns, table.pcie))
+        still_since_ns = at_ns
+    if len(steps) >= _LEAST_STEPS and at_ns - state.at_ns < _RESTING_FROM_S / 2 * 1e9:
+        rests = _elapsed_s(steps) / (len(steps) - 1) >= _RESTING_FROM_S
+    return PcieState(table, at_ns, steps, rests, still_since_ns)
+
+
+def _elapsed_s(steps: tuple[tuple[int, Floats], ...]) -> float:
+    return (steps[-1][0] - steps[0][0]) / 1e9
+
+
+def _odd(before: Floats, after: Floats) -> bool:
+    """Whether these are no totals that went on: one stepped back, is gone, new, or can't be."""
+    same = np.array_equal(np.isnan(before), np.isnan(after))
+    with np.errstate(invalid="ignore"):
+        return not same or bool(np.any((after < before) | (after < 0) | (after >= 2.0**63)))

@@ -1,0 +1,119 @@
+"""What a pcm-sensor-server's numbers mean: which are numbers, and which stand for none.
+
+It writes 0 or a sentinel for what its CPU can't count, and what it subtracts may wrap around. None
+of these may pass for a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nftop.model.column import Column, Floats, column, missing, where
+from nftop.model.pcm import PcmTable
+from nftop.model.reading import Missing, Reason
+
+# INT_MIN is PCM's word for no sensor, 100 more the same after a subtraction; all bits
+# set is an RDT counter that can't be read.
+_SENTINELS = (-(2.0**31), 100 - 2.0**31, 2.0**64)
+_WRAPPED = 2.0**63  # differences of counters that stepped back, taken without a sign
+UNTOLD = Missing(Reason.SOURCE, "this build of the server does not tell it")
+_ONLY_SINCE_START = Missing(
+    Reason.SOURCE, "this server gives it as an average since its start only, so not of now"
+)
+NONE_HERE = Missing(Reason.HARDWARE, "the server reads 0 everywhere: it can't count it on this CPU")
+_IMPOSSIBLE = Missing(Reason.ERROR, "the server gave a number that can't be")
+_STEPPED_BACK = Missing(Reason.RESET, "a counter of the server's stepped back")
+_BY_REASON: Mapping[int, str] = {
+    int(why.reason): why.detail
+    for why in (
+        UNTOLD,
+        _IMPOSSIBLE,
+        _STEPPED_BACK,
+        Missing(Reason.HARDWARE, "the server says that this CPU or kernel can't tell it"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A document beside the one before, where that is needed and comparable.
+
+    Attributes:
+        seconds: what the counts of the document are divided by.
+    """
+
+    table: PcmTable
+    before: PcmTable | None
+    seconds: float
+
+    @classmethod
+    def of(cls, before: PcmTable | None, table: PcmTable) -> Told:
+        """What `table` tells, beside `before` if its numbers are totals of the same places."""
+        if not table.since_start:
+            return cls(table, None, table.interval_us / 1e6)
+        if before is None or not before.since_start or not before.same_places(table):
+            return cls(table, None, np.nan)
+        return cls(table, before, (table.interval_us - before.interval_us) / 1e6)
+
+    def rate(self, of: Callable[[PcmTable], Floats], *, zero_is_one: bool = False) -> Column:
+        """Counts per second of what `of` takes from a table; `zero_is_one` as `told` has it."""
+        now = told(of(self.table), zero_is_one=zero_is_one)
+        if not self.table.since_start:
+            return scaled(now, 1 / self.seconds)
+        if self.before is None:
+            return where(now.present, missing(len(now), Missing(Reason.WARMING)), now)
+        if self.seconds <= 0:
+            return where(now.present, missing(len(now), _STEPPED_BACK), now)
+        old = told(of(self.before), zero_is_one=zero_is_one)
+        counts = now.values - old.values
+        with np.errstate(invalid="ignore"):
+            back = now.present & (counts < 0)
+        per_s = column(counts / self.seconds, why=Missing(Reason.WARMING))
+        return where(back, missing(len(now), _STEPPED_BACK), where(now.present, per_s, now))
+
+    def average(self, values: Floats, factor: float = 1.0, *, zero_is_one: bool = False) -> Column:
+        """What the server has averaged, times a factor; only of a document of the last second."""
+        if self.table.since_start:
+            return missing(len(values), _ONLY_SINCE_START)
+        return scaled(told(values, zero_is_one=zero_is_one), factor)
+
+
+def told(values: Floats, *, zero_is_one: bool = False) -> Column:
+    """Numbers as they were written, those that stand for none as reasons.
+
+    Where all are 0 the CPU can't count it, unless `zero_is_one`: a number.
+    """
+    reasons = np.zeros(len(values), dtype=np.uint8)
+    reasons[np.isnan(values)] = Reason.SOURCE
+    with np.errstate(invalid="ignore"):
+        reasons[(values < 0) | np.isinf(values)] = Reason.ERROR
+        reasons[np.isfinite(values) & (values >= _WRAPPED)] = Reason.RESET
+    for sentinel in _SENTINELS:
+        reasons[values == sentinel] = Reason.HARDWARE
+    zero = (values == 0) & (reasons == 0)
+    by_reason = dict(_BY_REASON)
+    if not zero_is_one and zero.any() and not np.any((values > 0) & (reasons == 0)):
+        reasons[zero] = Reason.HARDWARE
+        by_reason[int(NONE_HERE.reason)] = NONE_HERE.detail
+    return Column(np.where(reasons == 0, values, np.nan), reasons, by_reason=by_reason)
+
+
+def scaled(one: Column, factor: float) -> Column:
+    """A column in another unit."""
+    return Column(one.values * factor, one.reasons, one.details, one.by_reason)
+
+
+def within(one: Column, least: float, most: float) -> Column:
+    """Numbers from 0 to 1 where the server's rounding went a little beyond; further is an error."""
+    with np.errstate(invalid="ignore"):
+        far = one.present & ((one.values < least) | (one.values > most))
+    inside = Column(np.clip(one.values, 0.0, 1.0), one.reasons, one.details, one.by_reason)
+    return where(far, missing(len(one), _IMPOSSIBLE), inside)
+
+
+def withheld(one: Column, why: Missing) -> Column:
+    """The column with `why` in place of its numbers."""
+    return where(one.present, missing(len(one), why), one)

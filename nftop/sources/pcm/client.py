@@ -1,0 +1,186 @@
+"""One GET at a time, with a limit on its time and on its size.
+
+The limit is on the whole of it, from connecting to the last byte: a server that sends a byte now
+and then must not hold the thread. Each request has a connection of its own, since the server keeps
+a thread for each that stays open. No proxy, no redirect, no name or password.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nftop.model.reading import Missing, Reason
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+PORT = 9738  # the server's own default
+MOST_BYTES = 16 << 20  # ten times what 512 CPUs need
+_CHUNK = 1 << 16
+_LONGEST_NAME = 253  # of a host, RFC 1035
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    @property
+    def shown(self) -> str:
+        """`edge-07:9738`, an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def here(self) -> bool:
+        """Whether it is on this machine, or a tunnel's end on it."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; `status` is HTTP's, `kind` the content type in lower case."""
+
+    status: int
+    kind: str
+    body: bytes
+
+
+class NoAnswerError(Exception):
+    """There is none; `why` is for the operator."""
+
+    def __init__(self, why: Missing) -> None:
+        super().__init__(why.sentence)
+        self.why = why
+
+
+def parse_url(text: str) -> Address:
+    """The address in `http://HOST[:PORT][/]`, or in `HOST[:PORT]`.
+
+    Raises:
+        ValueError: it is neither; the text says why.
+    """
+    from urllib.parse import urlsplit  # noqa: PLC0415 - only where a URL is given
+
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    if parts.scheme != "http":
+        raise ValueError(f"only http:// is spoken here, not {parts.scheme}://; use an ssh tunnel")
+    if parts.username is not None or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError("it takes a host and a port only, such as http://127.0.0.1:9738")
+    host = parts.hostname or ""
+    plain = host.isascii() and host.isprintable() and " " not in host
+    if not host or not plain or len(host) > _LONGEST_NAME:
+        raise ValueError("it names no host")
+    return Address(host, PORT if parts.port is None else parts.port)
+
+
+def get(address: Address, path: str, accept: str, until_ns: int) -> Answer:
+    """GET one path, before CLOCK_MONOTONIC is `until_ns`.
+
+    Raises:
+        NoAnswerError: nobody is there, it took too long, or it is no HTTP, or too much of it.
+    """
+    try:
+        connected = _connected(address, until_ns)
+        return _asked(connected, address, path, accept)
+    except TimeoutError:
+        raise NoAnswerError(Missing(Reason.STALE, _late(address))) from None
+    except OSError as error:
+        raise _unanswered(address, error) from None
+
+
+def _asked(connected: _Timed, address: Address, path: str, accept: str) -> Answer:
+    # Only where somebody listens: it takes long, since the parser of e-mail comes with it.
+    from http.client import HTTPConnection, HTTPException, RemoteDisconnected  # noqa: PLC0415
+
+    connection = HTTPConnection(address.host, address.port)
+    connection.sock = connected
+    try:
+        headers = {"Accept": accept, "Connection": "close", "User-Agent": "nftop"}
+        connection.request("GET", path, headers=headers)
+        with connection.getresponse() as response:
+            kind = response.getheader("Content-Type", "").lower()
+            return Answer(response.status, kind, _body(response))
+    except RemoteDisconnected:
+        why = f"{address.shown} closed the connection without an answer"
+        raise NoAnswerError(Missing(Reason.ERROR, why)) from None
+    except (HTTPException, ValueError) as error:
+        why = f"{address.shown} does not speak HTTP as it should: {type(error).__name__}"
+        raise NoAnswerError(Missing(Reason.ERROR, why)) from None
+    finally:
+        connection.close()
+
+
+class _Timed(socket.socket):
+    """A socket whose every wait ends at the same moment."""
+
+    until_ns = 0
+
+    def recv_into(self, *arguments: Any, **options: Any) -> int:
+        self.settimeout(_left_s(self.until_ns))
+        return super().recv_into(*arguments, **options)
+
+    def sendall(self, *arguments: Any, **options: Any) -> None:
+        self.settimeout(_left_s(self.until_ns))
+        super().sendall(*arguments, **options)
+
+
+def _connected(address: Address, until_ns: int) -> _Timed:
+    """A connection to the first of its addresses that takes one."""
+    last: OSError = OSError("it has no address")
+    for family, kind, protocol, _, where in socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM
+    ):
+        connected = _Timed(family, kind, protocol)
+        try:
+            connected.until_ns = until_ns
+            connected.settimeout(_left_s(until_ns))
+            connected.connect(where)
+        except OSError as error:
+            connected.close()
+            last = error
+        else:
+            return connected
+    raise last
+
+
+def _body(response: HTTPResponse) -> bytes:
+    """All of it, and no more than may be."""
+    parts, size = [], 0
+    if (response.length or 0) > MOST_BYTES:
+        raise NoAnswerError(_too_much())
+    while part := response.read1(_CHUNK):
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise NoAnswerError(_too_much())
+    if response.length:  # the connection ended before what was announced
+        raise NoAnswerError(Missing(Reason.ERROR, "it closed the connection amid its answer"))
+    return b"".join(parts)
+
+
+def _too_much() -> Missing:
+    return Missing(Reason.ERROR, f"it answers with more than {MOST_BYTES >> 20} MiB")
+
+
+def _left_s(until_ns: int) -> float:
+    left_s = (until_ns - time.monotonic_ns()) / 1e9
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
+
+
+def _late(address: Address) -> str:
+    return f"the server at {address.shown} does not answer in time"
+
+
+def _unanswered(address: Address, error: OSError) -> NoAnswerError:
+    if isinstance(error, ConnectionRefusedError):
+        why = f"no pcm-sensor-server listens at {address.shown}"
+        return NoAnswerError(Missing(Reason.SOURCE, why))
+    told = error.strerror or str(error)
+    return NoAnswerError(Missing(Reason.ERROR, f"{address.shown}: {told}"))

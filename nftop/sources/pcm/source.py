@@ -1,0 +1,150 @@
+"""Source `pcm`, live: asks a pcm-sensor-server for its last second, and waits no longer for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from nftop.model.pcm import PcmTable
+from nftop.model.reading import Missing, Reason
+from nftop.sources.base import Check
+from nftop.sources.pcm import checks
+from nftop.sources.pcm.client import Address, Answer, NoAnswerError, get
+from nftop.sources.pcm.document import BadDocumentError, table_of
+from nftop.sources.pcm.json_form import parse_json
+from nftop.sources.pcm.text_form import parse_text
+
+LIMIT_S = 3.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0
+# The server samples once a second, so it is not asked more often however fast the ticks are.
+_EVERY_S = 0.75
+_JSON, _TEXT = "application/json", "text/plain; version=0.0.4"
+_OK, _REFUSED = 200, range(400, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    path: str
+    accept: str
+    since_start: bool
+
+
+# What the server has sampled by itself comes first: for `/` and `/metrics` it reads every core
+# anew, those that poll too.
+_WAYS = (
+    _Way("/persecond/1", _JSON, since_start=False),
+    _Way("/persecond/1", _TEXT, since_start=False),
+    _Way("/", _JSON, since_start=True),
+    _Way("/metrics", _TEXT, since_start=True),
+)
+
+
+class PcmSource:
+    """One request per tick at most, and fewer to a server that fails.
+
+    Attributes:
+        address: of the server.
+        latest: the last table that was read; None before the first.
+    """
+
+    name = "pcm"
+    inline = False
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        root: Path | None = None,
+        limit_s: float = LIMIT_S,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """Set up; nothing is asked before `read`.
+
+        Args:
+            address: of the server.
+            root: of the /proc of the host whose own server it should be; None for another host's.
+            limit_s: seconds that a reading may take.
+            clock: CLOCK_MONOTONIC nanoseconds, of the pauses.
+        """
+        self.address = address
+        self.latest: PcmTable | None = None
+        self._root = root
+        self._limit_s = limit_s
+        self._clock = clock
+        self._way = 0
+        self._notes: tuple[str, ...] | None = None
+        self._pause_s = 0.0
+        self._not_before_ns = 0
+        self._now: PcmTable | Missing = Missing(Reason.WARMING)
+
+    def read(self) -> PcmTable | Missing:
+        """The server's last second, asked for now or less than a second ago; or why not.
+
+        After a failure the server is left alone for a while, and the reason stays.
+        """
+        if self._clock() < self._not_before_ns:
+            return self._now
+        try:
+            table = self._ask(time.monotonic_ns() + int(self._limit_s * 1e9))
+        except NoAnswerError as error:
+            return self._failed(error.why)
+        except BadDocumentError as error:
+            shown = self.address.shown
+            return self._failed(Missing(Reason.ERROR, f"{shown} can't be understood: {error}"))
+        self._pause_s = 0.0
+        self._not_before_ns = self._clock() + int(_EVERY_S * 1e9)
+        if self._notes is None:
+            self._notes = checks.notes(self.address, self._root)
+        self._now = self.latest = replace(table, notes=(*self._notes, *self._rdt(table)))
+        return self._now
+
+    def check(self) -> tuple[Check, ...]:
+        """What the server tells, and what it holds that others want."""
+        return checks.report(self.address, self._root, self.read())
+
+    def close(self) -> None:
+        """Nothing is held between readings."""
+
+    def _ask(self, until_ns: int) -> PcmTable:
+        """The first form that the server does not refuse, from the one that it took last."""
+        refused = ""
+        for index in range(self._way, len(_WAYS)):
+            way = _WAYS[index]
+            answer = get(self.address, way.path, way.accept, until_ns)
+            if answer.status in _REFUSED:
+                refused = f"it refuses {way.path} with HTTP {answer.status}"
+                continue
+            table = self._table(answer, way)
+            self._way = index
+            return table
+        self._way = 0
+        raise BadDocumentError(refused)
+
+    def _table(self, answer: Answer, way: _Way) -> PcmTable:
+        if answer.status != _OK:
+            raise BadDocumentError(f"it answers with HTTP {answer.status}")
+        if answer.kind.startswith("application/json"):
+            document = parse_json(answer.body)
+        elif answer.kind.startswith("text/plain"):
+            document = parse_text(answer.body)
+        else:
+            raise BadDocumentError("it is no pcm-sensor-server")
+        return table_of(document, since_start=way.since_start)
+
+    def _failed(self, why: Missing) -> Missing:
+        """The reason; a server that fails again is left alone for twice as long."""
+        self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+        self._not_before_ns = self._clock() + int(self._pause_s * 1e9)
+        self._now = why
+        self._way, self._notes = 0, None  # what comes back may be another one
+        return why
+
+    def _rdt(self, table: PcmTable) -> tuple[str, ...]:
+        """A server of this host that holds RDT."""
+        bandwidth = table.of_cpu("local_memory_bandwidth") + table.of_cpu("l3_cache_occupancy")
+        holds = self._root is not None and bool(np.any(bandwidth > 0))
+        return (checks.HOLDS_RDT,) if holds else ()

@@ -1,0 +1,45 @@
+"""A number that is not of its metric's first choice is explained with who told it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nftop.model.catalogue import METRICS, cpu_metric
+from nftop.model.frame import PackageRow
+from nftop.model.ids import Package
+from nftop.model.reading import Missing, Reason
+from nftop.render.line import Line
+from nftop.render.pages import explain_lines, explain_package_lines
+from tests.frames import frame
+
+
+def text(lines: list[Line]) -> str:
+    return "\n".join(each.text for each in lines)
+
+
+def test_of_a_cpu() -> None:
+    base = frame(8)
+    told = replace(base, cpus=replace(base.cpus, origins={"ipc": ("pcm",) + (None,) * 7}))
+    assert "told by pcm" in text(explain_lines(told, 0, cpu_metric("ipc"), 100))
+    for other in (
+        explain_lines(told, 1, cpu_metric("ipc"), 100),
+        explain_lines(told, 0, cpu_metric("frequency_hz"), 100),
+        explain_lines(base, 0, cpu_metric("ipc"), 100),
+    ):
+        assert "told by pcm" not in text(other)
+
+
+def test_of_a_package() -> None:
+    power, dram = (
+        next(metric for metric in METRICS if metric.id == name)
+        for name in ("power_w", "dram_power_w")
+    )
+    row = PackageRow(
+        Package(0),
+        {"power_w": 144.2, "dram_power_w": Missing(Reason.SOURCE)},
+        origins={"power_w": "pcm"},
+    )
+    told = replace(frame(8), packages=(row,))
+    shown = text(explain_package_lines(told, [power], 100))
+    assert "144 W; told by pcm" in shown
+    assert "told by" not in text(explain_package_lines(told, [dram], 100))

@@ -1,0 +1,259 @@
+"""Documents of real servers, number by number, and of what no server should write."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
+from nftop.sources.pcm.document import BadDocumentError, table_of
+from nftop.sources.pcm.json_form import parse_json
+from nftop.sources.pcm.text_form import parse_text
+from tests.peers.pcm_server import captures
+
+# `make fuzz-pcm` asks for 100000.
+EXAMPLES = int(os.environ.get("NFTOP_PCM_DOCUMENTS", "1500"))
+JSON_DOCUMENTS = sorted(name for name in captures() if name.endswith(".json"))
+TEXTS = sorted(name for name in captures() if name.endswith((".prom", "_metrics.txt")))
+
+
+def read(name: str) -> PcmTable:
+    body = captures()[name]
+    since_start = "root" in name or "metrics" in name
+    parse = parse_json if name.endswith(".json") else parse_text
+    return table_of(parse(body), since_start=since_start)
+
+
+def told(name: str) -> str:
+    """A field as this program calls it."""
+    return re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
+
+
+@pytest.mark.parametrize("name", JSON_DOCUMENTS)
+def test_every_number_of_a_document_is_where_it_belongs(name: str) -> None:
+    table, document = read(name), json.loads(captures()[name])
+    assert table.interval_us == document["Interval us"]
+    assert table.sockets.tolist() == [0, 1]
+    assert table.cpus.tolist() == list(range(16))
+    seen = 0
+    for place, socket in enumerate(document["Sockets"]):
+        uncore = {told(key): value for key, value in socket["Uncore"]["Uncore Counters"].items()}
+        for index, field in enumerate(PACKAGE_FIELDS):
+            found = table.of_packages[place, index]
+            assert found == uncore[field] if field in uncore else np.isnan(found)
+        for number, core in enumerate(socket["Cores"]):
+            for thread in core["Threads"]:
+                row = thread["OS ID"]
+                assert (table.packages[row], table.cores[row]) == (place, number)
+                groups = [thread[group] for group in thread if group.endswith("Counters")]
+                counts = {told(key): value for group in groups for key, value in group.items()}
+                assert counts.keys() <= set(CPU_FIELDS)
+                for index, field in enumerate(CPU_FIELDS):
+                    found = table.of_cpus[row, index]
+                    assert found == counts[field] if field in counts else np.isnan(found)
+                    seen += field in counts
+    assert seen >= 16 * 20
+
+
+@pytest.mark.parametrize("name", JSON_DOCUMENTS)
+def test_links_and_requests_are_those_of_their_socket(name: str) -> None:
+    table, document = read(name), json.loads(captures()[name])
+    count = 3 if name.startswith("icx") else 2
+    assert table.links.tolist() == [[s, link] for s in (0, 1) for link in range(count)]
+    for row, (socket, link) in enumerate(table.links.tolist()):
+        counts = document["QPI/UPI Links"][f"QPI Counters Socket {socket}"]
+        expected = [
+            counts[f"Incoming Data Traffic On Link {link}"],
+            counts[f"Outgoing Data And Non-Data Traffic On Link {link}"],
+        ]
+        assert table.of_links[row].tolist() == expected
+    assert len(LINK_FIELDS) == 2
+    for socket in (0, 1):
+        counts = document.get("PCIe Bandwidth", {}).get(f"PCIe Counters Socket {socket}", {})
+        by_name = {key.removeprefix("PCIe ").lower(): value for key, value in counts.items()}
+        for index, event in enumerate(PCIE_EVENTS):
+            found = table.pcie[socket, index]
+            assert found == by_name[event] if event in by_name else np.isnan(found)
+    assert np.isnan(table.pcie).all() == ("202302" in name)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_says_the_same_as_json(name: str) -> None:
+    """Of the last second; of totals nearly, which were asked for one after the other."""
+    text = read(name)
+    other = name.replace("_persecond1.prom", "_persecond1.json").replace(
+        "_metrics.txt", "_root.json"
+    )
+    document = read(other)
+    assert text.same_places(document)
+    exact = name.endswith(".prom")
+    for ours, theirs in (
+        (text.of_cpus, document.of_cpus),
+        (text.of_packages, document.of_packages),
+        (text.of_links, document.of_links),
+        (text.pcie, document.pcie),
+    ):
+        both = ~np.isnan(ours) & ~np.isnan(theirs)
+        assert not np.any(np.isnan(theirs) & ~np.isnan(ours))
+        if exact:
+            np.testing.assert_array_equal(ours[both], theirs[both])
+    assert not np.isnan(text.of_cpu("instructions_retired_any")).any()
+    assert np.isnan(text.of_cpu("core_frequency")).all()
+    assert text.of_package("package_joules_consumed") == pytest.approx(
+        document.of_package("package_joules_consumed"), rel=1e-2
+    )
+
+
+@pytest.mark.parametrize("name", ["skx_202302_bad.txt", "skx_2026-06_bad.txt"])
+def test_a_refusal_is_no_document(name: str) -> None:
+    for parse in (parse_json, parse_text):
+        with pytest.raises(BadDocumentError):
+            parse(captures()[name])
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    """The least that is a document: one socket of one CPU."""
+    thread = {"OS ID": 0, "Core Counters": {"Instructions Retired Any": 5}}
+    socket = {"Socket ID": 0, "Cores": [{"Threads": [thread]}], "Uncore": {}}
+    return {"Interval us": 1_000_000, "Sockets": [socket], **changes}
+
+
+def of(document: object) -> PcmTable:
+    return table_of(parse_json(json.dumps(document).encode()), since_start=False)
+
+
+def test_the_least_document_is_one_cpu() -> None:
+    table = of(small())
+    assert table.cpus.tolist() == [0]
+    assert table.of_cpu("instructions_retired_any").tolist() == [5]
+    assert table.links.shape == (0, 2)
+    assert np.isnan(table.pcie).all()
+
+
+@pytest.mark.parametrize("word", [b"nan", b"-nan", b"inf", b"-inf", b"nan(ind)", b"-Infinity"])
+def test_words_for_no_number_leave_the_rest(word: bytes) -> None:
+    body = json.dumps(small()).encode().replace(b": 5}", b": " + word + b', "SMI Count": 2}')
+    table = table_of(parse_json(body), since_start=False)
+    assert np.isnan(table.of_cpu("instructions_retired_any")).all()
+    assert table.of_cpu("smi_count").tolist() == [2]
+
+
+def test_what_was_offline_when_the_server_began_is_left_out() -> None:
+    document = small()
+    document["Sockets"][0]["Cores"].append({"Threads": [{"OS ID": -1}]})
+    assert of(document).cpus.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [],
+        7,
+        {},
+        {"Sockets": []},
+        small(**{"Interval us": -1}),
+        small(**{"Interval us": "1"}),
+        small(**{"Interval us": 1 << 63}),
+        small(Sockets=[]),
+        small(Sockets=[{"Socket ID": 0}]),
+        small(Sockets=small()["Sockets"] * 2),
+        small(Sockets=[small()["Sockets"][0], small()["Sockets"][0] | {"Socket ID": 1}]),
+        small(Sockets=[{"Socket ID": True}]),
+        small(Sockets=[{"Socket ID": -1}]),
+        small(Sockets=[{"Socket ID": 0, "Cores": [{"Threads": [{"OS ID": 1 << 40}]}]}]),
+        small(Sockets=[{"Socket ID": 0, "Cores": [{"Threads": [{"OS ID": "0"}]}]}]),
+        small(Sockets=[{"Socket ID": each} for each in range(300)] + small()["Sockets"]),
+    ],
+)
+def test_what_is_no_document_is_said_so(broken: object) -> None:
+    with pytest.raises(BadDocumentError):
+        of(broken)
+
+
+def test_accelerators_are_kept_as_they_are_named() -> None:
+    table = of(small(Accelerators={"dsa Counters Device 0": {"Inbound": 3, "x" * 100: 10**400}}))
+    ((device, counters),) = table.accelerators
+    assert device == "dsa Counters Device 0"
+    assert dict(counters) == {"Inbound": 3.0, "x" * 64: float("inf")}
+
+
+SCRAPS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+# Numbers as they stand in a document, and what may stand there in their place.
+SPOTS = st.sampled_from(
+    [b" : 0", b" : 1", b'"OS ID" : ', b'"Socket ID" : ', b"{", b"}", b"[", b"]", b",", b'"', b"us"]
+)
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, names: list[str]) -> bytes:
+    """A real document with pieces replaced, cut out or doubled."""
+    body = captures()[draw(st.sampled_from(names))][: draw(st.sampled_from([4000, 9000, 60000]))]
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(body)))
+        end = min(len(body), at + draw(st.sampled_from([0, 1, 7, 300])))
+        scrap = draw(st.binary(max_size=6) | SPOTS | SCRAPS.map(lambda x: json.dumps(x).encode()))
+        body = body[:at] + scrap + body[end:]
+    return body
+
+
+@st.composite
+def shaped(draw: st.DrawFn) -> bytes:
+    """JSON that is a document in some of its parts."""
+    document = small()
+    thread = document["Sockets"][0]["Cores"][0]["Threads"][0]
+    places: list[Any] = [document, document["Sockets"][0], thread, thread["Core Counters"]]
+    names = [
+        "Interval us", "Sockets", "Socket ID", "Cores", "Uncore", "OS ID", "Core Counters",
+        "QPI/UPI Links", "PCIe Bandwidth", "Accelerators", "Threads", "Core Frequency",
+    ]  # fmt: skip
+    for _ in range(draw(st.integers(1, 4))):
+        draw(st.sampled_from(places))[draw(st.sampled_from(names))] = draw(SCRAPS)
+    return json.dumps(document).encode()
+
+
+def survives(parse: Any, body: bytes) -> None:
+    try:
+        table = table_of(parse(body), since_start=False)
+    except BadDocumentError:
+        return
+    assert table.of_cpus.shape == (len(table.cpus), len(CPU_FIELDS))
+    assert len(table.cpus) == len(set(table.cpus.tolist())) > 0
+    assert table.pcie.shape == (len(table.sockets), len(PCIE_EVENTS))
+    assert table.interval_us > 0
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    body=st.one_of(shaped(), st.binary(max_size=64), SCRAPS.map(lambda x: json.dumps(x).encode()))
+)
+@example(body=b"[" * 100_000)
+@example(body=b'{"Sockets":' * 5000)
+@example(body=b'{"Interval us": ' + b"9" * 5000 + b', "Sockets": []}')
+def test_no_json_raises_anything_else(body: bytes) -> None:
+    survives(parse_json, body)
+
+
+@settings(max_examples=EXAMPLES // 3)
+@given(body=spoilt(JSON_DOCUMENTS))
+def test_no_spoilt_json_raises_anything_else(body: bytes) -> None:
+    survives(parse_json, body)
+
+
+@settings(max_examples=EXAMPLES // 3)
+@given(body=spoilt(TEXTS) | st.binary(max_size=64))
+@example(body=b'Measurement_Interval_in_us 1\nOS_ID{socket="0",core="0",thread="0"} 99999999999')
+@example(body=b"Measurement_Interval_in_us 99999999999999999999")
+@example(body=b'Measurement_Interval_in_us 1\nX{socket="\xd9\xa3",index="1"} 1e999')
+def test_no_spoilt_text_raises_anything_else(body: bytes) -> None:
+    survives(parse_text, body)

@@ -1,0 +1,276 @@
+"""The source against a server that misbehaves, and the session beside it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nftop.derive.step import State
+from nftop.model.pcm import PcmTable
+from nftop.model.reading import Missing, Reason
+from nftop.session.live import Live
+from nftop.sources.pcm.checks import notes
+from nftop.sources.pcm.client import MOST_BYTES, Address, parse_url
+from nftop.sources.pcm.source import PcmSource
+from nftop.sources.pcm.topology import PcmTopologySource, topology_of
+from tests.peers.pcm_server import PcmPeer, pcm_server
+from tests.samples import HOST
+from tests.sources.trees import consistent
+
+SHORT_S = 0.25  # a limit that a server which hangs soon meets
+LONG_S = 60.0  # one that no test meets
+
+
+@pytest.fixture
+def peer() -> Iterator[PcmPeer]:
+    with pcm_server() as running:
+        yield running
+
+
+def source(peer: PcmPeer, limit_s: float = LONG_S, root: Path | None = None) -> PcmSource:
+    """One whose pauses are over before its next reading."""
+    hours = itertools.count(step=3_600_000_000_000)
+    address = Address("127.0.0.1", peer.port)
+    return PcmSource(address, root=root, limit_s=limit_s, clock=lambda: next(hours))
+
+
+def table(reading: PcmTable | Missing) -> PcmTable:
+    assert isinstance(reading, PcmTable), reading
+    return reading
+
+
+def why(reading: PcmTable | Missing) -> Missing:
+    assert isinstance(reading, Missing)
+    return reading
+
+
+def test_the_servers_own_last_second_is_asked_for_and_nothing_else(peer: PcmPeer) -> None:
+    pcm = source(peer)
+    for _ in range(3):
+        assert not table(pcm.read()).since_start
+    assert peer.asked == ["GET /persecond/1"] * 3
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "asked", "since_start", "averages"),
+    [
+        ("text_only", ["/persecond/1"] * 3, False, False),
+        ("totals_only", ["/persecond/1", "/persecond/1", "/", "/"], True, True),
+        (
+            "metrics_only",
+            ["/persecond/1", "/persecond/1", "/", "/metrics", "/metrics"],
+            True,
+            False,
+        ),
+    ],
+)
+def test_what_is_refused_is_asked_in_another_form_and_only_once(
+    peer: PcmPeer, behaviour: str, asked: list[str], since_start: bool, averages: bool
+) -> None:
+    peer.behaviour = behaviour
+    pcm = source(peer)
+    first, second = table(pcm.read()), table(pcm.read())
+    assert first.since_start is second.since_start is since_start
+    assert (first.of_cpu("core_frequency") > 0).all() == averages
+    assert peer.asked == [f"GET {path}" for path in asked]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason", "words"),
+    [
+        ("close", Reason.ERROR, "closed the connection without an answer"),
+        ("half", Reason.ERROR, "amid its answer"),
+        ("noise", Reason.ERROR, "does not speak HTTP"),
+        ("headers", Reason.ERROR, "does not speak HTTP"),
+        ("html", Reason.ERROR, "no pcm-sensor-server"),
+        ("redirect", Reason.ERROR, "HTTP 302"),
+        ("http400", Reason.ERROR, "refuses /metrics with HTTP 400"),
+        ("http500", Reason.ERROR, "HTTP 500"),
+        ("invalid", Reason.ERROR, "not JSON"),
+        ("list", Reason.ERROR, "no sockets"),
+        ("huge", Reason.ERROR, f"more than {MOST_BYTES >> 20} MiB"),
+        ("endless", Reason.ERROR, f"more than {MOST_BYTES >> 20} MiB"),
+    ],
+)
+def test_a_server_that_misbehaves_is_a_reason_and_comes_back(
+    peer: PcmPeer, behaviour: str, reason: Reason, words: str
+) -> None:
+    pcm = source(peer)
+    table(pcm.read())
+    peer.behaviour = behaviour
+    missing = why(pcm.read())
+    assert (missing.reason, words in missing.sentence) == (reason, True), missing
+    peer.behaviour = "well"
+    assert not table(pcm.read()).since_start
+
+
+@pytest.mark.parametrize("behaviour", ["slow", "hang", "drip"])
+def test_a_server_that_does_not_end_is_left_in_time(peer: PcmPeer, behaviour: str) -> None:
+    peer.behaviour = behaviour
+    pcm = source(peer, SHORT_S)
+    missing = why(pcm.read())
+    assert missing.reason is Reason.STALE and "in time" in missing.sentence
+    peer.behaviour = "well"
+    peer.released.set()
+    table(source(peer).read())
+
+
+def test_nobody_there_is_said() -> None:
+    with pcm_server() as peer:
+        port = peer.port
+    missing = why(PcmSource(Address("127.0.0.1", port)).read())
+    assert missing == Missing(Reason.SOURCE, f"no pcm-sensor-server listens at 127.0.0.1:{port}")
+
+
+def test_a_server_that_fails_is_left_alone_for_longer_and_longer(peer: PcmPeer) -> None:
+    seconds = [0.0]
+    address = Address("127.0.0.1", peer.port)
+    pcm = PcmSource(address, limit_s=LONG_S, clock=lambda: int(seconds[0] * 1e9))
+    peer.behaviour = "http500"
+    when = []
+    for tenth in range(400):
+        seconds[0] = tenth / 10
+        before = len(peer.asked)
+        pcm.read()
+        if len(peer.asked) > before:
+            when.append(seconds[0])
+    assert when == [0.0, 1.0, 3.0, 7.0, 15.0, 23.0, 31.0, 39.0]
+    peer.behaviour = "well"
+    seconds[0] = 47.0
+    table(pcm.read())
+    peer.behaviour = "http500"
+    seconds[0] = 48.0
+    why(pcm.read())
+    seconds[0] = 49.0
+    peer.behaviour = "well"
+    table(pcm.read())
+
+
+def test_a_server_is_not_asked_for_the_same_second_again(peer: PcmPeer) -> None:
+    tenths = itertools.count()
+    address = Address("127.0.0.1", peer.port)
+    pcm = PcmSource(address, limit_s=LONG_S, clock=lambda: next(tenths) * 100_000_000)
+    tables = [table(pcm.read()) for _ in range(20)]
+    assert 2 <= len(peer.asked) == len({id(each) for each in tables}) <= 4
+
+
+def test_frames_go_on_while_the_server_hangs_and_one_request_is_under_way(
+    peer: PcmPeer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ticks never wait for it longer than their grace; what lateness there was is printed."""
+    pcm = source(peer)
+    topology = topology_of(table(pcm.read()))
+    peer.behaviour = "slow"
+    late_s = []
+    live = Live(
+        (pcm, PcmTopologySource(pcm)),
+        State(HOST, topology),
+        0.1,
+        on_pollers=lambda _pollers, _topology: None,
+    )
+    frames = live.frames()
+    start = time.monotonic()
+    for tick, frame in zip(range(15), frames, strict=False):
+        late_s.append(time.monotonic() - start - tick * 0.1)
+        assert peer.reached.acquire(timeout=60) if tick == 0 else True
+        assert frame.packages[0].readings["power_w"] == Missing(
+            Reason.WARMING, "it has not answered yet"
+        ) or frame.sources["pcm"].reason in (Reason.WARMING, Reason.STALE)
+    assert not peer.released.is_set() and peer.asked == ["GET /persecond/1"] * 2
+    with capsys.disabled():
+        p99_ms = sorted(late_s)[int(len(late_s) * 0.99)] * 1e3
+        print(f"\nsensor server hangs: p99 lateness of a tick {p99_ms:.0f} ms of 100 ms", end=" ")
+    peer.behaviour = "well"
+    peer.released.set()
+    assert any(
+        not isinstance(frame.packages[0].readings["power_w"], Missing)
+        for frame in itertools.islice(frames, 600)
+    )
+    live.stop()
+    frames.close()
+
+
+def test_the_topology_is_the_servers(peer: PcmPeer) -> None:
+    pcm = source(peer)
+    places = PcmTopologySource(pcm)
+    assert isinstance(places.read(), Missing)
+    topology = topology_of(table(pcm.read()))
+    consistent(topology)
+    assert (len(topology.packages), topology.core_count, len(topology.cpus)) == (2, 8, 16)
+    assert topology.cpus[4].package == 1 and topology.cpus[4].siblings == (12,)
+    first = places.read()
+    pcm.read()
+    assert places.read() is first
+    peer.renumbered = True
+    pcm.read()
+    moved = places.read()
+    assert moved is not first and not isinstance(moved, Missing)
+    assert moved.cpus[4].package == 0
+
+
+def processes(root: Path, *names: str) -> Path:
+    for pid, name in enumerate(names, start=100):
+        folder = root / "proc" / str(pid)
+        folder.mkdir(parents=True)
+        (folder / "comm").write_text(name + "\n")
+    return root
+
+
+def test_a_server_that_no_process_here_is_may_be_a_tunnels_end(
+    peer: PcmPeer, tmp_path: Path
+) -> None:
+    here = source(peer, root=processes(tmp_path / "a", "bash", "pcm-sensor-serv"))
+    assert "tunnel" not in table(here.read()).gaps
+    elsewhere = source(peer, root=processes(tmp_path / "b", "bash", "ssh"))
+    assert "tunnel ends here" in table(elsewhere.read()).gaps
+    assert table(source(peer).read()).gaps == ""
+
+
+def test_a_server_that_holds_rdt_or_counters_is_said_with_the_fix(tmp_path: Path) -> None:
+    root = processes(tmp_path, "pcm-sensor-serv", "pcm-memory", "pcmanfm")
+    with pcm_server("icx_2026-06_msr") as peer:
+        lines = source(peer, root=root).check()
+    assert [line.reason for line in lines] == [Reason.PRESENT] + [Reason.TAKEN] * 3
+    assert "16 CPUs" in lines[0].text
+    assert "PCM_NO_RDT=1" in lines[1].fix
+    assert [line.text.split()[0] for line in lines[2:]] == ["pcm-sensor-serv", "pcm-memory"]
+    with pcm_server("skx_2026-06") as peer:
+        read = table(source(peer, root=root).read())
+    assert (read.of_cpu("l3_cache_occupancy") > 0).all() and "PCM_NO_RDT" in read.gaps
+
+
+def test_another_hosts_server_over_the_network_is_said_to_be_open() -> None:
+    assert parse_url("http://edge-07").shown == "edge-07:9738"
+    assert "ssh -L" in notes(parse_url("http://edge-07"), None)[0]
+    assert notes(parse_url("http://localhost:1"), None) == ()
+    assert notes(parse_url("http://[::1]:1"), None) == ()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://127.0.0.1:9738", "127.0.0.1:9738"),
+        ("127.0.0.1:1", "127.0.0.1:1"),
+        ("edge-07", "edge-07:9738"),
+        ("http://[::1]:8/", "[::1]:8"),
+    ],
+)
+def test_urls(url: str, shown: str) -> None:
+    assert parse_url(url).shown == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://x", "ftp://x", "http://", "", "http://x/path", "http://me:pass@x", "http://x:99999",
+        "http://x:port", "http://x?q", "http://x y", "http://\x1b[2J", "http://[::1", "http://é",
+        "http://" + "x" * 300,
+    ],
+)  # fmt: skip
+def test_urls_that_are_none(url: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse_url(url)
