@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 # enum perf_type_id of include/uapi/linux/perf_event.h
-PERF_TYPES: Mapping[str, int] = {"hardware": 0, "software": 1, "raw": 4}
+PERF_TYPES: Mapping[str, int] = {"hardware": 0, "software": 1, "cache": 3, "raw": 4}
 CONFIG_WORDS = ("config", "config1", "config2", "config3")
 # The field that says: it counts for all threads of a core, on each of them.
 OF_CORE = "of_core"
