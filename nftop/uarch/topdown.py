@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,10 +19,33 @@ PREFIX = "tma."
 # rounds away. The counters of one group start and stop within microseconds of each other, so that
 # a tick of a second leaves far less; groups that take turns see different moments and leave more.
 RATIO_TOLERANCE = 0.005
+# What becomes of the parts of one whole, by node, and of that whole; None: of all slots or cycles.
+Settle: TypeAlias = Callable[[Mapping[str, Column], Column | None], Mapping[str, Column]]
+
+
+def consistent(parts: Mapping[str, Column], _whole: Column | None) -> Mapping[str, Column]:
+    """The parts of one whole as they are; rows in which one is no ratio are ERROR in all of them.
+
+    For counts of one and the same time: it takes two programs to make those contradict each other.
+    """
+    beyond = {name: (part.values < 0) | (part.values > 1) for name, part in parts.items()}
+    bad: Bools = np.any(list(beyond.values()), axis=0)
+    if not bad.any():
+        return parts
+    sentences = {}
+    for row in np.flatnonzero(bad).tolist():
+        culprit = next(name for name, outside in beyond.items() if outside[row])
+        sentences[row] = _contradiction(culprit, parts[culprit].values[row])
+    return {name: _erase(part, sentences) for name, part in parts.items()}
 
 
 def evaluate(
-    uarch: Uarch, counts_per_s: Mapping[str, Column], *, smt: bool, levels: int = 3
+    uarch: Uarch,
+    counts_per_s: Mapping[str, Column],
+    *,
+    smt: bool,
+    levels: int = 3,
+    settle: Settle = consistent,
 ) -> dict[str, Column]:
     """The top-down method down to `levels` by metric id (`tma.retiring`), ratios 0..1.
 
@@ -35,7 +59,8 @@ def evaluate(
     zero (IDLE), and where the parent has none. Parts of a whole share its slots, so if one lies
     outside 0..1 by more than `RATIO_TOLERANCE`, all parts of that row are ERROR: their counts
     contradict each other, and which of them is wrong can't be seen. Shares of cycles overlap and
-    don't add up to anything; such a one is ERROR alone.
+    don't add up to anything; such a one is ERROR alone. Who knows more of when the counts were
+    taken may `settle` it otherwise: it is asked level by level, and lower levels read its answer.
 
     Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture",
     ISPASS 2014, as the vendor states them for the microarchitecture; they are in its table.
@@ -62,7 +87,9 @@ def evaluate(
                 family = name if name in topdown.of_cycles else parent or ""
                 families.setdefault(family, []).append(name)
         for names in families.values():
-            known.update(_consistent({name: known[name] for name in names}))
+            whole = None if names[0] in topdown.of_cycles else topdown.parent.get(names[0])
+            parts = {name: known[name] for name in names}
+            known.update(settle(parts, None if whole is None else known[whole]))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
 
 
@@ -156,19 +183,6 @@ def _clip(part: Column) -> Column:
 
 def _with_parent(part: Column, parent: Column) -> Column:
     return part if parent.present.all() else where(parent.present, part, parent)
-
-
-def _consistent(family: Mapping[str, Column]) -> dict[str, Column]:
-    """The parts of one whole; rows in which one is no ratio are ERROR in all of them."""
-    beyond = {name: (part.values < 0) | (part.values > 1) for name, part in family.items()}
-    bad: Bools = np.any(list(beyond.values()), axis=0)
-    if not bad.any():
-        return dict(family)
-    sentences = {}
-    for row in np.flatnonzero(bad).tolist():
-        culprit = next(name for name, outside in beyond.items() if outside[row])
-        sentences[row] = _contradiction(culprit, family[culprit].values[row])
-    return {name: _erase(part, sentences) for name, part in family.items()}
 
 
 def _contradiction(name: str, value: float) -> str:

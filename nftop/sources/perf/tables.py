@@ -59,7 +59,10 @@ class TableLayout:
         if counting:
             everywhere = counting[0].intersection(*counting[1:])
             self._extras |= made_up_for(uarch, everywhere, turns=turns)
-        self._turns = cores.rotation.turns(looked_at) if turns or looked_at is not None else 0
+        if looked_at is not None:
+            self._turns = cores.rotation.turns(looked_at)
+        else:
+            self._turns = cores.usual_turns if turns else 0
         shown = [
             (index, row)
             for index, row in enumerate(cores.rows)

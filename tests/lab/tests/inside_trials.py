@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass, field
 
 from nftop.derive.counters import CounterRates, CounterState, step_counters
+from nftop.derive.shares import ShareState
 from nftop.derive.tma import tma_columns
 from nftop.model.column import ratio
 from nftop.model.reading import Missing, Reading, Reason
@@ -45,7 +46,8 @@ class Ticks:
         return read, rates
 
     def retiring(self, rates: CounterRates) -> Reading:
-        return tma_columns(self.uarch, rates, self.topology)["tma.retiring"][self.cpu]
+        _, columns = tma_columns(ShareState(), self.uarch, rates, self.topology)
+        return columns["tma.retiring"][self.cpu]
 
     def until(self, reason: Reason, *, within: int) -> tuple[int, Reading, int]:
         """Ticks until retiring has that reason, what it is then, and how many had no IPC."""
