@@ -43,18 +43,26 @@ _BEYOND = ("backend_bound", "memory_bound", "dram_bound")
 _PROBES: Mapping[Unit, Reading] = {Unit.CYCLES: 238.0, Unit.NS: 85.0, Unit.PER_S: 1.25e6}
 
 
-def with_focus(base: Frame, cpu: int, coverage: Reading = 0.09) -> Frame:
-    """`base` with level 3 and probes of this CPU's core; remote probes can't be had."""
+def with_focus(base: Frame, cpu: int, deep: Reading = 0.09, level_1: Reading = 0.9) -> Frame:
+    """`base` with level 3 and probes of this CPU's core; remote probes can't be had.
+
+    `level_1` is its coverage, `deep` that of all else.
+    """
     info = base.topology.cpus[base.topology.row_of[cpu]]
     level: dict[str | None, int] = {None: 0}
     nodes = []
     for name, parent, reading in _TREE:
         level[name] = level[parent] + 1
         of = "cycles" if level[name] == 3 and parent in ("memory_bound", "core_bound") else "slots"
-        nodes.append(TmaNode(name, parent, level[name], of, reading, beyond=name in _BEYOND))  # type: ignore[arg-type]
+        coverage = level_1 if parent is None else deep
+        nodes.append(
+            TmaNode(name, parent, level[name], of, reading, name in _BEYOND, coverage)  # type: ignore[arg-type]
+        )
     readings: dict[str, Reading] = {
         metric.id: NO_REMOTE if "remote" in metric.id else _PROBES[metric.unit]
         for metric in CORE_METRICS
     }
-    focus = CoreFocus((Cpu(cpu), *info.siblings), tuple(nodes), readings, coverage)
+    focus = CoreFocus(
+        (Cpu(cpu), *info.siblings), tuple(nodes), readings, dict.fromkeys(readings, deep)
+    )
     return replace(base, focus=focus)

@@ -258,6 +258,7 @@ def _tma(cpus: NDArray[np.float64], wobble: float) -> dict[str, Column]:
         "memory_bound": backend * 0.7,
         "core_bound": backend * 0.3,
         "coverage": np.where(cpus == 3, 0.66, 1.0),
+        "level_2_coverage": np.where(cpus == 3, 0.66, 1.0),
     }
     why = Missing(Reason.TAKEN, "the NMI watchdog holds a counter; sysctl kernel.nmi_watchdog=0")
     return {f"tma.{name}": column(values, cpus == 4, why) for name, values in parts.items()}

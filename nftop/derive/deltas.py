@@ -71,11 +71,14 @@ def _alike(before: CounterTable, after: CounterTable) -> bool:
 def _stepped_back(
     before: CounterTable, after: CounterTable, old: NDArray[np.int64], new: NDArray[np.int64]
 ) -> Bools:
-    """bool (rows, g): which groups of these rows count less than before, or have run less."""
+    """bool (rows, g): which groups of these rows count less than before, or have run less.
+
+    Nothing is thought of an event that is absent now.
+    """
     back: Bools = (after.enabled_ns[new] < before.enabled_ns[old]) | (
         after.running_ns[new] < before.running_ns[old]
     )
-    values = after.values[new] < before.values[old]
+    values = (after.values[new] < before.values[old]) & (after.reasons[new] == 0)
     for group in range(back.shape[1]):
         back[:, group] |= values[:, after.group == group].any(axis=1)
     return back

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import replace
 
-import numpy as np
-
-from nftop.derive.counters import CounterRates, CounterState, step_counters
+from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.tma import (
     ASLEEP,
     BEFORE_ASLEEP,
     asleep_rows,
+    core_shares,
     counted_with_smt,
     counts_of_cores,
 )
@@ -21,6 +22,7 @@ from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
 from nftop.uarch.focus import evaluate_focus
 from nftop.uarch.table import Uarch
+from nftop.uarch.topdown import events_read
 
 
 def step_focus(
@@ -41,6 +43,14 @@ def step_focus(
     counts = {name: part[0] for name, part in counts_of_cores(uarch, rates, core).items()}
     smt = uarch.topdown is not None and counted_with_smt(uarch.topdown, rates.per_s.keys(), core)
     tree, probes = evaluate_focus(uarch, counts, smt=smt)
+
+    def coverage(events: Collection[str]) -> Reading:
+        share = float(core_shares(events, rates, core)[0])
+        return Missing(Reason.SOURCE) if math.isnan(share) else share
+
+    if uarch.topdown is not None:
+        read = events_read(uarch.topdown.formulas(smt=smt))
+        tree = tuple(replace(node, coverage=coverage(read[node.name])) for node in tree)
     if asleep_rows(rates, core).any():
         tree = tuple(_asleep(node) for node in tree)
     nodes = {f"tma.{node.name}": node.reading for node in tree}
@@ -50,7 +60,9 @@ def step_focus(
         for metric in (*CORE_METRICS, *NODE_METRICS)
     }
     cpus = tuple(info.cpu for info in core.cpus)
-    return state, CoreFocus(cpus, tree, readings, _coverage(rates))
+    of_probes = events_read(uarch.probes)
+    shares = {metric.id: coverage(of_probes.get(metric.id, frozenset())) for metric in CORE_METRICS}
+    return state, CoreFocus(cpus, tree, readings, shares)
 
 
 def _only(topology: Topology, table: CounterTable) -> Topology:
@@ -62,10 +74,3 @@ def _asleep(node: TmaNode) -> TmaNode:
     if isinstance(node.reading, Missing) and node.reading.reason in BEFORE_ASLEEP:
         return node
     return replace(node, reading=ASLEEP, beyond=False)
-
-
-def _coverage(rates: CounterRates) -> Reading:
-    """The smallest share of the time in which an event was counted that has a rate."""
-    shares = np.array(list(rates.shares.values()))
-    counted = shares[np.isfinite(shares)]
-    return float(counted.min()) if counted.size else rates.coverage[0]

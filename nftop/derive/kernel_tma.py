@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nftop.derive.counters import CounterRates
-from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
+from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Bools, Column, column, missing, ratio, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
@@ -48,15 +48,16 @@ def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str,
     contradict, asleep = missing(rows, _CONTRADICT), missing(rows, _ASLEEP)
     slept = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values < _ASLEEP_RATIO
     columns = {}
-    for metric in (metric.id for metric in TMA_METRICS if metric.id != TMA_COVERAGE):
+    for metric in (metric.id for metric in TMA_METRICS if metric.coverage):
         if metric in nodes:
             clipped = _clipped(nodes[metric])
             sound = where(odd & clipped.present, contradict, clipped)
             columns[metric] = where(slept & clipped.present, asleep, sound)
         else:
             columns[metric] = missing(rows, _why(table, metric))
-    shares = {metric: columns[metric] for metric in nodes}
-    columns[TMA_COVERAGE] = _coverage(table, rates, shares)
+    for coverage in (metric.id for metric in TMA_METRICS if not metric.coverage):
+        ids = [metric.id for metric in TMA_METRICS if metric.coverage == coverage]
+        columns[coverage] = _coverage(table, rates, {each: columns[each] for each in ids})
     return columns
 
 
@@ -70,12 +71,12 @@ def _why(table: CounterTable, metric: str) -> Missing:
 
 
 def _coverage(table: CounterTable, rates: CounterRates, nodes: Mapping[str, Column]) -> Column:
-    """The share of the interval of the least counted event; where no node is, its reason."""
+    """The share of the interval of their least counted event; where no node is, the first's why."""
     rows = len(rates.coverage)
     share = np.full(rows, np.nan)
-    for text in table.formulas.values():
+    for text in (text for metric, text in table.formulas.items() if metric in nodes):
         for event in compile_formula(text).names:
             share = np.fmin(share, rates.share(event).values)
-    why = next(iter(nodes.values()), missing(rows, _why(table, TMA_METRICS[0].id)))
-    some: Bools = np.any([why.present, *(node.present for node in nodes.values())], axis=0)
-    return where(some, column(share), why)
+    some: Bools = np.any([node.present for node in nodes.values()], axis=0)
+    told = (nodes[metric] for metric in table.formulas if metric in nodes)
+    return where(some, column(share), next(told, next(iter(nodes.values()))))

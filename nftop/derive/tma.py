@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from nftop.derive.counters import CounterRates
-from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
+from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE, TMA_METRICS
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
-from nftop.uarch.formula import compile_formula
-from nftop.uarch.parts import BUSIEST, Topdown
-from nftop.uarch.siblings import core_index, sum_siblings
+from nftop.uarch.parts import Topdown
+from nftop.uarch.siblings import CLOCKS, core_index, sum_siblings
 from nftop.uarch.table import Uarch
-from nftop.uarch.topdown import PREFIX, evaluate
+from nftop.uarch.topdown import PREFIX, evaluate, events_read
 
-# Those that every core is counted for all the time; the catalogue's metrics are theirs.
-_LEVELS = 2
+# Those that every core is counted for all the time, and the share of it that each was; the
+# catalogue's metrics are theirs.
+_COVERAGE_OF = {1: TMA_COVERAGE, 2: TMA_LEVEL_2_COVERAGE}
 # A core that ran for less than this share of the time did next to nothing.
 _ASLEEP_RATIO = 0.05
 ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
@@ -48,7 +47,7 @@ def tma_columns(
         return {metric.id: missing(rows, why) for metric in TMA_METRICS}
     smt = counted_with_smt(uarch.topdown, rates.per_s.keys(), topology)
     of_cores = counts_of_cores(uarch, rates, topology)
-    nodes = evaluate(uarch, of_cores, smt=smt, levels=_LEVELS)
+    nodes = evaluate(uarch, of_cores, smt=smt, levels=max(_COVERAGE_OF))
     twice = of_cores["threads"].values > 1
     if not smt and twice.any():
         nodes = {
@@ -60,8 +59,12 @@ def tma_columns(
         for metric in TMA_METRICS
     }
     columns = _of_busy_cores(columns, rates, topology)
-    share = _share(_events_read(uarch.topdown, smt=smt), rates, topology)
-    columns[TMA_COVERAGE] = _coverage(share, columns)
+    read = events_read(uarch.topdown.formulas(smt=smt))
+    for level, coverage in _COVERAGE_OF.items():
+        names = [name for name, depth in uarch.topdown.level.items() if depth == level]
+        share = core_shares(frozenset().union(*(read[name] for name in names)), rates, topology)
+        shown = [columns[each.id] for each in TMA_METRICS if each.coverage == coverage]
+        columns[coverage] = _coverage(share, shown)
     return columns
 
 
@@ -109,7 +112,8 @@ def counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topol
     tell, what the host has now does.
     """
     with_it, without = (
-        _events_of(terms) for terms in (topdown.terms_smt_on, topdown.terms_smt_off)
+        frozenset[str]().union(*events_read(topdown.terms(smt=smt)).values())
+        for smt in (True, False)
     )
     on, off = (not only.isdisjoint(counted) for only in (with_it - without, without - with_it))
     return on if on != off else any(info.siblings for info in topology.cpus)
@@ -133,28 +137,19 @@ def tma_of_counts(uarch: Uarch, counts: Mapping[str, Reading], *, smt: bool) -> 
     return {name.removeprefix(PREFIX): node[0] for name, node in nodes.items()}
 
 
-def _events_read(topdown: Topdown, *, smt: bool) -> frozenset[str]:
-    """Every event that a formula of these levels reads."""
-    terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
-    nodes = {name: f for name, f in topdown.nodes.items() if topdown.level[name] <= _LEVELS}
-    return _events_of({**terms, **nodes})
+def core_shares(events: Collection[str], rates: CounterRates, topology: Topology) -> Floats:
+    """float64 (rows,): of those events that were counted on a core, the smallest share of time.
 
-
-def _events_of(formulas: Mapping[str, str]) -> frozenset[str]:
-    return _names_in(tuple(formulas.values()))
-
-
-@functools.lru_cache(maxsize=32)
-def _names_in(texts: tuple[str, ...]) -> frozenset[str]:
-    names = (name for text in texts for name in compile_formula(text).names)
-    return frozenset(name.removeprefix(BUSIEST) for name in names)
-
-
-def _share(events: frozenset[str], rates: CounterRates, topology: Topology) -> Floats:
-    """float64 (rows,): of the events that were counted on a core, the smallest share of time."""
-    share = np.full(len(topology.cpus), np.nan)
-    for event in events & rates.shares.keys():
-        share = np.fmin(share, rates.shares[event])
+    NaN where none was. Cycles count as often as the better of their clocks: an event is held
+    against the cycles that its own group saw, by whichever clock.
+    """
+    share, clock = np.full((2, len(topology.cpus)), np.nan)
+    for event in rates.shares.keys() & events:
+        if event in CLOCKS:
+            clock = np.fmax(clock, rates.shares[event])
+        else:
+            share = np.fmin(share, rates.shares[event])
+    share = np.fmin(share, clock)
     return _of_core(np.fmin, share, topology)
 
 
@@ -166,10 +161,10 @@ def _of_core(choose: np.ufunc, values: Floats, topology: Topology) -> Floats:
     return chosen[cores]
 
 
-def _coverage(share: Floats, shown: Mapping[str, Column]) -> Column:
+def _coverage(share: Floats, shown: Sequence[Column]) -> Column:
     """`share` where some node has a number; where none has, why the first has none."""
-    some = np.any([node.present for node in shown.values()], axis=0)
+    some = np.any([node.present for node in shown], axis=0)
     values = np.where(some, share, np.nan)
-    why = next(iter(shown.values()))
+    why = shown[0]
     reasons = np.where(some, np.uint8(Reason.PRESENT), why.reasons)
     return Column(values, reasons, why.details, why.by_reason)

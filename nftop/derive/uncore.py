@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.deltas import difference
 from nftop.model.column import Bools, Column, Floats, Reasons
+from nftop.model.metric import ESTIMATE_BELOW
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts
 from nftop.model.uncore import UncoreTable
@@ -32,7 +33,7 @@ class BoxRates:
 
     Attributes:
         per_s: counts per second of the time the row's group ran; NaN where `why` is not 0.
-        partly: its group ran but part of the interval.
+        partly: its group ran so little of the interval that the rate is an estimate.
         why: why it has no rate.
         ran_at_ns: what the row's clock said when its group ran last, or was first seen.
     """
@@ -74,7 +75,9 @@ def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreT
     late = difference(after.enabled_ns, ran_at) > limit_ns
     why[idle & late] = Reason.TAKEN
     why[idle & ~late & ~held] = Reason.WARMING
-    return BoxRates(np.where(why == 0, per_s, np.nan), running < enabled, why, ran_at)
+    return BoxRates(
+        np.where(why == 0, per_s, np.nan), running < ESTIMATE_BELOW * enabled, why, ran_at
+    )
 
 
 def added_up(
@@ -85,7 +88,7 @@ def added_up(
     `place` says of every row of the table where it belongs, -1 for nowhere. A place's rate is the
     sum over its rows of count / time on the hardware, each by its own group's clock; it has one
     only where every row has. It is an estimate where some group was on the hardware for less than
-    the whole interval.
+    `ESTIMATE_BELOW` of the interval.
     """
     sums, estimates = {}, {}
     for index, name in enumerate(table.events):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from nftop.model.metric import Metric, Unit
+from nftop.model.metric import ESTIMATE_BELOW, Metric, Unit
 
 COVERAGE = "coverage"
 LLC_COVERAGE = "llc_misses_coverage"
 SHARE_OF_TIME = "sum over the groups that count it(delta(time running)) / delta(time enabled)"
 TIMES = "perf_event_open(2), PERF_FORMAT_TOTAL_TIME_*"
+
+ESTIMATE_SENTENCE = f"Below {ESTIMATE_BELOW:.0%} what rests on it is an estimate, shown with '~'."
 
 COVERAGE_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -16,8 +18,7 @@ COVERAGE_METRICS: tuple[Metric, ...] = (
         unit=Unit.RATIO,
         scope="cpu",
         meaning="Share of the interval in which cycles, instructions and clocks were counted, "
-        "in whichever counter group. Below 100 % what rests on them is an estimate, shown with "
-        "'~'.",
+        f"in whichever counter group. {ESTIMATE_SENTENCE}",
         formula=SHARE_OF_TIME,
         origin=TIMES,
         good="high",
@@ -28,8 +29,8 @@ COVERAGE_METRICS: tuple[Metric, ...] = (
         label="MISS.cov",
         unit=Unit.RATIO,
         scope="cpu",
-        meaning="Share of the interval in which last-level cache misses were counted. Below "
-        "100 % misses per packet are an estimate, shown with '~'.",
+        meaning="Share of the interval in which last-level cache misses were counted. "
+        f"{ESTIMATE_SENTENCE}",
         formula=SHARE_OF_TIME,
         origin=TIMES,
         good="high",

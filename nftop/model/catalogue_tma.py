@@ -5,17 +5,19 @@ Ids are the vendor's node names behind `tma.`. Siblings share a core's slots, so
 
 from __future__ import annotations
 
-from nftop.model.catalogue_coverage import SHARE_OF_TIME, TIMES
+from nftop.model.catalogue_coverage import ESTIMATE_SENTENCE, SHARE_OF_TIME, TIMES
 from nftop.model.metric import Metric, Unit
 
 TMA_COVERAGE = "tma.coverage"
+TMA_LEVEL_2_COVERAGE = "tma.level_2_coverage"
 ORIGIN = (
     'Yasin, "A Top-Down method for performance analysis", ISPASS 2014; '
     "formulas in nftop/uarch, by microarchitecture"
 )
 
 
-def _node(name: str, label: str, meaning: str, priority: int | None = None) -> Metric:
+def _node(name: str, label: str, meaning: str, *, priority: int | None = None) -> Metric:
+    """One of level 1, which has a column, or of level 2, which has none."""
     return Metric(
         id=f"tma.{name}",
         label=label,
@@ -25,7 +27,23 @@ def _node(name: str, label: str, meaning: str, priority: int | None = None) -> M
         formula=f"{name} of the CPU's table, each event by the cycles of its own counter group",
         origin=ORIGIN,
         priority=priority,
-        coverage=TMA_COVERAGE,
+        coverage=TMA_LEVEL_2_COVERAGE if priority is None else TMA_COVERAGE,
+        optional=True,
+    )
+
+
+def _coverage(name: str, label: str, level: int) -> Metric:
+    return Metric(
+        id=name,
+        label=label,
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning=f"Share of the interval in which the least counted of the events was counted that "
+        f"top-down level {level} is computed from, on any thread of the core; of groups that take "
+        f"turns, from one turn to the next. {ESTIMATE_SENTENCE}",
+        formula=f"min over its events({SHARE_OF_TIME})",
+        origin=TIMES,
+        good="high",
         optional=True,
     )
 
@@ -69,16 +87,6 @@ TMA_METRICS: tuple[Metric, ...] = (
         "Useful slots of instructions that take several micro-operations.",
     ),
     _node("light_operations", "RET.lgt", "Useful slots of all other instructions."),
-    Metric(
-        id=TMA_COVERAGE,
-        label="TMA.cov",
-        unit=Unit.RATIO,
-        scope="cpu",
-        meaning="Share of the interval in which the least counted of the top-down events was "
-        "counted, on any thread of the core. Below 100 % top-down is an estimate, shown with '~'.",
-        formula=f"min over its events({SHARE_OF_TIME})",
-        origin=TIMES,
-        good="high",
-        optional=True,
-    ),
+    _coverage(TMA_COVERAGE, "TMA.cov", 1),
+    _coverage(TMA_LEVEL_2_COVERAGE, "TMA2.cov", 2),
 )

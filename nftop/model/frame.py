@@ -15,6 +15,8 @@ from nftop.model.topology import Host, Topology
 
 SCHEMA = "nftop.frame/1"
 
+_NO_COVERAGE = Missing(Reason.SOURCE)
+
 Clock: TypeAlias = Literal["core", "tsc", "nf"]
 Direction: TypeAlias = Literal["rx", "tx"]
 
@@ -133,7 +135,8 @@ class PackageRow:
 
     Attributes:
         readings: by metric id of the catalogue, scope `package`; every such metric is there.
-        estimates: the ids of those whose counters were on the hardware only part of the time.
+        estimates: the ids of those whose counters were on the hardware too little of the time: see
+            `metric.ESTIMATE_BELOW`.
         channels: memory by channel, bytes read and written per second; empty where none is counted.
         links: UPI or QPI by link, bytes received and sent per second; empty where none is counted.
     """
@@ -219,6 +222,8 @@ class TmaNode:
         of: what `reading`, a ratio 0..1, is a share of: issue slots or cycles.
         beyond: it is above its threshold and so is everything above it in the tree, which is when
             the method says to look into it; without a number it is not.
+        coverage: of the events that it is computed from, the smallest share of the time in which
+            one was counted; no number where none was or nobody says.
     """
 
     name: str
@@ -227,6 +232,7 @@ class TmaNode:
     of: Literal["slots", "cycles"]
     reading: Reading
     beyond: bool
+    coverage: Reading = _NO_COVERAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +243,13 @@ class CoreFocus:
         cpus: its threads.
         tree: its top-down nodes of levels 1 to 3, each behind its parent.
         readings: by metric id of the catalogue, scope `core`; every such metric is there.
-        coverage: the smallest share of the time in which one of the events was counted.
+        coverage: as `TmaNode.coverage`, of the probes by metric id.
     """
 
     cpus: tuple[Cpu, ...]
     tree: tuple[TmaNode, ...]
     readings: Mapping[str, Reading]
-    coverage: Reading
+    coverage: Mapping[str, Reading]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
+# Below this share of the time a number counted is an estimate, marked so; also in README. nftop's
+# own main groups have nine tenths of it, those that take turns with them a tenth or less, and a
+# program that shares the counters leaves half.
+ESTIMATE_BELOW = 0.75
+
 
 class Unit(Enum):
     """The unit of a value in code, and how a cell prints it."""
@@ -38,7 +43,7 @@ class Metric:
         good: which direction is better, None where neither is.
         priority: columns with a lower number stay longer on a narrow screen; None: never a column.
         coverage: the metric that says in which share of the interval its events were counted: it
-            is an estimate while that is below 1. None where it rests on no counter group.
+            is an estimate while that is below ESTIMATE_BELOW. None where it rests on no counters.
         per_clock: it counts cycles, so it is an estimate where their clock is not the core's.
         bounded: it includes empty polls, so it is an upper bound of what a packet costs unless the
             core is saturated.

@@ -7,10 +7,9 @@ from functools import lru_cache
 
 from nftop.model.catalogue import EXPLAINED, cpu_metric
 from nftop.model.catalogue_core import CORE_METRICS
-from nftop.model.catalogue_tma import TMA_COVERAGE
+from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
 from nftop.model.frame import CoreFocus, CpuTable, Frame, TmaNode
-from nftop.model.ids import format_cpu_list
-from nftop.model.metric import Metric, Unit
+from nftop.model.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.detail import rule_line, sibling_lines
@@ -73,8 +72,8 @@ def core_lines(
         rule_line(cpus, row, width),
         *_facts(cpus, row, width),
         *sibling_lines(cpus, row, width),
-        *_tree_lines(frame, row, nodes, peers, width),
-        *_coverage_lines(cpus, row, focus, width),
+        *_tree_lines(frame, nodes, peers, width),
+        *_coverage_lines(nodes, focus, width),
     ]
     if focus is None:
         why = _no_level_3(frame, row, waited_s, frozen=frozen)
@@ -100,9 +99,11 @@ def tree_of(frame: Frame, row: int) -> tuple[TmaNode, ...]:
     for name, children in _LEVELS.items():
         for each, parent in ((name, None), *((child, name) for child in children)):
             reading = frame.cpus.columns[f"tma.{each}"][row]
-            level = 1 if parent is None else 2
+            level, share = (1, TMA_COVERAGE) if parent is None else (2, TMA_LEVEL_2_COVERAGE)
+            coverage = frame.cpus.columns[share][row]
             # Thresholds are the table's of this CPU, which only a core looked at is held to.
-            nodes.append(TmaNode(each, parent, level, "slots", reading, beyond=False))
+            node = TmaNode(each, parent, level, "slots", reading, beyond=False, coverage=coverage)
+            nodes.append(node)
     return tuple(nodes)
 
 
@@ -130,9 +131,7 @@ def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
     return flow(parts, width, "  ")
 
 
-def _tree_lines(
-    frame: Frame, row: int, nodes: Sequence[TmaNode], peers: Peers, width: int
-) -> list[Line]:
+def _tree_lines(frame: Frame, nodes: Sequence[TmaNode], peers: Peers, width: int) -> list[Line]:
     bar = _bar_cells(width)
     tones = _tones(nodes)
     lines = [_header(width, bar)]
@@ -140,7 +139,7 @@ def _tree_lines(
         metric = f"tma.{node.name}"
         told = metric in frame.cpus.columns
         beside = peers.median(frame.cpus, metric) if told else Missing(Reason.UNDEFINED)
-        lines.append(_node_line(node, beside, _is_estimate(frame, row), tones[node.name], width))
+        lines.append(_node_line(node, beside, tones[node.name], width))
     compared = f"peers: the median of {peers.who}" if len(peers.rows) else "no peers to compare"
     return [*lines, *paragraph(compared, width, tone=Tone.DIM)]
 
@@ -162,12 +161,12 @@ def _bar_cells(width: int) -> int:
     return min(_MOST_BAR, left) if left >= _LEAST_BAR else 0
 
 
-def _node_line(node: TmaNode, beside: Reading, estimate: bool, tone: Tone, width: int) -> Line:  # noqa: FBT001
+def _node_line(node: TmaNode, beside: Reading, tone: Tone, width: int) -> Line:
     name = fit("  " * (node.level - 1) + words(node.name), _name_cells(width) - 2)
     of = fit(node.of, _OF) if width >= _OF_FROM else ""
     mark = Span("! " if node.beyond else "  ", Tone.BAD)
     missing = isinstance(node.reading, Missing)
-    after = fmt.ESTIMATE if estimate and not missing else " "
+    after = _after(node.reading, node.coverage)
     share = Span(_percent(node.reading) + after, Tone.MISSING if missing else Tone.PLAIN)
     peer = Span(f"{_percent(beside)} ", Tone.DIM)
     return line(name, mark, share, peer, Span(of, Tone.DIM),
@@ -202,20 +201,30 @@ def _tones(nodes: Sequence[TmaNode]) -> Mapping[str, Tone]:
     return tones
 
 
-def _is_estimate(frame: Frame, row: int) -> bool:
-    """Whether some of the events shared the hardware; see `CoreFocus.coverage`."""
-    focus = focus_of(frame, row)
-    coverage = frame.cpus.columns[TMA_COVERAGE][row] if focus is None else focus.coverage
-    return not isinstance(coverage, Missing) and coverage < 1.0
+def _is_estimate(reading: Reading, coverage: Reading) -> bool:
+    if isinstance(reading, Missing) or isinstance(coverage, Missing):
+        return False
+    return coverage < ESTIMATE_BELOW
 
 
-def _coverage_lines(cpus: CpuTable, row: int, focus: CoreFocus | None, width: int) -> list[Line]:
-    coverage = cpus.columns[TMA_COVERAGE][row] if focus is None else focus.coverage
-    if isinstance(coverage, Missing) or coverage >= 1.0:
+def _after(reading: Reading, coverage: Reading) -> str:
+    return fmt.ESTIMATE if _is_estimate(reading, coverage) else " "
+
+
+def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreFocus | None, width: int) -> list[Line]:
+    """What the marks say, and of the events behind them the smallest share of the time."""
+    pairs = [(node.reading, node.coverage) for node in nodes]
+    if focus is not None:
+        pairs += [(focus.readings[each], share) for each, share in focus.coverage.items()]
+    shares = [
+        share
+        for reading, share in pairs
+        if not isinstance(share, Missing) and _is_estimate(reading, share)
+    ]
+    if not shares:
         return []
-    share = fmt.number(coverage, Unit.RATIO, 6)
-    who = f"cpu {format_cpu_list(focus.cpus)}" if focus is not None else "this core"
-    text = f"estimates: of what is counted of {who} each event had at least {share} of the time"
+    least = fmt.number(min(shares), Unit.RATIO, 6)
+    text = f"estimates, counted for less than {ESTIMATE_BELOW:.0%} of the time, the least {least}"
     return paragraph(
         text, width, lead=line(Span(f"{fmt.ESTIMATE:<4}", Tone.MISSING)), tone=Tone.DIM
     )
@@ -259,14 +268,16 @@ def _probe_lines(focus: CoreFocus, width: int) -> list[Line]:
         if isinstance(reading, Missing):
             why = Missing(reading.reason, reading.sentence)
             found.setdefault(why, []).append(words(metric.id))
-        lines.append(_probe_line(metric, reading, width))
+        coverage = focus.coverage.get(metric.id, Missing(Reason.SOURCE))
+        lines.append(_probe_line(metric, reading, coverage, width))
     for why, names in found.items():
         lines += _said(why, ", ".join(names), width)
     return lines
 
 
-def _probe_line(metric: Metric, reading: Reading, width: int) -> Line:
+def _probe_line(metric: Metric, reading: Reading, coverage: Reading, width: int) -> Line:
     missing = isinstance(reading, Missing)
-    value = Span(fit(fmt.worded(reading, metric.unit), 20), Tone.MISSING if missing else Tone.PLAIN)
+    text = fit(fmt.worded(reading, metric.unit) + _after(reading, coverage), 20)
+    value = Span(text, Tone.MISSING if missing else Tone.PLAIN)
     meaning = metric.meaning.split(". ")[0].split(": ")[0] if width >= _MEANING_FROM else ""
     return line(fit(words(metric.id), _NAME), value, Span(meaning, Tone.DIM))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from nftop.model.catalogue import NF_METRICS
 from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.metric import Metric
+from nftop.model.metric import ESTIMATE_BELOW, Metric
 from nftop.model.reading import Missing, Reason
 from nftop.model.roles import NF_KINDS
 from nftop.render import format as fmt
@@ -120,10 +120,12 @@ def _cell(nf: NfRow, metric: Metric, partial: frozenset[str]) -> Span:
 
 
 def _partial(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
-    """The coverages that the hardware of one of its cores did not reach in full."""
+    """The coverages that make estimates of what one of its cores counted."""
     rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
     return frozenset(
-        each for each in _COVERAGES if any(cpus.columns[each].values[row] < 1.0 for row in rows)
+        each
+        for each in _COVERAGES
+        if any(cpus.columns[each].values[row] < ESTIMATE_BELOW for row in rows)
     )
 
 

@@ -9,7 +9,7 @@ from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame
-from nftop.model.metric import Metric, Unit
+from nftop.model.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.bars import PARTS
@@ -25,7 +25,10 @@ from nftop.render.traffic import MARKS as TRAFFIC_MARKS
 _MARKS = (
     ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
     (fmt.MORE_THAN_0, "more than 0, too little to print"),
-    ("~", "estimate: the counters shared the hardware, or these are not core cycles"),
+    (
+        "~",
+        f"estimate: counted for less than {ESTIMATE_BELOW:.0%} of the time, or not of core cycles",
+    ),
     (f"4{SIBLING_MARK}", f"the hyper-thread sibling is busy more than {SIBLING_BUSY_RATIO:.0%}"),
     ("perf~", "the source gives only a part"),
     ("perf+", "the source works"),

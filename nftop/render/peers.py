@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_METRICS
+from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Floats
 from nftop.model.frame import CpuTable
-from nftop.model.metric import Metric, Unit
+from nftop.model.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.cache import group_name
@@ -21,7 +21,7 @@ from nftop.render.rows import polled
 from nftop.render.text import fit
 
 Grouping = Literal["nf", "class"]
-NODES: tuple[Metric, ...] = tuple(each for each in TMA_METRICS if each.id != TMA_COVERAGE)
+NODES: tuple[Metric, ...] = tuple(each for each in TMA_METRICS if each.coverage)
 _NAME, _MOST_NAME, _COUNT, _CELL = 18, 30, 6, 14
 _MEDIAN = 5  # cells of it; what stands behind it takes the others
 _WORDS = {"nf": "network function", "class": "cache class"}
@@ -137,7 +137,9 @@ def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> tuple[Spa
         return (Span(f"{mark:>{_MEDIAN}}{' ' * (_CELL - _MEDIAN)}", Tone.MISSING),)
     values: Floats = column.values[rows][there]
     coverage = cpus.columns[metric.coverage].values[rows] if metric.coverage else np.ones(1)
-    estimate = bool((coverage < 1.0).any())  # a missing coverage is NaN, not below anything
+    estimate = bool(
+        (coverage < ESTIMATE_BELOW).any()
+    )  # a missing coverage is NaN, not below anything
     median = fmt.number(float(np.median(values)), Unit.RATIO, _MEDIAN - 1)
     low, high = _bare(values.min()), _bare(values.max())
     spread = "" if low == high else f" {low}-{high}"

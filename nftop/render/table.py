@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.frame import CpuTable
 from nftop.model.ids import format_cpu_list
-from nftop.model.metric import Metric, Unit
+from nftop.model.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import cache
 from nftop.render import format as fmt
@@ -91,7 +91,7 @@ def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | No
 
 
 def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
-    """Where a present value rests on multiplexed counters, or on another clock than the core's."""
+    """Where a present value was counted too little of the time, or not by the core's clock."""
     at = np.array(rows, np.intp)
     there = cpus.columns[metric.id].present[at].tolist()
     return [
@@ -103,10 +103,10 @@ def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]
 
 
 def _partial(cpus: CpuTable, at: NDArray[np.intp], coverage: str | None) -> list[bool]:
-    """Whether counters shared the hardware; a missing coverage is NaN, not below anything."""
+    """Whether too little was counted; a missing coverage is NaN, not below anything."""
     if coverage is None:
         return [False] * len(at)
-    partial: list[bool] = (cpus.columns[coverage].values[at] < 1.0).tolist()
+    partial: list[bool] = (cpus.columns[coverage].values[at] < ESTIMATE_BELOW).tolist()
     return partial
 
 

@@ -21,7 +21,7 @@ from nftop.model.sample import (
     ThreadRow,
     ThreadTable,
 )
-from nftop.sim.events import nth_share, parts_of, share
+from nftop.sim.events import parts_of, turn_share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
@@ -65,11 +65,11 @@ def counter_table(
 ) -> CounterTable:
     """Every event of the best plan of `uarch` and its turns, on every CPU.
 
-    The groups share the time evenly and without a beat: of n groups, each has run an n-th of the
-    time and seen an n-th of what there was to count, to a nanosecond and a count, and together
-    they have seen it all. A real kernel's turns last milliseconds each. No limit on the number of
-    counters is modelled. The groups' own clock is the model's. Without `turns` the plan's own group
-    has all the time.
+    The groups share the time without a beat: the first has run nine tenths of it and seen so much
+    of what there was to count, each other its even share of the last tenth, to a nanosecond and a
+    count, and together they have seen it all. nftop's real turns come one in a tick. No limit on
+    the number of counters is modelled. The groups' own clock is the model's. Without `turns` the
+    plan's own group has all the time.
     """
     plan = uarch.plans[0]
     cpus = range(len(model.layout.topology.cpus))
@@ -113,12 +113,13 @@ def _counted(
             weights = np.zeros(every.shape[1])
             weights[[INDEX[each] for each in counted]] = list(counted.values())
             total = np.floor(every @ weights).astype(np.uint64)
-            values[:, index] = np.where(hidden, 0, nth_share(total, turn, len(groups)))
+            values[:, index] = np.where(hidden, 0, turn_share(total, turn, len(groups)))
     if hidden.any():
         reasons[hidden] = Reason.SOURCE
         for sentences in details.values():
             sentences[int(Reason.SOURCE)] = _QUIET
-    ran_ns = share(t_ns, len(groups))
+    every_ns = np.array(t_ns, np.uint64)
+    ran_ns = np.array([turn_share(every_ns, turn, len(groups)) for turn in range(len(groups))])
     return CounterTable(
         cpus=np.array(cpus, dtype=np.int32),
         events=events,

@@ -78,6 +78,14 @@ class Topdown:
     also: Mapping[str, str]
     unreliable_smt: frozenset[str]
 
+    def terms(self, *, smt: bool) -> Mapping[str, str]:
+        """The intermediate formulas for hyper-threading on or off."""
+        return self.terms_smt_on if smt else self.terms_smt_off
+
+    def formulas(self, *, smt: bool) -> dict[str, str]:
+        """All of them, in the order of computation."""
+        return {**self.terms(smt=smt), **self.nodes}
+
 
 @dataclass(frozen=True, slots=True)
 class Uncore:

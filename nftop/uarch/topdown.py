@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.reading import Missing, Reason
 from nftop.uarch.formula import compile_formula
-from nftop.uarch.parts import THREADS, Topdown
+from nftop.uarch.parts import BUSIEST, CONSTANTS, THREADS, Topdown
 from nftop.uarch.table import Uarch
 
 PREFIX = "tma."
@@ -46,7 +47,7 @@ def evaluate(
     known = _inputs(uarch, uarch.events, counts_per_s, rows)
     known["slots_per_cycle"] = column(np.full(rows, float(topdown.slots_per_cycle)))
     known.setdefault(THREADS, column(np.full(rows, 2.0 if smt else 1.0)))
-    terms = topdown.terms_smt_on if smt else topdown.terms_smt_off
+    terms = topdown.terms(smt=smt)
     read = _read(topdown, terms, levels)
     for name, text in terms.items():
         if name in read:
@@ -63,6 +64,24 @@ def evaluate(
         for names in families.values():
             known.update(_consistent({name: known[name] for name in names}))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
+
+
+def events_read(formulas: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
+    """By formula, the events it is computed from, through whichever of the formulas before it.
+
+    The events of `Topdown.formulas` and `Uarch.probes`; with them goes what is known of the events.
+    """
+    return _events_read(tuple(formulas.items()))
+
+
+@lru_cache(maxsize=32)
+def _events_read(formulas: tuple[tuple[str, str], ...]) -> Mapping[str, frozenset[str]]:
+    read: dict[str, frozenset[str]] = {}
+    for name, text in formulas:
+        names = (each.removeprefix(BUSIEST) for each in compile_formula(text).names)
+        parts = (read.get(each, frozenset({each})) for each in names if each not in CONSTANTS)
+        read[name] = frozenset().union(*parts)
+    return read
 
 
 def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[str, Column]:

@@ -152,8 +152,18 @@ def test_coverage_is_of_what_top_down_needed() -> None:
     assert isinstance(missing, Missing) and "is not counted here" in missing.sentence
     unused = {"cycles": (100, 1), "llc_misses": (3, 0)}
     assert core(POLLER_AND_SLEEPER, unused, ran_ns=(S * 9 // 10, S // 10))["tma.coverage"][0] == 0.9
-    memory = {"cycles": (100, 1), "cycle_activity_stalls_mem_any": (3, 0)}
-    assert core(POLLER_AND_SLEEPER, memory, ran_ns=(S * 9 // 10, S // 10))["tma.coverage"][0] == 0.1
+    lacking = whole["tma.level_2_coverage"][0]
+    assert lacking == whole["tma.fetch_latency"][0]
+
+
+def test_each_level_has_a_coverage_of_its_own() -> None:
+    uarch = load("SKX").with_smt(on=True)
+    level_2 = dict.fromkeys(("cycles", *uarch.plans[0].turns[1], *uarch.plans[0].turns[2]), (10, 1))
+    seen = {**POLLER_AND_SLEEPER, "ref_cycles": (1000, 10), "tsc": (1000, 1000)}
+    got = core(seen, {**level_2, "cycles": (1000, 10)}, ran_ns=(S * 9 // 10, S // 10))
+    assert isinstance(got["tma.memory_bound"][0], float)
+    assert got["tma.coverage"][0] == 0.9
+    assert got["tma.level_2_coverage"][0] == 0.1
 
 
 def test_coverage_is_of_the_thread_that_was_counted_least() -> None:

@@ -111,13 +111,18 @@ def test_the_colour_is_that_of_the_branch() -> None:
 
 
 def test_estimates_say_how_much_was_counted() -> None:
-    assert "9.0%" in words(FOCUSED) and "11%~" in text(FOCUSED)
-    whole = with_focus(HOST, 1, coverage=1.0)
-    assert "~" not in text(whole).split("PROBES")[0].split("NODE")[1]
-    part = with_cells(HOST, "tma.coverage", {1: 0.66})
-    assert "14%~" not in text(
-        HOST
-    ) and "this core each event had at least 66% of the time" in words(part)
+    assert "counted for less than 75% of the time, the least 9.0%" in words(FOCUSED)
+    # Nine tenths of the time are no estimate, whatever the levels below had.
+    marked = {each for each in text(FOCUSED).splitlines() if "%~" in each}
+    assert row_of(text(FOCUSED), "memory bound") in marked
+    assert row_of(text(FOCUSED), "backend bound") not in marked
+    assert "238 cycles~" in text(FOCUSED)
+    assert "~" not in text(with_focus(HOST, 1, deep=1.0))
+    assert "~" not in text(HOST)
+    part = with_cells(HOST, "tma.level_2_coverage", {1: 0.66})
+    assert "the least 66%" in words(part)
+    assert row_of(text(part), "memory bound").split()[2].endswith("%~")
+    assert "~" not in row_of(text(part), "backend bound")
 
 
 def test_peers_are_those_of_its_nf_or_all_that_poll() -> None:

@@ -96,8 +96,12 @@ def test_a_poller_s_core_has_a_whole_tree() -> None:
     assert focus.readings["tma.l3_bound"] == found["l3_bound"]
     latency = focus.readings["load_latency_cycles"]
     assert isinstance(latency, float) and 70 <= latency <= 200
-    # Its counters share the time with four groups of every core's.
-    assert focus.coverage == pytest.approx(1 / (4 + len(host.simulated.uarch.focus_groups)))
+    # Its groups share the last tenth of the time with three of every core's.
+    turn = 0.1 / (3 + len(host.simulated.uarch.focus_groups))
+    assert focus.coverage == pytest.approx(dict.fromkeys(focus.coverage, turn))
+    shares = {node.name: node.coverage for node in focus.tree}
+    assert shares["retiring"] == shares["backend_bound"] == pytest.approx(0.9)
+    assert shares["memory_bound"] == shares["dram_bound"] == pytest.approx(turn)
     absent = focus.readings["tma.cxl_mem_bound"]
     assert isinstance(absent, Missing) and absent.reason is Reason.HARDWARE
 

@@ -70,7 +70,8 @@ def test_counter_groups_share_the_time_and_the_counts(model: Model) -> None:
     assert counted.events == tuple(event for group in groups for event in group)
     assert (counted.enabled_ns == t_ns).all()
     assert (counted.running_ns.sum(axis=1) == t_ns).all()
-    assert np.ptp(counted.running_ns) == 1
+    assert (counted.running_ns[:, 0] == t_ns - t_ns // 10).all()
+    assert np.ptp(counted.running_ns[:, 1:]) <= 1
     for event in set(counted.events):
         columns = [index for index, name in enumerate(counted.events) if name == event]
         seen = counted.values[:, columns]
@@ -80,8 +81,9 @@ def test_counter_groups_share_the_time_and_the_counts(model: Model) -> None:
             if len(columns) == 4:
                 assert int(seen[cpu].sum()) == whole
             else:
-                assert 0 <= int(seen[cpu, 0]) - whole // 4 <= 1
-            assert np.ptp(seen[cpu]) <= 1
+                least = whole - whole // 10 if counted.group[columns[0]] == 0 else whole // 30
+                assert 0 <= int(seen[cpu, 0]) - least <= 1
+            assert np.ptp(seen[cpu, -3:]) <= 1
 
 
 def test_without_turns_the_main_group_has_all_the_time(model: Model) -> None:

@@ -4,7 +4,8 @@ A row per CPU. It counts with the best step of the survey that opens and runs *o
 NMI watchdog, for one, holds a counter on housekeeping CPUs and none on nohz_full ones. A row that
 counts nothing has a problem, and is tried again after a while in case it was cured.
 
-Beside its main group a row may have further ones, which take turns with it: see `rotation`.
+Beside its main group a row may have further ones, which take turns with it: see `rotation`. What a
+row lost because somebody else had counters is tried again: see `trials`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from nftop.sources.perf.abi import Kernel
-from nftop.sources.perf.group import Fault, Group, close_group, open_group
+from nftop.sources.perf.group import Fault, Group, GroupReadings, close_group, open_group
 from nftop.sources.perf.problems import (
     LEVEL_1,
     NOT_IN_GROUP,
@@ -28,6 +29,7 @@ from nftop.sources.perf.problems import (
 from nftop.sources.perf.rotation import Rotation
 from nftop.sources.perf.rows import Row
 from nftop.sources.perf.survey import OWN_LIMITS, Members, Step, Survey
+from nftop.sources.perf.trials import Candidate, Trials, candidates
 
 
 class CoreGroups:
@@ -56,6 +58,7 @@ class CoreGroups:
         self._turns = turns
         self._looked_at: frozenset[int] = frozenset()
         self._exhausted: Problem | None = None
+        self._trials = Trials(kernel, self.rotation, found.steps, self._further)
         self._install(())
 
     @property
@@ -67,6 +70,16 @@ class CoreGroups:
     def ailing(self) -> bool:
         """Some CPU counts nothing for a reason that may pass."""
         return self._ailing
+
+    @property
+    def lost(self) -> frozenset[tuple[int, Candidate]]:
+        """What CPUs that count something could not, for a reason that may pass."""
+        return self._lost
+
+    @property
+    def trying(self) -> bool:
+        """A trial is under way."""
+        return any(row.trial for row in self._rows)
 
     @property
     def blind(self) -> bool:
@@ -125,18 +138,38 @@ class CoreGroups:
             self._exhausted = None
             self._install(self._rows)
 
-    def mend(self, faults: Mapping[int, tuple[Fault, int]]) -> None:
-        """Replace the groups that a read found faulty. One that has turns goes alone."""
+    def try_again(self) -> None:
+        """Begin a trial wherever something was lost."""
+        self._exhausted = None
+        steps = self._found.steps
+        self._install(
+            row if row.trial else self._trials.begin(row, candidates(row, steps))
+            for row in self._rows
+        )
+
+    def mend(self, readings: GroupReadings) -> None:
+        """Replace the groups that a read found faulty, and decide trials.
+
+        A group that has turns goes alone.
+        """
         rows: list[Row | None] = list(self._rows)
         self._exhausted = None
         whole = {}
-        for cell, (fault, code) in faults.items():
+        for cell, (fault, code) in readings.faults.items():
             index, part = self.rotation.cells[cell]
+            if part == self._rows[index].trial_part:
+                continue
             if part == 0 or fault is Fault.ENDED:
                 whole[index] = (fault, code)
             else:
                 why = explain(code, self._root) if fault is Fault.FAILED else never_ran(self._root)
                 rows[index] = self._without(rows[index] or self._rows[index], part - 1, why)
+        cells = {place: cell for cell, place in enumerate(self.rotation.cells)}
+        for index, before in enumerate(self._rows):
+            row = rows[index]
+            if before.trial_part is not None and index not in whole and row is not None:
+                of_trial = cells[index, before.trial_part]
+                rows[index] = self._trials.judged(row, readings, cells[index, 0], of_trial)
         for index, (fault, code) in whole.items():
             row = rows[index] or self._rows[index]
             self._drop(row)
@@ -225,11 +258,19 @@ class CoreGroups:
         # Every CPU's main group comes before any further one, should descriptors run out.
         self._rows = tuple(self._completed(row) for row in rows if row is not None)
         self._ailing = any(row.problem not in (None, QUIET) for row in self._rows)
+        steps = self._found.steps
+        self._lost = frozenset(
+            (row.cpu, each) for row in self._rows for each in candidates(row, steps)
+        )
         orders = [self._order(row) if row.group else () for row in self._rows]
         self.rotation.install(self._rows, orders)
 
     def _order(self, row: Row) -> tuple[Group, ...]:
-        """The round of the row's further groups: everybody's and those of its own alternate."""
+        """The round of the row's further groups: everybody's and those of its own alternate.
+
+        Its trial comes last.
+        """
         turns = len(self.step(row).turns)
         pairs = zip_longest(row.further[:turns], row.further[turns:])
-        return tuple(each for pair in pairs for each in pair if isinstance(each, Group))
+        order = tuple(each for pair in pairs for each in pair if isinstance(each, Group))
+        return (*order, row.trial.group) if row.trial else order

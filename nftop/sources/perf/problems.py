@@ -124,12 +124,12 @@ def never_ran(root: Path = Path("/")) -> Problem:
         return Problem(
             Reason.TAKEN,
             "the kernel accepted the group but never ran it: the NMI watchdog holds a counter",
-            "sudo sysctl kernel.nmi_watchdog=0, then start nftop again",
+            "sudo sysctl kernel.nmi_watchdog=0",
         )
     return Problem(
         Reason.TAKEN,
         "the kernel accepted the group but never ran it: another program holds a counter",
-        "stop the other user of the PMU (perf, pcm, a profiler), then start nftop again",
+        "stop the other user of the PMU (perf, pcm, a profiler)",
     )
 
 

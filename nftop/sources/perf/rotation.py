@@ -89,6 +89,10 @@ class Rotation:
         """What was read last of each group, nothing of one that was opened since."""
         return self._reader.finish()
 
+    def start(self, main: Group) -> None:
+        """Let a main group run that was stopped until now."""
+        self._begin(main)
+
     def leave(self, main: Group, group: Group) -> int:
         """The main group runs again if `group` did in its place: that one is to be closed.
 

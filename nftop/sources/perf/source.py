@@ -23,6 +23,7 @@ from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.problems import NO_CPU, Problem
 from nftop.sources.perf.survey import Survey, every_event, survey
 from nftop.sources.perf.tables import TableLayout
+from nftop.sources.perf.trials import Pace
 from nftop.uarch import table as uarch_table
 
 # What failed may be cured meanwhile: perf_event_paranoid lowered, another program ended.
@@ -73,6 +74,7 @@ class PerfSource:
         self._layout: TableLayout | None = None
         self._problem: Problem | None = None
         self._retry_at_ns = 0
+        self._pace = Pace()
         self._closed = False
         self._turns = turns
         self._threads_of = threads_of
@@ -117,7 +119,10 @@ class PerfSource:
             self._problem = NO_CPU
             return NO_CPU.missing
         cores = self._follow(cpus)
-        if cores is not None and self._layout is None:
+        tries = cores is not None and self._pace.is_due(self._clock_ns(), cores.lost)
+        if cores is not None and tries:
+            cores.try_again()
+        if cores is not None and (tries or self._layout is None):
             self._lay_out()
         if cores is None or self._layout is None:
             return (self._problem or NO_CPU).missing
@@ -208,8 +213,10 @@ class PerfSource:
         table = layout.table(readings, self._root)
         if self._focus_layout is not None:
             table = replace(table, focus=self._focus_layout.table(readings, self._root))
+        mended = bool(readings.faults) or cores.trying
+        if mended:
+            cores.mend(readings)
         if readings.faults:
-            cores.mend(readings.faults)
             self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
         wanted = self._wanted_focus
         focus = frozenset(self._threads_of(wanted)) if wanted is not None else frozenset()
@@ -217,7 +224,7 @@ class PerfSource:
         if moved:
             self._focus = focus
             cores.look_at(focus)
-        if readings.faults or moved:
+        if mended or moved:
             self._lay_out()
         if moved and self._focus_layout is not None:
             table = replace(table, focus=self._focus_layout.table(cores.rotation.latest()))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.reading import Reason
-from nftop.model.sample import CounterTable
+from nftop.model.sample import CounterTable, Counts
 from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.group import Fault, GroupReadings
 from nftop.sources.perf.problems import (
@@ -23,6 +23,7 @@ from nftop.sources.perf.problems import (
     explain,
     never_ran,
 )
+from nftop.sources.perf.rows import Row
 from nftop.sources.perf.survey import Members, stand_ins
 from nftop.uarch.table import Uarch
 
@@ -79,6 +80,7 @@ class TableLayout:
         self._cells = np.array(list(self._place), np.int64)
         first = [at for at, (_, part) in enumerate(self._place.values()) if part == 0]
         self._starts = np.array(first, np.int64)
+        self._carried, self._carried_ns = self._carried_on([row for _, row in shown])
         self._moves = self._moved(members)
         self._reasons, self._details = self._reasons_of(self._absent)
 
@@ -93,6 +95,8 @@ class TableLayout:
         for where, cells, width, part in self._moves:
             values[where] = readings.values[cells, :width]
             running[where[0][:, 0], part] = readings.running_ns[cells]
+        values += self._carried  # modulo 2**64, as is what is added
+        running += self._carried_ns
         enabled = self._retired_ns
         if len(self._starts):
             enabled = enabled + np.add.reduceat(readings.enabled_ns[self._cells], self._starts)
@@ -138,6 +142,16 @@ class TableLayout:
                 }
                 absent[row].update(dict.fromkeys(self._members[row][part] - others, problem))
         return absent
+
+    def _carried_on(self, rows: Sequence[Row]) -> tuple[Counts, Counts]:
+        """What counts, and the time groups ran, have to be added to go on: shapes of the table."""
+        counts = np.zeros((len(rows), len(self._columns)), np.uint64)
+        running = np.zeros((len(rows), int(self._group.max(initial=0)) + 1), np.uint64)
+        for at, row in enumerate(rows):
+            running[at, 0] = row.carried_running_ns
+            for name, carried in row.carried.items():
+                counts[at, self._columns.index((0, name))] = carried
+        return counts, running
 
     def _moved(
         self, members: Sequence[Sequence[Members]]
