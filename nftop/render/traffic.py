@@ -32,7 +32,6 @@ from nftop.render.traffic_rows import (
 Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
-_EXACT_FROM = 0.0995  # below this shares have a decimal anyway
 MARKS: tuple[tuple[str, str], ...] = (
     ("all, hit%", "hits and misses together, and the share of hits in them"),
     (
@@ -213,9 +212,8 @@ def _cell(package: PackageRow, row: TrafficRow, at: int) -> Span:
 def _number(reading: Reading, unit: Unit, estimate: bool = False) -> Span:  # noqa: FBT001, FBT002 - a mark
     if isinstance(reading, Missing):
         return Span(f"{fmt.mark(reading.reason, _CELL - 1):>{_CELL - 1}} ", Tone.MISSING)
-    # Of millions of requests a thousandth is a lot.
-    exact = unit is Unit.RATIO and reading >= _EXACT_FROM
-    text = f"{reading:.1%}" if exact else fmt.printer(unit, _CELL - 1)(reading)
+    width = _CELL - 1
+    text = fmt.share(reading, width) if unit is Unit.RATIO else fmt.printer(unit, width)(reading)
     return Span(text.rjust(_CELL - 1) + (fmt.ESTIMATE if estimate else " "), Tone.PLAIN)
 
 
