@@ -82,10 +82,11 @@ class Occupant:
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles per second of every CPU and the clock that counted them."""
+    """Cycles per second of every CPU and the clock that counted them; beside them the TSC's."""
 
     per_s: Column
     clock: tuple[Clock | None, ...]
+    tsc_per_s: Column
 
 
 def occupants(
@@ -125,7 +126,7 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     clock[own.present] = "nf"
     clock[tsc.present] = "tsc"
     clock[core.present] = "core"
-    return Cycles(first_of(first_of(core, tsc), own), tuple(clock))
+    return Cycles(first_of(first_of(core, tsc), own), tuple(clock), tsc)
 
 
 def tsc_hz(rates: CounterRates) -> Reading:

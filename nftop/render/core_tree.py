@@ -15,7 +15,7 @@ from nftop.render import format as fmt
 from nftop.render.detail import rule_line, sibling_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.peers import Peers, peers_of
-from nftop.render.table import estimates
+from nftop.render.table import estimates, is_bound
 from nftop.render.text import fit
 
 # What is counted of every core, for where no core is looked at: the vendor's levels 1 and 2.
@@ -126,7 +126,8 @@ def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
         if isinstance(reading, Missing) and reading.reason is Reason.UNDEFINED:
             continue
         estimate = any(estimates(cpus, [row], metric))
-        text = fmt.cell(reading, metric.unit, 8, estimate=estimate)
+        bound = is_bound(metric, saturated=cpus.saturated[row], clock=cpus.cpp_clock[row])
+        text = fmt.cell(reading, metric.unit, 9, bound=bound, estimate=estimate)
         parts.append(line(Span(f"{metric.label} ", Tone.DIM), text))
     return flow(parts, width, "  ")
 

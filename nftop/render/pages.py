@@ -23,7 +23,11 @@ from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_b
 from nftop.render.traffic import MARKS as TRAFFIC_MARKS
 
 _MARKS = (
-    ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
+    (
+        "<",
+        "upper bound: the core is not known to be saturated, so empty polls may be in it; not "
+        + "where the cycles are not the core's own, which may be more",
+    ),
     (fmt.MORE_THAN_0, "more than 0, too little to print"),
     (
         "~",
@@ -163,7 +167,7 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
         return f"{reading.reason.mark} {reading.sentence}"
     said = [fmt.worded(reading, metric.unit)]
     saturated = frame.cpus.saturated[row]
-    if is_bound(metric, saturated=saturated):
+    if is_bound(metric, saturated=saturated, clock=frame.cpus.cpp_clock[row]):
         known = "known to be " if saturated is None else ""
         said.append(f"an upper bound: the core is not {known}saturated")
     if any(estimates(frame.cpus, [row], metric)):

@@ -39,7 +39,8 @@ def report(
 def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
     """One line a node, children indented below their parent: a percentage, or the mark of a reason.
 
-    Below it each reason once, with the nodes it is the reason of. `ratios` are 0..1 by node name, of issue slots, but of cycles where the line says so.
+    Below it each reason once, with the nodes it is the reason of. `ratios` are 0..1 by node name,
+    of issue slots, but of cycles where the line says so.
     """
     names = [name for name in in_order(topdown) if name in ratios]
     width = max((_INDENT * (topdown.level[name] - 1) + len(name) for name in names), default=0)

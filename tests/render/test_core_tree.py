@@ -67,6 +67,18 @@ def test_the_focus_of_another_core_is_not_this_ones() -> None:
     assert "level 3, probes: level 3 and the probes are counted from the next" in words(FOCUSED, 2)
 
 
+def test_a_cost_is_the_bound_that_the_cores_screen_shows() -> None:
+    cpus = with_cells(HOST, "cpp", {1: 188.0}).cpus
+    for saturated, clock, cost in (
+        (True, "core", "188 "),
+        (None, "core", "<188 "),
+        (None, "tsc", "188~"),
+    ):
+        unsure = replace(cpus, saturated=(saturated,) * 8, cpp_clock=(clock,) * 8)
+        facts = text(replace(HOST, cpus=unsure))
+        assert f"CPP {cost}" in facts.splitlines()[1]
+
+
 def test_why_level_3_is_missing() -> None:
     quiet = Missing(Reason.SOURCE, "cpu 1 is in --quiet-cpus")
     denied = {**HOST.sources, "perf": SourceState(Reason.PERMISSION, "run as root", None, None)}
