@@ -88,6 +88,11 @@ class Cycles:
     clock: tuple[Clock | None, ...]
     tsc_per_s: Column
 
+    def by_tsc(self) -> Cycles:
+        """The TSC's on all CPUs, whatever else was counted."""
+        clock: tuple[Clock, ...] = ("tsc",) * len(self.clock)
+        return Cycles(self.tsc_per_s, clock, self.tsc_per_s)
+
 
 def occupants(
     topology: Topology, nfs: Sequence[NfRates], threads: Sequence[ThreadRate]

@@ -35,7 +35,7 @@ def nf_row(
     clocks = {cycles.clock[row] for row in rows}
     if len(clocks) > 1 and cycles.tsc_per_s.present[rows].all():
         clocks = {"tsc"}
-        cycles = Cycles(cycles.tsc_per_s, ("tsc",) * len(cycles.clock), cycles.tsc_per_s)
+        cycles = cycles.by_tsc()
     why_not = _why_not(nf, topology, rows, pollers)
     all_cycles = why_not or total((cycles.per_s[row] for row in rows), _NOBODY)
     busy_cycles = why_not or _busy_cycles(nf, topology, cycles, rows)

@@ -33,6 +33,8 @@ _TONES = {
     "core_bound": Tone.CORE,
     "retiring": Tone.RETIRING,
 }
+# What the vendor's name does not say: the events are of persistent memory, on CPUs without CXL too.
+_SAID = {"cxl_mem_bound": "persistent mem bound"}
 _FACTS = ("packets_per_s", "busy_ratio", "cpp", "ipc", "frequency_hz")
 _PATIENCE_TICKS = 5  # what is asked for and not there after so many does not come
 _NAME, _OF, _CELL, _MOST_BAR = 28, 7, 7, 100
@@ -109,6 +111,8 @@ def tree_of(frame: Frame, row: int) -> tuple[TmaNode, ...]:
 
 def words(name: str) -> str:
     """A node's or a probe's name, readable: `ports utilization`."""
+    if name in _SAID:
+        return _SAID[name]
     return name.removesuffix("_per_s").replace("_", " ")
 
 

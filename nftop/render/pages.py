@@ -23,11 +23,7 @@ from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_b
 from nftop.render.traffic import MARKS as TRAFFIC_MARKS
 
 _MARKS = (
-    (
-        "<",
-        "upper bound: the core is not known to be saturated, so empty polls may be in it; not "
-        + "where the cycles are not the core's own, which may be more",
-    ),
+    ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
     (fmt.MORE_THAN_0, "more than 0, too little to print"),
     (
         "~",
@@ -158,7 +154,8 @@ def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.sentence}"
     said = "; an estimate: its counters shared the hardware" if estimate else ""
-    return fmt.worded(reading, metric.unit) + said
+    ratio = metric.unit is Unit.RATIO
+    return (fmt.share(reading, 8) if ratio else fmt.worded(reading, metric.unit)) + said
 
 
 def _value(frame: Frame, row: int, metric: Metric) -> str:

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.column import column
-from nftop.model.frame import Frame, SourceState
+from nftop.model.frame import Clock, Frame, SourceState
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.core_tree import core_lines, meaning_of, tree_of
+from nftop.render.core_tree import words as words_of
 from nftop.render.line import Line, Tone
 from nftop.render.pages import explain_core_lines
+from nftop.uarch.focus import tree
 from nftop.uarch.table import load
 from tests.focus import NO_REMOTE, with_focus
 from tests.frames import all_missing, bare, frame, hostile, with_cells
@@ -69,14 +71,24 @@ def test_the_focus_of_another_core_is_not_this_ones() -> None:
 
 def test_a_cost_is_the_bound_that_the_cores_screen_shows() -> None:
     cpus = with_cells(HOST, "cpp", {1: 188.0}).cpus
-    for saturated, clock, cost in (
+    cases: tuple[tuple[bool | None, Clock, str], ...] = (
         (True, "core", "188 "),
         (None, "core", "<188 "),
         (None, "tsc", "188~"),
-    ):
+    )
+    for saturated, clock, cost in cases:
         unsure = replace(cpus, saturated=(saturated,) * 8, cpp_clock=(clock,) * 8)
         facts = text(replace(HOST, cpus=unsure))
         assert f"CPP {cost}" in facts.splitlines()[1]
+
+
+def test_what_waits_for_persistent_memory_says_so_on_cpus_without_cxl_too() -> None:
+    assert words_of("cxl_mem_bound") == "persistent mem bound"
+    of = {"backend_bound": 0.5, "memory_bound": 0.4, "cxl_mem_bound": 0.1}
+    topdown = load("CLX").topdown
+    assert topdown and FOCUSED.focus
+    shown = replace(FOCUSED, focus=replace(FOCUSED.focus, tree=tree(topdown, of)))
+    assert "10%" in row_of(text(shown), "persistent mem bound")
 
 
 def test_why_level_3_is_missing() -> None:
