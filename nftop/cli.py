@@ -148,6 +148,10 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="what a metric means and where it comes from")
     explain.add_argument("metric", nargs="?", metavar="METRIC", help="such as cpp or busy_ratio")
     explain.add_argument("--all", action="store_true", help="every metric")
+    explain.add_argument(
+        "--uarch", metavar="NAME", default=None,
+        help="with which CPU's formulas and events: such as SKX, or all (default this host's)",
+    )  # fmt: skip
     explain.set_defaults(command="explain")
     if not demo:
         _add_tma(commands)

@@ -229,18 +229,38 @@ def explain(options: argparse.Namespace) -> int:
         metrics_called,
     )
 
+    tables = _explained(options)
+    if tables is None:
+        there = ", ".join(each for each in names() if each != GENERIC)
+        wrong = printable(options.uarch)
+        return _fail(f"no table for {wrong!r}; there is {there}, and all", USAGE)
     if options.all:
-        put(sys.stdout, "\n\n".join(explain_metric(name) for name in known_metrics()) + "\n")
+        said = (explain_metric(name, tables) for name in known_metrics())
+        put(sys.stdout, "\n\n".join(said) + "\n")
         return OK
     if options.metric is None:
         put(sys.stdout, "\n".join(known_metrics()) + "\n")
         return OK
-    names = metrics_called(options.metric)
-    if not names:
+    called = metrics_called(options.metric)
+    if not called:
         _say("known: " + " ".join(known_metrics()))
         return _fail(f"no metric is called {options.metric!r}", USAGE)
-    put(sys.stdout, "\n\n".join(explain_metric(name) for name in names) + "\n")
+    put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")
     return OK
+
+
+def _explained(options: argparse.Namespace) -> tuple[Uarch, ...] | None:
+    """The tables whose formulas are asked for: this host's unless told; None: there is no such."""
+    known = [each for each in names() if each != GENERIC]
+    if options.uarch is None:
+        if options.scenario is not None:
+            return (load(open_demo(options).host.uarch),)
+        cpuid = read_cpuid(_ROOT)
+        return () if cpuid is None else (load(identify(*cpuid)),)
+    wanted = options.uarch.upper()
+    if wanted == "ALL":
+        return tuple(load(each) for each in known)
+    return (load(wanted),) if wanted in known else None
 
 
 def tma(options: argparse.Namespace) -> int:

@@ -300,6 +300,14 @@ def test_explain() -> None:
     node = nftop("explain", "L1_Bound")
     assert node.stdout.startswith("tma.l1_bound (L1), of the core looked at, ratio")
     assert "busy_ratio" in nftop("explain").stdout.splitlines()
+    skx, icx, wrong = (
+        nftop("explain", "PCI.wr", "--uarch", each) for each in ("skx", "all", "no\x1bsuch")
+    )
+    assert "= 64 * (itom_hit + itom_miss + rfo_hit + rfo_miss)" in skx.stdout
+    assert "UNC_CHA_TOR_INSERTS.IO_MISS_ITOM" in skx.stdout and "filter_opc0=0x248" in skx.stdout
+    assert "itomcachenear_miss" not in skx.stdout and "itomcachenear_miss" in icx.stdout
+    assert skx.stdout.split("of SKX")[1].strip() in icx.stdout
+    assert wrong.returncode == 2 and "no table for 'no?such'; there is BDX" in wrong.stderr
     everything = nftop("explain", "--all")
     assert done.stdout.strip() in everything.stdout
     assert "busy_ratio" in everything.stdout

@@ -90,8 +90,7 @@ class Cycles:
 
     def by_tsc(self) -> Cycles:
         """The TSC's on all CPUs, whatever else was counted."""
-        clock: tuple[Clock, ...] = ("tsc",) * len(self.clock)
-        return Cycles(self.tsc_per_s, clock, self.tsc_per_s)
+        return Cycles(self.tsc_per_s, tuple("tsc" for _ in self.clock), self.tsc_per_s)
 
 
 def occupants(
