@@ -175,14 +175,17 @@ def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="top-down from counts taken elsewhere",
         description="The top-down method on counts that were taken elsewhere: perf stat -x or -j "
         "output, or a JSON object of counts by event, named as the vendor, perf or nftop does. "
-        "Counts are of whole physical cores, all their threads added up.",
+        "Counts are of whole physical cores, all their threads added up; --events prints the "
+        "command that takes them.",
     )
     tma.add_argument("--uarch", metavar="NAME", required=True,
                      help="the CPU the counts are of, such as SKX or SPR")  # fmt: skip
     tma.add_argument("--smt", choices=("on", "off"),
                      help="whether hyper-threading was on (default off)")  # fmt: skip
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
-    tma.add_argument("file", metavar="FILE", help="the counts; - is standard input")
+    tma.add_argument("--events", action="store_true",
+                     help="print the perf command that counts what is needed")  # fmt: skip
+    tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
     tma.set_defaults(command="tma")
 
 

@@ -264,12 +264,8 @@ def _explained(options: argparse.Namespace) -> tuple[Uarch, ...] | None:
 
 
 def tma(options: argparse.Namespace) -> int:
-    """Top-down of the counts in a file."""
-    from nftop.derive.tma import tma_of_counts  # noqa: PLC0415 - only here
-    from nftop.export.tma import tma_json  # noqa: PLC0415
-    from nftop.render.topdown import report  # noqa: PLC0415
-    from nftop.sources.counts.read import read_counts  # noqa: PLC0415
-    from nftop.sources.counts.rows import BadCountsError  # noqa: PLC0415
+    """Top-down of the counts in a file, or the command that counts them."""
+    from nftop.render.topdown import what_to_count  # noqa: PLC0415 - only here
 
     name = options.uarch.upper()
     tables = [each for each in names() if each != GENERIC]
@@ -279,6 +275,21 @@ def tma(options: argparse.Namespace) -> int:
     uarch = load(name)
     if uarch.topdown is None:
         return _fail(f"nftop has no top-down of {name}", USAGE)
+    if options.file is None and not options.events:
+        return _fail("FILE is missing; --events prints the perf command that makes it", USAGE)
+    if options.events:
+        put(sys.stdout, what_to_count(uarch, smt=options.smt == "on") + "\n")
+        return OK
+    return _tma_of_file(uarch, options)
+
+
+def _tma_of_file(uarch: Uarch, options: argparse.Namespace) -> int:
+    from nftop.derive.tma import tma_of_counts  # noqa: PLC0415 - only here
+    from nftop.export.tma import tma_json  # noqa: PLC0415
+    from nftop.render.topdown import report  # noqa: PLC0415
+    from nftop.sources.counts.read import read_counts  # noqa: PLC0415
+    from nftop.sources.counts.rows import BadCountsError  # noqa: PLC0415
+
     smt = options.smt == "on"
     shown = "standard input" if options.file == "-" else printable(options.file)
     try:
@@ -291,10 +302,11 @@ def tma(options: argparse.Namespace) -> int:
         return 128 + signal.SIGINT
     ratios = tma_of_counts(uarch, counts.events, smt=smt)
     notes = counts.notes
-    if options.smt is None and uarch.topdown.terms_smt_on != uarch.topdown.terms_smt_off:
+    topdown = uarch.topdown
+    if options.smt is None and topdown and topdown.terms_smt_on != topdown.terms_smt_off:
         notes = (*notes, "hyper-threading is taken to be off, since --smt does not say")
     if options.json or options.form == "json":
-        text = tma_json(name, ratios, smt=smt, notes=notes, ignored=counts.unknown)
+        text = tma_json(uarch.name, ratios, smt=smt, notes=notes, ignored=counts.unknown)
     else:
         text = report(uarch, ratios, smt=smt, origin=counts.form.value, notes=notes)
     put(sys.stdout, text + "\n")

@@ -10,8 +10,12 @@ from nftop.render.text import printable
 from nftop.uarch.focus import in_order, is_beyond
 from nftop.uarch.parts import Topdown
 from nftop.uarch.table import Uarch
+from nftop.uarch.to_count import groups_to_count, perf_group, takes_all_counters
 
 _INDENT, _WIDTH = 2, 100
+_WATCHDOG = (
+    "# A group takes all counters: it needs the NMI watchdog off (sysctl kernel.nmi_watchdog=0)."
+)
 _NOTABLE = "*"
 _UNRELIABLE = "~"
 _LEGEND = {
@@ -34,6 +38,25 @@ def report(
     head = [f"{uarch.title} ({uarch.name}), hyper-threading {threads}; counts: {origin}"]
     lines = [*head, *(printable(note) for note in notes), ""]
     return "\n".join([*lines, tree(uarch.topdown, ratios, smt=smt)])
+
+
+def what_to_count(uarch: Uarch, *, smt: bool) -> str:
+    """The shell commands that count what top-down of this CPU needs, and evaluate it."""
+    main, deep = groups_to_count(uarch, smt=smt)
+    threads = "on" if smt else "off"
+    groups = [f"  -e '{perf_group(uarch, group)}' \\" for group in (*main, *deep)]
+    return "\n".join(
+        [
+            f"# {uarch.title} ({uarch.name}), hyper-threading {threads}.",
+            f"# Levels 1 and 2: the first {len(main)} of {len(groups)} groups; level 3: the rest.",
+            "# Of all cores; for one core give -C and all its threads in place of -a.",
+            *([_WATCHDOG] if takes_all_counters(uarch, (*main, *deep), smt=smt) else []),
+            "perf stat -x ';' -a -o counts.csv \\",
+            *groups,
+            "  -- sleep 10",
+            f"nftop tma --uarch {uarch.name} --smt {threads} counts.csv",
+        ]
+    )
 
 
 def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
