@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -68,6 +68,8 @@ class Traffic:
 def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
     """All lines, packages side by side as far as they fit, and why numbers are absent below.
 
+    Rows that no package of this hardware has are left out.
+
     Args:
         frame: whose `packages` are shown.
         width: cells a line may take.
@@ -75,12 +77,13 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
         interval_s: the feed's pace, which the graphs' span follows.
     """
     shape = _shape(len(frame.packages), width)
+    shown = _that_can_be(frame)
     drawn: list[tuple[Line, TrafficRow | None]] = []
     for at in range(0, len(frame.packages), shape.abreast):
         band = frame.packages[at : at + shape.abreast]
         if at:
             drawn.append((BLANK, None))
-        for section in _SECTIONS:
+        for section in shown:
             lines = _section(section, band, shape, past, interval_s)
             drawn += zip(lines, (None, *section.rows), strict=True)
         for boxes in BOXES:
@@ -95,6 +98,31 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
 
 _SECTIONS = sections()
 _MOST_CELLS = max(len(section.cells) for section in _SECTIONS)
+
+
+def _that_can_be(frame: Frame) -> tuple[Section, ...]:
+    """The sections with the rows this hardware can fill; all of them where it can fill none.
+
+    What it can't is named below, once, with the reason.
+    """
+    never = {
+        metric.id
+        for metric in PACKAGE_METRICS
+        if all(_is_never(row.readings[metric.id]) for row in frame.packages)
+    }
+    sections = (
+        replace(section, rows=tuple(row for row in section.rows if not _ids(row) <= never))
+        for section in _SECTIONS
+    )
+    return tuple(section for section in sections if section.rows) or _SECTIONS
+
+
+def _ids(row: TrafficRow) -> set[str]:
+    return {metric.id for metric in row.metrics}
+
+
+def _is_never(reading: Reading) -> bool:
+    return isinstance(reading, Missing) and reading.reason is Reason.HARDWARE
 
 
 @lru_cache(maxsize=8)
