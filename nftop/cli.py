@@ -133,7 +133,8 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
                       help="JSON Lines, schema nftop.frame/1")  # fmt: skip
     form.add_argument("--csv", dest="form", action="store_const", const="csv",
-                      help="CSV, a row per CPU and frame")  # fmt: skip
+                      help="CSV, a row per CPU and frame; packages, cache classes and "
+                      "network functions are in --json alone")  # fmt: skip
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     if demo:
