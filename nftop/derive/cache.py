@@ -26,7 +26,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
 
-_UNREAD = Missing(Reason.SOURCE, "nftop does not read resctrl here yet")
+_UNREAD = Missing(Reason.SOURCE, "no source of this session reads resctrl")
 _NO_GROUP = Missing(Reason.UNDEFINED, "no resctrl group has this CPU: is it offline?")
 _FIRST = Missing(Reason.WARMING, "its first reading: a rate needs two")
 _MADE_ANEW = Missing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,8 @@ class CounterRates:
             next; NaN where it has no rate.
         coverage: the share in which all was counted that IPC, CPP and frequency rest on.
         otherwise: why every other event has no rate.
+        ages: by event, float64 (rows,), how many intervals ago its rate was counted, of an event
+            that none but groups beside the first count; NaN for any other, and without a rate.
     """
 
     per_s: Mapping[str, Column]
@@ -64,6 +66,7 @@ class CounterRates:
     shares: Mapping[str, Floats]
     coverage: Column
     otherwise: Missing
+    ages: Mapping[str, Floats] = field(default_factory=dict)
 
     def rate(self, event: str) -> Column:
         """One event's rate per second, or a column that says why there is none."""
@@ -113,7 +116,7 @@ def step_counters(
     after = reading.value
     found = deltas(state.table, after, topology)
     last = latest(state.latest if after.turns else None, found)
-    rates = _rates(found, last, after)
+    rates = _rates(found, last, after, topology)
     return CounterState(after, reading.read_at_ns, rates, last), rates
 
 
@@ -129,9 +132,10 @@ def frequency_hz(rates: CounterRates) -> Column:
     return where(factor.present, where(tsc_hz.present, product, tsc_hz), factor)
 
 
-def _rates(found: Deltas, last: Latest, table: CounterTable) -> CounterRates:
+def _rates(found: Deltas, last: Latest, table: CounterTable, topology: Topology) -> CounterRates:
     events = _Events.of(table.events)
-    usable = last.usable(table.turns)
+    turns = _turns(table, topology)
+    usable = last.usable(turns)
     good = np.equal(found.absent, 0) & usable[:, found.group]
     fresh = good & np.equal(last.age, 0)[:, found.group]
     # What one group has counted just now is not mixed with what others counted earlier, and what
@@ -147,17 +151,29 @@ def _rates(found: Deltas, last: Latest, table: CounterTable) -> CounterRates:
     interval_ns = np.where(found.why == 0, found.enabled_ns, 0.0).max(axis=1)
     per_s = counts / (ran / 1e9)
     share = np.minimum(ran / _positive(span), 1.0)
+    ages = events.least(np.where(used, last.age[:, found.group], np.inf))
+    ages[events.any(of_first) | ~np.isfinite(ages)] = np.nan
     rates = CounterRates(
-        per_s=_columns(per_s, found, events, table.details, last.why_not(table.turns)),
+        per_s=_columns(per_s, found, events, table.details, last.why_not(turns)),
         by_cycles={},
         shares=dict(zip(events.names, share.T, strict=True)),
         coverage=_coverage(found, events, share, interval_ns),
         otherwise=Missing(Reason.SOURCE, "no counter group here counts it"),
+        ages=dict(zip(events.names, ages.T, strict=True)),
     )
     by_cycles = counts / own_cycles * rates.core_cycles.values[:, None]
     # An event of every group has seen all cycles, and is the same either way but for rounding.
     by_time = ~np.isfinite(by_cycles) | (events.columns == found.why.shape[1])
     return replace(rates, by_cycles=_with_values(rates.per_s, np.where(by_time, per_s, by_cycles)))
+
+
+def _turns(table: CounterTable, topology: Topology) -> NDArray[np.int64]:
+    """int64 (rows,): how many groups of each CPU take turns; more where a core is looked at."""
+    turns = np.full(len(topology.cpus), table.turns, dtype=np.int64)
+    if table.turns and table.focus is not None:
+        looked_at = (topology.row_of.get(int(cpu)) for cpu in table.focus.cpus)
+        turns[[row for row in looked_at if row is not None]] = table.focus.turns
+    return turns
 
 
 @dataclass(frozen=True, slots=True)

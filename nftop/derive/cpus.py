@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nftop.derive.counters import CounterRates, frequency_hz
+from nftop.derive.misses import MissState, step_misses
 from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, total
 from nftop.derive.siblings import sibling_columns
 from nftop.derive.threads import ThreadRate
@@ -155,8 +156,9 @@ def cpu_table(
     pollers: Mapping[int, Occupant],
     undecided: Collection[int],
     unattached: Callable[[ThreadRate], Missing],
-) -> CpuTable:
-    """One row per CPU.
+    misses: MissState,
+) -> tuple[MissState, CpuTable]:
+    """One row per CPU, and what `misses` of the next tick are.
 
     Args:
         topology: gives the rows.
@@ -168,6 +170,7 @@ def cpu_table(
         pollers: who polls where.
         undecided: rows where a thread may poll, which the next reading will tell.
         unattached: why the packets of a poller are unknown to which no NF source is attached.
+        misses: as the tick before left them.
     """
     rows = len(topology.cpus)
     polled = np.zeros(rows, dtype=np.bool_)
@@ -188,6 +191,10 @@ def cpu_table(
     own_packets = from_readings(
         nobody | {row: who.loose or packets[row] for row, who in pollers.items()}, rows, NO_NF
     )
+    who = [pollers.get(row) for row in range(rows)]
+    misses, per_packet = step_misses(
+        misses, rates, own_packets, [each.nf if each else None for each in who]
+    )
     cpp = where(polled, ratio(cycles.per_s, own_packets), no_nf)
     columns = {
         "busy_ratio": where(forwards, busy, ready["cpu_time_ratio"]),
@@ -197,9 +204,7 @@ def cpu_table(
         "cpp": cpp,
         "busy_cpp": where(polled, _times(cpp, of_cycles), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
-        "llc_misses_per_packet": where(
-            polled, ratio(rates.rate_by_cycles("llc_misses"), own_packets), no_nf
-        ),
+        "llc_misses_per_packet": where(polled, per_packet, no_nf),
         "run_ratio": from_readings(nobody | _shares(pollers, "run_ratio", min), rows, NO_NF),
         "wait_ratio": from_readings(nobody | _shares(pollers, "wait_ratio", max), rows, NO_NF),
         "context_switches_per_s": rates.rate("context_switches"),
@@ -210,8 +215,7 @@ def cpu_table(
         **ready,
     }
     columns |= sibling_columns(columns["busy_ratio"], rates, topology)
-    who = [pollers.get(row) for row in range(rows)]
-    return CpuTable(
+    return misses, CpuTable(
         topology=topology,
         online=online,
         thread=tuple(each.thread if each else None for each in who),

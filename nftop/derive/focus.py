@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from nftop.derive.counters import CounterState, step_counters
+from nftop.derive.shares import ShareState, settling
 from nftop.derive.tma import (
     ASLEEP,
     BEFORE_ASLEEP,
@@ -22,27 +23,39 @@ from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
 from nftop.uarch.focus import evaluate_focus
 from nftop.uarch.table import Uarch
-from nftop.uarch.topdown import events_read
+from nftop.uarch.topdown import Settle, consistent, events_read
+
+
+@dataclass(frozen=True, slots=True)
+class FocusState:
+    """As for all CPUs, of the core's own counter groups."""
+
+    counters: CounterState = field(default_factory=CounterState)
+    shares: ShareState = field(default_factory=ShareState)
 
 
 def step_focus(
-    state: CounterState,
+    state: FocusState,
     reading: SourceReading[CounterTable] | None,
     uarch: Uarch | None,
     topology: Topology,
-) -> tuple[CounterState, CoreFocus | None]:
+) -> tuple[FocusState, CoreFocus | None]:
     """Fold one perf reading in; None where it tells of no core more than of all.
 
     What depends on a group that has not had its turn yet is WARMING.
     """
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value.focus
     if reading is None or table is None or uarch is None or not len(table.cpus):
-        return CounterState(), None
+        return FocusState(), None
     core = _only(topology, table)
-    state, rates = step_counters(state, replace(reading, value=table), core)
+    counters, rates = step_counters(state.counters, replace(reading, value=table), core)
     counts = {name: part[0] for name, part in counts_of_cores(uarch, rates, core).items()}
     smt = uarch.topdown is not None and counted_with_smt(uarch.topdown, rates.per_s.keys(), core)
-    tree, probes = evaluate_focus(uarch, counts, smt=smt)
+    settle: Settle = consistent
+    divided = ShareState()
+    if uarch.topdown is not None:
+        settle, divided = settling(state.shares, rates, uarch.topdown, core, smt=smt, rows=slice(1))
+    tree, probes = evaluate_focus(uarch, counts, smt=smt, settle=settle)
 
     def coverage(events: Collection[str]) -> Reading:
         share = float(core_shares(events, rates, core)[0])
@@ -62,7 +75,7 @@ def step_focus(
     cpus = tuple(info.cpu for info in core.cpus)
     of_probes = events_read(uarch.probes)
     shares = {metric.id: coverage(of_probes.get(metric.id, frozenset())) for metric in CORE_METRICS}
-    return state, CoreFocus(cpus, tree, readings, shares)
+    return FocusState(counters, divided), CoreFocus(cpus, tree, readings, shares)
 
 
 def _only(topology: Topology, table: CounterTable) -> Topology:

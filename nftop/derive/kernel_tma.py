@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from nftop.derive.counters import CounterRates
+from nftop.derive.tma import ASLEEP_RATIO
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Bools, Column, column, missing, ratio, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
-from nftop.uarch.formula import compile_formula
+from nftop.uarch.formula import Formula, compile_formula
+from nftop.uarch.grammar import FormulaError
 from nftop.uarch.topdown import RATIO_TOLERANCE
 
 _CONTRADICT = Missing(Reason.ERROR, "its counts contradict each other: the share is not in 0..1")
-# As `derive/tma` has it for physical cores.
-_ASLEEP_RATIO = 0.05
 _ASLEEP = Missing(Reason.IDLE, "the CPU slept for more than 95 % of the time")
 _DEEPER = Missing(Reason.SOURCE, "only level 1 is counted by the kernel's own formulas")
 
@@ -38,15 +38,15 @@ def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str,
     CPU that slept nearly all the time, where reference cycles tell.
     """
     rows = len(rates.coverage)
-    nodes = {
-        metric: compile_formula(text)(rates.per_s, rows) for metric, text in table.formulas.items()
-    }
+    formulas, unreadable = _compiled(table.formulas)
+    nodes = {metric: formula(rates.per_s, rows) for metric, formula in formulas.items()}
+    nodes |= {metric: missing(rows, why) for metric, why in unreadable.items()}
     odd = np.zeros(rows, dtype=np.bool_)
     for node in nodes.values():
         # NaN is in no interval, and compares as False.
         odd |= (node.values < -RATIO_TOLERANCE) | (node.values > 1 + RATIO_TOLERANCE)
     contradict, asleep = missing(rows, _CONTRADICT), missing(rows, _ASLEEP)
-    slept = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values < _ASLEEP_RATIO
+    slept = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values < ASLEEP_RATIO
     columns = {}
     for metric in (metric.id for metric in TMA_METRICS if metric.coverage):
         if metric in nodes:
@@ -59,6 +59,17 @@ def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str,
         ids = [metric.id for metric in TMA_METRICS if metric.coverage == coverage]
         columns[coverage] = _coverage(table, rates, {each: columns[each] for each in ids})
     return columns
+
+
+def _compiled(texts: Mapping[str, str]) -> tuple[dict[str, Formula], dict[str, Missing]]:
+    """The formulas, and why the others are none: a recording may hold any text."""
+    formulas, unreadable = {}, {}
+    for metric, text in texts.items():
+        try:
+            formulas[metric] = compile_formula(text)
+        except FormulaError as error:
+            unreadable[metric] = Missing(Reason.ERROR, f"its formula can't be read: {error}")
+    return formulas, unreadable
 
 
 def _clipped(node: Column) -> Column:
@@ -74,8 +85,9 @@ def _coverage(table: CounterTable, rates: CounterRates, nodes: Mapping[str, Colu
     """The share of the interval of their least counted event; where no node is, the first's why."""
     rows = len(rates.coverage)
     share = np.full(rows, np.nan)
-    for text in (text for metric, text in table.formulas.items() if metric in nodes):
-        for event in compile_formula(text).names:
+    formulas, _ = _compiled(table.formulas)
+    for formula in (formula for metric, formula in formulas.items() if metric in nodes):
+        for event in formula.names:
             share = np.fmin(share, rates.share(event).values)
     some: Bools = np.any([node.present for node in nodes.values()], axis=0)
     told = (nodes[metric] for metric in table.formulas if metric in nodes)

@@ -37,20 +37,22 @@ class Latest:
     age: NDArray[np.int64]
     ran: Bools
 
-    def usable(self, turns: int) -> Bools:
+    def usable(self, turns: NDArray[np.int64]) -> Bools:
         """bool (rows, g): which groups' last counts still speak for now.
 
-        `turns` of them take turns tick by tick; the first runs in every one.
+        `turns` of them, int64 (rows,), take turns tick by tick; the first runs in every one.
         """
         usable: Bools = self.ran & (self.age <= _longest(turns))
         usable[:, 0] &= self.age[:, 0] == 0
         return usable
 
-    def why_not(self, turns: int) -> Reasons:
+    def why_not(self, turns: NDArray[np.int64]) -> Reasons:
         """uint8 (rows, g): the `Reason` of a group that is not usable."""
-        waiting = self.age <= _longest(turns) if turns else np.zeros(self.age.shape, np.bool_)
+        turning = turns[:, None] > 0
+        waiting = turning & (self.age <= _longest(turns))
         never = np.where(waiting, np.uint8(Reason.WARMING), np.uint8(Reason.TAKEN))
-        why = np.where(self.ran, np.uint8(Reason.STALE if turns else Reason.TAKEN), never)
+        late = np.where(turning, np.uint8(Reason.STALE), np.uint8(Reason.TAKEN))
+        why = np.where(self.ran, late, never)
         why[:, 0] = Reason.TAKEN
         return why
 
@@ -72,8 +74,8 @@ def latest(before: Latest | None, found: Deltas) -> Latest:
     )
 
 
-def _longest(turns: int) -> int:
-    return turns + _TURNS_MISSED if turns else 0
+def _longest(turns: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(turns > 0, turns + _TURNS_MISSED, 0)[:, None]
 
 
 def _nothing(found: Deltas) -> Latest:

@@ -109,7 +109,7 @@ def _by_box(
     boxes, inverse = np.unique(where, axis=0, return_inverse=True)
     place = np.full(len(table.values), -1, dtype=np.int64)
     place[rows] = inverse.reshape(-1)
-    columns, _ = added_up(table, rates, place, len(boxes))
+    columns, _ = added_up(table, rates, place, len(boxes), events)
     into, out_of = (formula(columns, len(boxes)) for formula in formulas)
     found: dict[int, list[BoxTraffic]] = {}
     for row, (package, number) in enumerate(boxes.tolist()):

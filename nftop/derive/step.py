@@ -9,23 +9,27 @@ from typing import Any
 from nftop.derive.absence import after_absence
 from nftop.derive.cache import CacheState, step_cache
 from nftop.derive.classes import disturbed, effective_classes
-from nftop.derive.counters import CounterState, step_counters
+from nftop.derive.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
-from nftop.derive.focus import step_focus
+from nftop.derive.focus import FocusState, step_focus
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
+from nftop.derive.misses import MissState
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
+from nftop.derive.shares import ShareState
 from nftop.derive.stages import NfMemory, step_nfs
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
+from nftop.model.catalogue_tma import TMA_METRICS
+from nftop.model.column import Column, missing
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import Cpu
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.roles import NF_KINDS
-from nftop.model.sample import Sample, SelfUse, SourceReading
+from nftop.model.sample import CounterTable, Sample, SelfUse, SourceReading
 from nftop.model.topology import Host, Topology
 from nftop.uarch.table import Uarch
 
@@ -52,7 +56,9 @@ class State:
     nfs: Mapping[str, NfMemory] = field(default_factory=dict)
     packages: PackageState = field(default_factory=PackageState)
     cache: CacheState = field(default_factory=CacheState)
-    focus: CounterState = field(default_factory=CounterState)
+    shares: ShareState = field(default_factory=ShareState)
+    focus: FocusState = field(default_factory=FocusState)
+    misses: MissState = field(default_factory=MissState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -87,11 +93,19 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     }
     focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
     own = readings.get("self")
-    counted = counters.table
-    if counted is not None and brings_topdown(counted):
-        tma = kernel_tma_columns(counted, rates)
-    else:
-        tma = tma_columns(state.uarch, rates, topology)
+    shares, tma = _topdown(state, readings.get("perf"), rates, topology)
+    misses, cpus = cpu_table(
+        topology,
+        online=online_rows(readings.get("kernel"), topology),
+        rates=rates,
+        cycles=cycles,
+        ready={**times, **tma},
+        group=effective_classes(classes, thread_rates, topology),
+        pollers=pollers,
+        undecided=undecided_rows(topology, thread_rates),
+        unattached=lambda rate: _unattached(rate, readings, nfs),
+        misses=state.misses,
+    )
     frame = Frame(
         wall_ns=sample.wall_ns,
         monotonic_ns=sample.monotonic_ns,
@@ -99,17 +113,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         host=state.host,
         topology=topology,
         sources=_source_states(readings, sample, remarks),
-        cpus=cpu_table(
-            topology,
-            online=online_rows(readings.get("kernel"), topology),
-            rates=rates,
-            cycles=cycles,
-            ready={**times, **tma},
-            group=effective_classes(classes, thread_rates, topology),
-            pollers=pollers,
-            undecided=undecided_rows(topology, thread_rates),
-            unattached=lambda rate: _unattached(rate, readings, nfs),
-        ),
+        cpus=cpus,
         nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
         packages=package_rows,
         groups=classes.groups,
@@ -127,10 +131,30 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         nfs=nf_states,
         packages=packages,
         cache=cache,
+        shares=shares,
         focus=focus,
+        misses=misses,
         own=_known_use(state.own, own),
     )
     return after, frame
+
+
+def _topdown(
+    state: State,
+    reading: SourceReading[CounterTable] | None,
+    rates: CounterRates,
+    topology: Topology,
+) -> tuple[ShareState, Mapping[str, Column]]:
+    """The columns of top-down, by the formulas that came with the counts where some did."""
+    table = None if reading is None else reading.value
+    if isinstance(table, Missing):
+        why = missing(len(topology.cpus), table)
+        return after_absence(state.shares, ShareState(), table), {
+            metric.id: why for metric in TMA_METRICS
+        }
+    if table is not None and brings_topdown(table):
+        return ShareState(), kernel_tma_columns(table, rates)
+    return tma_columns(state.shares, state.uarch, rates, topology)
 
 
 def polling_cpus(frame: Frame) -> frozenset[Cpu]:
@@ -154,7 +178,9 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         state,
         topology=reading.value,
         counters=CounterState(),
-        focus=CounterState(),
+        shares=ShareState(),
+        focus=FocusState(),
+        misses=MissState(),
         cpu_times=CpuTimeState(),
         packages=PackageState(),
     )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from nftop.derive.counters import CounterRates
+from nftop.derive.shares import ShareState, settling
 from nftop.model.catalogue_tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE, TMA_METRICS
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
 from nftop.model.reading import Missing, Reading, Reason
@@ -20,7 +21,7 @@ from nftop.uarch.topdown import PREFIX, evaluate, events_read
 # catalogue's metrics are theirs.
 _COVERAGE_OF = {1: TMA_COVERAGE, 2: TMA_LEVEL_2_COVERAGE}
 # A core that ran for less than this share of the time did next to nothing.
-_ASLEEP_RATIO = 0.05
+ASLEEP_RATIO = 0.05
 ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
 # Where a column says this, or has no counts to speak of, it goes before that the core slept.
 BEFORE_ASLEEP = (Reason.SOURCE, Reason.HARDWARE, Reason.WARMING, Reason.RESET, Reason.TAKEN)
@@ -31,23 +32,25 @@ _TURNED_ON = Missing(
 
 
 def tma_columns(
-    uarch: Uarch | None, rates: CounterRates, topology: Topology
-) -> Mapping[str, Column]:
+    state: ShareState, uarch: Uarch | None, rates: CounterRates, topology: Topology
+) -> tuple[ShareState, Mapping[str, Column]]:
     """Every `tma.` metric of the catalogue, ratios 0..1, rows as in the topology.
 
     The threads of a core share its slots, so they show the same numbers. SOURCE without a table
     for this CPU.
 
-    Counts are those of `counts_of_cores`.
+    Counts are those of `counts_of_cores`; below level 1 what takes turns is divided as `shares`
+    has it.
     """
     rows = len(topology.cpus)
     if uarch is None or uarch.topdown is None:
         name = "generic" if uarch is None else uarch.name
         why = Missing(Reason.SOURCE, f"nftop has no top-down table for this CPU ({name})")
-        return {metric.id: missing(rows, why) for metric in TMA_METRICS}
+        return ShareState(), {metric.id: missing(rows, why) for metric in TMA_METRICS}
     smt = counted_with_smt(uarch.topdown, rates.per_s.keys(), topology)
     of_cores = counts_of_cores(uarch, rates, topology)
-    nodes = evaluate(uarch, of_cores, smt=smt, levels=max(_COVERAGE_OF))
+    settle, after = settling(state, rates, uarch.topdown, topology, smt=smt)
+    nodes = evaluate(uarch, of_cores, smt=smt, levels=max(_COVERAGE_OF), settle=settle)
     twice = of_cores["threads"].values > 1
     if not smt and twice.any():
         nodes = {
@@ -65,7 +68,7 @@ def tma_columns(
         share = core_shares(frozenset().union(*(read[name] for name in names)), rates, topology)
         shown = [columns[each.id] for each in TMA_METRICS if each.coverage == coverage]
         columns[coverage] = _coverage(share, shown)
-    return columns
+    return after, columns
 
 
 def counts_of_cores(uarch: Uarch, rates: CounterRates, topology: Topology) -> dict[str, Column]:
@@ -74,10 +77,13 @@ def counts_of_cores(uarch: Uarch, rates: CounterRates, topology: Topology) -> di
     Events of groups that took turns are put in proportion to the cycles their own groups saw:
     count / own cycles x cycles of the CPU. Those that count for the whole core are taken by time:
     they go on while the CPU's own thread is halted, and are in no proportion to its cycles.
+    A core of one thread has no other.
     """
+    alone = not any(info.siblings for info in topology.cpus)
+    of_core = frozenset[str]() if alone else uarch.of_core
     events = {*uarch.counted, *(event for event in rates.per_s if event in uarch.events)}
     counts = {
-        event: rates.rate(event) if event in uarch.of_core else rates.rate_by_cycles(event)
+        event: rates.rate(event) if event in of_core else rates.rate_by_cycles(event)
         for event in events
     }
     return sum_siblings(counts, topology)
@@ -102,7 +108,7 @@ def _of_busy_cores(
 def asleep_rows(rates: CounterRates, topology: Topology) -> Bools:
     """bool (rows,): both threads of the row's core slept most of the time."""
     unhalted = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values
-    return (_of_core(np.fmax, unhalted, topology) < _ASLEEP_RATIO) & np.isfinite(unhalted)
+    return (_of_core(np.fmax, unhalted, topology) < ASLEEP_RATIO) & np.isfinite(unhalted)
 
 
 def counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:

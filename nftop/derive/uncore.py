@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,17 +81,23 @@ def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreT
 
 
 def added_up(
-    table: UncoreTable, rates: BoxRates, place: NDArray[np.int64], places: int
+    table: UncoreTable,
+    rates: BoxRates,
+    place: NDArray[np.int64],
+    places: int,
+    events: Collection[int] | None = None,
 ) -> tuple[Mapping[str, Column], Mapping[str, Bools]]:
     """Counts per second by event, and whether they are estimates; shape (places,).
 
-    `place` says of every row of the table where it belongs, -1 for nowhere. A place's rate is the
+    `place` says of every row of the table where it belongs, -1 for nowhere; `events`, which of the
+    table's are wanted, all unless told. A place's rate is the
     sum over its rows of count / time on the hardware, each by its own group's clock; it has one
     only where every row has. It is an estimate where some group was on the hardware for less than
     `ESTIMATE_BELOW` of the interval.
     """
     sums, estimates = {}, {}
-    for index, name in enumerate(table.events):
+    for index in range(len(table.events)) if events is None else events:
+        name = table.events[index]
         mine = np.flatnonzero((table.event == index) & (place >= 0))
         sentences = table.details.get(name, {})
         sums[name] = _summed(place[mine], rates.per_s[mine], rates.why[mine], sentences, places)

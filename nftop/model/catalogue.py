@@ -7,7 +7,7 @@ metric is one row here and the function in `derive` that computes it. How a unit
 
 from __future__ import annotations
 
-from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
+from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS, PAPER
 from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
@@ -15,7 +15,6 @@ from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric, Unit
 
-PAPER = 'FD.io, "Benchmarking Software Data Planes"'
 _EQ5 = f"{PAPER}, equation 5"
 _EQ6 = f"{PAPER}, equation 6"
 _PERF = "perf_event_open(2), generic hardware events"
@@ -129,7 +128,8 @@ _CORE_METRICS: tuple[Metric, ...] = (
         unit=Unit.PER_PACKET,
         scope="cpu",
         meaning="Last-level cache misses per packet.",
-        formula="LLC misses / cycles of the same group x cycles per second / packets_per_s",
+        formula="LLC misses / cycles of the same group x cycles per second / packets_per_s, "
+        "all of the tick in which they were counted last",
         origin="LONGEST_LAT_CACHE.MISS",
         good="low",
         priority=7.5,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from nftop.model.catalogue_tma import ORIGIN
 from nftop.model.metric import Metric, Unit
 
-_PAPER = 'FD.io, "Benchmarking Software Data Planes"'
-_LATENCY = f"{_PAPER}, 15.5; OFFCORE_REQUESTS_OUTSTANDING, OFFCORE_REQUESTS"
+PAPER = 'FD.io, "Benchmarking Software Data Planes"'
+_LATENCY = f"{PAPER}, 15.5; OFFCORE_REQUESTS_OUTSTANDING, OFFCORE_REQUESTS"
 _SAME_SOCKET = (
-    f"{_PAPER}, 15.6; MEM_LOAD_L3_HIT_RETIRED, on Xeon E5 v3 and v4 MEM_LOAD_UOPS_L3_HIT_RETIRED"
+    f"{PAPER}, 15.6; MEM_LOAD_L3_HIT_RETIRED, on Xeon E5 v3 and v4 MEM_LOAD_UOPS_L3_HIT_RETIRED"
 )
 _OTHER_SOCKET = (
-    f"{_PAPER}, 15.7; MEM_LOAD_L3_MISS_RETIRED, on Xeon E5 v3 and v4 OFFCORE_RESPONSE to demand "
+    f"{PAPER}, 15.7; MEM_LOAD_L3_MISS_RETIRED, on Xeon E5 v3 and v4 OFFCORE_RESPONSE to demand "
     "reads of data"
 )
 

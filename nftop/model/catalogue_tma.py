@@ -14,6 +14,7 @@ ORIGIN = (
     'Yasin, "A Top-Down method for performance analysis", ISPASS 2014; '
     "formulas in nftop/uarch, by microarchitecture"
 )
+_OF_PARENT = "; where groups take turns, its share of its parent in the tick of the turn x parent"
 
 
 def _node(name: str, label: str, meaning: str, *, priority: int | None = None) -> Metric:
@@ -24,7 +25,8 @@ def _node(name: str, label: str, meaning: str, *, priority: int | None = None) -
         unit=Unit.RATIO,
         scope="cpu",
         meaning=f"{meaning} Of the whole physical core; by the kernel's own formulas, of the CPU.",
-        formula=f"{name} of the CPU's table, each event by the cycles of its own counter group",
+        formula=f"{name} of the CPU's table, each event by the cycles of its own counter group"
+        + (_OF_PARENT if priority is None else ""),
         origin=ORIGIN,
         priority=priority,
         coverage=TMA_LEVEL_2_COVERAGE if priority is None else TMA_COVERAGE,

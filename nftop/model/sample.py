@@ -22,14 +22,6 @@ Counts: TypeAlias = NDArray[np.uint64]
 T = TypeVar("T")
 
 
-class Payload(Protocol):
-    """What every table below has in common."""
-
-    @property
-    def gaps(self) -> str:
-        """What of the source's promise is absent, in words; "" when nothing is."""
-
-
 class NfProcess(Protocol):
     """What every network function's own table of counters has."""
 
@@ -112,7 +104,8 @@ class CounterTable:
         details: for what is absent, the sentence by event (or metric of a formula) and `Reason`.
         extras: events whose absence is no gap: others do as well, or no counter was spare.
         turns: how many groups beside the first take turns tick by tick, so that each has run once
-            in as many ticks; 0 where all run within every tick.
+            in as many ticks; 0 where all run within every tick. On the CPUs of `focus`, as many as
+            that says.
         focus: of one core's CPUs, all this and what is counted of that core only, because somebody
             looks at it; in groups and columns of its own. None where nobody does.
         formulas: by metric id, its formula over `events` in the notation of `uarch/grammar`, where

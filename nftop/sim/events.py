@@ -15,24 +15,12 @@ import numpy as np
 from nftop.model.sample import Counts
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
+from nftop.uarch.events import PERF_TYPES
 from nftop.uarch.table import Encoding, EventSpec, PmuTerms
 
-# enum perf_type_id of include/uapi/linux/perf_event.h
-_PERF_TYPES: Mapping[str, int] = MappingProxyType({"hardware": 0, "software": 1, "cache": 3})
-_RAW = 4
+_RAW = PERF_TYPES["raw"]
 # Whose raw codes are another's.
 _SAME_CODES: Mapping[str, str] = MappingProxyType({"CLX": "SKX"})
-
-
-def quantity_of(event: EventSpec) -> int | None:
-    """The column of `Model.counts` that an event counts on Skylake-SP; None where there is none.
-
-    An event of the core PMU may be given in the words of its sysfs folder too.
-    """
-    factors = parts_of(event)
-    if factors is None or list(factors.values()) != [1.0]:
-        return None
-    return INDEX[next(iter(factors))]
 
 
 def parts_of(event: EventSpec, uarch: str = "SKX") -> Mapping[str, float] | None:
@@ -106,7 +94,8 @@ def _table(uarch: str) -> Mapping[EventSpec, Mapping[str, float]]:
     raw = _raw()
     rows: list[tuple[EventSpec, str | Mapping[str, float]]] = [
         (Encoding(number, int(config, 0)), counted)
-        for kind, number in _PERF_TYPES.items()
+        for kind, number in PERF_TYPES.items()
+        if number != _RAW
         for config, counted in raw[kind].items()
     ]
     rows += [(Encoding(_RAW, int(config, 0)), what) for config, what in raw["raw"][uarch].items()]

@@ -8,6 +8,12 @@ from typing import Any, Protocol, runtime_checkable
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 
+# What counters could not be opened for may be cured meanwhile: perf_event_paranoid lowered, another
+# program ended. They are tried again after this long.
+RETRY_AFTER_NS = 10_000_000_000
+# `check` lets counter groups run this long before it says that they do.
+SETTLE_S = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from nftop.uarch.events import RAW_FIELDS, Encoding, EventSpec
+from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec
 from nftop.uarch.table import Uarch
 
-_RAW_TYPE = 4
+_RAW_TYPE = PERF_TYPES["raw"]
 # `any` is gone from the newer PMUs and so no field of the tables' raw events.
 _FIELDS: Mapping[str, tuple[int, int]] = {**RAW_FIELDS, "any": (21, 1)}
 _CORE_PMU = re.compile(

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 # enum perf_type_id of include/uapi/linux/perf_event.h
-PERF_TYPES: Mapping[str, int] = {"hardware": 0, "software": 1, "raw": 4}
+PERF_TYPES: Mapping[str, int] = {"hardware": 0, "software": 1, "cache": 3, "raw": 4}
 CONFIG_WORDS = ("config", "config1", "config2", "config3")
+# The field that says: it counts for all threads of a core, on each of them.
+OF_CORE = "of_core"
 # Lowest bit and width of each field of a raw event's `config`: IA32_PERFEVTSELx, Intel SDM volume
 # 3, "Performance Event Select Registers"; the same in sysfs, /sys/.../devices/cpu/format.
 RAW_FIELDS: Mapping[str, tuple[int, int]] = {
@@ -47,9 +49,11 @@ EventSpec: TypeAlias = Encoding | PmuTerms
 
 def parse_event(name: str, spec: Mapping[str, Any]) -> EventSpec:
     """An event from its table row; ValueError names the event and says what is wrong."""
-    fields = {key: value for key, value in spec.items() if key != "vendor"}
+    fields = {key: value for key, value in spec.items() if key not in ("vendor", OF_CORE)}
     if not isinstance(spec.get("vendor", ""), str):
         raise ValueError(f"event {name}: `vendor` is not a text")
+    if type(spec.get(OF_CORE, True)) is not bool:
+        raise ValueError(f"event {name}: `{OF_CORE}` is neither true nor false")
     if "pmu" in fields:
         if set(fields) != {"pmu", "terms"}:
             raise ValueError(f"event {name}: a PMU's event has `pmu` and `terms` only")

@@ -12,13 +12,17 @@ from nftop.model.frame import TmaNode
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.uarch.parts import THREADS, Topdown
 from nftop.uarch.table import Uarch
-from nftop.uarch.topdown import PREFIX, evaluate, evaluate_probes
+from nftop.uarch.topdown import PREFIX, Settle, consistent, evaluate, evaluate_probes
 
 _LEVELS = 3
 
 
 def evaluate_focus(
-    uarch: Uarch, counts_per_s: Mapping[str, Reading], *, smt: bool
+    uarch: Uarch,
+    counts_per_s: Mapping[str, Reading],
+    *,
+    smt: bool,
+    settle: Settle = consistent,
 ) -> tuple[tuple[TmaNode, ...], dict[str, Reading]]:
     """The tree of one core, and its probes by metric id of the catalogue, scope `core`.
 
@@ -29,8 +33,8 @@ def evaluate_focus(
 
     The tree has the nodes of levels 1 to 3, each behind its parent, siblings in the order of the
     table; it is empty for a table without top-down. Ratios and reasons are those of
-    `topdown.evaluate`. Every probe of the catalogue is there: HARDWARE where this CPU can't count
-    what it needs, SOURCE where the table knows no probes at all.
+    `topdown.evaluate`, which takes `settle`. Every probe of the catalogue is there: HARDWARE where
+    this CPU can't count what it needs, SOURCE where the table knows no probes at all.
     """
     counts = {name: _one_row(reading) for name, reading in counts_per_s.items()}
     # Without it, two threads or one as by `smt`; in any case there is a row.
@@ -42,7 +46,7 @@ def evaluate_focus(
     }
     if uarch.topdown is None:
         return (), probes
-    nodes = evaluate(uarch, counts, smt=smt, levels=_LEVELS)
+    nodes = evaluate(uarch, counts, smt=smt, levels=_LEVELS, settle=settle)
     ratios = {name.removeprefix(PREFIX): part[0] for name, part in nodes.items()}
     return tree(uarch.topdown, ratios), probes
 

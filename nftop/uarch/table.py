@@ -11,7 +11,7 @@ from typing import Any
 
 from nftop.uarch import parts
 from nftop.uarch.bases import whole
-from nftop.uarch.events import CONFIG_WORDS, Encoding, EventSpec, PmuTerms, parse_event
+from nftop.uarch.events import CONFIG_WORDS, OF_CORE, Encoding, EventSpec, PmuTerms, parse_event
 from nftop.uarch.parts import Counters, CpuModel, Topdown, Uncore
 
 __all__ = [
@@ -62,6 +62,8 @@ class Uarch:
         title: for people.
         events: by name; only those that a plan or a focus group uses are ever opened.
         plans: best first, at least one.
+        of_core: events that count for all threads of a core, on each of them, whether the CPU's own
+            is halted or not.
         vendor_names: by event, the vendor's name for it, where it has one.
         extras: events that stand in for another or take what counter is spare: that they are not
             counted is no fault.
@@ -78,6 +80,7 @@ class Uarch:
     title: str
     events: Mapping[str, EventSpec]
     plans: tuple[Plan, ...]
+    of_core: frozenset[str] = frozenset()
     vendor_names: Mapping[str, str] = field(default_factory=dict)
     extras: frozenset[str] = frozenset()
     cpuid: tuple[CpuModel, ...] = ()
@@ -92,14 +95,6 @@ class Uarch:
     def counted(self) -> tuple[str, ...]:
         """Every event some plan counts all the time, in their order: the columns of a reading."""
         return tuple(dict.fromkeys(name for plan in self.plans for name in plan.events))
-
-    @property
-    def of_core(self) -> frozenset[str]:
-        """Events that count for all threads of a core, whether the CPU's own is halted or not."""
-        terms = {
-            name: spec.terms for name, spec in self.events.items() if isinstance(spec, PmuTerms)
-        }
-        return frozenset(name for name, text in terms.items() if "any=1" in text.split(","))
 
     def with_smt(self, *, on: bool) -> Uarch:
         """The same table without the plans for the other state of hyper-threading."""
@@ -184,6 +179,7 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
         title=raw["title"],
         events=events,
         plans=tuple(_plan(spec, events, sets) for spec in raw["plans"].values()),
+        of_core=frozenset(name for name, spec in raw["events"].items() if spec.get(OF_CORE)),
         vendor_names={
             name: spec["vendor"] for row in rows for name, spec in row.items() if "vendor" in spec
         },

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,10 +24,39 @@ RATIO_TOLERANCE = 0.005
 PART_TOLERANCE = 0.02
 # By what share two terms that count the same may differ: PERF_METRICS are four numbers of 8 bits.
 EQUAL_TOLERANCE = 0.05
+# What becomes of the parts of one whole, by node, and of that whole; None: of all slots or cycles.
+Settle: TypeAlias = Callable[[Mapping[str, Column], Column | None], Mapping[str, Column]]
+
+
+def consistent(parts: Mapping[str, Column], whole: Column | None) -> Mapping[str, Column]:
+    """The parts of one whole as they are; rows in which one is no ratio, or no part, are all ERROR.
+
+    For counts of one and the same time: it takes two programs to make those contradict each other.
+    """
+    most = 1.0 if whole is None else np.fmin(whole.values + PART_TOLERANCE, 1.0)
+    beyond = {name: (part.values < 0) | (part.values > most) for name, part in parts.items()}
+    bad: Bools = np.any(list(beyond.values()), axis=0)
+    if not bad.any():
+        return parts
+    sentences = {}
+    for row in np.flatnonzero(bad).tolist():
+        culprit = next(name for name, outside in beyond.items() if outside[row])
+        value = parts[culprit].values[row]
+        # Of what would be no ratio anywhere the whole says nothing more.
+        but = ""
+        if whole is not None and 0 <= value <= 1:
+            but = f", but its whole as {whole.values[row]:.1%}"
+        sentences[row] = _contradiction(culprit, value, but)
+    return {name: _erase(part, sentences) for name, part in parts.items()}
 
 
 def evaluate(
-    uarch: Uarch, counts_per_s: Mapping[str, Column], *, smt: bool, levels: int = 3
+    uarch: Uarch,
+    counts_per_s: Mapping[str, Column],
+    *,
+    smt: bool,
+    levels: int = 3,
+    settle: Settle = consistent,
 ) -> dict[str, Column]:
     """The top-down method down to `levels` by metric id (`tma.retiring`), ratios 0..1.
 
@@ -43,7 +73,8 @@ def evaluate(
     which of them is wrong can't be seen. The vendor's formulas would hide that, as they bound what
     is left of a parent to 0. So are all nodes where level 1 exceeds the slots, or the table's
     `equal` terms differ by more than `EQUAL_TOLERANCE`. Shares of cycles overlap and don't add up
-    to anything; such a one is ERROR alone.
+    to anything; such a one is ERROR alone. Who knows more of when the counts were taken may
+    `settle` it otherwise: it is asked level by level, and lower levels read its answer.
 
     Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture",
     ISPASS 2014, as the vendor states them for the microarchitecture; they are in its table.
@@ -69,10 +100,10 @@ def evaluate(
                 known[name] = part if parent is None else _with_parent(part, known[parent])
                 family = name if name in topdown.of_cycles else parent or ""
                 families.setdefault(family, []).append(name)
-        for family, names in families.items():
+        for names in families.values():
+            whole = None if names[0] in topdown.of_cycles else topdown.parent.get(names[0])
             parts = {name: known[name] for name in names}
-            whole = known[family] if family in topdown.level and family not in parts else None
-            known.update(_consistent(parts, family, whole))
+            known.update(settle(parts, None if whole is None else known[whole]))
         if level == 1:
             known.update(_whole(uarch, topdown, known))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
@@ -174,27 +205,6 @@ def _whole(uarch: Uarch, topdown: Topdown, known: Mapping[str, Column]) -> dict[
             share = ones[row] / others[row] if others[row] > 0 else np.inf
             sentences[row] = _contradiction(f"the sum of the {one}", share, beside)
     return {name: _erase(part, sentences) for name, part in family.items()} if sentences else {}
-
-
-def _consistent(
-    family: Mapping[str, Column], parent: str, whole: Column | None
-) -> dict[str, Column]:
-    """The parts of one whole; rows in which one is no ratio or no part are ERROR in all of them."""
-    most = 1.0 if whole is None else np.fmin(whole.values + PART_TOLERANCE, 1.0)
-    beyond = {name: (part.values < 0) | (part.values > most) for name, part in family.items()}
-    bad: Bools = np.any(list(beyond.values()), axis=0)
-    if not bad.any():
-        return dict(family)
-    sentences = {}
-    for row in np.flatnonzero(bad).tolist():
-        culprit = next(name for name, outside in beyond.items() if outside[row])
-        value = family[culprit].values[row]
-        # Of what would be no ratio anywhere the parent says nothing more.
-        but = ""
-        if whole is not None and 0 <= value <= 1:
-            but = f", but {parent}, its whole, as {whole.values[row]:.1%}"
-        sentences[row] = _contradiction(culprit, value, but)
-    return {name: _erase(part, sentences) for name, part in family.items()}
 
 
 def _contradiction(name: str, value: float, beside: str = "") -> str:

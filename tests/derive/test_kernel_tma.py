@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.step import State
+from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable
@@ -96,3 +97,25 @@ def test_an_event_that_is_absent_gives_its_reason() -> None:
         details = {"kernel_all": {int(Reason.TAKEN): "pcm has it"}}
         tables.append(replace(whole, reasons=reasons, details=details))
     assert shown("retiring", *tables) == Missing(Reason.TAKEN, "pcm has it")
+
+
+def test_a_text_that_is_no_formula_costs_its_own_metric_only() -> None:
+    formulas = {**FORMULAS, "tma.frontend_bound": "__import__('os')"}
+    odd = [replace(table(at, 3, 4), formulas=formulas) for at in (1, 2)]
+    assert shown("retiring", *odd) == pytest.approx(0.75)
+    unreadable = shown("frontend_bound", *odd)
+    assert reason(unreadable) is Reason.ERROR
+    assert isinstance(unreadable, Missing) and "can't be read" in unreadable.sentence
+    assert shown("coverage", *odd) == 1.0
+
+
+@pytest.mark.parametrize("uarch", ["generic", "SKX"])
+def test_without_a_reading_every_share_has_its_reason(uarch: str) -> None:
+    """Also after one that had formulas of its own."""
+    denied = Missing(Reason.PERMISSION, "perf_event_paranoid is 4")
+    start = State(HOST, topology(2, smt=False), load(uarch))
+    samples = [sample(at * S, perf=table(at, 3, 4)) for at in (1, 2)]
+    for given_before in ([], samples):
+        last = fold(start, *given_before, sample(3 * S, perf=denied))[-1]
+        for metric in TMA_METRICS:
+            assert last.cpus.columns[metric.id][0] == denied

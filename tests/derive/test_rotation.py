@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -37,6 +37,7 @@ class Rotation:
     state: CounterState = field(default_factory=CounterState)
     now_ns: int = S
     enabled: list[int] = field(default_factory=lambda: [0, 0])
+    looked_at: int = 0  # how many groups take turns on CPU 0, if somebody looks at it
 
     def __post_init__(self) -> None:
         groups = len(self.per_ns)
@@ -70,6 +71,9 @@ class Rotation:
             running_ns=self.ran.copy(),
             turns=groups - 1,
         )
+        if self.looked_at:
+            mine = replace(table, cpus=table.cpus[:1], turns=self.looked_at)
+            table = replace(table, focus=mine)
         self.state, rates = step_counters(self.state, SourceReading(table, self.now_ns, 1), TWO)
         return rates
 
@@ -239,3 +243,13 @@ def test_a_cpu_that_comes_back_starts_anew() -> None:
     back = rotation.tick(None)
     assert why(back, "own_1", cpu=1) == AWAITING_TURN
     assert back.rate("cycles")[1] == pytest.approx(3 * S)
+
+
+def test_the_core_that_is_looked_at_has_a_longer_round_than_the_others() -> None:
+    """CPU 0 has turns of its own beside these, so that each of these comes later."""
+    rotation = started(1, 2)
+    rotation.tick(1)
+    rotation.looked_at = 9
+    found = [rotation.tick(None) for _ in range(12)]
+    held = [[isinstance(rates.rate("own_1")[cpu], float) for rates in found] for cpu in (0, 1)]
+    assert held == [[True] * 11 + [False], [True] * 3 + [False] * 9]

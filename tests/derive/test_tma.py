@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nftop.derive.counters import CounterState, step_counters
-from nftop.derive.tma import tma_columns
+from nftop.derive.counters import CounterRates, CounterState, step_counters
+from nftop.derive.shares import ShareState
+from nftop.derive.tma import counts_of_cores, tma_columns
 from nftop.model.catalogue_tma import TMA_METRICS
-from nftop.model.column import Column
+from nftop.model.column import Column, column
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
@@ -34,7 +35,7 @@ def rows(**counts: int) -> dict[str, float | Missing]:
 
     state, _ = step_counters(CounterState(), at(1), ONE)
     _, rates = step_counters(state, at(2), ONE)
-    columns = tma_columns(SKX, rates, ONE)
+    columns = tma_columns(ShareState(), SKX, rates, ONE)[1]
     assert columns.keys() == {metric.id for metric in TMA_METRICS}
     shown = (*LEVEL_1, "coverage")
     return {node: columns[f"tma.{node}"][0] for node in shown}
@@ -87,8 +88,8 @@ def test_counts_that_contradict_each_other_are_no_shares() -> None:
 def test_a_cpu_without_a_table_says_so() -> None:
     _, rates = step_counters(CounterState(), None, ONE)
     for uarch in (None, load()):
-        for column in tma_columns(uarch, rates, ONE).values():
-            why = column[0]
+        for part in tma_columns(ShareState(), uarch, rates, ONE)[1].values():
+            why = part[0]
             assert isinstance(why, Missing) and "generic" in why.sentence
 
 
@@ -121,7 +122,7 @@ def core(
     machine = machine or topology(2)
     state, _ = step_counters(CounterState(), at(1), machine)
     _, rates = step_counters(state, at(2), machine)
-    return tma_columns(load("SKX").with_smt(on=planned), rates, machine)
+    return tma_columns(ShareState(), load("SKX").with_smt(on=planned), rates, machine)[1]
 
 
 POLLER_AND_SLEEPER: Mapping[str, tuple[int, int]] = {
@@ -181,13 +182,13 @@ def test_a_turn_that_never_came_leaves_level_1() -> None:
 def test_no_top_down_has_no_coverage_for_the_same_reason() -> None:
     _, rates = step_counters(CounterState(), None, ONE)
     why = Missing(Reason.SOURCE, "perf is not read here")
-    assert tma_columns(SKX, rates, ONE)["tma.coverage"][0] == why
+    assert tma_columns(ShareState(), SKX, rates, ONE)[1]["tma.coverage"][0] == why
 
 
 def test_what_perf_may_not_read_is_a_permission() -> None:
     denied = Missing(Reason.PERMISSION, "perf_event_paranoid is 2")
     _, rates = step_counters(CounterState(), SourceReading(denied, S, 1), ONE)
-    assert tma_columns(SKX, rates, ONE)["tma.retiring"][0] == denied
+    assert tma_columns(ShareState(), SKX, rates, ONE)[1]["tma.retiring"][0] == denied
 
 
 def test_hyper_threading_turned_off_leaves_level_1() -> None:
@@ -214,3 +215,21 @@ def test_hyper_threading_turned_on_says_what_to_do() -> None:
         assert isinstance(why, Missing) and "start nftop anew" in why.sentence
     alone = core(seen, ran_ns=(S,), planned=False, machine=topology(2, smt=False))
     assert alone["tma.retiring"][0] == pytest.approx(1200 / 4000)
+
+
+def test_haswell_s_executed_uops_are_the_core_s_on_each_of_its_threads() -> None:
+    """The sleeper was awake in the turn and sleeps now: what the core did is in the same time."""
+    hsx = load("HSX").with_smt(on=True)
+    by_time = {"uops_executed_cycles_ge_1": [800.0, 800.0], "uops_issued_any": [900.0, 9.0]}
+    by_cycles = {"uops_executed_cycles_ge_1": [800.0, 8.0], "uops_issued_any": [900.0, 0.09]}
+
+    def columns(of: Mapping[str, Sequence[float]]) -> dict[str, Column]:
+        return {name: column(np.array(each)) for name, each in of.items()}
+
+    nothing = Missing(Reason.SOURCE)
+    rates = CounterRates(columns(by_time), columns(by_cycles), {}, column(np.ones(2)), nothing)
+    found = counts_of_cores(hsx, rates, topology(2))
+    assert found["uops_executed_cycles_ge_1"][0] == 1600.0
+    assert found["uops_issued_any"][0] == pytest.approx(900.09)
+    alone = counts_of_cores(load("HSX").with_smt(on=False), rates, topology(2, smt=False))
+    assert alone["uops_executed_cycles_ge_1"][1] == 8.0

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.sim import scenario
-from nftop.sim.events import count, quantity_of
+from nftop.sim.events import count, parts_of
 from nftop.sim.layout import FULL_CPUS
 from nftop.sim.model import Model, model_of
 from nftop.sim.workloads import INDEX
@@ -122,7 +122,7 @@ def test_one_count_by_encoding() -> None:
     assert count(model(), CYCLES, poller, 7 * S) == 7 * 2_200_000_000
     assert count(model(), Encoding(4, 0x3C), poller, 7 * S) == 7 * 2_200_000_000
     assert count(model(), PmuTerms("msr", "tsc"), poller, 7 * S) == 7 * 2_100_000_000
-    assert quantity_of(Encoding(4, 0x3C, 1)) is None
+    assert parts_of(Encoding(4, 0x3C, 1)) is None
     with pytest.raises(KeyError, match="no event"):
         count(model(), Encoding(4, 0xFFFF), poller, S)
 
@@ -141,7 +141,7 @@ def test_one_count_by_encoding() -> None:
     ],
 )
 def test_events_in_the_words_of_a_pmu(event: PmuTerms, quantity: str | None) -> None:
-    assert quantity_of(event) == (None if quantity is None else INDEX[quantity])
+    assert parts_of(event) == (None if quantity is None else {quantity: 1.0})
 
 
 WRITES = ("itom", "rfo", "itomcachenear")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.counters import CounterState, step_counters
+from nftop.derive.shares import ShareState
 from nftop.derive.tma import tma_columns
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.catalogue_tma import TMA_LEVEL_2_COVERAGE, TMA_METRICS
@@ -97,7 +98,7 @@ def test_without_hyper_threading_one_turn_is_enough() -> None:
     )
     state, _ = step_counters(CounterState(), first, topology)
     _, rates = step_counters(state, second, topology)
-    top_down = tma_columns(uarch, rates, topology)
+    top_down = tma_columns(ShareState(), uarch, rates, topology)[1]
     cpu = next(p.cpus for p in model.layout.placed if p.name == "loop")[0]
     found = [top_down[f"tma.{node}"][cpu] for node in LEVEL_2]
     printed = [percent / 100 for percent in TABLES_10_TO_13["testpmd", False]]

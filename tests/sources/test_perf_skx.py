@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.counters import CounterState, step_counters
-from nftop.derive.focus import step_focus
+from nftop.derive.focus import FocusState, step_focus
 from nftop.model.column import Column, column
 from nftop.model.frame import CoreFocus
 from nftop.model.ids import Cpu
@@ -254,7 +254,7 @@ def test_a_core_that_is_looked_at_has_level_3_and_probes(
         uarch=SKX.with_smt(on=True),
         threads_of=lambda cpu: HOST.with_siblings((cpu,)),
     )
-    state, focus = CounterState(), None
+    state, focus = FocusState(), None
     seen: list[CoreFocus] = []
     source.focus(Cpu(3))
     for tick in range(1, 18):

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
-from nftop.sources.base import Source
+from nftop.sources.base import RETRY_AFTER_NS, Source
 from nftop.sources.perf import source as source_module
 from nftop.sources.perf.group import open_group
-from nftop.sources.perf.source import RETRY_AFTER_NS, PerfSource
+from nftop.sources.perf.source import PerfSource
 from nftop.sources.perf.survey import survey
 from nftop.uarch.table import Encoding, parse
 from tests.sources.perf_kernel import (

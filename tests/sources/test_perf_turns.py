@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
-from nftop.sources.base import Turning
-from nftop.sources.perf.source import RETRY_AFTER_NS, PerfSource
+from nftop.sources.base import RETRY_AFTER_NS, Turning
+from nftop.sources.perf.source import PerfSource
 from nftop.uarch.table import parse
 from tests.sources import perf_kernel
 from tests.sources.perf_kernel import CYCLES, INSTRUCTIONS, STARTED_NS, Event, FakeKernel
@@ -312,6 +312,7 @@ def test_a_core_that_is_looked_at_is_counted_in_more_groups(tmp_path: Path) -> N
     assert order[4] == order[0]
     assert all(ran(before, after)[0] == 900 for before, after in pairs)
     assert looks[0] is not None and looks[0].turns == 4
+    assert {table.turns for table in tables} == {2}  # nobody else's round is longer for it
     assert looks[-1] is not None and looks[-1].gaps == ""
     # Nobody else's has changed.
     assert ran(tables[0], tables[1]) in ([900, 100, 0], [900, 0, 100])

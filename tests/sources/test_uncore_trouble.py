@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.uncore.counters import RETRY_AFTER_NS
+from nftop.sources.base import RETRY_AFTER_NS
 from tests.sources.uncore_bench import SECOND, SKX, Bench, rates, reasons
 from tests.sources.uncore_kernel import FakeUncore
 

@@ -8,6 +8,7 @@ import pytest
 from nftop.model.column import column
 from nftop.model.reading import Missing, Reason
 from nftop.uarch import table
+from nftop.uarch.events import PmuTerms
 from nftop.uarch.table import Plan
 from nftop.uarch.topdown import evaluate
 from tests.uarch.counters import assigned, counting_mask
@@ -138,6 +139,14 @@ def test_what_the_best_plan_does_without_is_no_gap(uarch: str, smt: bool) -> Non
 @pytest.mark.parametrize("uarch", UARCHES)
 def test_what_counts_for_the_whole_core_is_known(uarch: str) -> None:
     whole = {"cycles_any", "int_misc_recovery_cycles_any"} if uarch in OLD else set()
+    if uarch == "HSX":  # UOPS_EXECUTED.CORE
+        whole |= {f"uops_executed_cycles_ge_{few}" for few in (1, 2, 3)}
+    any_thread = {
+        name
+        for name, spec in loaded(uarch).events.items()
+        if isinstance(spec, PmuTerms) and "any=1" in spec.terms.split(",")
+    }
+    assert any_thread <= loaded(uarch).of_core
     assert loaded(uarch).of_core == whole
     for smt in (True, False):
         counted = set(loaded(uarch).with_smt(on=smt).counted)

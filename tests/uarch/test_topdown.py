@@ -182,7 +182,7 @@ def test_parts_that_contradict_each_other_are_all_withheld() -> None:
     got = metrics({**full, "idq_uops_not_delivered_cycles_0_uops_deliv_core": latency})
     for name in LEVEL_2["frontend_bound"]:
         part = got.pop(name)
-        wanted = "fetch_latency came out as 5.6%, but frontend_bound, its whole, as 2.5%"
+        wanted = "fetch_latency came out as 5.6%, but its whole as 2.5%"
         assert isinstance(part, Missing) and part.detail.startswith(wanted)
     assert len(numbers(got)) == len(METRICS) - 2
 
@@ -201,7 +201,7 @@ def test_a_part_above_its_whole_is_seen_where_the_formulas_bound_what_is_left() 
     for name in LEVEL_2["backend_bound"]:
         part = got.pop(name)
         assert isinstance(part, Missing) and part.reason is Reason.ERROR
-        assert part.detail.startswith("memory_bound came out as 97.0%, but backend_bound, its")
+        assert part.detail.startswith("memory_bound came out as 97.0%, but its whole as")
     assert len(numbers(got)) == len(METRICS) - 2
 
 

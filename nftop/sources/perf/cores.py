@@ -86,6 +86,14 @@ class CoreGroups:
         """No group is known to try, because every CPU was to be left alone until now."""
         return not self._found.steps
 
+    @property
+    def usual_turns(self) -> int:
+        """How many groups take turns on a CPU that nobody looks at, on the one with the most."""
+        further = (row.further[: len(self.step(row).turns)] for row in self._rows if row.group)
+        return max(
+            (sum(isinstance(each, Group) for each in groups) for groups in further), default=0
+        )
+
     def step(self, row: Row) -> Step:
         return self._found.steps[row.step]
 

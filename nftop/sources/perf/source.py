@@ -15,7 +15,7 @@ from pathlib import Path
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
-from nftop.sources.base import Check
+from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
 from nftop.sources.online import OnlineCpus
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
 from nftop.sources.perf.checks import table_checks
@@ -25,11 +25,6 @@ from nftop.sources.perf.survey import Survey, every_event, survey
 from nftop.sources.perf.tables import TableLayout
 from nftop.sources.perf.trials import Pace
 from nftop.uarch import table as uarch_table
-
-# What failed may be cured meanwhile: perf_event_paranoid lowered, another program ended.
-RETRY_AFTER_NS = 10_000_000_000
-# `check` lets the groups run this long before it says that they do.
-_SETTLE_S = 0.1
 
 _CLOSED = Problem(Reason.SOURCE, "the perf source has been closed")
 
@@ -134,12 +129,12 @@ class PerfSource:
         # A group that does not run is replaced at the next read, by one that may not run either.
         for _ in self._uarch.plans:
             if isinstance(table, CounterTable):
-                time.sleep(_SETTLE_S)
+                time.sleep(SETTLE_S)
                 table = self.read()
         # So is each of those that take turns.
         for _ in range(self._cores.rotation.turns() if self._cores else 0):
             self.turn()
-            time.sleep(_SETTLE_S)
+            time.sleep(SETTLE_S)
             table = self.read()
         if isinstance(table, Missing) or self._cores is None:
             problem = self._problem or _CLOSED

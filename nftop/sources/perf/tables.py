@@ -51,7 +51,10 @@ class TableLayout:
         self._events = tuple(name for _, name in self._columns)
         self._group = np.array([part for part, _ in self._columns], np.int32)
         self._extras = stand_ins(uarch, turns=turns)
-        self._turns = cores.rotation.turns(looked_at) if turns or looked_at is not None else 0
+        if looked_at is not None:
+            self._turns = cores.rotation.turns(looked_at)
+        else:
+            self._turns = cores.usual_turns if turns else 0
         shown = [
             (index, row)
             for index, row in enumerate(cores.rows)

@@ -11,7 +11,7 @@ import numpy as np
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
-from nftop.sources.base import Check
+from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
 from nftop.sources.online import OnlineCpus
 from nftop.sources.perf.abi import raise_open_files
 from nftop.sources.perf.problems import CAME_BACK, NO_CPU, QUIET, Problem
@@ -28,11 +28,6 @@ from nftop.sources.pyperf.groups import (
 from nftop.sources.pyperf.metrics import KernelMetrics
 from nftop.sources.pyperf.module import PerfModule
 from nftop.sources.pyperf.totals import Totals
-
-# What failed may be cured meanwhile: perf_event_paranoid lowered, another program ended.
-RETRY_AFTER_NS = 10_000_000_000
-# `check` lets the groups run this long before it says that they do.
-_SETTLE_S = 0.1
 
 _CLOSED = Problem(Reason.SOURCE, "the perf source has been closed")
 _NOT_OPENED = Problem(Reason.WARMING, "it has not been opened yet")
@@ -121,7 +116,7 @@ class PythonPerfSource:
         # Once more for groups that do not run, and are then counted one by one.
         for _ in range(2):
             if isinstance(table, CounterTable):
-                time.sleep(_SETTLE_S)
+                time.sleep(SETTLE_S)
                 table = self.read()
         if isinstance(table, Missing):
             fix = self._problem.fix if self._problem is not None else ""

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu
 from nftop.model.sample import Counts
+from nftop.sources.perf.group import STALLED_AFTER_NS
 from nftop.sources.pyperf.groups import Opened
 
-# A group that had this long and no turn on the counters does not get one; cf. perf/group.py.
-STALLED_AFTER_NS = 50_000_000
 # More than any counter does between two reads: it went backwards.
 _ABSURD = 1 << 62
 _NO_THREAD = -1  # of no thread but of a CPU: perf_event_open(2)'s pid

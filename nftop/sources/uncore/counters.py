@@ -11,6 +11,7 @@ from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
+from nftop.sources.base import RETRY_AFTER_NS
 from nftop.sources.online import OnlineCpus
 from nftop.sources.perf.abi import Kernel, raise_open_files
 from nftop.sources.perf.problems import Problem, explain
@@ -21,8 +22,6 @@ from nftop.sources.uncore.rota import Slice, round_of, shares
 from nftop.sources.uncore.tables import LOST, UncoreLayout
 from nftop.uarch.table import Uarch
 
-# What failed may be cured meanwhile: perf_event_paranoid lowered, another program ended.
-RETRY_AFTER_NS = 10_000_000_000
 # A pace that differs by less from the last one is the same, read late. So much of a round's end is
 # the second stay of its first turns, and may be missed.
 _SAME_PACE = 0.2

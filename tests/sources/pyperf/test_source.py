@@ -16,10 +16,10 @@ from nftop.derive.step import State
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
-from nftop.sources.base import Source
+from nftop.sources.base import RETRY_AFTER_NS, Source
 from nftop.sources.pyperf import source as source_module
 from nftop.sources.pyperf.metrics import find_metrics
-from nftop.sources.pyperf.source import RETRY_AFTER_NS, PythonPerfSource
+from nftop.sources.pyperf.source import PythonPerfSource
 from tests.samples import HOST, fold, sample, topology
 from tests.sources.pyperf.fake import RATES, SECOND, SOFTWARE, ZEN4_SHARES, FakePerf
 
