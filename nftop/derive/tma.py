@@ -81,7 +81,7 @@ def counts_of_cores(uarch: Uarch, rates: CounterRates, topology: Topology) -> di
     """
     alone = not any(info.siblings for info in topology.cpus)
     of_core = frozenset[str]() if alone else uarch.of_core
-    events = {*uarch.counted, *(event for event in rates.per_s if event in uarch.events)}
+    events = {*uarch.main_events, *(event for event in rates.per_s if event in uarch.events)}
     counts = {
         event: rates.rate(event) if event in of_core else rates.rate_by_cycles(event)
         for event in events

@@ -8,7 +8,7 @@ reason is that of the first input, in the order of the text, that has none; a di
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, TypeAlias
@@ -74,6 +74,27 @@ def compile_formula(text: str) -> Formula:
     """
     tree = grammar.parse(text)
     return Formula(text, grammar.names(tree), _node(tree))
+
+
+def has_inputs(text: str, known: Container[str]) -> bool:
+    """Whether the formula has a value where only these names have one.
+
+    Raises:
+        grammar.FormulaError: the text is not in the notation.
+    """
+    return _has_inputs(_parsed(text), known)
+
+
+_parsed = lru_cache(maxsize=1024)(grammar.parse)
+
+
+def _has_inputs(tree: ast.expr, known: Container[str]) -> bool:
+    if isinstance(tree, ast.Name):
+        return tree.id in known
+    parts = [_has_inputs(part, known) for part in grammar.operands(tree) or ()]
+    if isinstance(tree, ast.Call) and _FUNCTIONS[ast.unparse(tree.func)] is _first:
+        return any(parts)
+    return all(parts)
 
 
 def _absent(name: str, rows: int) -> Column:

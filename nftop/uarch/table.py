@@ -92,9 +92,15 @@ class Uarch:
     probes: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def counted(self) -> tuple[str, ...]:
-        """Every event some plan counts all the time, in their order: the columns of a reading."""
+    def main_events(self) -> tuple[str, ...]:
+        """Every event of the plans' own groups, in their order; none of the turns'."""
         return tuple(dict.fromkeys(name for plan in self.plans for name in plan.events))
+
+    @property
+    def all_events(self) -> tuple[str, ...]:
+        """Those, and every event of the plans' turns and of the focus groups."""
+        groups = [*(group for plan in self.plans for group in plan.groups), *self.focus_groups]
+        return tuple(dict.fromkeys((*self.main_events, *(e for group in groups for e in group))))
 
     def with_smt(self, *, on: bool) -> Uarch:
         """The same table without the plans for the other state of hyper-threading."""

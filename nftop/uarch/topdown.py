@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.reading import Missing, Reason
-from nftop.uarch.formula import compile_formula
+from nftop.uarch.formula import compile_formula, has_inputs
 from nftop.uarch.parts import BUSIEST, CONSTANTS, THREADS, Topdown
 from nftop.uarch.table import Uarch
 
@@ -107,6 +107,18 @@ def evaluate(
         if level == 1:
             known.update(_whole(uarch, topdown, known))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
+
+
+def computable(uarch: Uarch, events: Collection[str], *, smt: bool, levels: int = 2) -> set[str]:
+    """The top-down metrics down to `levels` that can be computed where these events are counted."""
+    topdown = uarch.topdown
+    if topdown is None:
+        return set()
+    known = {*events, *(BUSIEST + event for event in events), *CONSTANTS}
+    for name, text in topdown.formulas(smt=smt).items():
+        if has_inputs(text, known) and topdown.parent.get(name, name) in {*known, name}:
+            known.add(name)
+    return {name for name, level in topdown.level.items() if level <= levels and name in known}
 
 
 def events_read(formulas: Mapping[str, str]) -> Mapping[str, frozenset[str]]:

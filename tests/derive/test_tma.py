@@ -26,7 +26,7 @@ LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
 
 def rows(**counts: int) -> dict[str, float | Missing]:
     """Level 1 of CPU 0 when these were counted within a second."""
-    events = SKX.counted
+    events = SKX.main_events
 
     def at(second: int) -> SourceReading[CounterTable]:
         values = [counts.get(event, 0) * second for event in events]

@@ -19,6 +19,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, Turning
 from nftop.sources.perf.source import PerfSource
+from nftop.sources.perf.trials import FIRST_NS
 from nftop.uarch.table import parse
 from tests.sources import perf_kernel
 from tests.sources.perf_kernel import CYCLES, INSTRUCTIONS, STARTED_NS, Event, FakeKernel
@@ -66,6 +67,7 @@ class Bench:
     quiet: tuple[int, ...] = ()
     turns: bool = True
     source: PerfSource = field(init=False)
+    before: dict[bool, CounterTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.fake.known = frozenset(RATES)
@@ -91,7 +93,8 @@ class Bench:
         assert isinstance(table, CounterTable), table
         for each in (table, table.focus):
             if each is not None:
-                must_hold(each)
+                must_hold(self.before.get(each is table), each)
+        self.before = {each is table: each for each in (table, table.focus) if each is not None}
         return table
 
     def alone(self) -> None:
@@ -107,13 +110,20 @@ class Bench:
                 assert members <= {CYCLES, INSTRUCTIONS}
 
 
-def must_hold(table: CounterTable) -> None:
-    """Every number is what its group counted while it ran; absent ones are 0 and say why."""
+def must_hold(before: CounterTable | None, table: CounterTable) -> None:
+    """Numbers grow by what their groups count while they run; absent ones are 0 and say why."""
     counted: dict[int, set[str]] = {}
+    was = {} if before is None else {int(cpu): at for at, cpu in enumerate(before.cpus)}
     for row, column in np.argwhere(table.reasons == 0).tolist():
         counted.setdefault(row, set()).add(table.events[column])
-        ran = int(table.running_ns[row, table.group[column]])
-        assert int(table.values[row, column]) == ran * RATES[EVENTS[table.events[column]]]
+        ran, value = int(table.running_ns[row, table.group[column]]), int(table.values[row, column])
+        old = was.get(int(table.cpus[row]))
+        if before is None or old is None:
+            continue
+        ran_before = int(before.running_ns[old, table.group[column]])
+        if ran >= ran_before:  # else another group counts, from 0 on
+            ran, value = ran - ran_before, value - int(before.values[old, column])
+        assert value == ran * RATES[EVENTS[table.events[column]]]
     for row, column in np.argwhere(table.reasons > 0).tolist():
         assert table.values[row, column] == 0
         event = table.events[column]
@@ -383,7 +393,19 @@ def test_doctor_gives_each_turn_its_time(tmp_path: Path, monkeypatch: pytest.Mon
     story=st.lists(
         st.tuples(
             st.sampled_from(
-                ["turn", "late", "off", "on", "blink", "stall", "run", "focus", "away", "wait"]
+                [
+                    "turn",
+                    "late",
+                    "off",
+                    "on",
+                    "blink",
+                    "stall",
+                    "run",
+                    "focus",
+                    "away",
+                    "wait",
+                    "try",
+                ]
             ),
             st.integers(0, 3),
         ),
@@ -416,6 +438,8 @@ def test_whatever_happens_numbers_are_true_and_one_group_runs(
                 stalled.clear()
             elif what == "wait":
                 fake.pass_ns(RETRY_AFTER_NS)
+            elif what == "try":
+                fake.pass_ns(FIRST_NS)
             if what in ("on", "blink"):
                 fake.online.add(cpu)
             fake.tell()

@@ -125,7 +125,7 @@ def test_a_host_s_hyper_threading_chooses_the_plans(uarch: str) -> None:
         assert {plan.smt for plan in chosen.plans} <= {smt, None}
         # What every table gives, so that IPC, CPP and frequency need not know the CPU.
         generic = table.load()
-        assert set(generic.counted) <= set(chosen.counted)
+        assert set(generic.main_events) <= set(chosen.main_events)
         assert chosen.plans[-1] == generic.plans[-1]
 
 
@@ -133,7 +133,7 @@ def test_a_host_s_hyper_threading_chooses_the_plans(uarch: str) -> None:
 @pytest.mark.parametrize("uarch", UARCHES)
 def test_what_the_best_plan_does_without_is_no_gap(uarch: str, smt: bool) -> None:
     chosen = loaded(uarch).with_smt(on=smt)
-    assert set(chosen.counted) - set(chosen.plans[0].events) <= chosen.extras
+    assert set(chosen.main_events) - set(chosen.plans[0].events) <= chosen.extras
 
 
 @pytest.mark.parametrize("uarch", UARCHES)
@@ -149,7 +149,7 @@ def test_what_counts_for_the_whole_core_is_known(uarch: str) -> None:
     assert any_thread <= loaded(uarch).of_core
     assert loaded(uarch).of_core == whole
     for smt in (True, False):
-        counted = set(loaded(uarch).with_smt(on=smt).counted)
+        counted = set(loaded(uarch).with_smt(on=smt).main_events)
         recovery = {event for event in counted if event.startswith("int_misc_recovery")}
         wanted = "int_misc_recovery_cycles_any" if smt else "int_misc_recovery_cycles"
         assert recovery == ({wanted} if uarch in OLD else set())

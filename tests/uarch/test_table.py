@@ -37,8 +37,14 @@ def test_the_generic_table_holds_the_kernel_s_numbers() -> None:
         "tsc": PmuTerms("msr", "tsc"),
         "context_switches": Encoding(1, 3),
     }
-    assert generic.counted == ("cycles", "instructions", "ref_cycles", "tsc", "context_switches")
-    assert generic.plans[0].events == generic.counted
+    assert generic.main_events == (
+        "cycles",
+        "instructions",
+        "ref_cycles",
+        "tsc",
+        "context_switches",
+    )
+    assert generic.plans[0].events == generic.main_events
     # Falling back must end at something that every kernel counts.
     assert generic.plans[-1].events == ("context_switches",)
 
@@ -55,7 +61,7 @@ def test_a_table_is_read_as_written() -> None:
         (("b", "a"), frozenset({"a"})),
         (("a",), frozenset()),
     ]
-    assert parsed.counted == ("b", "a")
+    assert parsed.main_events == ("b", "a")
     assert str(parsed.events["b"]) == "msr/tsc/"
 
 
@@ -179,7 +185,7 @@ def test_a_full_table_is_read_as_written() -> None:
     assert parsed.events == {"a": Encoding(4, 0x3C | 1 << 8 | 1 << 18 | 1 << 23 | 2 << 24)}
     assert parsed.vendor_names == {"a": "A.ALL", "z": "U.Z"}
     assert [(plan.smt, plan.turns) for plan in parsed.plans] == [(True, (("a",),)), (False, ())]
-    assert parsed.counted == ("a",)
+    assert parsed.main_events == ("a",)
     assert parsed.counters and parsed.counters.fixed == (frozenset({"a"}),)
     assert parsed.cpuid[0].covers("V", 6, 1, 3) and not parsed.cpuid[0].covers("V", 6, 1, 4)
     assert parsed.topdown

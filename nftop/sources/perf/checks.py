@@ -9,7 +9,7 @@ from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.problems import NO_CPU, Problem
-from nftop.sources.perf.survey import every_event, stand_ins
+from nftop.sources.perf.survey import made_up_for, stand_ins
 from nftop.uarch.table import Uarch
 
 _NO_TABLE = Problem(
@@ -22,11 +22,14 @@ _NO_TABLE = Problem(
 def table_checks(
     name: str, uarch: Uarch, cores: CoreGroups, *, turns: bool = True
 ) -> tuple[Check, ...]:
-    """One check of the source, one for CPUs that count nothing, one for each event missing.
+    """One check of the source, one for CPUs that count nothing, and for what is missing.
 
-    Events that stand in for others are among what is counted, and not among what is missing; nor
-    are those of groups that take turns, if it was asked to do without `turns`.
+    That is one for all events that the same CPUs lack for the same reason, by the first of them.
+    Events that stand in for others are among what is counted, and not among what is missing, as
+    those are not that others stand in for; nor are those of groups that take turns, if it was asked
+    to do without `turns`.
     """
+    extras = stand_ins(uarch, turns=turns)
     idle: dict[Problem, list[int]] = {}
     lacking: dict[tuple[str, Problem], list[int]] = {}
     counted: dict[str, None] = {}
@@ -34,20 +37,25 @@ def table_checks(
         if row.problem is not None:
             idle.setdefault(row.problem, []).append(row.cpu)
             continue
-        counted |= dict.fromkeys(name for group in cores.members(row) for name in group.names)
+        names = dict.fromkeys(name for group in cores.members(row) for name in group.names)
+        counted |= names
+        needless = extras | made_up_for(uarch, names.keys(), turns=turns)
         for event, problem in cores.absences(row).items():
-            lacking.setdefault((event, problem), []).append(row.cpu)
+            if event not in needless:
+                lacking.setdefault((event, problem), []).append(row.cpu)
     active = [row.cpu for row in cores.rows if row.group is not None]
     checks = [_whole(name, active, list(counted), cores.rotation.turns(), idle)]
     for problem, cpus in idle.items():
         checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
-    extras = stand_ins(uarch, turns=turns)
-    for event in (event for event in every_event(uarch) if event not in extras):
-        for (missing, problem), cpus in lacking.items():
-            if missing == event:
-                everywhere = len(cpus) == len(active)
-                where = "" if everywhere else f" (CPU {format_cpu_list(cpus)})"
-                checks.append(_check(f"{name} {event}", problem, where))
+    alike: dict[tuple[Problem, tuple[int, ...]], list[str]] = {}
+    order = {event: index for index, event in enumerate(uarch.all_events)}
+    for (event, problem), cpus in sorted(lacking.items(), key=lambda each: order[each[0][0]]):
+        alike.setdefault((problem, tuple(cpus)), []).append(event)
+    for (problem, where_not), (event, *others) in alike.items():
+        everywhere = len(where_not) == len(active)
+        where = "" if everywhere else f" (CPU {format_cpu_list(where_not)})"
+        also = f"; so for {', '.join(others)}" if others else ""
+        checks.append(_check(f"{name} {event}", problem, where + also))
     if uarch.topdown is None:
         checks.append(_check(f"{name} top-down", _NO_TABLE))
     return tuple(checks)

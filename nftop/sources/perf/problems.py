@@ -35,6 +35,7 @@ DOES_NOT_FIT = Problem(
     Reason.HARDWARE, "this CPU has too few counters for it beside the others of the group"
 )
 LEVEL_1 = Problem(Reason.SOURCE, "--tma-level 1: level 2 is not counted")
+NO_EVENT = Problem(Reason.HARDWARE, "this CPU or kernel has no such event")
 NOT_IN_GROUP = Problem(Reason.SOURCE, "the counter group in use does not count it")
 STALLED = Problem(
     Reason.WARMING, "the counter group did not run; the next tick counts with a smaller one"

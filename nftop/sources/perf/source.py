@@ -21,7 +21,7 @@ from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
 from nftop.sources.perf.checks import table_checks
 from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.problems import NO_CPU, Problem
-from nftop.sources.perf.survey import Survey, every_event, survey
+from nftop.sources.perf.survey import Survey, survey
 from nftop.sources.perf.tables import TableLayout
 from nftop.sources.perf.trials import Pace
 from nftop.uarch import table as uarch_table
@@ -194,7 +194,7 @@ class PerfSource:
 
     def _survey(self, cpus: tuple[Cpu, ...]) -> Survey:
         """The survey on the first CPU that stays online for it and that we may disturb."""
-        found = Survey(every_event(self._uarch), (), None)
+        found = Survey(self._uarch.all_events, (), None)
         for cpu in cpus:
             if cpu in self._quiet:
                 continue

@@ -15,9 +15,12 @@ from pathlib import Path
 from nftop.model.reading import Reason
 from nftop.sources.perf import pmu
 from nftop.sources.perf.abi import Kernel, attribute
-from nftop.sources.perf.problems import DOES_NOT_FIT, NOT_IN_GROUP, Problem, explain
+from nftop.sources.perf.problems import DOES_NOT_FIT, NO_EVENT, NOT_IN_GROUP, Problem, explain
+from nftop.uarch.siblings import CLOCKS
 from nftop.uarch.table import Encoding, EventSpec, Plan, Uarch
+from nftop.uarch.topdown import computable, events_read
 
+LEVELS = 2  # of top-down, that are counted of every core
 # Errors about nftop's own means: they say nothing about the event that met them.
 OWN_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -70,13 +73,14 @@ class Survey:
 
 def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Survey:
     """Try the table's plans on `cpu`; every descriptor is closed again. Never raises."""
-    events = every_event(uarch)
+    events = uarch.all_events
     encodings, problems = _resolve(uarch.events, events, root)
     planned = dict.fromkeys(e for plan in uarch.plans for group in plan.groups for e in group)
     most = max(len(plan.turns) for plan in uarch.plans)
     tried = _Trial(kernel, cpu, encodings, problems, root)
     steps: dict[tuple[str, ...], Step] = {}
     try:
+        tried.look_for_pmu()
         for plan in uarch.plans:
             names = tried.whole(plan)
             if names and names not in steps:
@@ -89,7 +93,7 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
         focus = tuple(tried.part(group, beside=best) for group in uarch.focus_groups)
     except OSError as error:
         return Survey(events, (), explain(error.errno or 0, root))
-    problem = None if steps else _chief(problems[e] for e in uarch.counted if e in problems)
+    problem = None if steps else _chief(problems[e] for e in uarch.main_events if e in problems)
     looked_at = {name for group in focus for name in group.names}
     unfocused = {
         event: problems.get(event, NOT_IN_GROUP)
@@ -98,12 +102,6 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
         if event not in looked_at
     }
     return Survey(events, tuple(steps.values()), problem, focus, unfocused)
-
-
-def every_event(uarch: Uarch) -> tuple[str, ...]:
-    """Every event of the table's plans, their turns, and what is counted of one core only."""
-    groups = [*(group for plan in uarch.plans for group in plan.groups), *uarch.focus_groups]
-    return tuple(dict.fromkeys((*uarch.counted, *(name for group in groups for name in group))))
 
 
 def _resolve(
@@ -129,7 +127,7 @@ def _resolve(
     return encodings, problems
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Trial:
     """Opens groups on one CPU and closes them again.
 
@@ -142,6 +140,15 @@ class _Trial:
     encodings: Mapping[str, Encoding]
     problems: dict[str, Problem]
     root: Path
+    has_pmu: bool = False
+
+    def look_for_pmu(self) -> None:
+        """Find out whether cycles are counted at all, so that an event is not there alone.
+
+        Raises:
+            OSError: nftop's own limits.
+        """
+        self.has_pmu = "cycles" in self.encodings and self._opens_alone("cycles")
 
     def members(self, names: tuple[str, ...]) -> Members:
         return Members(names, tuple(self.encodings[name] for name in names))
@@ -182,7 +189,8 @@ class _Trial:
                     if stop:
                         break
                 else:
-                    self.problems[name] = explain(refusal, self.root)
+                    lacks = refusal == errno.ENOENT and self.has_pmu
+                    self.problems[name] = NO_EVENT if lacks else explain(refusal, self.root)
         return tuple(names), fits
 
     def _opens_alone(self, name: str) -> bool:
@@ -223,4 +231,22 @@ def stand_ins(uarch: Uarch, *, turns: bool = True) -> frozenset[str]:
     best = uarch.plans[0]
     groups = (*(best.groups if turns else (best.events,)), *uarch.focus_groups)
     promised = {name for group in groups for name in group}
-    return uarch.extras | (frozenset(every_event(uarch)) - promised)
+    return uarch.extras | (frozenset(uarch.all_events) - promised)
+
+
+def made_up_for(uarch: Uarch, counted: Collection[str], *, turns: bool = True) -> frozenset[str]:
+    """The events of top-down, if without some of them it is as whole as by the best plan.
+
+    Whole are levels 1 and 2, or what the plan's own group has of them without `turns`. Cycles are
+    not among the events: CPP needs them, too.
+    """
+    best = uarch.plans[0]
+    if uarch.topdown is None:
+        return frozenset()
+    smt = best.smt is not False
+    promised = {name for group in (best.groups if turns else (best.events,)) for name in group}
+    if not computable(uarch, promised, smt=smt) <= computable(uarch, counted, smt=smt):
+        return frozenset()
+    read = events_read(uarch.topdown.formulas(smt=smt))
+    names = (name for name, level in uarch.topdown.level.items() if level <= LEVELS)
+    return frozenset[str]().union(*(read[name] for name in names)) - frozenset(CLOCKS)

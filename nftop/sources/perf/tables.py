@@ -24,7 +24,7 @@ from nftop.sources.perf.problems import (
     never_ran,
 )
 from nftop.sources.perf.rows import Row
-from nftop.sources.perf.survey import Members, stand_ins
+from nftop.sources.perf.survey import Members, made_up_for, stand_ins
 from nftop.uarch.table import Uarch
 
 _PROBLEM_OF = {Fault.ENDED: CAME_BACK, Fault.STALLED: STALLED, Fault.UNSCHEDULABLE: STALLED}
@@ -51,6 +51,14 @@ class TableLayout:
         self._events = tuple(name for _, name in self._columns)
         self._group = np.array([part for part, _ in self._columns], np.int32)
         self._extras = stand_ins(uarch, turns=turns)
+        counting = [
+            {name for group in cores.members(row) for name in group.names}
+            for row in cores.rows
+            if row.group is not None
+        ]
+        if counting:
+            everywhere = counting[0].intersection(*counting[1:])
+            self._extras |= made_up_for(uarch, everywhere, turns=turns)
         if looked_at is not None:
             self._turns = cores.rotation.turns(looked_at)
         else:
@@ -196,6 +204,6 @@ def _slots(uarch: Uarch) -> tuple[tuple[str, ...], ...]:
     """The events of the main groups of all plans, of their first turns, of their second turns..."""
     turns = zip_longest(*(plan.turns for plan in uarch.plans), fillvalue=())
     return (
-        uarch.counted,
+        uarch.main_events,
         *(tuple(dict.fromkeys(name for turn in each for name in turn)) for each in turns),
     )
