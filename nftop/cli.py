@@ -145,7 +145,8 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
                       help="JSON Lines, schema nftop.frame/1")  # fmt: skip
     form.add_argument("--csv", dest="form", action="store_const", const="csv",
-                      help="CSV, a row per CPU and frame")  # fmt: skip
+                      help="CSV, a row per CPU and frame; packages, cache classes and "
+                      "network functions are in --json alone")  # fmt: skip
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     if demo:
@@ -160,6 +161,10 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="what a metric means and where it comes from")
     explain.add_argument("metric", nargs="?", metavar="METRIC", help="such as cpp or busy_ratio")
     explain.add_argument("--all", action="store_true", help="every metric")
+    explain.add_argument(
+        "--uarch", metavar="NAME", default=None,
+        help="with which CPU's formulas and events: such as SKX, or all (default this host's)",
+    )  # fmt: skip
     explain.set_defaults(command="explain")
     if not demo:
         _add_pcm(parser)
@@ -195,14 +200,17 @@ def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="top-down from counts taken elsewhere",
         description="The top-down method on counts that were taken elsewhere: perf stat -x or -j "
         "output, or a JSON object of counts by event, named as the vendor, perf or nftop does. "
-        "Counts are of whole physical cores, all their threads added up.",
+        "Counts are of whole physical cores, all their threads added up; --events prints the "
+        "command that takes them.",
     )
     tma.add_argument("--uarch", metavar="NAME", required=True,
                      help="the CPU the counts are of, such as SKX or SPR")  # fmt: skip
     tma.add_argument("--smt", choices=("on", "off"),
                      help="whether hyper-threading was on (default off)")  # fmt: skip
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
-    tma.add_argument("file", metavar="FILE", help="the counts; - is standard input")
+    tma.add_argument("--events", action="store_true",
+                     help="print the perf command that counts what is needed")  # fmt: skip
+    tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
     tma.set_defaults(command="tma")
 
 

@@ -267,27 +267,43 @@ def explain(options: argparse.Namespace) -> int:
         metrics_called,
     )
 
+    tables = _explained(options)
+    if tables is None:
+        there = ", ".join(each for each in names() if each != GENERIC)
+        wrong = printable(options.uarch)
+        return _fail(f"no table for {wrong!r}; there is {there}, and all", USAGE)
     if options.all:
-        put(sys.stdout, "\n\n".join(explain_metric(name) for name in known_metrics()) + "\n")
+        said = (explain_metric(name, tables) for name in known_metrics())
+        put(sys.stdout, "\n\n".join(said) + "\n")
         return OK
     if options.metric is None:
         put(sys.stdout, "\n".join(known_metrics()) + "\n")
         return OK
-    names = metrics_called(options.metric)
-    if not names:
+    called = metrics_called(options.metric)
+    if not called:
         _say("known: " + " ".join(known_metrics()))
         return _fail(f"no metric is called {options.metric!r}", USAGE)
-    put(sys.stdout, "\n\n".join(explain_metric(name) for name in names) + "\n")
+    put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")
     return OK
 
 
+def _explained(options: argparse.Namespace) -> tuple[Uarch, ...] | None:
+    """The tables whose formulas are asked for: this host's unless told; None: there is no such."""
+    known = [each for each in names() if each != GENERIC]
+    if options.uarch is None:
+        if options.scenario is not None:
+            return (load(open_demo(options).host.uarch),)
+        cpuid = read_cpuid(_ROOT)
+        return () if cpuid is None else (load(identify(*cpuid)),)
+    wanted = options.uarch.upper()
+    if wanted == "ALL":
+        return tuple(load(each) for each in known)
+    return (load(wanted),) if wanted in known else None
+
+
 def tma(options: argparse.Namespace) -> int:
-    """Top-down of the counts in a file."""
-    from nftop.derive.tma import tma_of_counts  # noqa: PLC0415 - only here
-    from nftop.export.tma import tma_json  # noqa: PLC0415
-    from nftop.render.topdown import report  # noqa: PLC0415
-    from nftop.sources.counts.read import read_counts  # noqa: PLC0415
-    from nftop.sources.counts.rows import BadCountsError  # noqa: PLC0415
+    """Top-down of the counts in a file, or the command that counts them."""
+    from nftop.render.topdown import what_to_count  # noqa: PLC0415 - only here
 
     name = options.uarch.upper()
     tables = [each for each in names() if each != GENERIC]
@@ -297,6 +313,21 @@ def tma(options: argparse.Namespace) -> int:
     uarch = load(name)
     if uarch.topdown is None:
         return _fail(f"nftop has no top-down of {name}", USAGE)
+    if options.file is None and not options.events:
+        return _fail("FILE is missing; --events prints the perf command that makes it", USAGE)
+    if options.events:
+        put(sys.stdout, what_to_count(uarch, smt=options.smt == "on") + "\n")
+        return OK
+    return _tma_of_file(uarch, options)
+
+
+def _tma_of_file(uarch: Uarch, options: argparse.Namespace) -> int:
+    from nftop.derive.tma import tma_of_counts  # noqa: PLC0415 - only here
+    from nftop.export.tma import tma_json  # noqa: PLC0415
+    from nftop.render.topdown import report  # noqa: PLC0415
+    from nftop.sources.counts.read import read_counts  # noqa: PLC0415
+    from nftop.sources.counts.rows import BadCountsError  # noqa: PLC0415
+
     smt = options.smt == "on"
     shown = "standard input" if options.file == "-" else printable(options.file)
     try:
@@ -309,10 +340,11 @@ def tma(options: argparse.Namespace) -> int:
         return 128 + signal.SIGINT
     ratios = tma_of_counts(uarch, counts.events, smt=smt)
     notes = counts.notes
-    if options.smt is None and uarch.topdown.terms_smt_on != uarch.topdown.terms_smt_off:
+    topdown = uarch.topdown
+    if options.smt is None and topdown and topdown.terms_smt_on != topdown.terms_smt_off:
         notes = (*notes, "hyper-threading is taken to be off, since --smt does not say")
     if options.json or options.form == "json":
-        text = tma_json(name, ratios, smt=smt, notes=notes, ignored=counts.unknown)
+        text = tma_json(uarch.name, ratios, smt=smt, notes=notes, ignored=counts.unknown)
     else:
         text = report(uarch, ratios, smt=smt, origin=counts.form.value, notes=notes)
     put(sys.stdout, text + "\n")

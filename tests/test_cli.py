@@ -297,6 +297,16 @@ def test_explain() -> None:
     assert "busy_ratio" in everything
 
 
+def test_explain_by_the_tables_of_cpus() -> None:
+    skx, icx = (explained("PCI.wr", "--uarch", each) for each in ("skx", "all"))
+    assert "= 64 * (itom_hit + itom_miss + rfo_hit + rfo_miss)" in skx
+    assert "UNC_CHA_TOR_INSERTS.IO_MISS_ITOM" in skx and "filter_opc0=0x248" in skx
+    assert "itomcachenear_miss" not in skx and "itomcachenear_miss" in icx
+    assert skx.split("of SKX")[1].strip() in icx
+    wrong = called("explain", "PCI.wr", "--uarch", "no\x1bsuch")
+    assert wrong.returncode == 2 and "no table for 'no?such'; there is BDX" in wrong.stderr
+
+
 @pytest.mark.real
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop its privileges")
 def test_without_root_it_starts_and_says_what_it_lacks() -> None:

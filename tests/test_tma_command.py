@@ -131,3 +131,16 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     done = tma("--uarch", "SKX", "/dev/zero")
     assert done.returncode == 1
     assert "longer than 64 MiB" in done.stderr
+
+
+def test_what_to_count() -> None:
+    done = tma("--uarch", "skx", "--smt", "on", "--events")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert (
+        lines[0] == "# Skylake server: Xeon Scalable, first generation (SKX), hyper-threading on."
+    )
+    assert any("nmi_watchdog" in line for line in lines)
+    assert sum(line.startswith("  -e '{cpu/event=") for line in lines) == 9
+    assert lines[-1] == "nftop tma --uarch SKX --smt on counts.csv"
+    assert "nmi_watchdog" not in tma("--uarch", "SPR", "--events").stdout

@@ -83,10 +83,15 @@ class Occupant:
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles per second of every CPU and the clock that counted them."""
+    """Cycles per second of every CPU and the clock that counted them; beside them the TSC's."""
 
     per_s: Column
     clock: tuple[Clock | None, ...]
+    tsc_per_s: Column
+
+    def by_tsc(self) -> Cycles:
+        """The TSC's on all CPUs, whatever else was counted."""
+        return Cycles(self.tsc_per_s, tuple("tsc" for _ in self.clock), self.tsc_per_s)
 
 
 def occupants(
@@ -126,7 +131,7 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     clock[own.present] = "nf"
     clock[tsc.present] = "tsc"
     clock[core.present] = "core"
-    return Cycles(first_of(first_of(core, tsc), own), tuple(clock))
+    return Cycles(first_of(first_of(core, tsc), own), tuple(clock), tsc)
 
 
 def tsc_hz(rates: CounterRates) -> Reading:

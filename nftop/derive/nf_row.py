@@ -27,11 +27,15 @@ def nf_row(
 ) -> NfRow:
     """Packets as the NF counts them; CPP, busy CPP and IPP over all cores that poll for it.
 
-    A core that can't be counted, or whose cycles are not the NF's alone, leaves no sum: a part is
+    Where its cores count by different clocks the sum is of the TSC's cycles, if all have them. A
+    core that can't be counted, or whose cycles are not the NF's alone, leaves no sum: a part is
     not passed off as the whole. Two lcores on one CPU share its cycles, which count once.
     """
     rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
     clocks = {cycles.clock[row] for row in rows}
+    if len(clocks) > 1 and cycles.tsc_per_s.present[rows].all():
+        clocks = {"tsc"}
+        cycles = cycles.by_tsc()
     why_not = _why_not(nf, topology, rows, pollers)
     all_cycles = why_not or total((cycles.per_s[row] for row in rows), _NOBODY)
     busy_cycles = why_not or _busy_cycles(nf, topology, cycles, rows)

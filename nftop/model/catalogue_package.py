@@ -37,7 +37,8 @@ def _requests(family: str, opcode: str, label: str, who: str, what: str) -> tupl
 
 
 def _rate(name: str, label: str, meaning: str) -> Metric:
-    return _metric(name, label, Unit.REQUESTS_PER_S, meaning)
+    # Often so few that a number in millions would say nothing.
+    return _metric(name, label, Unit.PER_S, meaning)
 
 
 _BYTES = Unit.BYTES_PER_S

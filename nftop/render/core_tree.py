@@ -15,7 +15,7 @@ from nftop.render import format as fmt
 from nftop.render.detail import rule_line, sibling_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.peers import Peers, peers_of
-from nftop.render.table import estimates
+from nftop.render.table import estimates, is_bound
 from nftop.render.text import fit
 
 # What is counted of every core, for where no core is looked at: the vendor's levels 1 and 2.
@@ -33,6 +33,8 @@ _TONES = {
     "core_bound": Tone.CORE,
     "retiring": Tone.RETIRING,
 }
+# What the vendor's name does not say: the events are of persistent memory, on CPUs without CXL too.
+_SAID = {"cxl_mem_bound": "persistent mem bound"}
 _FACTS = ("packets_per_s", "busy_ratio", "cpp", "ipc", "frequency_hz")
 _PATIENCE_TICKS = 5  # what is asked for and not there after so many does not come
 _NAME, _OF, _CELL, _MOST_BAR = 28, 7, 7, 100
@@ -109,6 +111,8 @@ def tree_of(frame: Frame, row: int) -> tuple[TmaNode, ...]:
 
 def words(name: str) -> str:
     """A node's or a probe's name, readable: `ports utilization`."""
+    if name in _SAID:
+        return _SAID[name]
     return name.removesuffix("_per_s").replace("_", " ")
 
 
@@ -126,7 +130,8 @@ def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
         if isinstance(reading, Missing) and reading.reason is Reason.UNDEFINED:
             continue
         estimate = any(estimates(cpus, [row], metric))
-        text = fmt.cell(reading, metric.unit, 8, estimate=estimate)
+        bound = is_bound(metric, saturated=cpus.saturated[row], clock=cpus.cpp_clock[row])
+        text = fmt.cell(reading, metric.unit, 9, bound=bound, estimate=estimate)
         parts.append(line(Span(f"{metric.label} ", Tone.DIM), text))
     return flow(parts, width, "  ")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from nftop.model.catalogue import EXPLAINED
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric
 from nftop.render.columns import BAR
+from nftop.uarch.table import Uarch
+from nftop.uarch.told import definition
 
 _SCOPES = {
     "cpu": "per CPU",
@@ -38,8 +41,10 @@ def metrics_called(name: str) -> tuple[str, ...]:
     )
 
 
-def explain_metric(name: str) -> str:
+def explain_metric(name: str, tables: Sequence[Uarch] = ()) -> str:
     """All that the catalogue says about one id, in every scope that has it.
+
+    Behind it how each of `tables` computes it, where one does, with hyper-threading on.
 
     Raises:
         KeyError: there is no such metric.
@@ -47,7 +52,21 @@ def explain_metric(name: str) -> str:
     rows = [metric for metric in EXPLAINED if metric.id == name]
     if not rows:
         raise KeyError(name)
-    return "\n\n".join(_explain(metric) for metric in rows)
+    computed = (_computed(table, name) for table in tables)
+    return "\n\n".join([*(_explain(metric) for metric in rows), *filter(None, computed)])
+
+
+def _computed(table: Uarch, name: str) -> str:
+    """A table's formula for a metric, its terms and events; "" where it has none."""
+    pairs = definition(table, name, smt=True)
+    lines = [
+        textwrap.fill(
+            f"{each} = {text}", _WIDTH, initial_indent="    ", subsequent_indent="      ",
+            break_on_hyphens=False, break_long_words=False,
+        )
+        for each, text in pairs
+    ]  # fmt: skip
+    return "\n".join([f"  {name} of {table.name} ({table.title}):", *lines]) if pairs else ""
 
 
 def _explain(metric: Metric) -> str:

@@ -19,6 +19,7 @@ BOUND = "<"
 ESTIMATE = "~"
 MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
+_EXACT_FROM = 0.0995  # below this shares have a decimal anyway
 _HUGE = 1e15  # from here on a number is certainly too long for its first form
 _SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
@@ -83,6 +84,17 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
         return cell(value, unit, width, bound=bound) if value else zero
 
     return printed
+
+
+def share(ratio: float, width: int) -> str:
+    """A share with one decimal, for those of which a thousandth is a lot.
+
+    What is short of all never prints as all: `>99.9%`.
+    """
+    text = f"{ratio:.1%}"
+    text = ">99.9%" if ratio < 1 and text == "100.0%" else text
+    exact = ratio >= _EXACT_FROM and len(text) <= width
+    return text if exact else number(ratio, Unit.RATIO, width)
 
 
 def mark(reason: Reason, width: int) -> str:

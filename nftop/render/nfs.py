@@ -14,7 +14,7 @@ from nftop.model.roles import NF_KINDS
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.rows import matching
-from nftop.render.table import is_bound, value_tone
+from nftop.render.table import is_bound, is_other, value_tone
 from nftop.render.text import fit
 
 _NAME, _CPUS, _CELL = 18, 10, 8  # cells
@@ -110,10 +110,10 @@ def _cell(nf: NfRow, metric: Metric, partial: frozenset[str]) -> Span:
     reading = nf.readings[metric.id]
     if isinstance(reading, Missing):
         return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
-    bound = is_bound(metric, saturated=nf.saturated)
+    bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
     text = fmt.printer(metric.unit, _CELL, bound=bound)(reading)
     # As `table.estimates`, but a sum is one already where one of its cores is.
-    other_clock = metric.per_clock and nf.cpp_clock not in (None, "core")
+    other_clock = metric.per_clock and is_other(nf.cpp_clock)
     after = fmt.ESTIMATE if other_clock or metric.coverage in partial else " "
     tone = value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated)
     return Span(text.rjust(_CELL) + after, tone)

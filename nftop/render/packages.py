@@ -8,7 +8,7 @@ from itertools import islice
 
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame, PackageRow
-from nftop.model.metric import Metric
+from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Missing, Reason
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line
@@ -68,5 +68,7 @@ def _cell(row: PackageRow, metric: Metric) -> Span:
     if isinstance(reading, Missing):
         return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
     after = fmt.ESTIMATE if metric.id in row.estimates else " "
-    text = fmt.printer(metric.unit, _CELL - 1)(reading)
+    width = _CELL - 1
+    ratio = metric.unit is Unit.RATIO
+    text = fmt.share(reading, width) if ratio else fmt.printer(metric.unit, width)(reading)
     return Span(text.rjust(_CELL) + after, Tone.PLAIN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS, cpu_metric
 from nftop.model.catalogue_core import CORE_METRICS
@@ -21,6 +22,8 @@ from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
 from nftop.render.traffic import MARKS as TRAFFIC_MARKS
+from nftop.uarch.table import load, names
+from nftop.uarch.told import definition
 
 _MARKS = (
     ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
@@ -99,6 +102,7 @@ def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -
                 value += f"; told by {row.origins[metric.id]}"
             facts.append((f"socket {row.package}", f"{value}, at {time_of_day(frame)}"))
         lines += _section(f"{metric.label} ({metric.id})", facts, width)
+    lines += _computed(frame, [metric.id for metric in metrics], width)
     return [*lines, *_section("Sources", _sources(frame), width)]
 
 
@@ -121,6 +125,8 @@ def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
             for metric in CORE_METRICS
         ]
     )
+    computed = [f"tma.{node.name}" for node in tree_of(frame, row)]
+    computed += [metric.id for metric in CORE_METRICS] if focus is not None else []
     return [
         *(crop(each, width) for each in badge_lines(frame.host)),
         *_section(f"Top-down of cpu {cpu}'s core at {time_of_day(frame)}", nodes, width),
@@ -128,8 +134,22 @@ def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
         *_section("On the screen", TREE_MARKS, width),
         *_section("How it is computed", [("formulas", cpu_metric("tma.retiring").formula),
                                          ("source", cpu_metric("tma.retiring").origin)], width),
+        *_computed(frame, computed, width),
         *_section("Sources", _sources(frame), width),
     ]  # fmt: skip
+
+
+def _computed(frame: Frame, metrics: Iterable[str], width: int) -> list[Line]:
+    """What the table of the host's CPU computes the metrics from: formulas, then events."""
+    name = frame.host.uarch
+    if name not in names():
+        return []
+    smt = any(info.siblings for info in frame.topology.cpus)
+    pairs = dict(pair for each in metrics for pair in definition(_table(name), each, smt=smt))
+    return _section(f"Formulas and events of {name}", pairs.items(), width)
+
+
+_table = lru_cache(maxsize=2)(load)
 
 
 def _probe_words(metric: Metric, reading: Reading) -> str:
@@ -156,7 +176,8 @@ def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.sentence}"
     said = "; an estimate: its counters did not count all the time" if estimate else ""
-    return fmt.worded(reading, metric.unit) + said
+    ratio = metric.unit is Unit.RATIO
+    return (fmt.share(reading, 8) if ratio else fmt.worded(reading, metric.unit)) + said
 
 
 def _value(frame: Frame, row: int, metric: Metric) -> str:
@@ -168,7 +189,7 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
     if origin is not None and origin[row] is not None:
         said.append(f"told by {origin[row]}")
     saturated = frame.cpus.saturated[row]
-    if is_bound(metric, saturated=saturated):
+    if is_bound(metric, saturated=saturated, clock=frame.cpus.cpp_clock[row]):
         known = "known to be " if saturated is None else ""
         said.append(f"an upper bound: the core is not {known}saturated")
     if any(estimates(frame.cpus, [row], metric)):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.frame import CpuTable
+from nftop.model.frame import Clock, CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
@@ -78,9 +78,18 @@ def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
     return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.DIM))
 
 
-def is_bound(metric: Metric, *, saturated: bool | None) -> bool:
-    """Whether a value is an upper bound of a packet's cost: the core may have been polling idly."""
-    return metric.bounded and saturated is not True
+def is_bound(metric: Metric, *, saturated: bool | None, clock: Clock | None) -> bool:
+    """Whether a value is an upper bound of a packet's cost: the core may have been polling idly.
+
+    Cycles that `clock` counts, if it isn't the core's, bound nothing: a core in turbo has more.
+    """
+    sure = not (metric.per_clock and is_other(clock))
+    return metric.bounded and saturated is not True and sure
+
+
+def is_other(clock: Clock | None) -> bool:
+    """Whether cycles were counted by another clock than the core's."""
+    return clock not in (None, "core")
 
 
 def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | None) -> Tone:
@@ -111,7 +120,7 @@ def _partial(cpus: CpuTable, at: NDArray[np.intp], coverage: str | None) -> list
 
 
 def _other_clock(cpus: CpuTable, rows: Sequence[int]) -> list[bool]:
-    return [cpus.cpp_clock[row] not in (None, "core") for row in rows]
+    return [is_other(cpus.cpp_clock[row]) for row in rows]
 
 
 class _Shown(NamedTuple):
@@ -121,6 +130,7 @@ class _Shown(NamedTuple):
     at: NDArray[np.intp]
     bases: Sequence[Tone]
     saturated: Sequence[bool | None]
+    clocks: Sequence[Clock | None]
     # Which values are estimates, by (coverage, per_clock) of their metric.
     doubted: Mapping[tuple[str | None, bool], Sequence[bool]]
 
@@ -143,6 +153,7 @@ def _shown(cpus: CpuTable, rows: Rows, top: int, height: int) -> _Shown:
             for place in range(top, top + len(shown))
         ],
         [cpus.saturated[row] for row in shown],
+        [cpus.cpp_clock[row] for row in shown],
         doubted,
     )
 
@@ -194,10 +205,11 @@ def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> 
     exact, bound = (fmt.printer(metric.unit, width, bound=each) for each in (False, True))
     plain = not metric.bounded and metric.bad_above is None
     spans: list[_Cell] = []
-    for value, reason, saturated, estimate, base in zip(
+    for value, reason, saturated, clock, estimate, base in zip(
         column.values[shown.at].tolist(),
         column.reasons[shown.at].tolist(),
         shown.saturated,
+        shown.clocks,
         shown.doubted[metric.coverage, metric.per_clock],
         shown.bases,
         strict=True,
@@ -210,7 +222,7 @@ def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> 
         if plain:
             spans.append((Span(exact(value).rjust(width) + after, base),))
             continue
-        text = (bound if is_bound(metric, saturated=saturated) else exact)(value)
+        text = (bound if is_bound(metric, saturated=saturated, clock=clock) else exact)(value)
         tone = value_tone(metric, value, base, saturated=saturated)
         spans.append((Span(text.rjust(width) + after, tone),))
     return spans

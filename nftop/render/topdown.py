@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 
 from nftop.model.reading import Missing, Reading
 from nftop.render.text import printable
 from nftop.uarch.focus import in_order, is_beyond
 from nftop.uarch.parts import Topdown
 from nftop.uarch.table import Uarch
+from nftop.uarch.to_count import groups_to_count, perf_group, takes_all_counters
 
-_INDENT = 2
+_INDENT, _WIDTH = 2, 100
+_WATCHDOG = (
+    "# A group takes all counters: it needs the NMI watchdog off (sysctl kernel.nmi_watchdog=0)."
+)
 _NOTABLE = "*"
 _UNRELIABLE = "~"
 _LEGEND = {
@@ -35,10 +40,30 @@ def report(
     return "\n".join([*lines, tree(uarch.topdown, ratios, smt=smt)])
 
 
-def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
-    """One line a node, children indented below their parent: a percentage, or why there is none.
+def what_to_count(uarch: Uarch, *, smt: bool) -> str:
+    """The shell commands that count what top-down of this CPU needs, and evaluate it."""
+    main, deep = groups_to_count(uarch, smt=smt)
+    threads = "on" if smt else "off"
+    groups = [f"  -e '{perf_group(uarch, group)}' \\" for group in (*main, *deep)]
+    return "\n".join(
+        [
+            f"# {uarch.title} ({uarch.name}), hyper-threading {threads}.",
+            f"# Levels 1 and 2: the first {len(main)} of {len(groups)} groups; level 3: the rest.",
+            "# Of all cores; for one core give -C and all its threads in place of -a.",
+            *([_WATCHDOG] if takes_all_counters(uarch, (*main, *deep), smt=smt) else []),
+            "perf stat -x ';' -a -o counts.csv \\",
+            *groups,
+            "  -- sleep 10",
+            f"nftop tma --uarch {uarch.name} --smt {threads} counts.csv",
+        ]
+    )
 
-    `ratios` are 0..1 by node name, of issue slots, but of cycles where the line says so.
+
+def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
+    """One line a node, children indented below their parent: a percentage, or the mark of a reason.
+
+    Below it each reason once, with the nodes it is the reason of. `ratios` are 0..1 by node name,
+    of issue slots, but of cycles where the line says so.
     """
     names = [name for name in in_order(topdown) if name in ratios]
     width = max((_INDENT * (topdown.level[name] - 1) + len(name) for name in names), default=0)
@@ -49,7 +74,7 @@ def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
         label = " " * (_INDENT * (topdown.level[name] - 1)) + name
         ratio = ratios[name]
         if isinstance(ratio, Missing):
-            lines.append(f"{label:<{width}}  {ratio.reason.mark:>7}  {printable(ratio.sentence)}")
+            lines.append(f"{label:<{width}}  {ratio.reason.mark:>7}")
             continue
         own = [_NOTABLE] if is_beyond(topdown, ratios, name) else []
         own += [_UNRELIABLE] if name in unreliable else []
@@ -58,7 +83,27 @@ def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
         behind = " ".join([*own, *words])
         lines.append(f"{label:<{width}}  {_percent(ratio):>7}  {behind}".rstrip())
     legend = [f"{mark} {text}" for mark, text in _LEGEND.items() if mark in marks]
-    return "\n".join([*lines, "", *legend] if legend else lines)
+    below = [*legend, *_absences(topdown, ratios, names)]
+    return "\n".join([*lines, "", *below] if below else lines)
+
+
+def _absences(
+    topdown: Topdown, ratios: Mapping[str, Reading], names: Sequence[str]
+) -> Iterator[str]:
+    """Each reason once behind its mark, with its nodes; whole branches by their first node."""
+    why = {name: ratios[name] for name in names}
+    found: dict[Missing, list[str]] = {}
+    for name, each in why.items():
+        if isinstance(each, Missing) and why.get(topdown.parent.get(name, "")) != each:
+            found.setdefault(each, []).append(name)
+    for each, first in found.items():
+        parts = {topdown.parent.get(name) for name in names if why[name] == each}
+        listed = ", ".join(f"{name} and its parts" if name in parts else name for name in first)
+        lead = f"{each.reason.mark:<4}"
+        text = f"{listed}: {printable(each.sentence)}"
+        yield textwrap.fill(
+            text, _WIDTH, initial_indent=lead, subsequent_indent="    ", break_on_hyphens=False
+        )
 
 
 def _percent(ratio: float) -> str:

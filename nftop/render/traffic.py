@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -32,7 +32,6 @@ from nftop.render.traffic_rows import (
 Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
-_EXACT_FROM = 0.0995  # below this shares have a decimal anyway
 MARKS: tuple[tuple[str, str], ...] = (
     ("all, hit%", "hits and misses together, and the share of hits in them"),
     (
@@ -69,6 +68,8 @@ class Traffic:
 def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
     """All lines, packages side by side as far as they fit, and why numbers are absent below.
 
+    Rows that no package of this hardware has are left out.
+
     Args:
         frame: whose `packages` are shown.
         width: cells a line may take.
@@ -76,12 +77,13 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
         interval_s: the feed's pace, which the graphs' span follows.
     """
     shape = _shape(len(frame.packages), width)
+    shown = _that_can_be(frame)
     drawn: list[tuple[Line, TrafficRow | None]] = []
     for at in range(0, len(frame.packages), shape.abreast):
         band = frame.packages[at : at + shape.abreast]
         if at:
             drawn.append((BLANK, None))
-        for section in _SECTIONS:
+        for section in shown:
             lines = _section(section, band, shape, past, interval_s)
             drawn += zip(lines, (None, *section.rows), strict=True)
         for boxes in BOXES:
@@ -96,6 +98,31 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
 
 _SECTIONS = sections()
 _MOST_CELLS = max(len(section.cells) for section in _SECTIONS)
+
+
+def _that_can_be(frame: Frame) -> tuple[Section, ...]:
+    """The sections with the rows this hardware can fill; all of them where it can fill none.
+
+    What it can't is named below, once, with the reason.
+    """
+    never = {
+        metric.id
+        for metric in PACKAGE_METRICS
+        if all(_is_never(row.readings[metric.id]) for row in frame.packages)
+    }
+    sections = (
+        replace(section, rows=tuple(row for row in section.rows if not _ids(row) <= never))
+        for section in _SECTIONS
+    )
+    return tuple(section for section in sections if section.rows) or _SECTIONS
+
+
+def _ids(row: TrafficRow) -> set[str]:
+    return {metric.id for metric in row.metrics}
+
+
+def _is_never(reading: Reading) -> bool:
+    return isinstance(reading, Missing) and reading.reason is Reason.HARDWARE
 
 
 @lru_cache(maxsize=8)
@@ -213,9 +240,8 @@ def _cell(package: PackageRow, row: TrafficRow, at: int) -> Span:
 def _number(reading: Reading, unit: Unit, estimate: bool = False) -> Span:  # noqa: FBT001, FBT002 - a mark
     if isinstance(reading, Missing):
         return Span(f"{fmt.mark(reading.reason, _CELL - 1):>{_CELL - 1}} ", Tone.MISSING)
-    # Of millions of requests a thousandth is a lot.
-    exact = unit is Unit.RATIO and reading >= _EXACT_FROM
-    text = f"{reading:.1%}" if exact else fmt.printer(unit, _CELL - 1)(reading)
+    width = _CELL - 1
+    text = fmt.share(reading, width) if unit is Unit.RATIO else fmt.printer(unit, width)(reading)
     return Span(text.rjust(_CELL - 1) + (fmt.ESTIMATE if estimate else " "), Tone.PLAIN)
 
 

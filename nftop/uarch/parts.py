@@ -65,6 +65,7 @@ class Topdown:
         threshold: by metric, the ratio above which the vendor calls it notable.
         also: by metric, that part of it above whose own threshold it is notable, too.
         unreliable_smt: the metrics that the vendor calls unreliable with hyper-threading.
+        equal: terms by name, each with the event that counts the same as it adds up to.
     """
 
     slots_per_cycle: int
@@ -77,6 +78,7 @@ class Topdown:
     threshold: Mapping[str, float]
     also: Mapping[str, str]
     unreliable_smt: frozenset[str]
+    equal: Mapping[str, str]
 
     def terms(self, *, smt: bool) -> Mapping[str, str]:
         """The intermediate formulas for hyper-threading on or off."""
@@ -151,6 +153,10 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
             raise ValueError(f"{name} has a field that no node has")
         if "also" in row and rows.get(row["also"], {}).get("parent") != name:
             raise ValueError(f"{name} is notable also by {row['also']!r}, which is no part of it")
+    equal = dict(spec.get("equal", {}))
+    for term, event in equal.items():
+        known(term, terms["both"], "topdown.equal")
+        known(event, events, "topdown.equal")
     return Topdown(
         spec["slots_per_cycle"],
         smt_on,
@@ -162,6 +168,7 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
         {name: float(row["threshold"]) for name, row in rows.items() if "threshold" in row},
         {name: row["also"] for name, row in rows.items() if "also" in row},
         frozenset(name for name, row in rows.items() if row.get("unreliable") == "smt"),
+        equal,
     )
 
 

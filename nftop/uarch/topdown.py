@@ -19,23 +19,34 @@ PREFIX = "tma."
 # rounds away. The counters of one group start and stop within microseconds of each other, so that
 # a tick of a second leaves far less; groups that take turns see different moments and leave more.
 RATIO_TOLERANCE = 0.005
+# How far parts may exceed their whole: the vendor corrects level 1 of PERF_METRICS, and on some
+# CPUs compares it with counters that see the same slots a little differently.
+PART_TOLERANCE = 0.02
+# By what share two terms that count the same may differ: PERF_METRICS are four numbers of 8 bits.
+EQUAL_TOLERANCE = 0.05
 # What becomes of the parts of one whole, by node, and of that whole; None: of all slots or cycles.
 Settle: TypeAlias = Callable[[Mapping[str, Column], Column | None], Mapping[str, Column]]
 
 
-def consistent(parts: Mapping[str, Column], _whole: Column | None) -> Mapping[str, Column]:
-    """The parts of one whole as they are; rows in which one is no ratio are ERROR in all of them.
+def consistent(parts: Mapping[str, Column], whole: Column | None) -> Mapping[str, Column]:
+    """The parts of one whole as they are; rows in which one is no ratio, or no part, are all ERROR.
 
     For counts of one and the same time: it takes two programs to make those contradict each other.
     """
-    beyond = {name: (part.values < 0) | (part.values > 1) for name, part in parts.items()}
+    most = 1.0 if whole is None else np.fmin(whole.values + PART_TOLERANCE, 1.0)
+    beyond = {name: (part.values < 0) | (part.values > most) for name, part in parts.items()}
     bad: Bools = np.any(list(beyond.values()), axis=0)
     if not bad.any():
         return parts
     sentences = {}
     for row in np.flatnonzero(bad).tolist():
         culprit = next(name for name, outside in beyond.items() if outside[row])
-        sentences[row] = _contradiction(culprit, parts[culprit].values[row])
+        value = parts[culprit].values[row]
+        # Of what would be no ratio anywhere the whole says nothing more.
+        but = ""
+        if whole is not None and 0 <= value <= 1:
+            but = f", but its whole as {whole.values[row]:.1%}"
+        sentences[row] = _contradiction(culprit, value, but)
     return {name: _erase(part, sentences) for name, part in parts.items()}
 
 
@@ -57,10 +68,13 @@ def evaluate(
 
     A row has no number where an event has none (that event's reason), where a formula divides by
     zero (IDLE), and where the parent has none. Parts of a whole share its slots, so if one lies
-    outside 0..1 by more than `RATIO_TOLERANCE`, all parts of that row are ERROR: their counts
-    contradict each other, and which of them is wrong can't be seen. Shares of cycles overlap and
-    don't add up to anything; such a one is ERROR alone. Who knows more of when the counts were
-    taken may `settle` it otherwise: it is asked level by level, and lower levels read its answer.
+    outside 0..1 by more than `RATIO_TOLERANCE` or exceeds its parent by more than
+    `PART_TOLERANCE`, all parts of that row are ERROR: their counts contradict each other, and
+    which of them is wrong can't be seen. The vendor's formulas would hide that, as they bound what
+    is left of a parent to 0. So are all nodes where level 1 exceeds the slots, or the table's
+    `equal` terms differ by more than `EQUAL_TOLERANCE`. Shares of cycles overlap and don't add up
+    to anything; such a one is ERROR alone. Who knows more of when the counts were taken may
+    `settle` it otherwise: it is asked level by level, and lower levels read its answer.
 
     Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture",
     ISPASS 2014, as the vendor states them for the microarchitecture; they are in its table.
@@ -90,6 +104,8 @@ def evaluate(
             whole = None if names[0] in topdown.of_cycles else topdown.parent.get(names[0])
             parts = {name: known[name] for name in names}
             known.update(settle(parts, None if whole is None else known[whole]))
+        if level == 1:
+            known.update(_whole(uarch, topdown, known))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
 
 
@@ -151,7 +167,7 @@ def evaluate_probes(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[st
 def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
     """All that the nodes of these levels are computed from."""
     nodes = (text for name, text in topdown.nodes.items() if topdown.level[name] <= levels)
-    read = {name for text in nodes for name in compile_formula(text).names}
+    read = {name for text in nodes for name in compile_formula(text).names} | topdown.equal.keys()
     for name, text in reversed(list(terms.items())):
         if name in read:
             read.update(compile_formula(text).names)
@@ -185,10 +201,28 @@ def _with_parent(part: Column, parent: Column) -> Column:
     return part if parent.present.all() else where(parent.present, part, parent)
 
 
-def _contradiction(name: str, value: float) -> str:
+def _whole(uarch: Uarch, topdown: Topdown, known: Mapping[str, Column]) -> dict[str, Column]:
+    """Level 1, ERROR in rows where its parts come to more than all slots there are."""
+    family = {name: known[name] for name, level in topdown.level.items() if level == 1}
+    total = np.sum([part.values for part in family.values()], axis=0)
+    sentences = {
+        row: _contradiction(" + ".join(family), total[row])
+        for row in np.flatnonzero(total > 1 + PART_TOLERANCE).tolist()
+    }
+    for one, other in topdown.equal.items():
+        ones, others = known[one].values, known[other].values
+        # What has no number is NaN, and that differs from nothing.
+        for row in np.flatnonzero(np.abs(ones - others) > EQUAL_TOLERANCE * others).tolist():
+            beside = f" of {uarch.vendor_names.get(other, other)}"
+            share = ones[row] / others[row] if others[row] > 0 else np.inf
+            sentences[row] = _contradiction(f"the sum of the {one}", share, beside)
+    return {name: _erase(part, sentences) for name, part in family.items()} if sentences else {}
+
+
+def _contradiction(name: str, value: float, beside: str = "") -> str:
     return (
-        f"{name} came out as {value:.1%}, so its counts contradict each other: on a core whose "
-        "hyper-threads both mostly sleep its clock is not exact; elsewhere look for another "
+        f"{name} came out as {value:.1%}{beside}, so its counts contradict each other: on a core "
+        "whose hyper-threads both mostly sleep its clock is not exact; elsewhere look for another "
         "program that sets the same counters"
     )
 

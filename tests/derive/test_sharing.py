@@ -117,21 +117,30 @@ def test_two_lcores_of_one_nf_on_one_cpu_share_its_cycles() -> None:
     assert nf(frame, "cpp") == pytest.approx(260.0)
 
 
-def test_cores_that_count_by_different_clocks_do_not_add_up() -> None:
+@pytest.mark.parametrize("has_tsc", [True, False])
+def test_cores_that_count_by_different_clocks_add_up_by_the_tsc_alone(has_tsc: bool) -> None:
     def at(second: int) -> Sample:
-        whole = tick(second, two_queues(second), workers=spinning(second))
+        told = tuple(lcore(each, each, total=TSC_HZ * second, busy=0) for each in (1, 2))
+        app = two_queues(second, lcores=told)
+        whole = tick(second, app, workers=spinning(second))
         table = counters(
             dict.fromkeys(range(4), (3 * S * second, S, S, TSC_HZ * second, 0)),
             enabled_ns=second * S,
         )
         table.reasons[2, 0] = Reason.TAKEN
+        if not has_tsc:
+            table.reasons[:, 3] = Reason.TAKEN
         readings = {**whole.readings, "perf": replace(whole.readings["perf"], value=table)}
         return replace(whole, readings=readings)
 
     frame = fold(START, at(1), at(2))[-1]
     mixed = nf(frame, "cpp")
-    assert isinstance(mixed, Missing) and "different clocks" in mixed.sentence
-    assert frame.nfs[0].cpp_clock is None
+    if has_tsc:
+        assert mixed == pytest.approx(2 * TSC_HZ / MPPS_10)
+        assert frame.nfs[0].cpp_clock == "tsc"
+    else:
+        assert isinstance(mixed, Missing) and "different clocks" in mixed.sentence
+        assert frame.nfs[0].cpp_clock is None
     assert "no cycles on CPU 2" in frame.sources["perf"].detail
 
 

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.column import column
-from nftop.model.frame import Frame, SourceState
+from nftop.model.frame import Clock, Frame, SourceState
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.core_tree import core_lines, meaning_of, tree_of
+from nftop.render.core_tree import words as words_of
 from nftop.render.line import Line, Tone
-from nftop.render.pages import explain_core_lines
+from nftop.render.pages import explain_core_lines, explain_package_lines
+from nftop.uarch.focus import tree
 from nftop.uarch.table import load
 from tests.focus import NO_REMOTE, with_focus
 from tests.frames import all_missing, bare, frame, hostile, with_cells
@@ -65,6 +68,43 @@ def test_the_focus_of_another_core_is_not_this_ones() -> None:
     assert "dram bound" not in text(FOCUSED, 2)
     assert "238 cycles" not in text(FOCUSED, 2)
     assert "level 3, probes: level 3 and the probes are counted from the next" in words(FOCUSED, 2)
+
+
+def test_a_cost_is_the_bound_that_the_cores_screen_shows() -> None:
+    cpus = with_cells(HOST, "cpp", {1: 188.0}).cpus
+    cases: tuple[tuple[bool | None, Clock, str], ...] = (
+        (True, "core", "188 "),
+        (None, "core", "<188 "),
+        (None, "tsc", "188~"),
+    )
+    for saturated, clock, cost in cases:
+        unsure = replace(cpus, saturated=(saturated,) * 8, cpp_clock=(clock,) * 8)
+        facts = text(replace(HOST, cpus=unsure))
+        assert f"CPP {cost}" in facts.splitlines()[1]
+
+
+def test_what_waits_for_persistent_memory_says_so_on_cpus_without_cxl_too() -> None:
+    assert words_of("cxl_mem_bound") == "persistent mem bound"
+    of = {"backend_bound": 0.5, "memory_bound": 0.4, "cxl_mem_bound": 0.1}
+    topdown = load("CLX").topdown
+    assert topdown and FOCUSED.focus
+    shown = replace(FOCUSED, focus=replace(FOCUSED.focus, tree=tree(topdown, of)))
+    assert "10%" in row_of(text(shown), "persistent mem bound")
+
+
+def test_what_is_explained_names_formulas_and_events_of_the_host() -> None:
+    host = replace(FOCUSED, host=replace(FOCUSED.host, uarch="SKX"))
+    page = " ".join(" ".join(each.text for each in explain_core_lines(host, 1, 100)).split())
+    assert "Formulas and events of SKX" in page
+    assert "tma.retiring uops_retired_retire_slots / slots" in page
+    assert "UOPS_RETIRED.RETIRE_SLOTS cpu/event=0xc2,umask=0x2/" in page
+    assert page.count("OFFCORE_REQUESTS.DEMAND_DATA_RD cpu/") == 1
+    metrics = [each for each in PACKAGE_METRICS if each.id == "pcie.write_bytes_per_s"]
+    page = " ".join(each.text for each in explain_package_lines(host, metrics, 120))
+    assert "64 * (itom_hit + itom_miss + rfo_hit + rfo_miss)" in page
+    unknown = replace(FOCUSED, host=replace(FOCUSED.host, uarch="generic"))
+    page = " ".join(each.text for each in explain_package_lines(unknown, metrics, 120))
+    assert "itom_hit" not in page
 
 
 def test_why_level_3_is_missing() -> None:

@@ -132,3 +132,21 @@ def test_so_it_does_at_every_power_of_ten_and_where_digits_round() -> None:
                 printed = fmt.printer(unit, width, bound=bound)
                 wanted = [fmt.cell(value, unit, width, bound=bound) for value in values]
                 assert [printed(value) for value in values] == wanted
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (1.0, "100.0%"),
+        (0.9996, ">99.9%"),
+        (0.9994, "99.9%"),
+        (0.995, "99.5%"),
+        (0.1, "10.0%"),
+        (0.0123, "1.2%"),
+        (1e-7, "0+%"),
+        (0.0, "0%"),
+    ],
+)
+def test_a_share_has_a_decimal_and_is_all_only_where_it_is(ratio: float, text: str) -> None:
+    assert fmt.share(ratio, 7) == text
+    assert len(fmt.share(ratio, 4)) <= 4

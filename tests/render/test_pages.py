@@ -161,6 +161,9 @@ def test_an_nf_whose_cycles_are_not_the_cores_has_an_estimate() -> None:
     for clock, cells in clocks:
         lines = nf_lines(replace(base, nfs=(replace(fwd, cpp_clock=clock),)), 120)
         assert lines[1].text.split()[-3:] == cells
+    unsure = replace(fwd, cpp_clock="tsc", saturated=None)
+    lines = nf_lines(replace(base, nfs=(unsure,)), 120)
+    assert lines[1].text.split()[-3:] == ["376~", "282~", "<604"], "no bound of the core's cycles"
 
 
 def test_an_nf_one_of_whose_cores_shared_its_counters_has_an_estimate() -> None:

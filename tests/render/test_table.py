@@ -144,6 +144,9 @@ def test_estimates_are_marked_in_the_cell_after_the_digits() -> None:
     assert _cell(cpus, 3, "ipc")[0] == " 1.55~", "its counters shared the hardware"
     assert _cell(cpus, 3, "packets_per_s")[0] == "  8.40 ", "packets are counted by the NF"
     tsc = replace(cpus, cpp_clock=("tsc",) * 8)
+    unsure = replace(tsc, saturated=(None,) * 8)
+    assert _cell(unsure, 1, "cpp")[0] == "   188~", "in turbo the core has more cycles: no bound"
+    assert _cell(unsure, 1, "ipp")[0] == "  <302 ", "instructions are what they are"
     assert _cell(tsc, 1, "cpp")[0] == "   188~"
     assert _cell(tsc, 1, "ipc")[0] == " 1.05 ", "the clock says nothing about instructions"
     assert _cell(tsc, 0, "cpp")[0] == "     - ", "there is nothing to estimate"

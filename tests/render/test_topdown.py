@@ -36,7 +36,7 @@ def test_each_node_once_below_its_parent(uarch: str) -> None:
     lines = tree(topdown(uarch), ratios(uarch, "edge_all_zero"), smt=False).split("\n")
     above: list[str] = []
     seen = []
-    for line in lines:
+    for line in lines[: lines.index("")]:
         name = line.split()[0]
         depth = (len(line) - len(line.lstrip())) // 2
         assert depth == topdown(uarch).level[name] - 1
@@ -48,7 +48,10 @@ def test_each_node_once_below_its_parent(uarch: str) -> None:
 
 def test_roots_stand_in_one_order_whatever_the_table() -> None:
     trees = [tree(topdown(u), ratios(u, "edge_all_zero"), smt=False).split("\n") for u in UARCHES]
-    roots = [[line.split()[0] for line in each if not line.startswith(" ")] for each in trees]
+    roots = [
+        [line.split()[0] for line in each[: each.index("")] if not line.startswith(" ")]
+        for each in trees
+    ]
     wanted = ["frontend_bound", "bad_speculation", "backend_bound", "retiring"]
     assert roots == [wanted] * len(UARCHES)
 
@@ -62,9 +65,23 @@ def test_what_is_little_is_not_nothing_and_what_is_absent_says_why() -> None:
     }
     lines = tree(topdown("SKX"), some, smt=False).split("\n")
     assert lines[0].split() == ["frontend_bound", "0.0%"]
-    assert lines[1].split() == ["bad_speculation", "[s]", "not", "?[31mcounted"]
+    assert lines[1].split() == ["bad_speculation", "[s]"]
     assert lines[2].split() == ["backend_bound", "<0.1%"]
     assert lines[3].split() == ["retiring", "100.0%", "*"]
+    assert lines[-1] == "[s] bad_speculation: not ?[31mcounted"
+
+
+def test_a_reason_is_said_once_with_the_branches_it_is_of() -> None:
+    of = ratios("SKX", "dram_latency_bound")
+    gone, other = Missing(Reason.SOURCE, "not counted"), Missing(Reason.ERROR, "word " * 40)
+    branch = ("memory_bound", "l1_bound", "l2_bound", "l3_bound", "dram_bound", "store_bound")
+    of |= {**dict.fromkeys(branch, other), "divider": gone, "core_bound": gone, "retiring": gone}
+    text = tree(topdown("SKX"), of, smt=False)
+    below = text.partition("\n\n")[2].split("\n")
+    assert below[1].startswith("[e] memory_bound and its parts: word word")
+    assert below[2].startswith("    word") and len(below[1]) <= 100
+    assert below[-1] == "[s] core_bound and its parts, retiring: not counted"
+    assert text.count("not counted") == 1
 
 
 def test_notable_is_only_what_is_so_all_the_way_up() -> None:

@@ -137,3 +137,35 @@ def test_hit_ratio(hit: Reading, total: Reading, ratio: Reading) -> None:
     readings = {"pcie.itom.hit_per_s": hit, "pcie.itom.miss_per_s": 1.0}
     row = PackageRow(Package(0), {**readings, "pcie.itom.total_per_s": total})
     assert hit_ratio(row, REQUESTS.metrics) == ratio
+
+
+def test_rows_that_this_hardware_cannot_fill_are_but_named_below() -> None:
+    def without(part: str, why: Missing, *, of: range = range(2)) -> Frame:
+        base = host(2)
+        packages = tuple(
+            replace(
+                row,
+                readings={
+                    name: why if part in name and at in of else reading
+                    for name, reading in row.readings.items()
+                },
+            )
+            for at, row in enumerate(base.packages)
+        )
+        return replace(base, packages=packages)
+
+    def labels(shown: Frame) -> list[str]:
+        return [row.label for row in drawn(shown, 120).rows if row is not None]
+
+    whole = labels(host(2))
+    assert "ItoMCacheNear" in whole
+    gone = Missing(Reason.HARDWARE, "not on this CPU")
+    left = labels(without("itomcachenear", gone))
+    assert left == [label for label in whole if label != "ItoMCacheNear"]
+    shown = drawn(without("mmio.", gone), 120)
+    assert "MMIO.rd, MMIO.wr, MMIO.wc: not on this CPU" in text_of(shown)
+    assert "MMIO  " not in text_of(shown)
+    assert len(shown.lines) == len(shown.rows)
+    assert labels(without("itomcachenear", gone, of=range(1))) == whole, "one package has it"
+    assert labels(without("itomcachenear", Missing(Reason.WARMING))) == whole
+    assert labels(without("", gone)) == whole, "all of them, where nothing can be"

@@ -142,6 +142,8 @@ twice = "2 * threads * a"
 more = "twice + 1"
 [topdown]
 slots_per_cycle = 4
+[topdown.equal]
+slots = "a"
 [topdown.terms.smt_on]
 core = "a / threads"
 [topdown.terms.smt_off]
@@ -190,6 +192,7 @@ def test_a_full_table_is_read_as_written() -> None:
     assert parsed.probes == {"twice": "2 * threads * a", "more": "twice + 1"}
     assert parsed.topdown.threshold == {"part": 0.25}
     assert parsed.topdown.also == {"whole": "part"}
+    assert parsed.topdown.equal == {"slots": "a"}
     assert parsed.topdown.of_cycles == {"detail"}
     assert parsed.topdown.unreliable_smt == {"part"}
     (unit,) = parsed.uncore
@@ -237,6 +240,8 @@ def test_a_full_table_is_read_as_written() -> None:
         ("2 * threads * a", "threads * more", "formula of twice names an unknown event: more"),
         ('also = "part"', 'also = "detail"', "whole is notable also by 'detail'"),
         ('also = "part"', 'also = "nowhere"', "whole is notable also by 'nowhere'"),
+        ('\nslots = "a"', '\nslots = "x"', "topdown.equal names an unknown event: x"),
+        ('\nslots = "a"', '\npart = "a"', "topdown.equal names an unknown event: part"),
         ('of = "cycles"', 'of = "days"', "detail has a field"),
         ("threshold =", "treshold =", "part has a field"),
         ('[["x", "z"]]', '[["x"]]', "an event of u has no turn"),

@@ -182,8 +182,56 @@ def test_parts_that_contradict_each_other_are_all_withheld() -> None:
     got = metrics({**full, "idq_uops_not_delivered_cycles_0_uops_deliv_core": latency})
     for name in LEVEL_2["frontend_bound"]:
         part = got.pop(name)
-        assert isinstance(part, Missing) and part.detail.startswith("fetch_bandwidth came out as -")
+        wanted = "fetch_latency came out as 5.6%, but its whole as 2.5%"
+        assert isinstance(part, Missing) and part.detail.startswith(wanted)
     assert len(numbers(got)) == len(METRICS) - 2
+
+
+def of_register(**changes: float) -> dict[str, Reading]:
+    """Level 1 and 2 of Sapphire Rapids from its register's counts, some of them changed."""
+    spr = table.load("SPR")
+    full = vectors.counts("SPR", "dram_latency_bound") | changes
+    result = evaluate(spr, one_row(full), smt=False, levels=2)
+    return {name.removeprefix("tma."): part[0] for name, part in result.items()}
+
+
+def test_a_part_above_its_whole_is_seen_where_the_formulas_bound_what_is_left() -> None:
+    full = vectors.counts("SPR", "dram_latency_bound")
+    got = of_register(perf_metrics_memory_bound=full["topdown_slots"] * 0.97)
+    for name in LEVEL_2["backend_bound"]:
+        part = got.pop(name)
+        assert isinstance(part, Missing) and part.reason is Reason.ERROR
+        assert part.detail.startswith("memory_bound came out as 97.0%, but its whole as")
+    assert len(numbers(got)) == len(METRICS) - 2
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.04, True), (1.06, False), (0.94, False)])
+def test_the_register_shares_out_the_slots(factor: float, passes: bool) -> None:
+    slots = vectors.counts("SPR", "dram_latency_bound")["topdown_slots"]
+    got = of_register(topdown_slots=slots / factor)
+    if passes:
+        assert len(numbers(got)) == len(METRICS)
+    for part in got.values() if not passes else ():
+        assert isinstance(part, Missing) and part.reason is Reason.ERROR
+        said = f"the sum of the metrics came out as {factor:.1%} of TOPDOWN.SLOTS"
+        assert part.detail.startswith(said)
+
+
+def test_more_than_all_slots_is_none_where_the_formulas_bound_the_rest() -> None:
+    spr = vectors.counts("SPR", "dram_latency_bound")
+    slots = spr["topdown_slots"]
+    general = {
+        "cycles": spr["cycles"],
+        "distributed_cycles": slots / 6,
+        "undelivered_slots": slots * 0.5,
+        "backend_bound_slots": slots * 0.5,
+        "uops_retired_slots": slots * 0.3,
+        "int_misc_uop_dropping": 0.0,
+    }
+    result = evaluate(table.load("SPR"), one_row(general), smt=False, levels=1)
+    for part in (node[0] for node in result.values()):
+        assert isinstance(part, Missing) and part.reason is Reason.ERROR
+        assert " came out as 130.0%" in part.detail
 
 
 def test_what_is_not_counted_stays_so_beside_a_contradiction() -> None:

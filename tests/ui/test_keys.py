@@ -205,6 +205,15 @@ async def test_help(key: str) -> None:
         assert await run.press(key) == before
 
 
+@pytest.mark.parametrize("page", ["question_mark", "x"])
+async def test_a_page_is_left_for_the_screen_whose_number_is_pressed(page: str) -> None:
+    async with running(frame(8)) as run:
+        for number in "641":
+            wanted = await run.press(number)
+            await run.press("1", page)
+            assert await run.press(number) == wanted
+
+
 async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
     async with running(frame(8), size=(120, 36)) as run:
         assert (await run.press("x")).startswith("CPP (cpp)"), "which is the default"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
+from textual import events
 
 from nftop.model.frame import Frame
 from nftop.ui.options import Options
@@ -163,6 +164,10 @@ async def test_keys_that_lead_nowhere_say_so() -> None:
     async with running(*HOST, size=(120, 36)) as run:
         assert "no screen 7" in await run.press("7")
         assert "z does nothing: ? lists the keys" in await run.press("z")
+        # Escape with a digit right behind it is Alt to Textual.
+        run.app.screen.post_message(events.Key("pilcrow_sign", "¶"))
+        await run.pilot.pause()
+        assert "Alt-7 does nothing: ? lists the keys" in run.text
         assert "not a key of the Cores screen" in await run.press("t")
         assert "t" not in (await run.press("slash", "z")).rsplit(":", 1)[-1].strip("z ")
         assert "does nothing" not in run.text, "within a prompt they are typed"

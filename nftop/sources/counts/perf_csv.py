@@ -15,6 +15,7 @@ from functools import cache
 from nftop.sources.counts.rows import MAX_LINE, Row, at_line, count_of, is_comment, number_of
 
 _WANTED = "no line of `perf stat -x,` or `perf stat -j` output"
+_CUT = "the separator {!r} occurs in its numbers too; let perf stat write another, as with -x ';'"
 # A count, unit, event, time running and share, with the same separator between them.
 _LIKE_A_ROW = re.compile(
     r"(?:^|[^\w.])(?:[0-9.]+|<not counted>|<not supported>)"
@@ -54,6 +55,8 @@ def read_csv(text: str) -> tuple[Row, ...]:
             raise at_line(number, line, "too long a line")
         fields = _fields(line, separator)
         start = _start(fields)
+        if start is not None and _cut_number(fields[: start + 1]):
+            raise at_line(number, line, _CUT.format(separator))
         if start is not None:
             rows.append(_row(number, line, fields, start, separator))
         elif not _metric_only(fields):
@@ -125,6 +128,24 @@ def _kinds(fields: Sequence[str]) -> Iterator[tuple[str, str]]:
         elif field and not field.isdecimal():
             kinds = (kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, field))
             yield next(kinds, "thread"), field
+
+
+def _cut_number(fields: Sequence[str]) -> bool:
+    """Whether part of a number stands before the count, the last field: digits and digits on end.
+
+    An interval has decimals, and behind an aggregate stands how many CPUs it has. With a comma for
+    the decimal point, or one for thousands, `3,000` would pass as 0.
+    """
+    of = ("", *fields)
+    return any(
+        field.isdecimal() and number_of(after) is not None and not _is_aggregate(before)
+        for before, field, after in zip(of, fields, fields[1:], strict=False)
+    )
+
+
+def _is_aggregate(field: str) -> bool:
+    kinds = (pattern for kind, pattern in _KINDS.items() if kind != "cpu")
+    return any(re.fullmatch(pattern, field) for pattern in kinds)
 
 
 def _metric_only(fields: Sequence[str]) -> bool:

@@ -37,6 +37,15 @@ from nftop.ui.widgets.prompt import Prompt
 LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
 
 
+# What Textual takes Alt and a digit for, and so Escape with a digit right behind it.
+_ALT = dict(zip("¡™£¢∞§¶•ªº", "1234567890", strict=True))
+
+
+def _named(character: str | None) -> str:
+    """A key as one would call it."""
+    return f"Alt-{_ALT[character]}" if character in _ALT else str(character)
+
+
 class MainScreen(Screen[None]):
     """Shows the newest frame, or the one it was frozen at, as the operator asked to see it."""
 
@@ -114,7 +123,7 @@ class MainScreen(Screen[None]):
         bound = event.key in self._bindings.key_to_bindings
         if not self._asking and event.is_printable and not bound:
             self._say(f"no screen {event.key}" if event.key in "12345678"
-                      else f"{event.character} does nothing: ? lists the keys")  # fmt: skip
+                      else f"{_named(event.character)} does nothing: ? lists the keys")  # fmt: skip
 
     def on_answer(self, message: Answer) -> None:
         self._asking = False
@@ -169,7 +178,13 @@ class MainScreen(Screen[None]):
             self._page(text)
 
     def _page(self, text: Callable[[int], list[Line]]) -> None:
-        self.app.push_screen(PageScreen(text, self._options))
+        self.app.push_screen(PageScreen(text, self._options), self._back)
+
+    def _back(self, number: int | None) -> None:
+        """From a page, by a key that leads to a screen if there is a number."""
+        if number is not None:
+            self._show(number)
+            self._paint()
 
     def _ask(self, about: str, label: str, value: str = "") -> None:
         self._asking = True

@@ -13,14 +13,15 @@ from nftop.render.footer import footer_line
 from nftop.render.line import Line
 from nftop.ui.keys import PAGE, PAGE_HINTS, bindings
 from nftop.ui.options import Options
+from nftop.ui.screens.views import LEADING
 from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines
 
 
-class PageScreen(Screen[None]):
-    """Shows what `text` gives for a width."""
+class PageScreen(Screen[int | None]):
+    """Shows what `text` gives for a width. Closed by a key that leads to a view, it says which."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
+    BINDINGS: ClassVar[list[BindingType]] = bindings((*PAGE, *LEADING))
 
     def __init__(self, text: Callable[[int], list[Line]], options: Options) -> None:
         super().__init__()
@@ -44,6 +45,9 @@ class PageScreen(Screen[None]):
     def action_act(self, action: str, by: int) -> None:
         if action == "close":
             self.dismiss()
+            return
+        if action == "screen":
+            self.dismiss(by)
             return
         page = max(1, self.size.height - 2) if action == "page" else 1
         self._scroll(by * page)

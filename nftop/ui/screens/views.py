@@ -32,14 +32,15 @@ VIEWS: tuple[ViewRow, ...] = (
 )
 # What the header says of them: number and name.
 TABS: tuple[tuple[str, str], ...] = tuple((row.numbers[0], row.name) for row in VIEWS)
-_LEADING: tuple[Key, ...] = tuple(
+# The keys that lead to them.
+LEADING: tuple[Key, ...] = tuple(
     Key(",".join(row.numbers), "screen", " ".join(row.numbers), f"the {row.name} screen",
         int(row.numbers[0]))
     for row in VIEWS
 )  # fmt: skip
 # Every key of every view once, in the order of the help.
 KEYS: tuple[Key, ...] = tuple(
-    dict.fromkeys((*_LEADING, *MOVE, *CPUS, *(key for row in VIEWS for key in row.view.KEYS)))
+    dict.fromkeys((*LEADING, *MOVE, *CPUS, *(key for row in VIEWS for key in row.view.KEYS)))
 )
 
 

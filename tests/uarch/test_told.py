@@ -1,0 +1,65 @@
+"""Formulas and events in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from nftop.uarch.event_names import EventNames
+from nftop.uarch.events import Encoding, PmuTerms
+from nftop.uarch.told import definition, perf_name
+from tests.uarch.vectors import UARCHES, loaded
+
+
+def test_a_formula_with_its_terms_and_events() -> None:
+    told = dict(definition(loaded("SKX"), "tma.frontend_bound", smt=True))
+    assert told["tma.frontend_bound"] == "idq_uops_not_delivered_core / slots"
+    assert told["slots"] == "slots_per_cycle * core_cycles"
+    assert told["slots_per_cycle"] == "4"
+    assert told["threads"] == "online threads of the core"
+    assert "largest" in told["busiest_cycles"]
+    event = "IDQ_UOPS_NOT_DELIVERED.CORE cpu/event=0x9c,umask=0x1/"
+    assert told["idq_uops_not_delivered_core"] == event
+    assert "cycles_any" not in dict(definition(loaded("SKX"), "tma.frontend_bound", smt=False))
+
+
+def test_another_metric_is_but_named_and_what_no_table_has_is_not_there() -> None:
+    told = dict(definition(loaded("SKX"), "tma.light_operations", smt=False))
+    assert told == {"tma.light_operations": "retiring - heavy_operations"}
+    assert definition(loaded("SKX"), "mmio.combined_write_per_s", smt=True) == ()
+    assert definition(loaded("generic"), "tma.retiring", smt=True) == ()
+
+
+@pytest.mark.parametrize("uarch", UARCHES)
+def test_every_formula_is_told_to_the_last_event(uarch: str) -> None:
+    table = loaded(uarch)
+    assert table.topdown
+    nodes = table.topdown.nodes
+    for metric in (*table.traffic, *table.probes, *(f"tma.{name}" for name in nodes)):
+        told = definition(table, metric, smt=True)
+        assert told[0][0] == metric
+        assert len(dict(told)) == len(told)
+        if metric in table.traffic:
+            assert any("uncore_" in text for _, text in told), metric
+
+
+def test_events_as_perf_takes_them() -> None:
+    assert perf_name(Encoding(4, 0x010053C)) == "cpu/event=0x3c,umask=0x5/"
+    both = Encoding(4, 0x5 << 24 | 1 << 23 | 1 << 18 | 0x1B7, config1=0x10)
+    terms = "event=0xb7,umask=0x1,edge=0x1,inv=0x1,cmask=0x5,offcore_rsp=0x10,name=A.B"
+    assert perf_name(both, "A.B") == f"cpu/{terms}/"
+    assert perf_name(Encoding(1, 3)) == "software/config=0x3/"
+    assert perf_name(PmuTerms("cpu", "slots"), "A.B") == "slots"
+    assert perf_name(PmuTerms("cpu", "event=0x3c,any=1"), "A") == "cpu/event=0x3c,any=1,name=A/"
+
+
+@pytest.mark.parametrize("uarch", UARCHES)
+def test_what_is_told_of_an_event_is_found_as_that_event(uarch: str) -> None:
+    table = loaded(uarch)
+    names = EventNames(table)
+    for event, spec in table.events.items():
+        if isinstance(spec, PmuTerms) and spec.pmu != "cpu":
+            continue
+        if isinstance(spec, Encoding) and (spec.pmu_type != 4 or spec.config1):
+            continue
+        found = names.find(perf_name(spec))
+        assert found and table.events[found.event] == spec, event
