@@ -18,7 +18,7 @@ from nftop.control.resctrl import Host, LockedError, RefusedError
 from nftop.control.steps import after, steps, touched
 from nftop.control.takeback import Made, changes_between, is_birth, is_end, numbers_of, way_back
 from nftop.control.words import differences, left_alone
-from nftop.model.action import Cell, Outcome, Proposal, Receipt, State, difference, parts
+from nftop.model.action import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
 from nftop.model.rdt import ROOT
 
 # resctrl's lock is a courtesy of programs that are done in milliseconds.
@@ -163,6 +163,7 @@ def _apply(
     threads = _threads(proposal.base)
     base = host.state(threads)
     moved = [each for each in difference(proposal.base, base) if not is_end(each)]
+    moved += _joined(host, proposal)
     if moved:
         head = "somebody changed resctrl since the preview; nothing was written"
         return Receipt("conflict", (head, *differences(moved, "in the preview", "now"))), None
@@ -195,6 +196,23 @@ def _apply(
     done = tuple(each for each in difference(base, found) if not is_end(each))
     said = ("read back as it should be",)
     return Receipt("applied", said, done, entry.number), replace(entry, changes=done)
+
+
+def _joined(host: Host, proposal: Proposal) -> list[Change]:
+    """Threads that came since the preview into a directory that is to go.
+
+    They would fall out of it with the rest and be in no way back.
+    """
+    gone = [each.cell for each in proposal.changes
+            if each.cell.kind in ("group", "monitor") and each.new is None]  # fmt: skip
+    going = {(cell.group, cell.name) for cell in gone}
+    inside = host.tasks({cell.group for cell in gone}, ())
+    return [
+        Change(cell, None, where)
+        for name, where in sorted(inside.items())
+        if (cell := Cell("task", "", name)) not in proposal.base
+        and going & {parts(where), (parts(where)[0], "")}
+    ]
 
 
 def _take_back(

@@ -20,6 +20,8 @@ from nftop.model.action import (
     MoveCpus,
     MoveTasks,
     Outcome,
+    RemoveGroup,
+    RemoveMonitor,
     SetSchemata,
     State,
 )
@@ -83,6 +85,30 @@ def test_whatever_it_is_that_changed(deed: object) -> None:
     receipt, _ = apply(host, memory(disk), proposal, ASKED)
     assert receipt.outcome == "conflict"
     assert host.lab.tree.changes == count
+
+
+@BOTH
+@pytest.mark.parametrize("action", [RemoveGroup("nftop.a"), RemoveMonitor("nftop.a", "nftop.m")])
+def test_a_thread_that_joins_what_is_to_go_is_a_conflict(kernel: str, action: Action) -> None:
+    host, disk = one_group(kernel), Disk()
+    host.lab.mkdir("/nftop.a")
+    host.lab.mkdir("/nftop.a/mon_groups/nftop.m")
+    host.lab.echo("100", "/nftop.a/tasks")
+    host.lab.echo("101", "/nftop.a/tasks")
+    host.lab.echo("101", "/nftop.a/mon_groups/nftop.m/tasks")
+    gate = Gate(host, memory(disk))
+    proposal = gate.propose([action])
+    host.lab.echo("200", "/nftop.a/tasks")
+    host.lab.echo("200", "/nftop.a/mon_groups/nftop.m/tasks")
+    receipt, entry = apply(host, gate.journal, proposal, ASKED)
+    assert (receipt.outcome, entry, host.writes) == ("conflict", None, 0)
+    said = "the group of thread 200: not there in the preview, nftop.a/nftop.m now"
+    assert said in receipt.sentences
+    receipt, entry = apply(host, gate.journal, gate.propose([action]), ASKED)
+    assert receipt.outcome == "applied"
+    assert entry is not None
+    assert revert(host, gate.journal, entry).outcome == "reverted"
+    assert set(host.tasks(["nftop.a"], ()).values()) == {"nftop.a", "nftop.a/nftop.m"}
 
 
 def test_a_thread_that_ended_is_no_conflict_and_needs_no_class() -> None:
