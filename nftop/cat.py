@@ -12,10 +12,11 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from nftop.cat_actions import UsageError, actions, command
+from nftop.cat_actions import UsageError, actions, command, missed
 from nftop.control.gate import Gate, Pending, needed, recover
 from nftop.control.journal import DamagedError, Journal
 from nftop.control.resctrl import AbsentError, open_resctrl
@@ -155,6 +156,10 @@ def _changed(options: argparse.Namespace, plan: Callable[[Gate], Planned | None]
         _confirm("apply? [y/N] ")
         pending = gate.apply(proposal, keep_within_s=options.keep_within_s, undoes=undoes)
         receipt = _settle(pending, options.keep_within_s)
+    if receipt.outcome == "kept" and getattr(options, "tasks", None):
+        with contextlib.suppress(UsageError):  # it ended meanwhile
+            missing = missed(options, gate.host)
+            receipt = replace(receipt, sentences=(*receipt.sentences, *[missing] * bool(missing)))
     _tell(receipt)
     return _CODES[receipt.outcome]
 

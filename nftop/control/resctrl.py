@@ -80,7 +80,7 @@ class Resctrl:
 
     @property
     def identity(self) -> str:
-        boot = (self.root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = boot_id(self.root)
         top = Path(self.mount.path).stat()
         return f"{boot} {top.st_dev}:{top.st_ino}"
 
@@ -197,6 +197,11 @@ def threads_of(pid: int, root: Path = Path("/")) -> tuple[int, ...]:
         return tuple(sorted(int(each.name) for each in (folder / "task").iterdir()))
     except OSError:
         return ()
+
+
+def boot_id(root: Path = Path("/")) -> str:
+    """Another after every boot. Raises OSError."""
+    return (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def open_resctrl(root: Path = Path("/")) -> Resctrl:

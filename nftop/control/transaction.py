@@ -27,6 +27,7 @@ LOCK_S = 2.0
 REVERT_LOCK_S = 60.0
 _CUT_OFF = "an earlier change was cut off: `nftop recover` takes it back"
 _REMOUNTED = "resctrl was mounted anew since, which undid it"
+_REBOOTED = "this host was booted since, which undid it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,13 @@ def revert(
         return Receipt("failed", (*why, said), entry.changes, entry.number)
 
 
-def recover(host: Host | None, journal: Journal) -> Receipt | None:
+def recover(
+    host: Host | None, journal: Journal, *, unseen: str = "", boot: str = ""
+) -> Receipt | None:
     """Take back what a crash left under way; None where nothing is. The journal is held.
 
-    `host` None: there is no resctrl any more.
+    `host` None: no resctrl can be seen from here, `unseen` says why. Only a boot since then is
+    known to have undone it: from another root or mount namespace it may be as it was.
     """
     entry = journal.pending()
     if entry is None:
@@ -108,7 +112,10 @@ def recover(host: Host | None, journal: Journal) -> Receipt | None:
         return Receipt(outcome, said + _forget(journal), done[-1].changes, entry.number)
     head = f"change {entry.number} ({entry.command or 'no command'}) was cut off"
     if host is None:
-        return _close(journal, entry, "reverted", (head, _REMOUNTED))
+        if boot and entry.identity.split()[:1] != [boot]:
+            return _close(journal, entry, "reverted", (head, _REBOOTED))
+        said = f"resctrl can't be seen from here, so it is left as it is: {unseen}"
+        return Receipt("failed", (head, said), entry.changes, entry.number)
     return revert(host, journal, entry, why=(head,))
 
 

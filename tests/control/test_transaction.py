@@ -228,12 +228,26 @@ def test_what_was_cut_off_is_mended_before_anything_else() -> None:
     assert "nftop recover" in receipt.sentences[0]
 
 
-@pytest.mark.parametrize("gone", [True, False])
-def test_a_new_mount_has_undone_it(gone: bool) -> None:
+def test_a_boot_has_undone_it_but_not_being_where_resctrl_can_not_be_seen() -> None:
+    host, disk = one_group(), Disk()
+    apply(host, memory(disk), planned(host, [SET]), ASKED)
+    for boot in ("a-boot", ""):
+        receipt = recover(None, memory(disk), unseen="it is not mounted", boot=boot)
+        assert receipt is not None
+        assert (receipt.outcome, receipt.number) == ("failed", 1)
+        assert receipt.sentences[-1].endswith("left as it is: it is not mounted")
+        assert disk.pending is not None
+    receipt = recover(None, memory(disk), unseen="it is not mounted", boot="another-boot")
+    assert receipt is not None
+    assert receipt.outcome == "reverted"
+    assert disk.pending is None
+
+
+def test_a_new_mount_has_undone_it() -> None:
     host, disk = one_group(), Disk()
     apply(host, memory(disk), planned(host, [SET]), ASKED)
     count, host.identity = host.writes, "a-boot 8:1"
-    receipt = recover(None if gone else host, memory(disk))
+    receipt = recover(host, memory(disk))
     assert receipt is not None
     assert "mounted anew" in receipt.sentences[-1]
     assert host.writes == count
