@@ -165,7 +165,8 @@ class Gate:
 
     def _standing(self) -> list[Entry]:
         """Kept changes that no later kept change took back, the oldest first."""
-        kept = [entry for entry in self._here() if entry.outcome == "kept"]
+        last = {entry.number: entry for entry in self._here()}  # more than one: taken back since
+        kept = [entry for _, entry in sorted(last.items()) if entry.outcome == "kept"]
         undone = {number for entry in kept for number in entry.undoes}
         return [entry for entry in kept if entry.number not in undone and not entry.undoes]
 

@@ -262,11 +262,19 @@ def _append(path: Path, text: str, flags: int = os.O_APPEND) -> None:
     try:
         # What a crash cut short was never acknowledged, and would spoil the line after it.
         whole = os.pread(handle, os.fstat(handle).st_size, 0).rpartition(b"\n")
-        os.ftruncate(handle, len(whole[0]) + len(whole[1]))
-        data = text.encode()
-        while data:
-            data = data[os.write(handle, data) :]
-        os.fsync(handle)
+        length = len(whole[0]) + len(whole[1])
+        os.ftruncate(handle, length)
+        try:
+            data = text.encode()
+            while data:
+                data = data[os.write(handle, data) :]
+            os.fsync(handle)
+        except OSError:
+            # A line that was not acknowledged is not to be read later as if it had been.
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, length)
+                os.fsync(handle)
+            raise
     finally:
         os.close(handle)
 

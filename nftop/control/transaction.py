@@ -106,7 +106,8 @@ def recover(
     if entry is None:
         return None
     done = [each for each in journal.history() if each.number == entry.number]
-    if done:
+    # "kept" before it was being taken back is a line whose writing failed: it is half undone.
+    if done and not (entry.reverting and done[-1].outcome == "kept"):
         outcome = done[-1].outcome or "failed"
         said = (f"change {entry.number} was {outcome} when it was cut off: it is complete",)
         return Receipt(outcome, said + _forget(journal), done[-1].changes, entry.number)

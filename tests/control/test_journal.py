@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,26 @@ def test_a_line_that_was_cut_short_is_left_out_and_overwritten(journal: Journal)
         assert len(journal.history()) == 1
         journal.record(ONE, "reverted")
         assert [entry.outcome for entry in journal.history()] == ["kept", "reverted"]
+
+
+@pytest.mark.parametrize("name", ["fsync", "write"])
+def test_a_line_that_could_not_be_made_sure_of_is_taken_out(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real = getattr(os, name)
+
+    def fails(handle: int, *data: bytes) -> int:
+        real(handle, *(each[:10] for each in data))
+        monkeypatch.undo()
+        raise OSError(errno.EIO, "Input/output error")
+
+    with journal.hold():
+        journal.record(ONE, "kept")
+        monkeypatch.setattr(os, name, fails)
+        with pytest.raises(OSError, match="Input/output"):
+            journal.record(replace(ONE, number=2), "kept")
+        text = (journal.folder / "history.jsonl").read_text()
+        assert text == text_of(finished(ONE, "kept"))
 
 
 def test_it_is_closed_to_others(journal: Journal) -> None:

@@ -26,7 +26,17 @@ from nftop.model.action import (
     State,
 )
 from nftop.model.ids import Cpu
-from tests.control.hosts import Disk, LabHost, MemoryJournal, lab_host, memory, without_births
+from tests.control.hosts import (
+    Death,
+    Disk,
+    KilledError,
+    LabHost,
+    MemoryJournal,
+    MortalHost,
+    lab_host,
+    memory,
+    without_births,
+)
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.tests.hosts import BOTH
 
@@ -217,6 +227,50 @@ def test_on_a_full_disk_nothing_is_written_or_it_is_taken_back(room: int) -> Non
     assert (host.state() == before) == (room < 3)
     assert "No space left on device" in " ".join(receipt.sentences) or room == 3
     assert disk.pending is None
+
+
+class LateFailure(MemoryJournal):
+    """A journal whose disk fails after a line is written, as fsync does."""
+
+    __slots__ = ()
+
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        super().record(entry, outcome)
+        if outcome == "kept":
+            raise OSError(errno.EIO, "Input/output error")
+
+
+def late_failure(disk: Disk) -> LateFailure:
+    journal = LateFailure()
+    for name, value in (("disk", disk), ("death", Death(-1, late=False))):
+        object.__setattr__(journal, name, value)
+    return journal
+
+
+def test_a_line_that_was_written_and_then_failed_is_no_change_to_undo() -> None:
+    host, disk = one_group(), Disk()
+    before, journal = host.state(), late_failure(disk)
+    _, entry = apply(host, journal, planned(host, [SET]), ASKED)
+    assert entry is not None
+    assert keep(host, journal, entry).outcome == "refused"
+    assert host.state() == before
+    assert [each.outcome for each in journal.history()] == ["kept", "refused"]
+    assert Gate(host, journal).propose_undo() is None
+
+
+def test_killed_while_that_is_taken_back_it_is_taken_back_after_all() -> None:
+    host, disk = one_group(), Disk()
+    before, journal = host.state(), late_failure(disk)
+    two: list[Action] = [SET, SetSchemata("/", "L3", ((0, 0xF),))]
+    _, entry = apply(host, journal, planned(host, two), ASKED)
+    assert entry is not None
+    victim = MortalHost(host.lab, death=Death(0, late=True))
+    with pytest.raises(KilledError):
+        keep(victim, journal, entry)
+    receipt = recover(host, memory(disk))
+    assert receipt is not None
+    assert receipt.outcome == "reverted"
+    assert host.state() == before
 
 
 def test_what_was_cut_off_is_mended_before_anything_else() -> None:
