@@ -308,6 +308,24 @@ def test_a_new_mount_has_undone_it() -> None:
     assert recover(host, memory(disk)) is None
 
 
+def test_a_change_that_was_put_back_by_hand_does_not_stop_undo() -> None:
+    host, disk = one_group(), Disk()
+    before, gate = host.state(), Gate(host, memory(disk))
+    for domain in (0, 1):
+        do(host, gate.journal, [SetSchemata("vpp", "L3", ((domain, 0xF),))])  # type: ignore[arg-type]
+    host.lab.echo("L3:1=7ff", "/vpp/schemata")
+    found = gate.propose_undo()
+    assert found is not None
+    proposal, numbers = found
+    assert numbers == (1, 2)
+    assert proposal.warnings == ("nothing is left of change 2 to take back: passed over",)
+    _, entry = apply(host, gate.journal, proposal, replace(ASKED, undoes=numbers))
+    assert entry is not None
+    keep(host, gate.journal, entry)
+    assert host.state() == before
+    assert gate.propose_undo() is None
+
+
 def whole(host: LabHost) -> State:
     every = [Cell("task", "", name) for name in host.tasks([], [100, 101, 200])]
     return without_births(host.state(every))
