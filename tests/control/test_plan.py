@@ -23,6 +23,7 @@ from nftop.model.action import (
     place,
 )
 from nftop.model.ids import Cpu
+from tests.control.hosts import lab_host
 
 RULES = Rules(
     masks={"L3": MaskRule(11, 2, shareable=0x600), "L2": MaskRule(8)},
@@ -190,3 +191,15 @@ def test_nothing_to_do_is_no_change() -> None:
 def test_a_place_is_a_text_and_back(group: str, monitor: str, where: str) -> None:
     assert place(group, monitor) == where
     assert parts(where) == (group, monitor)
+
+
+def test_code_shares_ways_with_the_data_of_others() -> None:
+    host = lab_host("7.2", "cdp")
+    for name, line in (("vpp", "L3CODE:0=1"), ("ovs", "L3CODE:0=1"), ("ovs", "L3DATA:0=f0")):
+        if name not in host.lab.state.groups:
+            host.lab.mkdir(f"/{name}")
+        host.lab.echo(line, f"/{name}/schemata")
+    host.lab.echo("L3CODE:0=1", "/schemata")
+    host.lab.echo("L3DATA:0=1", "/schemata")
+    proposal = propose(host.state(), host.rules(), [SetSchemata("vpp", "L3CODE", ((0, 0xF0),))])
+    assert "L3CODE 0 of vpp: shares ways 4-7 with ovs" in proposal.effects
