@@ -18,7 +18,8 @@ from typing import TypeAlias
 
 from nftop.cat_actions import UsageError, actions, command, missed
 from nftop.control.gate import Gate, Pending, needed, recover
-from nftop.control.journal import DamagedError, Journal
+from nftop.control.journal import DEFAULT as JOURNAL
+from nftop.control.journal import DamagedError, Journal, completed
 from nftop.control.resctrl import AbsentError, open_resctrl
 from nftop.model.action import Outcome, Proposal, Receipt
 from nftop.model.reading import Missing
@@ -99,8 +100,10 @@ def _recover(options: argparse.Namespace) -> int:
         put(sys.stdout, "nothing was cut off\n")
         return OK
     command = printable(entry.command) or "no command"
-    put(sys.stdout, f"change {entry.number} of {entry.time} is not complete: {command}\n")
-    if not options.yes:
+    done = completed(entry, journal.known()[0])
+    state = "is not complete" if done is None else f"was {done.outcome} and is only to be closed"
+    put(sys.stdout, f"change {entry.number} of {entry.time} {state}: {command}\n")
+    if done is None and not options.yes:
         _confirm("take it back? [y/N] ")
     receipt = recover(journal)
     if receipt is None:
@@ -205,10 +208,18 @@ def _ending() -> Iterator[list[int]]:
         why, ended[0] = str(error), error.code
     except UsageError as error:
         why, ended[0] = str(error), USAGE
-    except PermissionError:
-        why, ended[0] = "the journal of changes is root's: run it with sudo", FAILURE
+    except PermissionError as error:
+        what = error.filename if isinstance(error.filename, str) else ""
+        ours = not what or Path(what).is_relative_to(JOURNAL)
+        who = "the journal of changes is root's" if ours else f"{what} can't be read or written"
+        why, ended[0] = f"{who}: run it with sudo", FAILURE
     except (AbsentError, DamagedError) as error:
         why, ended[0] = str(error), FAILURE
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        why, ended[0] = f"{where}{error.strerror}", FAILURE
     if why and sys.stderr is not None:
         sys.stderr.write(f"nftop: {printable(why)}\n")
 

@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ _PLAIN = (
     "number", "time", "identity", "operator", "command", "undoes", "outcome", "reverting", "left",
 )  # fmt: skip
 _DIRECTORIES = ("group", "monitor")
+_LOOKED_AT_S = 0.3
 _PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
 
 
@@ -89,13 +91,11 @@ class Journal:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         handle = os.open(self.folder / _LOCK, flags, 0o600)
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _taken(handle):
                 who = os.pread(handle, 64, 0).decode("ascii", "replace").strip()
                 raise BusyError(
                     f"a change by pid {who} is under way: it is to be kept or taken back first"
-                ) from None
+                )
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
             yield
@@ -125,18 +125,36 @@ class Journal:
         holder = self.holder()
         if holder:
             return f"change {entry.number} by {holder} is under way: it is to be kept or taken back"
+        if completed(entry, self.known()[0]) is not None:
+            return f"change {entry.number} is complete but not closed: `nftop recover` closes it"
         return f"change {entry.number} was cut off: `nftop recover` takes it back"
 
     def pending(self) -> Entry | None:
         """What is under way, or was when somebody was killed; None if nothing."""
         text = _read(self.folder / _PENDING)
-        return None if text is None else entry_of(_PENDING, text)
+        return None if text is None else entry_of(str(self.folder / _PENDING), text)
 
     def history(self) -> tuple[Entry, ...]:
         """Everything done, the oldest first. A line that a crash cut short is left out."""
-        lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
+        name = str(self.folder / _HISTORY)
+        return tuple(entry_of(name, line) for line in self._lines())
+
+    def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        """The history without the lines that make no sense, and a sentence if there are any."""
+        found, damaged = list[Entry](), 0
+        for line in self._lines():
+            try:
+                found.append(entry_of(_HISTORY, line))
+            except DamagedError:
+                damaged += 1
+        path = self.folder / _HISTORY
+        said = (f"{damaged} lines of {path} make no sense: move it aside",) if damaged else ()
+        return tuple(found), said
+
+    def _lines(self) -> list[str]:
         # What has no end of line was never acknowledged.
-        return tuple(entry_of(_HISTORY, line) for line in lines if line)
+        lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
+        return [each for each in lines if each]
 
     def next_number(self) -> int:
         """For the next change."""
@@ -158,6 +176,15 @@ class Journal:
         """Nothing is pending any more."""
         (self.folder / _PENDING).unlink(missing_ok=True)
         _sync(self.folder)
+
+
+def completed(entry: Entry, history: Sequence[Entry]) -> Entry | None:
+    """What the history has of one that is pending still, if nothing but to forget it is left.
+
+    "kept" is no end of one that is being taken back: the writing of that line failed.
+    """
+    done = [each for each in history if each.number == entry.number]
+    return done[-1] if done and not (entry.reverting and done[-1].outcome == "kept") else None
 
 
 def finished(entry: Entry, outcome: Outcome) -> Entry:
@@ -230,7 +257,23 @@ def entry_of(name: str, text: str) -> Entry:
             left=tuple(map(str, raw["left"])),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DamagedError(f"{name} of nftop's journal makes no sense: {error}") from None
+        raise DamagedError(
+            f"{name} of nftop's journal makes no sense, move it aside: {error}"
+        ) from None
+
+
+def _taken(handle: int) -> bool:
+    """The lock, exclusive. Who only looks whether it is held (`holder`) has it for a moment."""
+    deadline = time.monotonic() + _LOOKED_AT_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOKED_AT_S / 60)
+        else:
+            return True
 
 
 def _read(path: Path) -> str | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from nftop.control.journal import Entry, Journal, now
+from nftop.control.journal import Entry, Journal, completed, now
 from nftop.control.resctrl import Host, LockedError, RefusedError
 from nftop.control.steps import after, steps, touched
 from nftop.control.takeback import Made, changes_between, is_birth, is_end, numbers_of, way_back
@@ -105,19 +105,20 @@ def recover(
     entry = journal.pending()
     if entry is None:
         return None
-    done = [each for each in journal.history() if each.number == entry.number]
-    # "kept" before it was being taken back is a line whose writing failed: it is half undone.
-    if done and not (entry.reverting and done[-1].outcome == "kept"):
-        outcome = done[-1].outcome or "failed"
-        said = (f"change {entry.number} was {outcome} when it was cut off: it is complete",)
-        return Receipt(outcome, said + _forget(journal), done[-1].changes, entry.number)
+    known, damaged = journal.known()
+    done = completed(entry, known)
+    if done is not None:
+        outcome = done.outcome or "failed"
+        head = f"change {entry.number} was {outcome} when it was cut off: it is complete"
+        said = (head, *damaged, *_forget(journal))
+        return Receipt(outcome, said, done.changes, entry.number)
     head = f"change {entry.number} ({entry.command or 'no command'}) was cut off"
     if host is None:
         if boot and entry.identity.split()[:1] != [boot]:
-            return _close(journal, entry, "reverted", (head, _REBOOTED))
-        said = f"resctrl can't be seen from here, so it is left as it is: {unseen}"
-        return Receipt("failed", (head, said), entry.changes, entry.number)
-    return revert(host, journal, entry, why=(head,))
+            return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
+        why = f"resctrl can't be seen from here, so it is left as it is: {unseen}"
+        return Receipt("failed", (head, *damaged, why), entry.changes, entry.number)
+    return revert(host, journal, entry, why=(head, *damaged))
 
 
 def reversal(

@@ -190,6 +190,9 @@ class MemoryJournal(Journal):
     def history(self) -> tuple[Entry, ...]:
         return tuple(entry_of("history", each) for each in self.disk.history)
 
+    def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        return self.history(), ()
+
     def begin(self, entry: Entry) -> None:
         self.death.around(lambda: setattr(self.disk, "pending", text_of(entry)))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.control import journal as journal_module
 from nftop.control.journal import (
     BusyError,
     DamagedError,
@@ -104,6 +107,38 @@ def test_a_line_that_could_not_be_made_sure_of_is_taken_out(
         assert text == text_of(finished(ONE, "kept"))
 
 
+def test_a_damaged_line_does_not_hide_the_others(journal: Journal) -> None:
+    with journal.hold():
+        journal.record(ONE, "kept")
+        path = journal.folder / "history.jsonl"
+        path.write_text("x" + path.read_text())
+        journal.record(replace(ONE, number=2), "reverted")
+        assert journal.known() == (
+            (finished(replace(ONE, number=2), "reverted"),),
+            (f"1 lines of {path} make no sense: move it aside",),
+        )
+        with pytest.raises(DamagedError, match=f"{path} of nftop's journal .* move it aside"):
+            journal.history()
+
+
+def test_who_only_looks_at_the_lock_is_in_nobodys_way(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tries = fcntl.flock, list[int]()
+
+    def held_twice(handle: int, how: int) -> None:
+        tries.append(how)
+        if len(tries) < 3:
+            raise BlockingIOError
+        real(handle, how)
+
+    monkeypatch.setattr(journal_module, "_LOOKED_AT_S", 60.0)
+    monkeypatch.setattr(fcntl, "flock", held_twice)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with journal.hold():
+        assert tries == [fcntl.LOCK_EX | fcntl.LOCK_NB] * 3
+
+
 def test_it_is_closed_to_others(journal: Journal) -> None:
     before = os.umask(0)
     try:
@@ -159,3 +194,5 @@ def test_what_is_not_complete_says_whether_somebody_is_at_it(journal: Journal) -
         assert journal.holder() == f"pid {os.getpid()}"
         assert journal.unfinished().startswith(f"change 1 by pid {os.getpid()} is under way")
     assert journal.unfinished() == "change 1 was cut off: `nftop recover` takes it back"
+    journal.record(ONE, "kept")
+    assert journal.unfinished().startswith("change 1 is complete but not closed")

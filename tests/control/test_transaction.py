@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.gate import Gate
-from nftop.control.journal import Entry
+from nftop.control.journal import Entry, Journal
 from nftop.control.steps import Step
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
@@ -295,6 +296,20 @@ def test_a_boot_has_undone_it_but_not_being_where_resctrl_can_not_be_seen() -> N
     assert receipt is not None
     assert receipt.outcome == "reverted"
     assert disk.pending is None
+
+
+def test_a_damaged_history_is_no_obstacle_to_mending(tmp_path: Path) -> None:
+    host, journal = one_group(), Journal(tmp_path / "nftop")
+    with journal.hold():
+        before = host.state()
+        _, entry = apply(host, journal, planned(host, [SET]), ASKED)
+        assert entry is not None
+        (journal.folder / "history.jsonl").write_text("x\n")
+        receipt = recover(host, journal)
+        assert receipt is not None
+        assert receipt.outcome == "reverted"
+        assert any("make no sense" in each for each in receipt.sentences)
+        assert host.state() == before
 
 
 def test_a_new_mount_has_undone_it() -> None:
