@@ -195,7 +195,7 @@ class Gate:
                 if each.cell.kind in ("group", "monitor") and each.old is None]  # fmt: skip
         inside = [Cell("task", "", name) for name in self.host.tasks(made, ())]
         state = self.host.state({*inside, *_threads(entries)})
-        proposal = transaction.reversal(state, entries, self._here(), command)
+        proposal = transaction.reversal(state, entries, self._here(), self.host.rules(), command)
         return proposal, tuple(entry.number for entry in entries)
 
     def _here(self) -> list[Entry]:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from nftop.control.journal import Entry, Journal, completed, now
+from nftop.control.judge import forbidden, judged
 from nftop.control.resctrl import Host, LockedError, RefusedError
+from nftop.control.rules import Rules
 from nftop.control.steps import after, steps, touched
 from nftop.control.takeback import Made, changes_between, is_birth, is_end, numbers_of, way_back
 from nftop.control.words import differences, left_alone
@@ -122,7 +124,7 @@ def recover(
 
 
 def reversal(
-    state: State, entries: Iterable[Entry], history: Iterable[Entry], command: str
+    state: State, entries: Iterable[Entry], history: Iterable[Entry], rules: Rules, command: str
 ) -> Proposal:
     """What takes these kept changes back, the oldest first.
 
@@ -130,6 +132,7 @@ def reversal(
         state: now, with the threads that they moved or that are in groups they made.
         entries: to take back.
         history: all there is, to know a directory that was removed and made again meanwhile.
+        rules: of the host.
         command: of the proposal.
     """
     first: dict[Cell, str | None] = {}
@@ -153,9 +156,8 @@ def reversal(
         if cell.kind == "task" and cell not in values
     }
     target = {**target, **fallen}
-    return Proposal(
-        state, changes_between(state, target), warnings=left_alone(foreign), command=command
-    )
+    found = judged(state, target, changes_between(state, target), rules, command)
+    return replace(found, warnings=(*left_alone(foreign), *found.warnings))
 
 
 def _heir(where: str, target: State) -> str:
@@ -176,6 +178,9 @@ def _apply(
     if moved:
         head = "somebody changed resctrl since the preview; nothing was written"
         return Receipt("conflict", (head, *differences(moved, "in the preview", "now"))), None
+    refusals = tuple(dict.fromkeys(forbidden(base, proposal.changes)))
+    if refusals:
+        return Receipt("refused", refusals), None
     entry = Entry(
         number=journal.next_number(),
         time=now(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
     Action,
     Cell,
+    Change,
     CreateGroup,
     MoveCpus,
     MoveTasks,
     Outcome,
+    Proposal,
     RemoveGroup,
     RemoveMonitor,
     SetSchemata,
@@ -339,6 +342,36 @@ def test_a_change_that_was_put_back_by_hand_does_not_stop_undo() -> None:
     keep(host, gate.journal, entry)
     assert host.state() == before
     assert gate.propose_undo() is None
+
+
+def test_the_way_back_shows_its_effects_too() -> None:
+    host, disk = one_group(), Disk()
+    gate = Gate(host, memory(disk))
+    do(host, gate.journal, [SetSchemata("vpp", "L3", ((0, 0xF),))])  # type: ignore[arg-type]
+    host.lab.mkdir("/ovs")
+    host.lab.echo("L3:0=7f0", "/ovs/schemata")
+    for found in (gate.propose_undo(), gate.propose_reset()):
+        assert found is not None
+        assert "L3 0 of vpp: shares ways 4-10 with /, ovs" in found[0].effects
+
+
+def test_the_guard_looks_itself_whether_a_group_is_to_be_touched() -> None:
+    host, disk = one_group(), Disk()
+    host = LockedGroup(host.lab)
+    cell = Cell("schemata", "vpp", "L3", 0)
+    proposal = Proposal(host.state(), (Change(cell, "7ff", "1"),))
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry, host.writes) == ("refused", None, 0)
+    assert "pseudo-locked" in receipt.sentences[0]
+    assert disk == Disk()
+
+
+@dataclass
+class LockedGroup(LabHost):
+    """A host on which vpp holds a locked part of the cache, which the lab has no way to make."""
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:
+        return {**super().state(threads), Cell("mode", "vpp"): "pseudo-locked"}
 
 
 def whole(host: LabHost) -> State:
