@@ -15,6 +15,8 @@ from typing import Any
 from nftop.control.judge import judged
 from nftop.control.rules import Rules
 from nftop.control.steps import EXCLUSIVE, MB, SHAREABLE, UNBORN, cpus_in
+from nftop.control.takeback import is_birth
+from nftop.control.words import describe
 from nftop.model.action import (
     Action,
     Cell,
@@ -72,6 +74,10 @@ def propose(state: State, rules: Rules, actions: Sequence[Action], command: str 
         if not draft.refusals:  # what follows may be about what could not be made
             _ACTS[type(action)](draft, action)
     base = {**state, **draft.threads}
+    again = [each.cell for each in difference(base, draft.state) if is_birth(each)]
+    draft.refusals += [
+        f"{describe(cell)} can't be removed and made again at once" for cell in again
+    ]
     rounded = tuple(draft.rounded)
     if draft.refusals:
         refusals = tuple(dict.fromkeys(draft.refusals))

@@ -203,3 +203,13 @@ def test_code_shares_ways_with_the_data_of_others() -> None:
     host.lab.echo("L3DATA:0=1", "/schemata")
     proposal = propose(host.state(), host.rules(), [SetSchemata("vpp", "L3CODE", ((0, 0xF0),))])
     assert "L3CODE 0 of vpp: shares ways 4-7 with ovs" in proposal.effects
+
+
+def test_a_group_is_not_removed_and_made_again_at_once() -> None:
+    """That it has another number then would be the only thing to be done, and no write does it."""
+    host = lab_host()
+    host.lab.mkdir("/nftop.a")
+    twice: list[Action] = [RemoveGroup("nftop.a"), CreateGroup("nftop.a")]
+    proposal = propose(host.state(), host.rules(), twice)
+    assert proposal.refusals == ("group nftop.a can't be removed and made again at once",)
+    assert proposal.changes == ()
