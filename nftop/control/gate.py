@@ -160,7 +160,7 @@ class Gate:
         newest = self._reversal(standing[-1:], "nftop undo")
         for entry in reversed(standing):
             found = self._reversal([entry], "nftop undo")
-            if found is not None and found[0].changes:
+            if found is not None and (found[0].changes or found[0].refusals):
                 said = tuple(f"nothing is left of change {each.number} to take back: passed over"
                              for each in skipped)  # fmt: skip
                 proposal = replace(found[0], warnings=(*said, *found[0].warnings))

@@ -25,20 +25,22 @@ from nftop.control.journal import (
 )
 from nftop.model.action import Cell, Change
 
+_TEXT = st.text(max_size=8)
+_NAME = st.text(min_size=1, max_size=8)
 _CELLS = st.one_of(
-    st.builds(Cell, st.sampled_from(["group", "mode"]), st.text(min_size=1)),
-    st.builds(Cell, st.just("monitor"), st.text(min_size=1), st.text(min_size=1)),
-    st.builds(Cell, st.just("schemata"), st.text(), st.sampled_from(["L3", "MB"]), st.integers(0)),
+    st.builds(Cell, st.sampled_from(["group", "mode"]), _NAME),
+    st.builds(Cell, st.just("monitor"), _NAME, _NAME),
+    st.builds(Cell, st.just("schemata"), _TEXT, st.sampled_from(["L3", "MB"]), st.integers(0)),
     st.builds(Cell, st.just("cpu"), st.just(""), st.just(""), st.integers(0, 8191)),
 )
 _CHANGES = st.lists(
-    st.builds(Change, _CELLS, st.none() | st.text(), st.none() | st.text()), max_size=4
+    st.builds(Change, _CELLS, st.none() | _TEXT, st.none() | _TEXT), max_size=4
 ).map(tuple)
 ENTRIES = st.builds(
-    Entry, st.integers(1), st.text(), st.text(), st.text(), st.text(), _CHANGES,
+    Entry, st.integers(1), _TEXT, _TEXT, _TEXT, _TEXT, _CHANGES,
     st.lists(st.integers(1)).map(tuple), st.sampled_from([None, "kept", "foreign"]),
-    st.dictionaries(_CELLS, st.text(), max_size=4), st.booleans(), _CHANGES,
-    st.lists(st.text(), max_size=2).map(tuple),
+    st.dictionaries(_CELLS, _TEXT, max_size=4), st.booleans(), _CHANGES,
+    st.lists(_TEXT, max_size=2).map(tuple),
 )  # fmt: skip
 ONE = Entry(1, "now", "boot 7:1", "root", "nftop cat set", (Change(Cell("group", "a"), None, ""),))
 

@@ -406,7 +406,8 @@ def undo(gate: Gate, *, all_of_them: bool = False) -> None:
     if planned_back is None:
         return
     proposal, numbers = planned_back
-    assert proposal.warnings == ()
+    assert not any("somebody else" in each for each in proposal.warnings)
+    assert proposal.refusals == ()
     if not proposal.changes:
         return
     receipt, entry = apply(gate.host, gate.journal, proposal, replace(ASKED, undoes=numbers))
