@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nftop.cat_actions import UsageError, actions, command, missed
+from nftop.control.entry import DamagedError, completed
 from nftop.control.gate import Gate, Pending, needed, recover
 from nftop.control.journal import DEFAULT as JOURNAL
-from nftop.control.journal import DamagedError, Journal, completed
+from nftop.control.journal import Journal
 from nftop.control.resctrl import AbsentError, open_resctrl
 from nftop.model.action import Outcome, Proposal, Receipt
 from nftop.model.reading import Missing

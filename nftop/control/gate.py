@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from nftop.control import transaction
+from nftop.control.entry import Entry
 from nftop.control.guard import KEEP, receipt_of, recovery, request
-from nftop.control.journal import Entry, Journal
+from nftop.control.journal import Journal
 from nftop.control.plan import propose
 from nftop.control.resctrl import Host
 from nftop.control.steps import steps

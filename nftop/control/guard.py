@@ -18,16 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nftop.control.journal import (
-    BusyError,
+from nftop.control.entry import (
     DamagedError,
     Entry,
-    Journal,
     changes_json,
     changes_of,
     state_json,
     state_of,
 )
+from nftop.control.journal import BusyError, Journal
 from nftop.control.resctrl import AbsentError, Host, boot_id, open_resctrl
 from nftop.control.transaction import (
     REVERT_LOCK_S,

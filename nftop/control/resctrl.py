@@ -49,7 +49,11 @@ class Host(Protocol):
 
     @property
     def identity(self) -> str:
-        """Another after a boot or a new mount, when nothing of before is left to be undone."""
+        """Another after a boot, when nothing of before is left to be undone.
+
+        A new mount within a boot may have the old one: what is as a change made it counts as that
+        change's then.
+        """
 
     @property
     def where(self) -> str:

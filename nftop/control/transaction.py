@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from nftop.control.journal import Entry, Journal, completed, now
+from nftop.control.entry import Entry, completed
+from nftop.control.journal import Journal, now
 from nftop.control.judge import forbidden, judged
 from nftop.control.resctrl import Host, LockedError, RefusedError
 from nftop.control.rules import Rules

@@ -6,7 +6,13 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from nftop.control.journal import Entry, Journal, entry_of, finished, text_of
+from nftop.control.entry import (
+    Entry,
+    entry_of,
+    finished,
+    text_of,
+)
+from nftop.control.journal import Journal
 from nftop.control.resctrl import LockedError, RefusedError
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.steps import Step

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from nftop.control import gate
+from nftop.control.entry import Entry
 from nftop.control.gate import Pending, recover
-from nftop.control.journal import Entry, Journal
+from nftop.control.journal import Journal
 from nftop.model.action import Cell, Change
 
 

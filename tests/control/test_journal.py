@@ -14,15 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control import journal as journal_module
-from nftop.control.journal import (
-    BusyError,
+from nftop.control.entry import (
     DamagedError,
     Entry,
-    Journal,
     entry_of,
     finished,
     text_of,
 )
+from nftop.control.journal import BusyError, Journal
 from nftop.model.action import Cell, Change
 
 _TEXT = st.text(max_size=8)

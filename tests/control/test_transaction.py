@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.control.entry import Entry
 from nftop.control.gate import Gate
-from nftop.control.journal import Entry, Journal
+from nftop.control.journal import Journal
 from nftop.control.steps import Step
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
