@@ -12,12 +12,15 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from nftop.cat_actions import UsageError, actions, command
+from nftop.cat_actions import UsageError, actions, command, missed
+from nftop.control.entry import DamagedError, completed
 from nftop.control.gate import Gate, Pending, needed, recover
-from nftop.control.journal import DamagedError, Journal
+from nftop.control.journal import DEFAULT as JOURNAL
+from nftop.control.journal import Journal
 from nftop.control.resctrl import AbsentError, open_resctrl
 from nftop.model.action import Outcome, Proposal, Receipt
 from nftop.model.reading import Missing
@@ -98,8 +101,10 @@ def _recover(options: argparse.Namespace) -> int:
         put(sys.stdout, "nothing was cut off\n")
         return OK
     command = printable(entry.command) or "no command"
-    put(sys.stdout, f"change {entry.number} of {entry.time} is not complete: {command}\n")
-    if not options.yes:
+    done = completed(entry, journal.known()[0])
+    state = "is not complete" if done is None else f"was {done.outcome} and is only to be closed"
+    put(sys.stdout, f"change {entry.number} of {entry.time} {state}: {command}\n")
+    if done is None and not options.yes:
         _confirm("take it back? [y/N] ")
     receipt = recover(journal)
     if receipt is None:
@@ -155,6 +160,10 @@ def _changed(options: argparse.Namespace, plan: Callable[[Gate], Planned | None]
         _confirm("apply? [y/N] ")
         pending = gate.apply(proposal, keep_within_s=options.keep_within_s, undoes=undoes)
         receipt = _settle(pending, options.keep_within_s)
+    if receipt.outcome == "kept" and getattr(options, "tasks", None):
+        with contextlib.suppress(UsageError):  # it ended meanwhile
+            missing = missed(options, gate.host)
+            receipt = replace(receipt, sentences=(*receipt.sentences, *[missing] * bool(missing)))
     _tell(receipt)
     return _CODES[receipt.outcome]
 
@@ -200,10 +209,18 @@ def _ending() -> Iterator[list[int]]:
         why, ended[0] = str(error), error.code
     except UsageError as error:
         why, ended[0] = str(error), USAGE
-    except PermissionError:
-        why, ended[0] = "the journal of changes is root's: run it with sudo", FAILURE
+    except PermissionError as error:
+        what = error.filename if isinstance(error.filename, str) else ""
+        ours = not what or Path(what).is_relative_to(JOURNAL)
+        who = "the journal of changes is root's" if ours else f"{what} can't be read or written"
+        why, ended[0] = f"{who}: run it with sudo", FAILURE
     except (AbsentError, DamagedError) as error:
         why, ended[0] = str(error), FAILURE
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        why, ended[0] = f"{where}{error.strerror}", FAILURE
     if why and sys.stderr is not None:
         sys.stderr.write(f"nftop: {printable(why)}\n")
 

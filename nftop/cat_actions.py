@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from nftop.cat_parser import MASKS
-from nftop.control.resctrl import threads_of
+from nftop.control.resctrl import Host, threads_of
 from nftop.model.action import (
     Action,
     CreateGroup,
@@ -17,6 +17,7 @@ from nftop.model.action import (
     RemoveGroup,
     RemoveMonitor,
     SetSchemata,
+    parts,
 )
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 
@@ -31,6 +32,23 @@ def actions(options: argparse.Namespace) -> Sequence[Action]:
     """What is asked for. Raises UsageError."""
     group = ROOT if options.group in _ROOT_NAMES else options.group
     return _DEEDS[options.deed](options, group)
+
+
+def missed(options: argparse.Namespace, host: Host) -> str:
+    """A sentence for threads of a process that was moved which are elsewhere now; "" if none are.
+
+    A thread that was started between the preview and the move by one not moved yet.
+    """
+    wanted = [each for each in actions(options) if isinstance(each, MoveTasks)]
+    left = [
+        name
+        for each in wanted
+        for name, where in host.tasks((), each.tids).items()
+        if parts(where)[0] != each.group
+    ]
+    if not left:
+        return ""
+    return f"{len(left)} of its threads came since and are not moved: give the command again"
 
 
 def _move(options: argparse.Namespace, group: str) -> Sequence[Action]:

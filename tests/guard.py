@@ -66,9 +66,11 @@ MAY: Mapping[str, str] = {
     # What is under way, in its own folder.
     "control/journal.py": "os.open os.close os.read os.write os.pread os.pwrite os.ftruncate "
     "os.fsync os.fstat os.getpid os.geteuid os.O_* fcntl.flock fcntl.LOCK_* "
-    "pathlib.Path getattr open mkdir unlink replace",
+    "pathlib.Path open mkdir unlink replace",
+    "control/entry.py": "getattr",
     # The guard: a process of its own, started here and nowhere else.
-    "control/gate.py": "subprocess.Popen subprocess.DEVNULL socket.socketpair socket.socket "
+    "control/gate.py": "subprocess.Popen socket.socketpair socket.socket "
+    "subprocess.TimeoutExpired pathlib.Path os.fspath os.fdopen os.memfd_create "
     "os.environ os.getuid os.geteuid pwd.getpwuid sys.executable",
     "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
     "signal.signal signal.SIG* pathlib.Path sys.exit",

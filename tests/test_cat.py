@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cat_actions import UsageError, actions, command
+from nftop.cat_actions import UsageError, actions, command, missed
 from nftop.cli import build_parser
 from nftop.model.action import (
     Action,
@@ -21,6 +21,7 @@ from nftop.model.action import (
     SetSchemata,
 )
 from nftop.model.ids import Cpu
+from tests.control.hosts import lab_host
 
 
 def parse(line: str) -> argparse.Namespace:
@@ -103,3 +104,13 @@ def test_a_process_is_all_its_threads() -> None:
 def test_what_makes_no_sense_is_said(line: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         actions(parse(line))
+
+
+def test_threads_that_came_since_a_move_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, options = lab_host(), parse("move --group vpp --tasks 100")
+    host.lab.mkdir("/vpp")
+    host.lab.echo("100", "/vpp/tasks")
+    monkeypatch.setattr("nftop.cat_actions.threads_of", lambda _: (100,))
+    assert missed(options, host) == ""
+    monkeypatch.setattr("nftop.cat_actions.threads_of", lambda _: (100, 101, 200))
+    assert missed(options, host).startswith("2 of its threads came since and are not moved")

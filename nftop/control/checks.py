@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nftop.control.journal import DamagedError, Journal
+from nftop.control.entry import DamagedError
+from nftop.control.journal import Journal
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 

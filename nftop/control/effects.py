@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from nftop.control.rules import Rules
-from nftop.control.steps import MB, cpus_in, monitors_of
+from nftop.control.steps import MB, cpus_in, monitors_of, rivals
 from nftop.model.action import Cell, Change, State, parts
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt import ROOT
@@ -60,13 +60,13 @@ def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterato
     """Ways that come to be shared with others or with I/O by a new mask."""
     cell = change.cell
     gained = int(change.new or "0", 16) & ~int(base.get(cell, "0"), 16)
-    rivals: dict[int, list[str]] = {}
+    shared: dict[int, list[str]] = {}
     for other, value in sorted(target.items()):
-        same = (other.kind, other.name, other.number) == (cell.kind, cell.name, cell.number)
-        both = int(value, 16) & gained if same and other.group != cell.group else 0
-        if both:
-            rivals.setdefault(both, []).append(other.group)
-    for both, groups in rivals.items():
+        both = int(value, 16) & gained if rivals(cell, other) else 0
+        # With CDP both of another group's masks may have them: it is named once.
+        if both and other.group not in shared.setdefault(both, []):
+            shared[both].append(other.group)
+    for both, groups in shared.items():
         yield f"{cell.name} {cell.number} of {cell.group}: shares ways {ways_text(both)} with " + (
             ", ".join(groups[:_MOST_NAMED]) + more(len(groups) - _MOST_NAMED)
         )

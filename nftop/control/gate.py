@@ -13,11 +13,13 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from nftop.control import transaction
+from nftop.control.entry import Entry
 from nftop.control.guard import KEEP, receipt_of, recovery, request
-from nftop.control.journal import Entry, Journal
+from nftop.control.journal import Journal
 from nftop.control.plan import propose
 from nftop.control.resctrl import Host
 from nftop.control.steps import steps
@@ -38,6 +40,15 @@ KEEP_WITHIN_S = 60.0
 # lock another program's for a while.
 _ANSWER_S = 90.0
 _SILENT = "the guard ended without a word; `nftop recover` says what it left, and mends it"
+_SLOW = "the guard is still at it after {:g} s: `nftop history` will say what became of the change"
+_END_S = 5.0
+# Nothing of the caller's environment is to reach root's Python, and no package beside nftop is to
+# come before Python's own: the words after it are the folder of the package and its module.
+_START = (
+    "import runpy, sys; folder, name = sys.argv[1:]; sys.path.insert(0, folder); import nftop; "
+    "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
+)
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 
 
 class Pending:
@@ -46,12 +57,15 @@ class Pending:
     If it was applied it is there until the time is up, unless `keep` is called before.
     """
 
-    def __init__(self, guard: subprocess.Popen[bytes], channel: socket.socket) -> None:
-        """`channel`: to the guard, which has been told what to do."""
+    def __init__(
+        self, guard: subprocess.Popen[bytes], channel: socket.socket, errors: IO[bytes]
+    ) -> None:
+        """`channel`: to the guard, which has been told what to do; `errors`: what it complains."""
         self._guard: subprocess.Popen[bytes] | None = guard
         self._channel = channel
+        self._errors = errors
         self._heard = b""
-        self.receipt = _receipt(self._line(_ANSWER_S) or b"")
+        self.receipt = self._answer(self._line(_ANSWER_S))
         if self.receipt.outcome != "applied":
             self._end()
 
@@ -69,7 +83,7 @@ class Pending:
             line = self._line(seconds)
             if line is None:
                 return None
-            self.receipt = _receipt(line)
+            self.receipt = self._answer(line)
             self._end()
         return self.receipt
 
@@ -78,8 +92,19 @@ class Pending:
             with contextlib.suppress(OSError):
                 # Its time may be up, or it was killed: what it said last, if anything, tells.
                 self._channel.sendall(word)
-        found = self.settled(_ANSWER_S)
-        return _receipt(b"") if found is None else found
+        return self.settled(_ANSWER_S) or self._answer(None)
+
+    def _answer(self, line: bytes | None) -> Receipt:
+        """What the guard said; None: nothing in time. b"": it ended, its last complaint is why."""
+        if line is None:
+            return Receipt("failed", (_SLOW.format(_ANSWER_S),))
+        try:
+            raw = json.loads(line)
+            return _NOTHING if raw is None else receipt_of(raw)
+        except (ValueError, KeyError, TypeError):
+            self._errors.seek(0)
+            why = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+            return Receipt("failed", (_SILENT, *why))
 
     def _line(self, seconds: float) -> bytes | None:
         """The guard's next line; b"" once it has ended, None if it is not there in time."""
@@ -102,7 +127,9 @@ class Pending:
         self._channel.close()
         guard, self._guard = self._guard, None
         if guard is not None:
-            guard.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guard.wait(_END_S)
+            self._errors.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +152,22 @@ class Gate:
         return tuple(shell(step, self.host.where) for step in planned)
 
     def propose_undo(self) -> tuple[Proposal, tuple[int, ...]] | None:
-        """What takes the last kept change back, and its number; None where there is none."""
-        return self._reversal(self._standing()[-1:], "nftop undo")
+        """What takes the last kept change back, and its number; None where there is none.
+
+        One of which nothing is left, since somebody took it back by hand, is passed over with a
+        warning, and counts as taken back with the one before it.
+        """
+        standing, skipped = self._standing(), list[Entry]()
+        newest = self._reversal(standing[-1:], "nftop undo")
+        for entry in reversed(standing):
+            found = self._reversal([entry], "nftop undo")
+            if found is not None and (found[0].changes or found[0].refusals):
+                said = tuple(f"nothing is left of change {each.number} to take back: passed over"
+                             for each in skipped)  # fmt: skip
+                proposal = replace(found[0], warnings=(*said, *found[0].warnings))
+                return proposal, (entry.number, *(each.number for each in reversed(skipped)))
+            skipped.append(entry)
+        return newest
 
     def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
         """What goes back to before nftop's first change; None where there is none to take back."""
@@ -155,7 +196,7 @@ class Gate:
                 if each.cell.kind in ("group", "monitor") and each.old is None]  # fmt: skip
         inside = [Cell("task", "", name) for name in self.host.tasks(made, ())]
         state = self.host.state({*inside, *_threads(entries)})
-        proposal = transaction.reversal(state, entries, self._here(), command)
+        proposal = transaction.reversal(state, entries, self._here(), self.host.rules(), command)
         return proposal, tuple(entry.number for entry in entries)
 
     def _here(self) -> list[Entry]:
@@ -165,7 +206,8 @@ class Gate:
 
     def _standing(self) -> list[Entry]:
         """Kept changes that no later kept change took back, the oldest first."""
-        kept = [entry for entry in self._here() if entry.outcome == "kept"]
+        last = {entry.number: entry for entry in self._here()}  # more than one: taken back since
+        kept = [entry for _, entry in sorted(last.items()) if entry.outcome == "kept"]
         undone = {number for entry in kept for number in entry.undoes}
         return [entry for entry in kept if entry.number not in undone and not entry.undoes]
 
@@ -199,30 +241,24 @@ _NOTHING = Receipt("reverted", ("nothing was under way",))
 
 def _ask(what: Mapping[str, Any]) -> Pending:
     ours, theirs = socket.socketpair()
+    errors = os.fdopen(os.memfd_create("nftop"), "w+b")
     with theirs:
-        # -P: what lies in the operator's folder is not what root is to import.
-        command = [sys.executable, "-P", "-m", "nftop.control.guard"]
+        folder = os.fspath(Path(__file__).resolve().parents[2])
+        command = [sys.executable, "-I", "-c", _START, folder, "nftop.control.guard"]
         guard = subprocess.Popen(  # noqa: S603 - words of our own
             command,
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
+            env=_ENVIRONMENT,
             start_new_session=True,
         )
     with contextlib.suppress(OSError):  # it ended at once: it has no answer then either
         ours.sendall(json.dumps(what).encode() + b"\n")
-    return Pending(guard, ours)
+    return Pending(guard, ours, errors)
 
 
 def _threads(entries: Iterable[Entry]) -> list[Cell]:
     return [
         change.cell for entry in entries for change in entry.changes if change.cell.kind == "task"
     ]
-
-
-def _receipt(line: bytes) -> Receipt:
-    try:
-        raw = json.loads(line)
-        return _NOTHING if raw is None else receipt_of(raw)
-    except (ValueError, KeyError, TypeError):
-        return Receipt("failed", (_SILENT,))

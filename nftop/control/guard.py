@@ -18,17 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nftop.control.journal import (
-    BusyError,
+from nftop.control.entry import (
     DamagedError,
     Entry,
-    Journal,
     changes_json,
     changes_of,
     state_json,
     state_of,
 )
-from nftop.control.resctrl import AbsentError, Host, open_resctrl
+from nftop.control.journal import BusyError, Journal
+from nftop.control.resctrl import AbsentError, Host, boot_id, open_resctrl
 from nftop.control.transaction import (
     REVERT_LOCK_S,
     Asked,
@@ -112,12 +111,11 @@ def main() -> int:
 
 
 def _recover(journal: Journal) -> None:
-    host: Host | None
     try:
-        host = open_resctrl()
-    except AbsentError:
-        host = None
-    _answer(recover(host, journal))
+        receipt = recover(open_resctrl(), journal)
+    except AbsentError as error:
+        receipt = recover(None, journal, unseen=str(error), boot=boot_id())
+    _answer(receipt)
 
 
 def _serve(host: Host, journal: Journal, raw: dict[str, Any]) -> None:

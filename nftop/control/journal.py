@@ -10,64 +10,24 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from nftop.model.action import Cell, Change, Outcome, State
+from nftop.control.entry import DamagedError, Entry, completed, entry_of, finished, text_of
+from nftop.model.action import Outcome
 
 DEFAULT = Path("/var/lib/nftop")
-_PLAIN = (
-    "number", "time", "identity", "operator", "command", "undoes", "outcome", "reverting", "left",
-)  # fmt: skip
-_DIRECTORIES = ("group", "monitor")
+_LOOKED_AT_S = 0.3
 _PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
 
 
 class BusyError(Exception):
     """Another nftop is changing this host; the text says who."""
-
-
-class DamagedError(Exception):
-    """A file of the journal makes no sense; the text says which and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One change.
-
-    Attributes:
-        number: 1 for the first on this host.
-        time: when it was begun, RFC 3339.
-        identity: of the host's resctrl (`Host.identity`).
-        operator: who asked, as far as sudo tells.
-        command: the command line that does the same.
-        changes: what it was to do; as they were read back once it is done.
-        undoes: numbers of the changes that it takes back.
-        outcome: None while it is under way.
-        base: while it is under way, the whole state before it, or before it is taken back;
-            afterwards only the directories.
-        reverting: it is being taken back. back: by these changes of `base`.
-        left: what is left alone then, sentences.
-    """
-
-    number: int
-    time: str
-    identity: str
-    operator: str
-    command: str
-    changes: tuple[Change, ...]
-    undoes: tuple[int, ...] = ()
-    outcome: Outcome | None = None
-    base: State = field(default_factory=dict)
-    reverting: bool = False
-    back: tuple[Change, ...] = ()
-    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +49,11 @@ class Journal:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         handle = os.open(self.folder / _LOCK, flags, 0o600)
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _taken(handle):
                 who = os.pread(handle, 64, 0).decode("ascii", "replace").strip()
                 raise BusyError(
                     f"a change by pid {who} is under way: it is to be kept or taken back first"
-                ) from None
+                )
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
             yield
@@ -125,18 +83,36 @@ class Journal:
         holder = self.holder()
         if holder:
             return f"change {entry.number} by {holder} is under way: it is to be kept or taken back"
+        if completed(entry, self.known()[0]) is not None:
+            return f"change {entry.number} is complete but not closed: `nftop recover` closes it"
         return f"change {entry.number} was cut off: `nftop recover` takes it back"
 
     def pending(self) -> Entry | None:
         """What is under way, or was when somebody was killed; None if nothing."""
         text = _read(self.folder / _PENDING)
-        return None if text is None else entry_of(_PENDING, text)
+        return None if text is None else entry_of(str(self.folder / _PENDING), text)
 
     def history(self) -> tuple[Entry, ...]:
         """Everything done, the oldest first. A line that a crash cut short is left out."""
-        lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
+        name = str(self.folder / _HISTORY)
+        return tuple(entry_of(name, line) for line in self._lines())
+
+    def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        """The history without the lines that make no sense, and a sentence if there are any."""
+        found, damaged = list[Entry](), 0
+        for line in self._lines():
+            try:
+                found.append(entry_of(_HISTORY, line))
+            except DamagedError:
+                damaged += 1
+        path = self.folder / _HISTORY
+        said = (f"{damaged} lines of {path} make no sense: move it aside",) if damaged else ()
+        return tuple(found), said
+
+    def _lines(self) -> list[str]:
         # What has no end of line was never acknowledged.
-        return tuple(entry_of(_HISTORY, line) for line in lines if line)
+        lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
+        return [each for each in lines if each]
 
     def next_number(self) -> int:
         """For the next change."""
@@ -160,77 +136,23 @@ class Journal:
         _sync(self.folder)
 
 
-def finished(entry: Entry, outcome: Outcome) -> Entry:
-    """As it is in the history."""
-    kept = {cell: value for cell, value in entry.base.items() if cell.kind in _DIRECTORIES}
-    return replace(entry, outcome=outcome, base=kept, back=())
-
-
 def now() -> str:
     """The time as entries have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def changes_json(changes: Sequence[Change]) -> list[Any]:
-    """Changes as JSON has them: [[kind, group, name, number], old, new]."""
-    return [[list(change.cell), change.old, change.new] for change in changes]
-
-
-def changes_of(raw: Sequence[Any]) -> tuple[Change, ...]:
-    """The reverse; ValueError or TypeError where it is nothing of the kind."""
-    found = []
-    for cell, old, new in raw:
-        if not all(each is None or isinstance(each, str) for each in (old, new)):
-            raise ValueError(f"{old!r} or {new!r} is no value")
-        found.append(Change(_cell(cell), old, new))
-    return tuple(found)
-
-
-def state_json(state: State) -> list[Any]:
-    """A state as JSON has it: [[kind, group, name, number], value]."""
-    return [[list(cell), value] for cell, value in state.items()]
-
-
-def state_of(raw: Sequence[Any]) -> State:
-    """The reverse; ValueError or TypeError where it is nothing of the kind."""
-    return {_cell(cell): str(value) for cell, value in raw}
-
-
-def _cell(raw: Sequence[Any]) -> Cell:
-    kind, group, name, number = raw
-    if not all(isinstance(each, str) for each in (kind, group, name)):
-        raise ValueError(f"{raw!r} is no cell")
-    return Cell(kind, group, name, int(number))
-
-
-def text_of(entry: Entry) -> str:
-    """An entry as a line of JSON."""
-    raw = {name: getattr(entry, name) for name in _PLAIN}
-    raw |= {"changes": changes_json(entry.changes), "back": changes_json(entry.back)}
-    raw |= {"base": state_json(entry.base)}
-    return json.dumps(raw) + "\n"
-
-
-def entry_of(name: str, text: str) -> Entry:
-    """The reverse; DamagedError, which names the file, where it is nothing of the kind."""
-    try:
-        raw: Mapping[str, Any] = json.loads(text)
-        return Entry(
-            number=int(raw["number"]),
-            time=str(raw["time"]),
-            identity=str(raw["identity"]),
-            operator=str(raw["operator"]),
-            command=str(raw["command"]),
-            changes=changes_of(raw["changes"]),
-            undoes=tuple(map(int, raw["undoes"])),
-            outcome=raw["outcome"],
-            base=state_of(raw["base"]),
-            reverting=bool(raw["reverting"]),
-            back=changes_of(raw["back"]),
-            left=tuple(map(str, raw["left"])),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DamagedError(f"{name} of nftop's journal makes no sense: {error}") from None
+def _taken(handle: int) -> bool:
+    """The lock, exclusive. Who only looks whether it is held (`holder`) has it for a moment."""
+    deadline = time.monotonic() + _LOOKED_AT_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOKED_AT_S / 60)
+        else:
+            return True
 
 
 def _read(path: Path) -> str | None:
@@ -262,11 +184,19 @@ def _append(path: Path, text: str, flags: int = os.O_APPEND) -> None:
     try:
         # What a crash cut short was never acknowledged, and would spoil the line after it.
         whole = os.pread(handle, os.fstat(handle).st_size, 0).rpartition(b"\n")
-        os.ftruncate(handle, len(whole[0]) + len(whole[1]))
-        data = text.encode()
-        while data:
-            data = data[os.write(handle, data) :]
-        os.fsync(handle)
+        length = len(whole[0]) + len(whole[1])
+        os.ftruncate(handle, length)
+        try:
+            data = text.encode()
+            while data:
+                data = data[os.write(handle, data) :]
+            os.fsync(handle)
+        except OSError:
+            # A line that was not acknowledged is not to be read later as if it had been.
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, length)
+                os.fsync(handle)
+            raise
     finally:
         os.close(handle)
 

@@ -8,17 +8,18 @@ others are never removed, and every CPU is in the class that somebody chose for 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nftop.control.effects import effects, warnings, ways_text
-from nftop.control.rules import Rules, untouchable
-from nftop.control.steps import EXCLUSIVE, MB, SHAREABLE, UNBORN, cpus_in, rivals, steps
+from nftop.control.judge import judged
+from nftop.control.rules import Rules
+from nftop.control.steps import EXCLUSIVE, MB, SHAREABLE, UNBORN, cpus_in
+from nftop.control.takeback import is_birth
+from nftop.control.words import describe
 from nftop.model.action import (
     Action,
     Cell,
-    Change,
     CreateGroup,
     CreateMonitor,
     MoveCpus,
@@ -39,7 +40,6 @@ from nftop.model.rdt_owner import OWN_PREFIX, owner_of
 
 # What nftop makes itself; the kernel would take almost anything.
 _NAME = re.compile(re.escape(OWN_PREFIX) + r"[A-Za-z0-9_.-]{1,48}")
-_LOCKED = "pseudo-locked"
 
 
 @dataclass(slots=True)
@@ -74,18 +74,16 @@ def propose(state: State, rules: Rules, actions: Sequence[Action], command: str 
         if not draft.refusals:  # what follows may be about what could not be made
             _ACTS[type(action)](draft, action)
     base = {**state, **draft.threads}
-    changes = difference(base, draft.state)
-    if not draft.refusals:
-        draft.refusals += [*_forbidden(base, changes), *_exclusive(draft, changes)]
-    refused = bool(draft.refusals)
-    return Proposal(
-        base=base,
-        changes=() if refused else changes,
-        effects=(*draft.rounded, *(() if refused else effects(base, draft.state, rules, changes))),
-        warnings=() if refused else tuple(warnings(draft.state, rules, changes)),
-        refusals=tuple(dict.fromkeys(draft.refusals)),
-        command=command,
-    )
+    again = [each.cell for each in difference(base, draft.state) if is_birth(each)]
+    draft.refusals += [
+        f"{describe(cell)} can't be removed and made again at once" for cell in again
+    ]
+    rounded = tuple(draft.rounded)
+    if draft.refusals:
+        refusals = tuple(dict.fromkeys(draft.refusals))
+        return Proposal(base, (), rounded, refusals=refusals, command=command)
+    proposal = judged(base, draft.state, difference(base, draft.state), rules, command)
+    return replace(proposal, effects=(*rounded, *proposal.effects))
 
 
 def _set(draft: _Draft, action: SetSchemata) -> None:
@@ -247,45 +245,6 @@ def _remove_monitor(draft: _Draft, action: RemoveMonitor) -> None:
         for each, where in list(draft.state.items()):
             if each.kind == "cpu" and where == own:
                 draft.state[each] = group
-
-
-def _forbidden(base: State, changes: Iterable[Change]) -> Iterator[str]:
-    """Groups that are not to be touched, be it for another's sake."""
-    for step in steps(base, changes):
-        why = untouchable(base, step.group, step.monitor)
-        if why:
-            yield why
-    for change in changes:
-        for where in (change.old, change.new):
-            if change.cell.kind in ("cpu", "task") and where is not None:
-                why = untouchable(base, *parts(where))
-                if why:
-                    yield why
-
-
-def _exclusive(draft: _Draft, changes: Iterable[Change]) -> Iterator[str]:
-    """The kernel lets nobody share the ways of an exclusive group, nor it those of I/O."""
-
-    def mode(cell: Cell) -> str:
-        return draft.state.get(Cell("mode", cell.group), SHAREABLE)
-
-    for cell, new in ((each.cell, each.new) for each in changes):
-        if cell.kind != "schemata" or cell.name == MB or new is None:
-            continue
-        bits, rule = int(new, 16), draft.rules.masks.get(cell.name)
-        if rule is not None and mode(cell) == EXCLUSIVE and bits & rule.shareable:
-            yield f"{cell.group} is exclusive and can't have ways of I/O ({rule.shareable:x})"
-        for other, value in draft.state.items():
-            both = int(value, 16) & bits if rivals(cell, other) else 0
-            alone = {mode(cell), mode(other)} & {EXCLUSIVE} or mode(other) == _LOCKED
-            if both and alone:
-                yield (
-                    f"{cell.name} {cell.number}={new}: ways {ways_text(both)} can't be shared "
-                    f"with {other.group}, which is {mode(other)}"
-                    if mode(other) != SHAREABLE
-                    else f"{cell.name} {cell.number}={new}: {cell.group} is exclusive, and "
-                    f"{other.group} has ways {ways_text(both)}"
-                )
 
 
 _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {

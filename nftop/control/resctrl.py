@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nftop.control.limits import read_rules
-from nftop.control.rules import Rules
+from nftop.control.rules import LOCKED, Rules
 from nftop.control.steps import SHAREABLE, Step
 from nftop.model.action import Cell, State, place
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS
@@ -49,7 +49,11 @@ class Host(Protocol):
 
     @property
     def identity(self) -> str:
-        """Another after a boot or a new mount, when nothing of before is left to be undone."""
+        """Another after a boot, when nothing of before is left to be undone.
+
+        A new mount within a boot may have the old one: what is as a change made it counts as that
+        change's then.
+        """
 
     @property
     def where(self) -> str:
@@ -80,7 +84,7 @@ class Resctrl:
 
     @property
     def identity(self) -> str:
-        boot = (self.root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = boot_id(self.root)
         top = Path(self.mount.path).stat()
         return f"{boot} {top.st_dev}:{top.st_ino}"
 
@@ -146,8 +150,15 @@ class Resctrl:
             os.close(handle)  # which lets go of it
 
     def _groups(self) -> tuple[Found, ...]:
+        """All of them. Raises OSError where a part can't be read: what is unknown is not empty."""
         tree = read_tree(self.mount.path)
-        return () if tree is None else tree.groups
+        if tree is None:
+            return ()
+        masks = [each.schemata for each in tree.groups if each.mode not in LOCKED]
+        unread = (*tree.unread, *(each.sentence for each in masks if isinstance(each, Missing)))
+        if unread:
+            raise OSError(errno.EIO, f"resctrl can't be read as a whole: {unread[0]}")
+        return tree.groups
 
     def _path(self, group: str, monitor: str) -> str:
         for name in (group, monitor):
@@ -172,7 +183,7 @@ class Resctrl:
     def _stat(self, tid: int) -> int | None:
         try:
             text = (self.root / f"proc/{tid}/stat").read_bytes()
-        except OSError:
+        except (FileNotFoundError, ProcessLookupError):
             return None
         return int(text.rpartition(b")")[2].split()[19])
 
@@ -190,6 +201,11 @@ def threads_of(pid: int, root: Path = Path("/")) -> tuple[int, ...]:
         return tuple(sorted(int(each.name) for each in (folder / "task").iterdir()))
     except OSError:
         return ()
+
+
+def boot_id(root: Path = Path("/")) -> str:
+    """Another after every boot. Raises OSError."""
+    return (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def open_resctrl(root: Path = Path("/")) -> Resctrl:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nftop.model.action import Cell, State
 from nftop.model.rdt import ROOT, MbaUnit
 
-_LOCKED = ("pseudo-locked", "pseudo-locksetup")
+LOCKED = ("pseudo-locked", "pseudo-locksetup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def untouchable(state: State, group: str, monitor: str = "") -> str:
     A part of the cache that is locked is lost when its group is touched; a name that no terminal
     shows as it is can't be told from another.
     """
-    if state.get(Cell("mode", group), "") in _LOCKED:
+    if state.get(Cell("mode", group), "") in LOCKED:
         return f"{group} holds a locked part of a cache (pseudo-locked), which nftop leaves alone"
     for name in (group, monitor):
         if name != ROOT and ("/" in name or name in (".", "..") or not name.isprintable()):

@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from nftop.control.journal import Entry, Journal, now
+from nftop.control.entry import Entry, completed
+from nftop.control.journal import Journal, now
+from nftop.control.judge import forbidden, judged
 from nftop.control.resctrl import Host, LockedError, RefusedError
+from nftop.control.rules import Rules
 from nftop.control.steps import after, steps, touched
 from nftop.control.takeback import Made, changes_between, is_birth, is_end, numbers_of, way_back
 from nftop.control.words import differences, left_alone
-from nftop.model.action import Cell, Outcome, Proposal, Receipt, State, difference, parts
+from nftop.model.action import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
 from nftop.model.rdt import ROOT
 
 # resctrl's lock is a courtesy of programs that are done in milliseconds.
@@ -27,6 +30,7 @@ LOCK_S = 2.0
 REVERT_LOCK_S = 60.0
 _CUT_OFF = "an earlier change was cut off: `nftop recover` takes it back"
 _REMOUNTED = "resctrl was mounted anew since, which undid it"
+_REBOOTED = "this host was booted since, which undid it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +97,35 @@ def revert(
         return Receipt("failed", (*why, said), entry.changes, entry.number)
 
 
-def recover(host: Host | None, journal: Journal) -> Receipt | None:
+def recover(
+    host: Host | None, journal: Journal, *, unseen: str = "", boot: str = ""
+) -> Receipt | None:
     """Take back what a crash left under way; None where nothing is. The journal is held.
 
-    `host` None: there is no resctrl any more.
+    `host` None: no resctrl can be seen from here, `unseen` says why. Only a boot since then is
+    known to have undone it: from another root or mount namespace it may be as it was.
     """
     entry = journal.pending()
     if entry is None:
         return None
-    done = [each for each in journal.history() if each.number == entry.number]
-    if done:
-        outcome = done[-1].outcome or "failed"
-        said = (f"change {entry.number} was {outcome} when it was cut off: it is complete",)
-        return Receipt(outcome, said + _forget(journal), done[-1].changes, entry.number)
+    known, damaged = journal.known()
+    done = completed(entry, known)
+    if done is not None:
+        outcome = done.outcome or "failed"
+        head = f"change {entry.number} was {outcome} when it was cut off: it is complete"
+        said = (head, *damaged, *_forget(journal))
+        return Receipt(outcome, said, done.changes, entry.number)
     head = f"change {entry.number} ({entry.command or 'no command'}) was cut off"
     if host is None:
-        return _close(journal, entry, "reverted", (head, _REMOUNTED))
-    return revert(host, journal, entry, why=(head,))
+        if boot and entry.identity.split()[:1] != [boot]:
+            return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
+        why = f"resctrl can't be seen from here, so it is left as it is: {unseen}"
+        return Receipt("failed", (head, *damaged, why), entry.changes, entry.number)
+    return revert(host, journal, entry, why=(head, *damaged))
 
 
 def reversal(
-    state: State, entries: Iterable[Entry], history: Iterable[Entry], command: str
+    state: State, entries: Iterable[Entry], history: Iterable[Entry], rules: Rules, command: str
 ) -> Proposal:
     """What takes these kept changes back, the oldest first.
 
@@ -121,6 +133,7 @@ def reversal(
         state: now, with the threads that they moved or that are in groups they made.
         entries: to take back.
         history: all there is, to know a directory that was removed and made again meanwhile.
+        rules: of the host.
         command: of the proposal.
     """
     first: dict[Cell, str | None] = {}
@@ -144,9 +157,8 @@ def reversal(
         if cell.kind == "task" and cell not in values
     }
     target = {**target, **fallen}
-    return Proposal(
-        state, changes_between(state, target), warnings=left_alone(foreign), command=command
-    )
+    found = judged(state, target, changes_between(state, target), rules, command)
+    return replace(found, warnings=(*left_alone(foreign), *found.warnings))
 
 
 def _heir(where: str, target: State) -> str:
@@ -163,9 +175,13 @@ def _apply(
     threads = _threads(proposal.base)
     base = host.state(threads)
     moved = [each for each in difference(proposal.base, base) if not is_end(each)]
+    moved += _joined(host, proposal)
     if moved:
         head = "somebody changed resctrl since the preview; nothing was written"
         return Receipt("conflict", (head, *differences(moved, "in the preview", "now"))), None
+    refusals = tuple(dict.fromkeys(forbidden(base, proposal.changes)))
+    if refusals:
+        return Receipt("refused", refusals), None
     entry = Entry(
         number=journal.next_number(),
         time=now(),
@@ -195,6 +211,23 @@ def _apply(
     done = tuple(each for each in difference(base, found) if not is_end(each))
     said = ("read back as it should be",)
     return Receipt("applied", said, done, entry.number), replace(entry, changes=done)
+
+
+def _joined(host: Host, proposal: Proposal) -> list[Change]:
+    """Threads that came since the preview into a directory that is to go.
+
+    They would fall out of it with the rest and be in no way back.
+    """
+    gone = [each.cell for each in proposal.changes
+            if each.cell.kind in ("group", "monitor") and each.new is None]  # fmt: skip
+    going = {(cell.group, cell.name) for cell in gone}
+    inside = host.tasks({cell.group for cell in gone}, ())
+    return [
+        Change(cell, None, where)
+        for name, where in sorted(inside.items())
+        if (cell := Cell("task", "", name)) not in proposal.base
+        and going & {parts(where), (parts(where)[0], "")}
+    ]
 
 
 def _take_back(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nftop.control.journal import Entry
+from nftop.control.entry import Entry
 from nftop.export.encode import json_bytes
 from nftop.model.action import Change, parts
 from nftop.model.allocation import Cbm

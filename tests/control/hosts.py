@@ -6,7 +6,13 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from nftop.control.journal import Entry, Journal, entry_of, finished, text_of
+from nftop.control.entry import (
+    Entry,
+    entry_of,
+    finished,
+    text_of,
+)
+from nftop.control.journal import Journal
 from nftop.control.resctrl import LockedError, RefusedError
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.steps import Step
@@ -189,6 +195,9 @@ class MemoryJournal(Journal):
 
     def history(self) -> tuple[Entry, ...]:
         return tuple(entry_of("history", each) for each in self.disk.history)
+
+    def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        return self.history(), ()
 
     def begin(self, entry: Entry) -> None:
         self.death.around(lambda: setattr(self.disk, "pending", text_of(entry)))

@@ -23,6 +23,7 @@ from nftop.model.action import (
     place,
 )
 from nftop.model.ids import Cpu
+from tests.control.hosts import lab_host
 
 RULES = Rules(
     masks={"L3": MaskRule(11, 2, shareable=0x600), "L2": MaskRule(8)},
@@ -190,3 +191,25 @@ def test_nothing_to_do_is_no_change() -> None:
 def test_a_place_is_a_text_and_back(group: str, monitor: str, where: str) -> None:
     assert place(group, monitor) == where
     assert parts(where) == (group, monitor)
+
+
+def test_code_shares_ways_with_the_data_of_others() -> None:
+    host = lab_host("7.2", "cdp")
+    for name, line in (("vpp", "L3CODE:0=1"), ("ovs", "L3CODE:0=1"), ("ovs", "L3DATA:0=f0")):
+        if name not in host.lab.state.groups:
+            host.lab.mkdir(f"/{name}")
+        host.lab.echo(line, f"/{name}/schemata")
+    host.lab.echo("L3CODE:0=1", "/schemata")
+    host.lab.echo("L3DATA:0=1", "/schemata")
+    proposal = propose(host.state(), host.rules(), [SetSchemata("vpp", "L3CODE", ((0, 0xF0),))])
+    assert "L3CODE 0 of vpp: shares ways 4-7 with ovs" in proposal.effects
+
+
+def test_a_group_is_not_removed_and_made_again_at_once() -> None:
+    """That it has another number then would be the only thing to be done, and no write does it."""
+    host = lab_host()
+    host.lab.mkdir("/nftop.a")
+    twice: list[Action] = [RemoveGroup("nftop.a"), CreateGroup("nftop.a")]
+    proposal = propose(host.state(), host.rules(), twice)
+    assert proposal.refusals == ("group nftop.a can't be removed and made again at once",)
+    assert proposal.changes == ()

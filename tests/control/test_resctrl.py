@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,27 @@ def test_the_state_is_flat(tmp_path: Path) -> None:
     top = tmp_path / MOUNT
     assert state[Cell("group", "vpp")] == str((top / "vpp").stat().st_ino)
     assert state[Cell("monitor", "vpp", "m")] == str((top / "vpp/mon_groups/m").stat().st_ino)
+
+
+@pytest.mark.parametrize("name", ["cpus_list", "schemata", "mode", "mon_groups"])
+@pytest.mark.parametrize("group", ["", "vpp/"])
+def test_what_can_not_be_read_is_not_empty(tmp_path: Path, group: str, name: str) -> None:
+    """A list written from a CPU list that was not read would expel all that are in the group."""
+    host = mounted(tmp_path, plain())
+    path = tmp_path / MOUNT / group / name
+    host.state()
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    if name == "mon_groups":
+        path.symlink_to(path)  # ELOOP: no error of a group that is gone
+    else:
+        path.mkdir()  # EISDIR
+    with pytest.raises(OSError, match=f"can't be read as a whole: .*{name}"):
+        host.state()
+    with pytest.raises(OSError, match="as a whole"):
+        host.tasks(["vpp"], ())
 
 
 def test_a_pseudo_locked_group_has_no_cpus_of_its_own(tmp_path: Path) -> None:

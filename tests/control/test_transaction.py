@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.control.entry import Entry
 from nftop.control.gate import Gate
-from nftop.control.journal import Entry
+from nftop.control.journal import Journal
 from nftop.control.steps import Step
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
     Action,
     Cell,
+    Change,
     CreateGroup,
     MoveCpus,
     MoveTasks,
     Outcome,
+    Proposal,
+    RemoveGroup,
+    RemoveMonitor,
     SetSchemata,
     State,
 )
 from nftop.model.ids import Cpu
-from tests.control.hosts import Disk, LabHost, MemoryJournal, lab_host, memory, without_births
+from tests.control.hosts import (
+    Death,
+    Disk,
+    KilledError,
+    LabHost,
+    MemoryJournal,
+    MortalHost,
+    lab_host,
+    memory,
+    without_births,
+)
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.tests.hosts import BOTH
 
@@ -83,6 +100,30 @@ def test_whatever_it_is_that_changed(deed: object) -> None:
     receipt, _ = apply(host, memory(disk), proposal, ASKED)
     assert receipt.outcome == "conflict"
     assert host.lab.tree.changes == count
+
+
+@BOTH
+@pytest.mark.parametrize("action", [RemoveGroup("nftop.a"), RemoveMonitor("nftop.a", "nftop.m")])
+def test_a_thread_that_joins_what_is_to_go_is_a_conflict(kernel: str, action: Action) -> None:
+    host, disk = one_group(kernel), Disk()
+    host.lab.mkdir("/nftop.a")
+    host.lab.mkdir("/nftop.a/mon_groups/nftop.m")
+    host.lab.echo("100", "/nftop.a/tasks")
+    host.lab.echo("101", "/nftop.a/tasks")
+    host.lab.echo("101", "/nftop.a/mon_groups/nftop.m/tasks")
+    gate = Gate(host, memory(disk))
+    proposal = gate.propose([action])
+    host.lab.echo("200", "/nftop.a/tasks")
+    host.lab.echo("200", "/nftop.a/mon_groups/nftop.m/tasks")
+    receipt, entry = apply(host, gate.journal, proposal, ASKED)
+    assert (receipt.outcome, entry, host.writes) == ("conflict", None, 0)
+    said = "the group of thread 200: not there in the preview, nftop.a/nftop.m now"
+    assert said in receipt.sentences
+    receipt, entry = apply(host, gate.journal, gate.propose([action]), ASKED)
+    assert receipt.outcome == "applied"
+    assert entry is not None
+    assert revert(host, gate.journal, entry).outcome == "reverted"
+    assert set(host.tasks(["nftop.a"], ()).values()) == {"nftop.a", "nftop.a/nftop.m"}
 
 
 def test_a_thread_that_ended_is_no_conflict_and_needs_no_class() -> None:
@@ -193,6 +234,50 @@ def test_on_a_full_disk_nothing_is_written_or_it_is_taken_back(room: int) -> Non
     assert disk.pending is None
 
 
+class LateFailure(MemoryJournal):
+    """A journal whose disk fails after a line is written, as fsync does."""
+
+    __slots__ = ()
+
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        super().record(entry, outcome)
+        if outcome == "kept":
+            raise OSError(errno.EIO, "Input/output error")
+
+
+def late_failure(disk: Disk) -> LateFailure:
+    journal = LateFailure()
+    for name, value in (("disk", disk), ("death", Death(-1, late=False))):
+        object.__setattr__(journal, name, value)
+    return journal
+
+
+def test_a_line_that_was_written_and_then_failed_is_no_change_to_undo() -> None:
+    host, disk = one_group(), Disk()
+    before, journal = host.state(), late_failure(disk)
+    _, entry = apply(host, journal, planned(host, [SET]), ASKED)
+    assert entry is not None
+    assert keep(host, journal, entry).outcome == "refused"
+    assert host.state() == before
+    assert [each.outcome for each in journal.history()] == ["kept", "refused"]
+    assert Gate(host, journal).propose_undo() is None
+
+
+def test_killed_while_that_is_taken_back_it_is_taken_back_after_all() -> None:
+    host, disk = one_group(), Disk()
+    before, journal = host.state(), late_failure(disk)
+    two: list[Action] = [SET, SetSchemata("/", "L3", ((0, 0xF),))]
+    _, entry = apply(host, journal, planned(host, two), ASKED)
+    assert entry is not None
+    victim = MortalHost(host.lab, death=Death(0, late=True))
+    with pytest.raises(KilledError):
+        keep(victim, journal, entry)
+    receipt = recover(host, memory(disk))
+    assert receipt is not None
+    assert receipt.outcome == "reverted"
+    assert host.state() == before
+
+
 def test_what_was_cut_off_is_mended_before_anything_else() -> None:
     host, disk = one_group(), Disk()
     _, entry = apply(host, memory(disk), planned(host, [SET]), ASKED)
@@ -202,16 +287,92 @@ def test_what_was_cut_off_is_mended_before_anything_else() -> None:
     assert "nftop recover" in receipt.sentences[0]
 
 
-@pytest.mark.parametrize("gone", [True, False])
-def test_a_new_mount_has_undone_it(gone: bool) -> None:
+def test_a_boot_has_undone_it_but_not_being_where_resctrl_can_not_be_seen() -> None:
+    host, disk = one_group(), Disk()
+    apply(host, memory(disk), planned(host, [SET]), ASKED)
+    for boot in ("a-boot", ""):
+        receipt = recover(None, memory(disk), unseen="it is not mounted", boot=boot)
+        assert receipt is not None
+        assert (receipt.outcome, receipt.number) == ("failed", 1)
+        assert receipt.sentences[-1].endswith("left as it is: it is not mounted")
+        assert disk.pending is not None
+    receipt = recover(None, memory(disk), unseen="it is not mounted", boot="another-boot")
+    assert receipt is not None
+    assert receipt.outcome == "reverted"
+    assert disk.pending is None
+
+
+def test_a_damaged_history_is_no_obstacle_to_mending(tmp_path: Path) -> None:
+    host, journal = one_group(), Journal(tmp_path / "nftop")
+    with journal.hold():
+        before = host.state()
+        _, entry = apply(host, journal, planned(host, [SET]), ASKED)
+        assert entry is not None
+        (journal.folder / "history.jsonl").write_text("x\n")
+        receipt = recover(host, journal)
+        assert receipt is not None
+        assert receipt.outcome == "reverted"
+        assert any("make no sense" in each for each in receipt.sentences)
+        assert host.state() == before
+
+
+def test_a_new_mount_has_undone_it() -> None:
     host, disk = one_group(), Disk()
     apply(host, memory(disk), planned(host, [SET]), ASKED)
     count, host.identity = host.writes, "a-boot 8:1"
-    receipt = recover(None if gone else host, memory(disk))
+    receipt = recover(host, memory(disk))
     assert receipt is not None
     assert "mounted anew" in receipt.sentences[-1]
     assert host.writes == count
     assert recover(host, memory(disk)) is None
+
+
+def test_a_change_that_was_put_back_by_hand_does_not_stop_undo() -> None:
+    host, disk = one_group(), Disk()
+    before, gate = host.state(), Gate(host, memory(disk))
+    for domain in (0, 1):
+        do(host, gate.journal, [SetSchemata("vpp", "L3", ((domain, 0xF),))])  # type: ignore[arg-type]
+    host.lab.echo("L3:1=7ff", "/vpp/schemata")
+    found = gate.propose_undo()
+    assert found is not None
+    proposal, numbers = found
+    assert numbers == (1, 2)
+    assert proposal.warnings == ("nothing is left of change 2 to take back: passed over",)
+    _, entry = apply(host, gate.journal, proposal, replace(ASKED, undoes=numbers))
+    assert entry is not None
+    keep(host, gate.journal, entry)
+    assert host.state() == before
+    assert gate.propose_undo() is None
+
+
+def test_the_way_back_shows_its_effects_too() -> None:
+    host, disk = one_group(), Disk()
+    gate = Gate(host, memory(disk))
+    do(host, gate.journal, [SetSchemata("vpp", "L3", ((0, 0xF),))])  # type: ignore[arg-type]
+    host.lab.mkdir("/ovs")
+    host.lab.echo("L3:0=7f0", "/ovs/schemata")
+    for found in (gate.propose_undo(), gate.propose_reset()):
+        assert found is not None
+        assert "L3 0 of vpp: shares ways 4-10 with /, ovs" in found[0].effects
+
+
+def test_the_guard_looks_itself_whether_a_group_is_to_be_touched() -> None:
+    host, disk = one_group(), Disk()
+    host = LockedGroup(host.lab)
+    cell = Cell("schemata", "vpp", "L3", 0)
+    proposal = Proposal(host.state(), (Change(cell, "7ff", "1"),))
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry, host.writes) == ("refused", None, 0)
+    assert "pseudo-locked" in receipt.sentences[0]
+    assert disk == Disk()
+
+
+@dataclass
+class LockedGroup(LabHost):
+    """A host on which vpp holds a locked part of the cache, which the lab has no way to make."""
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:
+        return {**super().state(threads), Cell("mode", "vpp"): "pseudo-locked"}
 
 
 def whole(host: LabHost) -> State:
@@ -246,7 +407,8 @@ def undo(gate: Gate, *, all_of_them: bool = False) -> None:
     if planned_back is None:
         return
     proposal, numbers = planned_back
-    assert proposal.warnings == ()
+    assert not any("somebody else" in each for each in proposal.warnings)
+    assert proposal.refusals == ()
     if not proposal.changes:
         return
     receipt, entry = apply(gate.host, gate.journal, proposal, replace(ASKED, undoes=numbers))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.control.journal import Entry
+from nftop.control.entry import Entry
 from nftop.export.changes import change_json, classes_json
 from nftop.model.action import Cell, Change, Proposal
 from nftop.model.allocation import Cbm

@@ -15,6 +15,7 @@ from nftop.sources.resctrl.files import (
     inode,
     read_if_there,
     read_text,
+    reason,
 )
 from nftop.sources.resctrl.parse import Schemata, parse_number, parse_schemata, parse_tasks
 
@@ -49,10 +50,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Every control group, the root group first, and what could not be read of them."""
+    """Every control group, the root group first, and what could not be read of them.
+
+    Attributes:
+        unread: of `notes` those of which a place of CPUs or groups is unknown: empty is not empty.
+    """
 
     groups: tuple[Found, ...]
     notes: tuple[str, ...]
+    unread: tuple[str, ...] = ()
 
 
 def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | None:
@@ -63,14 +69,15 @@ def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | 
     Raises:
         OSError: the mount can't be listed.
     """
-    notes: list[str] = []
+    notes, unread = list[str](), list[str]()
     below = [(name, path) for name, path in folders(mount) if name not in _NO_GROUPS]
     found = []
     for name, path in [(ROOT, mount), *below]:
         if not in_time():
             return None
-        found.append(_control(name, path, notes))
-    return Tree(tuple(group for group in found if group is not None), tuple(notes))
+        found.append(_control(name, path, notes, unread))
+    there = tuple(group for group in found if group is not None)
+    return Tree(there, (*notes, *unread), tuple(unread))
 
 
 def read_tasks(tree: Tree) -> Mapping[str, tuple[int, ...]]:
@@ -88,15 +95,18 @@ def read_tasks(tree: Tree) -> Mapping[str, tuple[int, ...]]:
     return found
 
 
-def _control(name: str, path: str, notes: list[str]) -> Found | None:
-    group = _group(name, path, notes)
+def _control(name: str, path: str, notes: list[str], unread: list[str]) -> Found | None:
+    group = _group(name, path, notes, unread)
     if group is None:
         return None
     try:
         below = folders(f"{path}/mon_groups")
-    except OSError:  # nothing is metered, or the group is gone
+    except FileNotFoundError:  # nothing is metered, or the group is gone
         below = []
-    monitors = [_group(name, path, notes, control=False) for name, path in below]
+    except OSError as error:
+        unread.append(reason(f"{path}/mon_groups", error).sentence)
+        below = []
+    monitors = [_group(name, path, notes, unread, control=False) for name, path in below]
     schemata = read_if_there(f"{path}/schemata", parse_schemata)
     return Found(
         name=name,
@@ -107,16 +117,18 @@ def _control(name: str, path: str, notes: list[str]) -> Found | None:
         clos=0 if name == ROOT else group.clos,
         rmid=0 if name == ROOT else group.rmid,
         schemata={} if schemata is None else schemata,
-        mode=_optional(f"{path}/mode", str.strip, notes) or "",
+        mode=_optional(f"{path}/mode", str.strip, unread) or "",
         monitors=tuple(each for each in monitors if each is not None),
     )
 
 
-def _group(name: str, path: str, notes: list[str], *, control: bool = True) -> Found | None:
+def _group(
+    name: str, path: str, notes: list[str], unread: list[str], *, control: bool = True
+) -> Found | None:
     number = inode(path)
     if number is None:
         return None
-    cpus = _optional(f"{path}/cpus_list", parse_cpu_list, notes)
+    cpus = _optional(f"{path}/cpus_list", parse_cpu_list, unread)
     clos = _optional(f"{path}/ctrl_hw_id", parse_number, notes) if control else None
     rmid = _optional(f"{path}/mon_hw_id", parse_number, notes)
     return Found(name, path, number, cpus or (), clos, rmid, {}, "", ())
