@@ -1,7 +1,7 @@
 # make run    set up .venv and start nftop on a simulated host
 # make live   the same on this host
 # make test   set up and pass the tests
-# make check  what CI runs: format, lint, types, layers, tests with coverage
+# make check  what CI runs: format, lint, types, layers, tests
 # make lab    a shell on a virtual Xeon, with perf, resctrl and nftop; as root (LAB='--model icx')
 # sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
 
@@ -23,7 +23,7 @@ READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
 
-.PHONY: run live lab test check bench fuzz-pcm observer screenshots install uninstall newer-dpdk lab-sid test-packages clean
+.PHONY: run live lab test check coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk lab-sid test-packages clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -40,6 +40,10 @@ check: $(READY) test-packages
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -q
+
+# Apart from `check`, which it would make a quarter longer.
+coverage: $(READY) test-packages
 	$(BIN)/pytest -q --cov --cov-report=term
 
 # Where nftop and the usual tools can be tried as on a server.
