@@ -106,7 +106,9 @@ def _add_masks(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_cpus(parser: Any) -> None:
-    parser.add_argument("--cpus", metavar="LIST", type=_cpus, default=(), help="such as 2-7,66-71")
+    parser.add_argument(
+        "--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 2-7,66-71"
+    )
 
 
 def _add_monitor(parser: argparse.ArgumentParser) -> None:
@@ -140,7 +142,8 @@ def _tasks(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, words)))
 
 
-def _cpus(text: str) -> tuple[Cpu, ...]:
+def cpu_list(text: str) -> tuple[Cpu, ...]:
+    """An argument that names CPUs, at least one; argparse says what is wrong with another."""
     try:
         cpus = parse_cpu_list(text)
     except ValueError as error:

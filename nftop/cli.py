@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 from nftop import __version__, cat_parser
-from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.queue_map import parse_queue_map
 from nftop.output import OutputError
 
@@ -108,13 +107,13 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         help="seconds between frames (default 1, at least 0.1)",
     )  # fmt: skip
     parser.add_argument(
-        "--cpu-list", metavar="LIST", type=_cpu_list, default=None,
+        "--cpu-list", metavar="LIST", type=cat_parser.cpu_list, default=None,
         help="show only these CPUs, such as 2-7,66-71, and read the counters of no other core (but "
         "of their hyper-thread siblings, which top-down takes in); what packages and caches count "
         "is read all the same: --quiet-cpus leaves that out",
     )  # fmt: skip
     parser.add_argument(
-        "--quiet-cpus", metavar="LIST", type=_cpu_list, default=(),
+        "--quiet-cpus", metavar="LIST", type=cat_parser.cpu_list, default=(),
         help="read no hardware counters on these CPUs (each read interrupts its CPU): neither "
         "their own, nor those of a package (memory, PCIe, links) or a cache that the kernel reads "
         "on one of them; nftop doctor says on which",
@@ -246,13 +245,3 @@ def _count(of: str) -> Callable[[str], int]:
         return int(text)
 
     return parse
-
-
-def _cpu_list(text: str) -> tuple[Cpu, ...]:
-    try:
-        cpus = parse_cpu_list(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if not cpus:
-        raise argparse.ArgumentTypeError("names no CPU")
-    return cpus
