@@ -49,6 +49,19 @@ def leaving_when_told(leave: Callable[[int], None], terminal: int) -> Iterator[N
 
 
 @contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
+    """Call `stop` on SIGINT, SIGTERM and SIGHUP; which came is in the list, in their order."""
+    ended: list[int] = []
+
+    def end(number: int) -> None:
+        ended.append(number)
+        stop()
+
+    with handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), end):
+        yield ended
+
+
+@contextmanager
 def handling(numbers: Iterable[int], handler: Callable[[int], None]) -> Iterator[None]:
     """Give these signals to `handler` for a while; afterwards they do what they did before."""
 

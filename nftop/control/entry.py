@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nftop.model.action import Cell, Change, Outcome, State
+from nftop.model.action import DIRECTORIES, Cell, Change, Outcome, State
 
 _PLAIN = (
-    "number", "time", "identity", "operator", "command", "undoes", "outcome", "reverting", "left",
+    "number", "time", "identity", "operator", "command", "undoes", "leaves", "outcome", "reverting",
+    "left",
 )  # fmt: skip
-_DIRECTORIES = ("group", "monitor")
 
 
 class DamagedError(Exception):
@@ -30,12 +30,16 @@ class Entry:
         operator: who asked, as far as sudo tells.
         command: the command line that does the same.
         changes: what it was to do; as they were read back once it is done.
-        undoes: numbers of the changes that it takes back.
+        undoes: numbers of the changes that it takes back, be it in part.
+        leaves: numbers of those of which it leaves something, and of those it passes over.
         outcome: None while it is under way.
         base: while it is under way, the whole state before it, or before it is taken back;
             afterwards only the directories.
         reverting: it is being taken back. back: by these changes of `base`.
-        left: what is left alone then, sentences.
+        left: what it leaves alone of them; or what is left alone of it when it is taken back:
+            sentences.
+        remade: directories that taking it back makes again, and their new numbers; "" of one of
+            which that is not known yet.
     """
 
     number: int
@@ -50,6 +54,8 @@ class Entry:
     reverting: bool = False
     back: tuple[Change, ...] = ()
     left: tuple[str, ...] = ()
+    remade: State = field(default_factory=dict)
+    leaves: tuple[int, ...] = ()
 
 
 def completed(entry: Entry, history: Sequence[Entry]) -> Entry | None:
@@ -63,7 +69,7 @@ def completed(entry: Entry, history: Sequence[Entry]) -> Entry | None:
 
 def finished(entry: Entry, outcome: Outcome) -> Entry:
     """As it is in the history."""
-    kept = {cell: value for cell, value in entry.base.items() if cell.kind in _DIRECTORIES}
+    kept = {cell: value for cell, value in entry.base.items() if cell.kind in DIRECTORIES}
     return replace(entry, outcome=outcome, base=kept, back=())
 
 
@@ -103,7 +109,7 @@ def text_of(entry: Entry) -> str:
     """An entry as a line of JSON."""
     raw = {name: getattr(entry, name) for name in _PLAIN}
     raw |= {"changes": changes_json(entry.changes), "back": changes_json(entry.back)}
-    raw |= {"base": state_json(entry.base)}
+    raw |= {"base": state_json(entry.base), "remade": state_json(entry.remade)}
     return json.dumps(raw) + "\n"
 
 
@@ -119,13 +125,16 @@ def entry_of(name: str, text: str) -> Entry:
             command=str(raw["command"]),
             changes=changes_of(raw["changes"]),
             undoes=tuple(map(int, raw["undoes"])),
+            leaves=tuple(map(int, raw.get("leaves", ()))),
             outcome=raw["outcome"],
             base=state_of(raw["base"]),
             reverting=bool(raw["reverting"]),
             back=changes_of(raw["back"]),
             left=tuple(map(str, raw["left"])),
+            remade=state_of(raw.get("remade", ())),
         )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise DamagedError(
-            f"{name} of nftop's journal makes no sense, move it aside: {error}"
+            f"{name} of nftop's journal is damaged: move it aside, and what it tells of is not "
+            "taken back by nftop any more"
         ) from None

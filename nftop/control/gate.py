@@ -12,19 +12,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
-from nftop.control import transaction
-from nftop.control.entry import Entry
+from nftop.control import past
+from nftop.control.changing import Settling
+from nftop.control.effects import strangers
+from nftop.control.entry import DamagedError, Entry
 from nftop.control.guard import KEEP, receipt_of, recovery, request
-from nftop.control.journal import Journal
+from nftop.control.journal import FileJournal, Journal, hinted
 from nftop.control.plan import propose
 from nftop.control.resctrl import Host
 from nftop.control.steps import steps
 from nftop.control.transaction import Asked
-from nftop.control.words import shell
+from nftop.control.words import MSR, pqos_commands, shell
 from nftop.model.action import (
     Action,
     Cell,
@@ -34,14 +36,19 @@ from nftop.model.action import (
     RemoveGroup,
     RemoveMonitor,
 )
+from nftop.model.keeping import KEEP_WITHIN_S
 
-KEEP_WITHIN_S = 60.0
 # How long the guard may take for the writes: thousands of threads may be among them, and resctrl's
 # lock another program's for a while.
 _ANSWER_S = 90.0
-_SILENT = "the guard ended without a word; `nftop recover` says what it left, and mends it"
+_SILENT = (
+    "the guard ended without a word, so it is not known what is on the host now: `nftop recover` "
+    "says what it left half done, and takes it back; `nftop history` has what is complete"
+)
 _SLOW = "the guard is still at it after {:g} s: `nftop history` will say what became of the change"
 _END_S = 5.0
+_PAST = ": `nftop undo --past` passes over it, `nftop cat reset` takes back all that can be"
+_PROGRAM = "nftop"
 # Nothing of the caller's environment is to reach root's Python, and no package beside nftop is to
 # come before Python's own: the words after it are the folder of the package and its module.
 _START = (
@@ -104,7 +111,8 @@ class Pending:
         except (ValueError, KeyError, TypeError):
             self._errors.seek(0)
             why = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-            return Receipt("failed", (_SILENT, *why))
+            said = [f"the last it said: {each}" for each in why]
+            return Receipt("failed", (_SILENT, *said))
 
     def _line(self, seconds: float) -> bytes | None:
         """The guard's next line; b"" once it has ended, None if it is not there in time."""
@@ -132,46 +140,145 @@ class Pending:
             self._errors.close()
 
 
+class Begin(Protocol):
+    """Starts a guard, which does it and then takes it back unless it is kept in time."""
+
+    def __call__(
+        self,
+        host: Host,
+        journal: Journal,
+        proposal: Proposal,
+        asked: Asked,
+        keep_within_s: float | None,
+    ) -> Settling:
+        """`keep_within_s` None: it is kept at once."""
+
+
+def in_a_process(
+    host: Host,
+    journal: Journal,
+    proposal: Proposal,
+    asked: Asked,
+    keep_within_s: float | None,
+) -> Pending:
+    """The guard of this host: a process of its own, which outlives this one and opens it itself.
+
+    It does nothing where what it opens is not what the proposal is about. Raises TypeError where
+    the journal is no folder, which that process could open as well.
+    """
+    if not isinstance(journal, FileJournal):
+        raise TypeError(f"{host.where} has no journal that another process could hold")
+    pending = _ask(request(proposal, asked, journal.folder, keep_within_s))
+    if keep_within_s is None:
+        pending.settled(_ANSWER_S)
+    return pending
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Changes of one host."""
+    """Changes of one host; `begin` starts the guard that makes them.
+
+    `program`: the words that command lines about this host begin with.
+    """
 
     host: Host
-    journal: Journal = field(default_factory=Journal)
+    journal: Journal
+    begin: Begin
+    program: str
 
-    def propose(self, actions: Sequence[Action], command: str = "") -> Proposal:
+    @property
+    def lasts(self) -> bool:
+        """Whether the next process finds what was changed, and can undo it."""
+        return self.journal.lasts
+
+    def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         """What the actions would do; nothing is written."""
         tids = [tid for each in actions if isinstance(each, MoveTasks) for tid in each.tids]
         going = [each.group for each in actions if isinstance(each, RemoveGroup | RemoveMonitor)]
         rules = replace(self.host.rules(), tasks=self.host.tasks(going, tids))
-        return propose(self.host.state(), rules, actions, command)
+        identity, state = self.host.identity, self.host.state()
+        found = replace(propose(state, rules, actions, commands), identity=identity)
+        if not going or found.refusals:
+            return found
+        try:
+            said = list(strangers(state, rules, found.changes, past.newest(self._here())))
+        except PermissionError:
+            said = ["whether nftop made what is to go is not known: its journal is root's"]
+        except DamagedError as error:
+            said = [f"whether nftop made what is to go is not known: {error}"]
+        return replace(found, warnings=(*said, *found.warnings))
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
         """What would be written, in its order, as a shell would do it."""
+        if self.host.where == MSR:
+            return pqos_commands(proposal.changes)
         planned = steps(proposal.base, proposal.changes)
         return tuple(shell(step, self.host.where) for step in planned)
 
-    def propose_undo(self) -> tuple[Proposal, tuple[int, ...]] | None:
+    def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
         """What takes the last kept change back, and its number; None where there is none.
 
         One of which nothing is left, since somebody took it back by hand, is passed over with a
-        warning, and counts as taken back with the one before it.
+        warning, and counts as taken back with the one before it. One that somebody else has
+        overwritten is where this ends, with nothing to change, until it is passed over knowingly:
+        `beyond`. What was left of one then, or of one that was taken back in part, is tried again
+        each time, and no obstacle.
         """
-        standing, skipped = self._standing(), list[Entry]()
-        newest = self._reversal(standing[-1:], "nftop undo")
+        here = self._here()
+        standing, tried = past.standing(here), past.tried(here)
+        gone, passed, said = list[int](), list[int](), list[str]()
+        unmet, newest = tuple[str, ...](), None
         for entry in reversed(standing):
-            found = self._reversal([entry], "nftop undo")
-            if found is not None and (found[0].changes or found[0].refusals):
-                said = tuple(f"nothing is left of change {each.number} to take back: passed over"
-                             for each in skipped)  # fmt: skip
-                proposal = replace(found[0], warnings=(*said, *found[0].warnings))
-                return proposal, (entry.number, *(each.number for each in reversed(skipped)))
-            skipped.append(entry)
+            found = self._reversal(past.with_undoing(entry, here), "undo" + " --past" * beyond)
+            if found is None:
+                continue
+            proposal, number = found[0], entry.number
+            again = number in tried
+            stops = bool(proposal.unmet) and not (beyond or again)
+            if proposal.changes or proposal.refusals or stops:
+                if stops and not proposal.changes and entry is not standing[0]:
+                    hint = hinted(self.journal, _PAST)
+                    said.append(f"nothing older is taken back before change {number}{hint}")
+                return replace(
+                    proposal,
+                    warnings=(*said, *proposal.warnings),
+                    unmet=(*unmet, *proposal.unmet),
+                    leaves=(*proposal.leaves, *reversed(passed)),
+                ), (number, *reversed(gone))
+            if not proposal.unmet:
+                gone.append(number)
+                said.append(f"nothing is left of change {number} to take back: passed over")
+            elif again:
+                said.append(f"what was left of change {number} can't be taken back: passed over")
+            else:
+                passed.append(number)
+                said.append(f"change {number} was overwritten: passed over")
+                unmet += proposal.unmet
+            newest = newest or found
         return newest
 
     def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
-        """What goes back to before nftop's first change; None where there is none to take back."""
-        return self._reversal(self._standing(), "nftop cat reset")
+        """What goes back to before nftop's first change; None where there is none to take back.
+
+        What an undo left alone, since others had their hands on it then, is tried once more.
+        """
+        here = self._here()
+        stands = {entry.number for entry in past.standing(here)}
+        found = self._reversal(past.kept(here), "cat reset")
+        if found is None:
+            return None
+        proposal = found[0]
+        if not (stands or proposal.changes or proposal.refusals or proposal.unmet):
+            return None
+        cells = {each.cell for each in proposal.changes}
+        numbers = [
+            entry.number
+            for entry in past.kept(here)
+            if entry.number in stands
+            or (not entry.undoes and cells & {each.cell for each in entry.changes})
+        ]
+        leaves = tuple(each for each in proposal.leaves if each in stands)
+        return replace(proposal, leaves=leaves), tuple(numbers)
 
     def apply(
         self,
@@ -179,41 +286,39 @@ class Gate:
         *,
         keep_within_s: float | None = KEEP_WITHIN_S,
         undoes: tuple[int, ...] = (),
-    ) -> Pending:
+    ) -> Settling:
         """Have a guard do it; with `keep_within_s` None it is kept at once."""
         asked = Asked(operator(), undoes)
-        pending = _ask(request(proposal, asked, self.journal.folder, keep_within_s))
-        if keep_within_s is None:
-            pending.settled(_ANSWER_S)
-        return pending
+        return self.begin(self.host, self.journal, proposal, asked, keep_within_s)
 
     def _reversal(
-        self, entries: Sequence[Entry], command: str
+        self, entries: Sequence[Entry], words: str
     ) -> tuple[Proposal, tuple[int, ...]] | None:
         if not entries:
             return None
         made = [each.cell.group for entry in entries for each in entry.changes
                 if each.cell.kind in ("group", "monitor") and each.old is None]  # fmt: skip
         inside = [Cell("task", "", name) for name in self.host.tasks(made, ())]
-        state = self.host.state({*inside, *_threads(entries)})
-        proposal = transaction.reversal(state, entries, self._here(), self.host.rules(), command)
-        return proposal, tuple(entry.number for entry in entries)
+        identity, state = self.host.identity, self.host.state({*inside, *_threads(entries)})
+        commands = (f"{self.program} {words}",) * self.lasts
+        proposal = past.reversal(state, entries, self._here(), self.host.rules(), commands)
+        numbers = tuple(entry.number for entry in entries)
+        return replace(proposal, identity=identity), numbers
 
     def _here(self) -> list[Entry]:
         """All of this mount; what was before it is gone with the mount."""
         here = self.host.identity
         return [entry for entry in self.journal.history() if entry.identity == here]
 
-    def _standing(self) -> list[Entry]:
-        """Kept changes that no later kept change took back, the oldest first."""
-        last = {entry.number: entry for entry in self._here()}  # more than one: taken back since
-        kept = [entry for _, entry in sorted(last.items()) if entry.outcome == "kept"]
-        undone = {number for entry in kept for number in entry.undoes}
-        return [entry for entry in kept if entry.number not in undone and not entry.undoes]
+
+def real_gate(host: Host) -> Gate:
+    """The gate of this host: its journal, and a guard that outlives this process."""
+    return Gate(host, FileJournal(), in_a_process, _PROGRAM)
 
 
-def recover(journal: Journal) -> Receipt | None:
+def recover(journal: FileJournal) -> Receipt | None:
     """Have a guard take back what a crash left under way; None where nothing is."""
+    journal.demand_own()
     if not journal.folder.exists():
         return None
     pending = _ask(recovery(journal.folder))

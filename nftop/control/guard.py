@@ -14,19 +14,20 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nftop.control.entry import (
     DamagedError,
-    Entry,
     changes_json,
     changes_of,
     state_json,
     state_of,
 )
-from nftop.control.journal import BusyError, Journal
+from nftop.control.journal import BusyError, FileJournal, Journal, hinted
+from nftop.control.pqos import is_of_msr, open_pqos
 from nftop.control.resctrl import AbsentError, Host, boot_id, open_resctrl
 from nftop.control.transaction import (
     REVERT_LOCK_S,
@@ -38,6 +39,7 @@ from nftop.control.transaction import (
     waiting,
 )
 from nftop.model.action import Proposal, Receipt
+from nftop.model.errors import said
 
 KEEP = b"keep\n"
 # All that anybody but the kernel and the operator's own `kill -9` sends.
@@ -55,14 +57,29 @@ def request(
 ) -> dict[str, Any]:
     """What the guard is told: JSON. `keep_within_s` None: kept at once, if it could be done."""
     return {
+        "identity": proposal.identity,
         "base": state_json(proposal.base),
         "changes": changes_json(proposal.changes),
-        "command": proposal.command,
+        "commands": list(proposal.commands),
+        "unmet": list(proposal.unmet),
+        "leaves": list(proposal.leaves),
         "operator": asked.operator,
         "undoes": list(asked.undoes),
         "folder": os.fspath(folder),
         "keep_within_s": keep_within_s,
     }
+
+
+def proposal_of(raw: dict[str, Any]) -> Proposal:
+    """What is to be done of what the guard is told."""
+    return Proposal(
+        state_of(raw["base"]),
+        changes_of(raw["changes"]),
+        commands=tuple(raw["commands"]),
+        unmet=tuple(raw["unmet"]),
+        leaves=tuple(raw["leaves"]),
+        identity=raw["identity"],
+    )
 
 
 def recovery(folder: Path) -> dict[str, Any]:
@@ -77,13 +94,18 @@ def receipt_json(receipt: Receipt) -> dict[str, Any]:
         "sentences": list(receipt.sentences),
         "changes": changes_json(receipt.changes),
         "number": receipt.number,
+        "unmet": list(receipt.unmet),
     }
 
 
 def receipt_of(raw: dict[str, Any]) -> Receipt:
     """The reverse."""
     return Receipt(
-        raw["outcome"], tuple(raw["sentences"]), changes_of(raw["changes"]), raw["number"]
+        raw["outcome"],
+        tuple(raw["sentences"]),
+        changes_of(raw["changes"]),
+        raw["number"],
+        tuple(raw["unmet"]),
     )
 
 
@@ -98,45 +120,94 @@ def main() -> int:
     if not line.endswith(b"\n"):
         return 1  # who asked was gone before he had said what
     raw = json.loads(line)
-    journal = Journal(Path(raw["folder"]))
+    journal = FileJournal(Path(raw["folder"]))
     try:
         with journal.hold():
             if raw.get("recover"):
                 _recover(journal)
             else:
-                _serve(open_resctrl(), journal, raw)
+                _serve(_open(through_msr=is_of_msr(raw["identity"])), journal, raw)
     except (AbsentError, BusyError, DamagedError, OSError) as error:
-        _answer(Receipt("refused", (str(error),)))
+        _answer(Receipt("refused", (said(error),)))
     return 0
 
 
+def _open(*, through_msr: bool) -> Host:
+    """What is to be changed, or to be mended. Raises AbsentError."""
+    return open_pqos(writing=True) if through_msr else open_resctrl()
+
+
 def _recover(journal: Journal) -> None:
+    pending = journal.pending()
+    through_msr = pending is not None and is_of_msr(pending.identity)
     try:
-        receipt = recover(open_resctrl(), journal)
+        receipt = recover(_open(through_msr=through_msr), journal)
     except AbsentError as error:
         receipt = recover(None, journal, unseen=str(error), boot=boot_id())
     _answer(receipt)
 
 
 def _serve(host: Host, journal: Journal, raw: dict[str, Any]) -> None:
-    proposal = Proposal(state_of(raw["base"]), changes_of(raw["changes"]), command=raw["command"])
+    proposal = proposal_of(raw)
     asked = Asked(raw["operator"], tuple(raw["undoes"]))
+    serve(host, journal, proposal, asked, raw["keep_within_s"], answer=_answer, kept=_kept)
+
+
+def serve(
+    host: Host,
+    journal: Journal,
+    proposal: Proposal,
+    asked: Asked,
+    keep_within_s: float | None,
+    *,
+    answer: Callable[[Receipt | None], None],
+    kept: Callable[[float], bool],
+) -> None:
+    """Do it, and take it back unless it is kept; the journal is held by the caller.
+
+    Args:
+        host: to change.
+        journal: of its changes.
+        proposal: what to do.
+        asked: who asked.
+        keep_within_s: None: it is kept at once.
+        answer: is told what became of it, and, if it was applied, once more in the end.
+        kept: waits so many seconds at most for whoever asked, and says whether it stays.
+
+    Raises:
+        OSError, DamagedError: the journal can't be read; nothing was done.
+    """
+    journal.pending()  # from here on what can't be read is not known to be as it was
     try:
         receipt, entry = apply(host, journal, proposal, asked)
     except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be left half done
-        why = f"{type(error).__name__}: {error}"
-        mended = recover(host, journal)
-        _answer(mended or Receipt("refused", (f"nothing was written: {why}",)))
+        answer(_mended(host, journal, error))
         return
-    _answer(receipt)
-    if entry is not None:
-        _answer(_settled(host, journal, entry, raw["keep_within_s"]))
+    answer(receipt)
+    if entry is None:
+        return
+    try:
+        if keep_within_s is None or kept(keep_within_s):
+            end = keep(host, journal, entry)
+        else:
+            end = waiting(REVERT_LOCK_S, partial(revert, host, journal, entry))
+    except Exception as error:  # noqa: BLE001 - it has been written: no silence about it
+        end = _unknown(journal, error)
+    answer(end)
 
 
-def _settled(host: Host, journal: Journal, entry: Entry, keep_within_s: float | None) -> Receipt:
-    if keep_within_s is None or _kept(keep_within_s):
-        return keep(host, journal, entry)
-    return waiting(REVERT_LOCK_S, partial(revert, host, journal, entry))
+def _mended(host: Host, journal: Journal, error: Exception) -> Receipt:
+    """What became of a change whose doing failed where nothing was foreseen."""
+    try:
+        mended = recover(host, journal)
+    except Exception as second:  # noqa: BLE001 - a second fault is no reason to reassure
+        return _unknown(journal, error, second)
+    return mended or Receipt("refused", (f"nothing was written: {said(error)}",))
+
+
+def _unknown(journal: Journal, *errors: Exception) -> Receipt:
+    hint = hinted(journal, ": `nftop recover` says, and takes back what is left of it")
+    return Receipt("failed", (*map(said, errors), f"how much of it was written is not known{hint}"))
 
 
 def _kept(seconds: float) -> bool:

@@ -17,12 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from nftop.control.entry import DamagedError, Entry, completed, entry_of, finished, text_of
 from nftop.model.action import Outcome
 
 DEFAULT = Path("/var/lib/nftop")
 _LOOKED_AT_S = 0.3
+_ROOT = 0  # a user's number
 _PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
 
 
@@ -30,22 +32,56 @@ class BusyError(Exception):
     """Another nftop is changing this host; the text says who."""
 
 
+class Journal(Protocol):
+    """What is under way, and all that was. Any method may raise OSError; that reads, DamagedError.
+
+    A protocol, so that a journal which is no folder has nothing of one.
+    """
+
+    @property
+    def lasts(self) -> bool:
+        """Whether what it has is there for the next process, which can undo and mend it."""
+
+    def hold(self) -> contextlib.AbstractContextManager[None]:
+        """Be the only one to change this host. Raises BusyError, DamagedError."""
+
+    def holder(self) -> str:
+        """Who changes this host now, in words; "" if nobody does."""
+
+    def pending(self) -> Entry | None:
+        """What is under way, or was when somebody was killed; None if nothing."""
+
+    def history(self) -> tuple[Entry, ...]:
+        """Everything done, the oldest first."""
+
+    def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        """The history without the lines that make no sense, and a sentence if there are any."""
+
+    def begin(self, entry: Entry) -> None:
+        """Before the first write: written down when this returns."""
+
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        """After the last write: to the history; `forget` is to follow."""
+
+    def forget(self) -> None:
+        """Nothing is pending any more."""
+
+
 @dataclass(frozen=True, slots=True)
-class Journal:
-    """The folder. Every method may raise OSError; those that read, DamagedError."""
+class FileJournal:
+    """The journal of this host: a folder."""
 
     folder: Path = DEFAULT
 
+    @property
+    def lasts(self) -> bool:
+        return True
+
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the only one to change this host. Raises BusyError, DamagedError."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = self.folder.lstat()
-        own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        if not own or found.st_mode & 0o077:
-            raise DamagedError(
-                f"{self.folder} is to be a folder of root's, closed to others (0700)"
-            )
+        with contextlib.suppress(FileExistsError):  # as something else: that is said below
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.demand_own()
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         handle = os.open(self.folder / _LOCK, flags, 0o600)
         try:
@@ -60,8 +96,29 @@ class Journal:
         finally:
             os.close(handle)
 
+    def demand_own(self) -> None:
+        """Raise DamagedError if what is there is not a folder that only root writes and reads.
+
+        What anybody else can write would have root change the host as he likes. One that is not
+        there is empty.
+        """
+        try:
+            found = self.folder.lstat()
+        except FileNotFoundError:
+            return
+        mode = stat.S_IMODE(found.st_mode)
+        if not stat.S_ISDIR(found.st_mode):
+            why = "is no folder; move it aside"
+        elif found.st_uid not in (_ROOT, os.geteuid()):
+            why = f"is user {found.st_uid}'s; look at what it has, chown root {self.folder}"
+        elif mode & 0o077:
+            why = f"is open to others ({mode:o}); look at what it has, chmod 700 {self.folder}"
+        else:
+            return
+        raise DamagedError(f"the journal of changes can't be read: {self.folder} {why}")
+
     def holder(self) -> str:
-        """Who changes this host now, as `pid N`; "" if nobody does."""
+        self.demand_own()
         try:
             handle = os.open(self.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -75,30 +132,17 @@ class Journal:
         finally:
             os.close(handle)
 
-    def unfinished(self) -> str:
-        """What is under way, or was when somebody was killed, as a sentence; "" if nothing."""
-        entry = self.pending()
-        if entry is None:
-            return ""
-        holder = self.holder()
-        if holder:
-            return f"change {entry.number} by {holder} is under way: it is to be kept or taken back"
-        if completed(entry, self.known()[0]) is not None:
-            return f"change {entry.number} is complete but not closed: `nftop recover` closes it"
-        return f"change {entry.number} was cut off: `nftop recover` takes it back"
-
     def pending(self) -> Entry | None:
-        """What is under way, or was when somebody was killed; None if nothing."""
+        self.demand_own()
         text = _read(self.folder / _PENDING)
         return None if text is None else entry_of(str(self.folder / _PENDING), text)
 
     def history(self) -> tuple[Entry, ...]:
-        """Everything done, the oldest first. A line that a crash cut short is left out."""
+        """As `Journal.history`; a line that a crash cut short is left out."""
         name = str(self.folder / _HISTORY)
         return tuple(entry_of(name, line) for line in self._lines())
 
     def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-        """The history without the lines that make no sense, and a sentence if there are any."""
         found, damaged = list[Entry](), 0
         for line in self._lines():
             try:
@@ -106,24 +150,20 @@ class Journal:
             except DamagedError:
                 damaged += 1
         path = self.folder / _HISTORY
-        said = (f"{damaged} lines of {path} make no sense: move it aside",) if damaged else ()
+        said = (f"{path} is damaged ({damaged} of its lines): move it aside",) if damaged else ()
         return tuple(found), said
 
     def _lines(self) -> list[str]:
+        self.demand_own()
         # What has no end of line was never acknowledged.
         lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
         return [each for each in lines if each]
 
-    def next_number(self) -> int:
-        """For the next change."""
-        return max((entry.number for entry in self.history()), default=0) + 1
-
     def begin(self, entry: Entry) -> None:
-        """Before the first write: on disk when this returns."""
         _replace(self.folder, _PENDING, text_of(entry))
 
     def record(self, entry: Entry, outcome: Outcome) -> None:
-        """After the last write: to the history; `forget` is to follow.
+        """As `Journal.record`.
 
         In this order: a crash between the two leaves it in both, which `pending` of the same number
         tells.
@@ -131,9 +171,33 @@ class Journal:
         _append(self.folder / _HISTORY, text_of(finished(entry, outcome)))
 
     def forget(self) -> None:
-        """Nothing is pending any more."""
         (self.folder / _PENDING).unlink(missing_ok=True)
         _sync(self.folder)
+
+
+def unfinished(journal: Journal) -> str:
+    """What is under way, or was when somebody was killed, as a sentence; "" if nothing."""
+    entry = journal.pending()
+    if entry is None:
+        return ""
+    holder = journal.holder()
+    if holder:
+        return f"change {entry.number} by {holder} is under way: it is to be kept or taken back"
+    if completed(entry, journal.known()[0]) is not None:
+        hint = hinted(journal, ": `nftop recover` closes it")
+        return f"change {entry.number} is complete but not closed{hint}"
+    hint = hinted(journal, ": `nftop recover` takes it back")
+    return f"change {entry.number} was cut off{hint}"
+
+
+def next_number(journal: Journal) -> int:
+    """For the next change."""
+    return max((entry.number for entry in journal.history()), default=0) + 1
+
+
+def hinted(journal: Journal, hint: str) -> str:
+    """A hint at what another process can do about it; "" where that would find another host."""
+    return hint if journal.lasts else ""
 
 
 def now() -> str:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nftop.control.judge import judged
-from nftop.control.rules import Rules
-from nftop.control.steps import EXCLUSIVE, MB, SHAREABLE, UNBORN, cpus_in
+from nftop.control.rules import LimitRule, Rules
+from nftop.control.steps import EXCLUSIVE, MB, SHAREABLE, UNBORN, cpus_in, monitors_of
 from nftop.control.takeback import is_birth
-from nftop.control.words import describe
+from nftop.control.words import counted, describe
 from nftop.model.action import (
     Action,
     Cell,
@@ -35,7 +35,7 @@ from nftop.model.action import (
 )
 from nftop.model.allocation import Cbm
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt import ROOT
+from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 from nftop.model.rdt_owner import OWN_PREFIX, owner_of
 
 # What nftop makes itself; the kernel would take almost anything.
@@ -67,7 +67,9 @@ class _Draft:
         self.state[cell] = where
 
 
-def propose(state: State, rules: Rules, actions: Sequence[Action], command: str = "") -> Proposal:
+def propose(
+    state: State, rules: Rules, actions: Sequence[Action], commands: tuple[str, ...] = ()
+) -> Proposal:
     """What the actions, in their order, would change in a state; nothing is touched."""
     draft = _Draft(rules, dict(state))
     for action in actions:
@@ -81,9 +83,9 @@ def propose(state: State, rules: Rules, actions: Sequence[Action], command: str 
     rounded = tuple(draft.rounded)
     if draft.refusals:
         refusals = tuple(dict.fromkeys(draft.refusals))
-        return Proposal(base, (), rounded, refusals=refusals, command=command)
-    proposal = judged(base, draft.state, difference(base, draft.state), rules, command)
-    return replace(proposal, effects=(*rounded, *proposal.effects))
+        return Proposal(base, (), rounded, refusals=refusals, commands=commands, rounded=rounded)
+    proposal = judged(base, draft.state, difference(base, draft.state), rules, commands)
+    return replace(proposal, effects=(*rounded, *proposal.effects), rounded=rounded)
 
 
 def _set(draft: _Draft, action: SetSchemata) -> None:
@@ -116,7 +118,7 @@ def _mask(draft: _Draft, resource: str, bits: int, domain: int) -> str | None:
         full = (1 << rule.ways) - 1
         draft.refusals.append(f"{where}: the cache has {rule.ways} ways, so {full:x} at most")
     elif bits.bit_count() < rule.min_bits:
-        draft.refusals.append(f"{where}: a class has {rule.min_bits} ways at least")
+        draft.refusals.append(f"{where}: a class has {counted(rule.min_bits, 'way')} at least")
     elif not rule.sparse and not Cbm(bits, rule.ways).contiguous:
         draft.refusals.append(f"{where}: this CPU takes only ways that are side by side")
     else:
@@ -130,15 +132,25 @@ def _limit(draft: _Draft, resource: str, value: int, domain: int) -> str | None:
         draft.refusals.append("this host has no limits on memory bandwidth (MB)")
         return None
     if not rule.least <= value <= rule.most:
-        draft.refusals.append(
-            f"{resource} {domain}={value}: between {rule.least} and {rule.most} here"
-        )
+        draft.refusals.append(f"{resource} {domain}={_named(value)}: {_range(rule)}")
         return None
     # As the kernel rounds it, so that what is read back is what was shown.
     rounded = min(-(-value // rule.step) * rule.step, rule.most)
     if rounded != value:
         draft.rounded.append(f"{resource} {domain}={value} becomes {rounded}: steps of {rule.step}")
     return str(rounded)
+
+
+def _named(value: int) -> str:
+    return "unlimited" if value >= UNLIMITED_MBPS else str(value)
+
+
+def _range(rule: LimitRule) -> str:
+    """What limits there may be, in words."""
+    if rule.unit == "MBps":
+        return f"{rule.least} MB/s at least here, or unlimited"
+    unit = "%" if rule.unit == "percent" else "eighths of a GB/s"
+    return f"between {rule.least} and {rule.most} {unit} here; {rule.most} is no limit"
 
 
 def _move(draft: _Draft, action: MoveCpus) -> None:
@@ -199,6 +211,14 @@ def _remove(draft: _Draft, action: RemoveGroup) -> None:
     if draft.state.get(Cell("mode", group)) == EXCLUSIVE:
         # nftop does not set modes, so it could not make the group again as it was.
         draft.refusals.append(f"group {group} is exclusive: make it shareable first")
+        return
+    others = [each for each in monitors_of(draft.state, group) if not each.startswith(OWN_PREFIX)]
+    if others:
+        # It would go with the group, and is not nftop's to be made again.
+        draft.refusals += [
+            f"{describe(Cell('monitor', group, each))} is not nftop's, and would go with its group"
+            for each in sorted(others)
+        ]
         return
     for name, where in draft.rules.tasks.items():
         if parts(draft.state.get(Cell("task", "", name), where))[0] == group:

@@ -22,7 +22,7 @@ from nftop.control.steps import SHAREABLE, Step
 from nftop.model.action import Cell, State, place
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 from nftop.model.reading import Missing
-from nftop.sources.resctrl.files import TASKS_BYTES, read_text
+from nftop.sources.resctrl.files import TASKS_BYTES, inode, read_text
 from nftop.sources.resctrl.lock import holder
 from nftop.sources.resctrl.mount import Mount, find_mount
 from nftop.sources.resctrl.parse import parse_tasks
@@ -49,10 +49,9 @@ class Host(Protocol):
 
     @property
     def identity(self) -> str:
-        """Another after a boot, when nothing of before is left to be undone.
+        """Another after a boot or a new mount, when nothing of before is left to be undone.
 
-        A new mount within a boot may have the old one: what is as a change made it counts as that
-        change's then.
+        The boot comes first, then a blank. It is the same from every mount namespace.
         """
 
     @property
@@ -84,9 +83,21 @@ class Resctrl:
 
     @property
     def identity(self) -> str:
+        """The boot, and four numbers of the file system, of which a new mount changes one at least.
+
+        Its device is given out again, and its first inode is 1. Up to Linux 6.6 resctrl's inodes
+        are counted on from mount to mount (one kernfs root for the whole boot), so `info` has
+        another; later it is a new root, and since 6.6 a kernfs has a random id of its own
+        (`kernfs: attach uuid for every kernfs and report it in fsid`). Both are the file system's,
+        not the mount's, whose ids differ between namespaces. A kernel that has the one change of
+        these and not the other may show the same for a new mount: what is as a change made it
+        counts as that change's then.
+        """
         boot = boot_id(self.root)
         top = Path(self.mount.path).stat()
-        return f"{boot} {top.st_dev}:{top.st_ino}"
+        info = inode(f"{self.mount.path}/info")
+        random = os.statvfs(self.mount.path).f_fsid
+        return f"{boot} {top.st_dev}:{top.st_ino}:{info}:{random:x}"
 
     @property
     def where(self) -> str:

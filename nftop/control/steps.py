@@ -14,7 +14,7 @@ gives its CPUs and tasks to the control group it belongs to, or to the root grou
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -128,6 +128,14 @@ def rivals(cell: Cell, other: Cell) -> bool:
     )
 
 
+def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
+    """Every mask by its cache (`L3`, 0), sorted: rivals are among those of one."""
+    found: dict[tuple[str, int], list[Cell]] = defaultdict(list)
+    for cell in sorted(cell for cell in state if cell.kind == "schemata" and cell.name != MB):
+        found[cell.name[:2], cell.number].append(cell)
+    return found
+
+
 def _apply(now: dict[Cell, str], delta: Mapping[Cell, str | None]) -> None:
     for cell, value in delta.items():
         if value is None:
@@ -208,6 +216,8 @@ def _grows(state: State, values: Mapping[Cell, str]) -> bool:
 
 def _blocked(state: State, values: Mapping[Cell, str]) -> bool:
     """Whether these masks have ways that an exclusive group forbids until it, too, has changed."""
+    if EXCLUSIVE not in (value for cell, value in state.items() if cell.kind == "mode"):
+        return False  # as mostly: thousands of masks need no second look
     return any(
         int(value, 16) & int(state[other], 16)
         for cell, value in values.items()
@@ -222,13 +232,17 @@ def _cpus(state: State, target: State) -> Iterator[Step]:
     """A write for each group that gains, then for those that still have too many.
 
     Each keeps at first what another is to have, so that no CPU is in the root group on its way;
-    that one gains what others lose, and can't be told to lose any.
+    that one gains what others lose, and can't be told to lose any. A group that is to go loses
+    what it has with its directory, but for what a monitoring group of the root group is to have:
+    that has to be the root group's before.
     """
     wanted: dict[str, set[int]] = defaultdict(set)
     for cell, where in target.items():
         if cell.kind == "cpu" and cell in state:
             wanted[parts(where)[0]].add(cell.number)
     groups = [cell.group for cell in state if cell.kind == "group"]
+    metered = {cell.number for cell, where in target.items()
+               if cell.kind == "cpu" and where != ROOT and parts(where)[0] == ROOT}  # fmt: skip
     now = dict(state)
     gaining = [each for each in groups if wanted[each] - cpus_in(state, each)]
     for group in gaining:
@@ -236,10 +250,10 @@ def _cpus(state: State, target: State) -> Iterator[Step]:
         _apply(now, _delta(now, step))
         yield step
     for group in groups:
-        # A group that is to go loses the rest with its directory.
-        stays = Cell("group", group) in target
-        if stays and (own := cpus_in(now, group)) != wanted[group]:
-            step = Step("cpus", group, cpus=own & wanted[group])
+        own = cpus_in(now, group)
+        rest = own & wanted[group] if Cell("group", group) in target else own - metered
+        if own != rest:
+            step = Step("cpus", group, cpus=rest)
             _apply(now, _delta(now, step))
             yield step
 

@@ -1,7 +1,8 @@
 """The way back: which cells are still as a change made them, and what they are to be again.
 
 What is neither as it was nor as the change had it at some time is somebody else's: it is left
-alone, and so is every directory in which something of others is.
+alone, and so is every directory in which something of others is. CPUs and threads whose group is
+gone meanwhile are the root group's, as the kernel has it where a group is removed.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from nftop.control.steps import UNBORN
-from nftop.model.action import Cell, Change, State, difference, parts
+from nftop.model.action import DIRECTORIES, Cell, Change, State, difference, parts
 from nftop.model.rdt import ROOT
-
-_DIRECTORIES = ("group", "monitor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +38,32 @@ class Made:
         return UNBORN in self.values.get(cell, ()) and cell not in self.numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way back.
+
+    Attributes:
+        target: the state to go to.
+        foreign: cells that somebody else has changed; as they are found in `target`.
+        homeless: by CPU or thread the place where it was, which is gone or another by now.
+    """
+
+    target: State
+    foreign: tuple[Cell, ...]
+    homeless: Mapping[Cell, str]
+
+
 def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, frozenset[str]]:
     """The known numbers of directories among cells and their values."""
     found: dict[Cell, set[str]] = {}
     for cell, value in (row for rows in sources for row in rows):
-        if cell.kind in _DIRECTORIES and value not in (None, UNBORN):
+        if cell.kind in DIRECTORIES and value not in (None, UNBORN):
             found.setdefault(cell, set()).add(str(value))
     return {cell: frozenset(each) for cell, each in found.items()}
 
 
-def way_back(
-    found: State, made: Made, crowded: Collection[str] = ()
-) -> tuple[State, tuple[Cell, ...]]:
-    """The state to go to, and the cells that somebody else has changed.
+def way_back(found: State, made: Made, crowded: Collection[str] = ()) -> Way:
+    """From a state to what was before a change, as far as it can be had.
 
     `crowded`: places where there are threads that are not cells of `found`.
     """
@@ -62,9 +74,10 @@ def way_back(
         if cell.kind == "task" and cell not in found:
             continue  # it has ended
         if goal is not None:
-            known = cell.kind in _DIRECTORIES and cell in found
+            known = cell.kind in DIRECTORIES and cell in found
             target[cell] = found[cell] if known else goal
-    foreign |= _unreachable(target, found, made)
+    foreign |= _lost(target, found, made)
+    homeless = _homeless(target, found, made, foreign)
     gone = [cell for cell in made.values.keys() - foreign if made.goal.get(cell) is None]
     held = {parts(where) for where in crowded}
     for kind in ("monitor", "group"):
@@ -73,14 +86,14 @@ def way_back(
                 foreign.add(cell)
             else:
                 _drop(target, cell)
-    return target, tuple(sorted(foreign))
+    return Way(target, tuple(sorted(foreign)), homeless)
 
 
 def changes_between(found: State, target: State) -> tuple[Change, ...]:
     """What is to be done; a directory that is to be there again will have another number."""
     return tuple(
         replace(each, new=UNBORN)
-        if each.cell.kind in _DIRECTORIES and each.new is not None
+        if each.cell.kind in DIRECTORIES and each.new is not None
         else each
         for each in difference(found, target)
     )
@@ -88,7 +101,7 @@ def changes_between(found: State, target: State) -> tuple[Change, ...]:
 
 def is_birth(change: Change) -> bool:
     """Only the number of a directory differs, which it has from the kernel."""
-    directory = change.cell.kind in _DIRECTORIES
+    directory = change.cell.kind in DIRECTORIES
     return directory and change.old is not None and change.new is not None
 
 
@@ -99,16 +112,14 @@ def is_end(change: Change) -> bool:
 
 def _foreign(cell: Cell, found: State, made: Made) -> bool:
     value = found.get(cell)
-    if cell.kind in _DIRECTORIES:
+    if cell.kind in DIRECTORIES:
         ours = made.values[cell] | made.numbers.get(cell, frozenset())
         return value not in ours and not (value is not None and made.loose(cell))
     if cell.kind == "task" and value is None:
         return False
     if cell.kind in ("cpu", "task"):
-        places = (value, made.goal.get(cell))
-        if any(_replaced(*parts(each), found, made) for each in places if each is not None):
-            return True
-        return value not in made.values[cell]
+        elsewhere = value is not None and _replaced(*parts(value), found, made)
+        return elsewhere or value not in made.values[cell]
     if _replaced(cell.group, "", found, made):
         return True
     born = made.loose(Cell("group", cell.group)) and value is not None
@@ -124,28 +135,49 @@ def _replaced(group: str, monitor: str, found: State, made: Made) -> bool:
     )
 
 
-def _unreachable(target: dict[Cell, str], found: State, made: Made) -> set[Cell]:
-    """Cells that can't be what they were, since somebody removed the group: as they are found.
-
-    Where only the monitoring group is gone, its control group is what can be had again.
-    """
-
-    def there(group: str) -> bool:
-        return group == ROOT or Cell("group", group) in target
-
-    lost = set()
-    for cell in [cell for cell in made.values if cell in target and cell.kind != "group"]:
-        moves = cell.kind in ("cpu", "task")
-        group, monitor = parts(target[cell]) if moves else (cell.group, "")
-        if not there(group):
-            lost.add(cell)
-            if cell in found:
-                target[cell] = found[cell]
-            else:
-                del target[cell]
-        elif moves and Cell("monitor", group, monitor) not in target:
-            target[cell] = group
+def _lost(target: dict[Cell, str], found: State, made: Made) -> set[Cell]:
+    """Masks and monitoring groups that are not as they were: somebody removed their group."""
+    lost = {
+        cell
+        for cell in made.values
+        if cell in target
+        and cell.kind in ("monitor", "mode", "schemata")
+        and cell.group != ROOT
+        and Cell("group", cell.group) not in target
+    }
+    for cell in lost:
+        if cell in found:
+            target[cell] = found[cell]
+        else:
+            del target[cell]
     return lost
+
+
+def _homeless(
+    target: dict[Cell, str], found: State, made: Made, foreign: Collection[Cell]
+) -> Mapping[Cell, str]:
+    """CPUs and threads whose place is not there any more, and that; where they are to be is set.
+
+    Where only the monitoring group is gone, its control group is what can be had again; else it is
+    the root group.
+    """
+    homeless = {}
+    for cell in made.values.keys() - set(foreign):
+        if cell.kind not in ("cpu", "task") or cell not in target:
+            continue
+        where = target[cell]
+        group, monitor = parts(where)
+        if group != ROOT and (
+            Cell("group", group) not in target or _replaced(group, "", found, made)
+        ):
+            target[cell] = ROOT
+        elif monitor and (
+            Cell("monitor", group, monitor) not in target or _replaced(group, monitor, found, made)
+        ):
+            target[cell] = group
+        if target[cell] != where:
+            homeless[cell] = where
+    return dict(sorted(homeless.items()))
 
 
 def _in_use(

@@ -1,35 +1,38 @@
 """A change from its preview to the host and, if need be, back: the protocol.
 
-Lock, compare with what the preview saw, write down what is about to be done, do it step by step,
-read it back. What was done can be taken back from what was written down alone, after a crash at
-any point, that of taking it back included: before its first write the way back is written down as
-well, and is then gone to its end.
+Compare with what the preview saw, write down what is about to be done, lock, compare once more, do
+it step by step, read it back. What was done can be taken back from what was written down alone,
+after a crash at any point, that of taking it back included: before its first write the way back is
+written down as well, and is then gone to its end.
+
+Nothing is written down while resctrl's lock is held: other programs wait for it for 100 ms, and a
+disk may need more. There is one exception (`_take_back`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from nftop.control.entry import Entry, completed
-from nftop.control.journal import Journal, now
-from nftop.control.judge import forbidden, judged
+from nftop.control.compare import LOCK_S, UnwrittenError, compared, locked, seen
+from nftop.control.entry import DamagedError, Entry, completed
+from nftop.control.journal import Journal, hinted, next_number, now
 from nftop.control.resctrl import Host, LockedError, RefusedError
-from nftop.control.rules import Rules
-from nftop.control.steps import after, steps, touched
-from nftop.control.takeback import Made, changes_between, is_birth, is_end, numbers_of, way_back
-from nftop.control.words import differences, left_alone
-from nftop.model.action import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
-from nftop.model.rdt import ROOT
+from nftop.control.since import Since, changed_since
+from nftop.control.steps import after, steps
+from nftop.control.takeback import is_birth, is_end
+from nftop.control.undoing import go_back, plan_back, with_numbers
+from nftop.control.words import differences
+from nftop.model.action import Cell, Change, Outcome, Proposal, Receipt, State, difference
+from nftop.model.errors import said as words_of
 
-# resctrl's lock is a courtesy of programs that are done in milliseconds.
-LOCK_S = 2.0
 # How long the guard tries to take a change back.
 REVERT_LOCK_S = 60.0
-_CUT_OFF = "an earlier change was cut off: `nftop recover` takes it back"
-_REMOUNTED = "resctrl was mounted anew since, which undid it"
+# How often the way back is planned anew since somebody has changed something before the lock.
+_PLANS = 3
+_REMOUNTED = "the classes were set up anew since (resctrl was mounted), which undid it"
 _REBOOTED = "this host was booted since, which undid it"
 
 
@@ -49,23 +52,43 @@ def apply(
     Anything that fails is taken back before this returns, and then there is no entry.
 
     Raises:
-        OSError: the host or the journal can't be read, or not written before anything was done.
+        OSError: the host or the journal can't be read, or not written, before anything was done;
+            where something is written down by then, `recover` closes it.
     """
-    if proposal.refusals or not proposal.changes:
-        return Receipt("refused", proposal.refusals or ("there is nothing to change",)), None
-    if journal.pending() is not None:
-        return Receipt("refused", (_CUT_OFF,)), None
     try:
-        with host.lock(LOCK_S):
-            receipt, entry = _apply(host, journal, proposal, asked)
-    except LockedError as error:
-        return Receipt("locked", (f"nothing was written: {error}",)), None
-    if entry is not None:
-        try:
-            journal.begin(entry)  # with the numbers of what was made
-        except OSError as error:
-            return _not_written(host, journal, entry, error), None
-    return receipt, entry
+        base = compared(host, journal, proposal)
+    except UnwrittenError as end:
+        return end.receipt, None
+    entry = Entry(
+        number=next_number(journal),
+        time=now(),
+        identity=host.identity,
+        operator=asked.operator,
+        command="; ".join(proposal.commands),
+        changes=tuple(
+            each for each in proposal.changes if each.cell.kind != "task" or each.cell in base
+        ),
+        undoes=asked.undoes,
+        leaves=proposal.leaves,
+        left=proposal.unmet,
+        base=base,
+    )
+    journal.begin(entry)
+    try:
+        with locked(host):
+            seen(host, proposal)
+            done = _done(host, entry)
+    except UnwrittenError as end:
+        return replace(end.receipt, sentences=(*end.receipt.sentences, *_forget(journal))), None
+    if isinstance(done, Receipt):
+        why, outcome = done.sentences, done.outcome
+        return revert(host, journal, entry, why=why, outcome=outcome, lock_s=REVERT_LOCK_S), None
+    entry = replace(entry, changes=done)
+    try:
+        journal.begin(entry)  # with the numbers of what was made
+    except OSError as error:
+        return _not_written(host, journal, entry, error), None
+    return Receipt("applied", ("read back as it should be",), done, entry.number), entry
 
 
 def keep(host: Host, journal: Journal, entry: Entry) -> Receipt:
@@ -74,8 +97,26 @@ def keep(host: Host, journal: Journal, entry: Entry) -> Receipt:
         journal.record(entry, "kept")
     except OSError as error:
         return _not_written(host, journal, entry, error)
-    said = ("it is done",) if entry.undoes else ("`nftop undo` takes it back",)
-    return Receipt("kept", said + _forget(journal), entry.changes, entry.number)
+    since = changed_since(host, entry)
+    said = (*_ended(journal, entry, since), *_forget(journal))
+    return Receipt("kept", said, entry.changes, entry.number, since.sentences)
+
+
+def _ended(journal: Journal, entry: Entry, since: Since) -> Iterator[str]:
+    """What to say of one that is kept."""
+    if since.sentences:
+        part = "nothing of it is" if since.gone else "not all of it is"
+        yield f"but {part} as it was asked for any more"
+        yield from since.sentences
+    if entry.left:
+        yield "but not all is taken back"
+        yield from entry.left
+    what = "the rest" if since.sentences else "it"
+    hint = hinted(journal, f"`nftop undo` takes {what} back")
+    if hint and not entry.undoes and not since.gone:
+        yield hint
+    elif not since.sentences and not entry.left:
+        yield "it is done"
 
 
 def revert(
@@ -85,15 +126,19 @@ def revert(
     *,
     why: tuple[str, ...] = (),
     outcome: Outcome = "reverted",
+    lock_s: float = LOCK_S,
 ) -> Receipt:
     """Take it back; `why` and `outcome` where that is because something failed."""
     try:
         if entry.identity != host.identity:
-            return _close(journal, entry, "reverted", (*why, _REMOUNTED))
-        with host.lock(LOCK_S):
-            return _take_back(host, journal, entry, why, outcome)
+            booted = entry.identity.split()[:1] != host.identity.split()[:1]
+            undone = _REBOOTED if booted else _REMOUNTED
+            gone = entry if entry.reverting else replace(entry, left=())
+            return _close(journal, gone, "reverted", (*why, undone))
+        return _take_back(host, journal, _written(journal, entry), why, outcome, lock_s=lock_s)
     except (LockedError, OSError) as error:
-        said = f"it could not be taken back: {error}; `nftop recover` does it"
+        hint = hinted(journal, "; `nftop recover` does it")
+        said = f"it could not be taken back: {words_of(error)}{hint}"
         return Receipt("failed", (*why, said), entry.changes, entry.number)
 
 
@@ -102,7 +147,7 @@ def recover(
 ) -> Receipt | None:
     """Take back what a crash left under way; None where nothing is. The journal is held.
 
-    `host` None: no resctrl can be seen from here, `unseen` says why. Only a boot since then is
+    `host` None: no classes can be seen from here, `unseen` says why. Only a boot since then is
     known to have undone it: from another root or mount namespace it may be as it was.
     """
     entry = journal.pending()
@@ -119,158 +164,87 @@ def recover(
     if host is None:
         if boot and entry.identity.split()[:1] != [boot]:
             return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
-        why = f"resctrl can't be seen from here, so it is left as it is: {unseen}"
+        why = f"the classes can't be seen from here, so it is left as it is: {unseen}"
         return Receipt("failed", (head, *damaged, why), entry.changes, entry.number)
     return revert(host, journal, entry, why=(head, *damaged))
 
 
-def reversal(
-    state: State, entries: Iterable[Entry], history: Iterable[Entry], rules: Rules, command: str
-) -> Proposal:
-    """What takes these kept changes back, the oldest first.
-
-    Args:
-        state: now, with the threads that they moved or that are in groups they made.
-        entries: to take back.
-        history: all there is, to know a directory that was removed and made again meanwhile.
-        rules: of the host.
-        command: of the proposal.
-    """
-    first: dict[Cell, str | None] = {}
-    last: dict[Cell, str | None] = {}
-    for entry in entries:
-        for change in entry.changes:
-            first.setdefault(change.cell, change.old)
-            last[change.cell] = change.new
-    known = [entry.base.items() for entry in entries]
-    newest = {change.cell: change.new for entry in history for change in entry.changes}
-    ours = {cell: newest[cell] if cell.kind in ("group", "monitor") else value
-            for cell, value in last.items()}  # fmt: skip
-    values = {cell: frozenset((first[cell], value)) for cell, value in ours.items()}
-    # A directory that was there before it was made again counts by its last number only.
-    made_anew = [(cell, value) for cell, value in newest.items() if value is not None]
-    numbers = {**numbers_of(*known), **numbers_of(made_anew)}
-    target, foreign = way_back(state, Made(values, first, numbers))
-    fallen = {
-        cell: _heir(where, target)
-        for cell, where in state.items()
-        if cell.kind == "task" and cell not in values
-    }
-    target = {**target, **fallen}
-    found = judged(state, target, changes_between(state, target), rules, command)
-    return replace(found, warnings=(*left_alone(foreign), *found.warnings))
-
-
-def _heir(where: str, target: State) -> str:
-    """Where a thread is when its directory may have gone."""
-    group, monitor = parts(where)
-    if group != ROOT and Cell("group", group) not in target:
-        return ROOT
-    return where if not monitor or Cell("monitor", group, monitor) in target else group
-
-
-def _apply(
-    host: Host, journal: Journal, proposal: Proposal, asked: Asked
-) -> tuple[Receipt, Entry | None]:
-    threads = _threads(proposal.base)
-    base = host.state(threads)
-    moved = [each for each in difference(proposal.base, base) if not is_end(each)]
-    moved += _joined(host, proposal)
-    if moved:
-        head = "somebody changed resctrl since the preview; nothing was written"
-        return Receipt("conflict", (head, *differences(moved, "in the preview", "now"))), None
-    refusals = tuple(dict.fromkeys(forbidden(base, proposal.changes)))
-    if refusals:
-        return Receipt("refused", refusals), None
-    entry = Entry(
-        number=journal.next_number(),
-        time=now(),
-        identity=host.identity,
-        operator=asked.operator,
-        command=proposal.command,
-        changes=tuple(
-            each for each in proposal.changes if each.cell.kind != "task" or each.cell in base
-        ),
-        undoes=asked.undoes,
-        base=base,
-    )
-    journal.begin(entry)
-    planned = steps(base, entry.changes)
+def _done(host: Host, entry: Entry) -> tuple[Change, ...] | Receipt:
+    """What is different once it is done, or why that is not what was asked for; locked."""
+    planned = steps(entry.base, entry.changes)
     try:
         for step in planned:
             host.do(step)
-        found = host.state(threads)
+        found = host.state(_threads(entry.base))
     except (RefusedError, OSError) as error:
-        return _take_back(host, journal, entry, (str(error),), "refused"), None
-    foreseen = after(base, planned)
-    differing = difference(foreseen, found)
-    wrong = [each for each in differing if not is_birth(each) and not is_end(each)]
+        return Receipt("refused", (words_of(error),))
+    wrong = _wrong(after(entry.base, planned), found)
     if wrong:
-        said = differences(wrong, "was asked for", "is what resctrl reads")
-        return _take_back(host, journal, entry, said, "differs"), None
-    done = tuple(each for each in difference(base, found) if not is_end(each))
-    said = ("read back as it should be",)
-    return Receipt("applied", said, done, entry.number), replace(entry, changes=done)
+        return Receipt("differs", differences(wrong, "was asked for", "is what is read back"))
+    return tuple(each for each in difference(entry.base, found) if not is_end(each))
 
 
-def _joined(host: Host, proposal: Proposal) -> list[Change]:
-    """Threads that came since the preview into a directory that is to go.
-
-    They would fall out of it with the rest and be in no way back.
-    """
-    gone = [each.cell for each in proposal.changes
-            if each.cell.kind in ("group", "monitor") and each.new is None]  # fmt: skip
-    going = {(cell.group, cell.name) for cell in gone}
-    inside = host.tasks({cell.group for cell in gone}, ())
-    return [
-        Change(cell, None, where)
-        for name, where in sorted(inside.items())
-        if (cell := Cell("task", "", name)) not in proposal.base
-        and going & {parts(where), (parts(where)[0], "")}
-    ]
+def _wrong(foreseen: State, found: State) -> list[Change]:
+    differing = difference(foreseen, found)
+    return [each for each in differing if not is_birth(each) and not is_end(each)]
 
 
 def _take_back(
-    host: Host, journal: Journal, entry: Entry, why: tuple[str, ...], outcome: Outcome
+    host: Host,
+    journal: Journal,
+    entry: Entry,
+    why: tuple[str, ...],
+    outcome: Outcome,
+    *,
+    lock_s: float,
 ) -> Receipt:
-    """Every cell that is as this change made it becomes what it was; then it is history."""
-    threads = _threads(entry.base)
-    found = host.state(threads)
-    planned = steps(entry.base, entry.back if entry.reverting else entry.changes)
-    values = touched(entry.base, planned)
-    goal = after(entry.base, planned) if entry.reverting else entry.base
-    made = Made(
-        values,
-        {cell: goal.get(cell) for cell in values},
-        numbers_of(entry.base.items(), [(each.cell, each.new) for each in entry.changes]),
-    )
-    going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
-    others = host.tasks(going, ())
-    strangers = [where for name, where in others.items() if Cell("task", "", name) not in values]
-    target, foreign = way_back(found, made, strangers)
-    entry = replace(
-        entry,
-        base=found,
-        back=changes_between(found, target),
-        left=tuple(dict.fromkeys((*entry.left, *left_alone(foreign)))),
-        reverting=True,
-    )
+    """Every cell that is as this change made it becomes what it was; then it is history.
+
+    The way back is planned and written down before the lock is taken. Where somebody has changed
+    something until then it is planned anew, at last under the lock, which is then held over a
+    write to the disk: somebody who always comes between is not to be waited for for ever.
+    """
+    for _ in range(_PLANS):
+        way = plan_back(host, entry)
+        _begin(journal, way.entry)
+        with host.lock(lock_s):
+            same = plan_back(host, entry) == way
+            reads = go_back(host, way) if same else {}
+        if same:
+            break
+    else:
+        with host.lock(lock_s):
+            way = plan_back(host, entry)
+            _begin(journal, way.entry)
+            reads = go_back(host, way)
+    if isinstance(reads, str):
+        hint = hinted(journal, "; `nftop recover` tries again")
+        failed = f"taking it back failed: {reads}{hint}"
+        return Receipt("failed", (*why, failed), entry.changes, entry.number)
+    done = with_numbers(way.entry, reads)
+    wrong = _wrong(way.target, reads)
+    if wrong or done.left:
+        rest = differences(wrong, "is what it was", "is what is read back")
+        some = bool(done.back) or entry.reverting
+        end = "the rest is undone" if some else "nothing else of it was on the host"
+        return _close(journal, done, "overwritten", (*why, *done.left, *rest, end))
+    none = () if done.back or entry.reverting else ("nothing of it was on the host",)
+    return _close(journal, done, outcome, (*why, *none, "everything is as it was before"))
+
+
+def _begin(journal: Journal, entry: Entry) -> None:
     with contextlib.suppress(OSError):
         # On a full disk the way back is gone all the same: what is written down leads back too.
         journal.begin(entry)
-    try:
-        for step in steps(found, entry.back):
-            host.do(step)
-        reads = host.state(threads)
-    except (RefusedError, OSError) as error:
-        said = f"taking it back failed: {error}; `nftop recover` tries again"
-        return Receipt("failed", (*why, said), entry.changes, entry.number)
-    differing = difference(target, reads)
-    wrong = [each for each in differing if not is_birth(each) and not is_end(each)]
-    if wrong or entry.left:
-        rest = differences(wrong, "is what it was", "is what resctrl reads")
-        return _close(journal, entry, "foreign", (*why, *entry.left, *rest, "the rest is undone"))
-    return _close(journal, entry, outcome, (*why, "everything is as it was before"))
+
+
+def _written(journal: Journal, entry: Entry) -> Entry:
+    """The change as it is written down, if taking it back was begun before."""
+    with contextlib.suppress(OSError, DamagedError):
+        pending = journal.pending()
+        if pending is not None and pending.number == entry.number and pending.reverting:
+            return pending
+    return entry
 
 
 def _close(journal: Journal, entry: Entry, outcome: Outcome, said: tuple[str, ...]) -> Receipt:
@@ -278,7 +252,7 @@ def _close(journal: Journal, entry: Entry, outcome: Outcome, said: tuple[str, ..
     try:
         journal.record(entry, outcome)
     except OSError as error:
-        said = (*said, f"the history lacks it: {error}")
+        said = (*said, f"the history lacks it: {words_of(error)}")
     return Receipt(outcome, said + _forget(journal), (), entry.number)
 
 
@@ -286,7 +260,8 @@ def _forget(journal: Journal) -> tuple[str, ...]:
     try:
         journal.forget()
     except OSError as error:
-        return (f"`nftop recover` will close it once more: {error}",)
+        head = hinted(journal, "`nftop recover` will close it once more")
+        return (f"{head or 'it is not closed'}: {words_of(error)}",)
     return ()
 
 
@@ -295,7 +270,7 @@ def _threads(state: State) -> list[Cell]:
 
 
 def _not_written(host: Host, journal: Journal, entry: Entry, error: OSError) -> Receipt:
-    why = (f"the journal can't be written: {error}",)
+    why = (f"the journal can't be written: {words_of(error)}",)
     return revert(host, journal, entry, why=why, outcome="refused")
 
 

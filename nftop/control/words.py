@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.control.steps import Step
-from nftop.model.action import Cell, Change
+from nftop.control.entry import Entry
+from nftop.control.steps import MB, Step
+from nftop.model.action import Cell, Change, State, parts
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt import ROOT
+from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 
 _MOST_NAMED = 6
+# Where classes are that no file system shows (`Host.where`), as operators know it.
+MSR = "pqos --iface=msr"
+# Masks and limits as pqos -e takes them: of a cache, a class, and what it is to be.
+_PQOS = {"L3": "llc@{}:{}=0x{}", "L3DATA": "llc@{}:{}d=0x{}", "L3CODE": "llc@{}:{}c=0x{}"}
+_PQOS_LIMIT = "mba@{}:{}={}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 way`, `2 ways`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def describe(cell: Cell) -> str:
@@ -40,25 +51,109 @@ def shell(step: Step, mount: str) -> str:
     return f"{word} '{text}{end}' > {shlex.quote(f'{folder}/{file}')}"
 
 
-def left_alone(cells: Iterable[Cell]) -> tuple[str, ...]:
-    """A sentence for each cell that somebody else has changed, one for all CPUs."""
+def pqos_commands(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Changes of classes as what an operator would type where no file shows them."""
+    values: list[str] = []
+    moved: dict[str, list[int]] = {}
+    for cell, new in ((each.cell, each.new) for each in changes):
+        if cell.kind == "schemata":
+            form = _PQOS.get(cell.name, _PQOS_LIMIT)
+            values.append(form.format(cell.number, _clos(cell.group), new))
+        elif cell.kind == "cpu" and new is not None:
+            moved.setdefault(new, []).append(cell.number)
+    told = [f"-e '{';'.join(values)}'"] if values else []
+    told += [f"-a 'llc:{_clos(to)}={format_cpu_list(cpus)}'" for to, cpus in sorted(moved.items())]
+    return tuple(f"{MSR} {each}" for each in told)
+
+
+def _clos(group: str) -> str:
+    return "0" if group == ROOT else group.removeprefix("COS")
+
+
+def left_alone(cells: Iterable[Cell], found: State) -> tuple[str, ...]:
+    """A sentence for each cell that somebody else has changed, one for all CPUs.
+
+    A CPU that is in no group of the state `found` is offline. The kernel puts it into the root
+    group when it is back (`resctrl_online_cpu`, Linux 6.1 to 7.2).
+    """
     every = sorted(cells)
-    cpus = [cell.number for cell in every if cell.kind == "cpu"]
-    named = [describe(cell) for cell in every if cell.kind != "cpu"]
-    if cpus:
-        named.append(f"the group of CPU {format_cpu_list(cpus)}")
-    return tuple(f"{each} was changed by somebody else since: left alone" for each in named)
+    cpus = [cell for cell in every if cell.kind == "cpu"]
+    offline = [cell.number for cell in cpus if cell not in found]
+    changed = "was changed by somebody else since: left alone"
+    said = [
+        f"{describe(cell)} {changed}, {_shown(cell, found.get(cell))} now"
+        for cell in every
+        if cell.kind != "cpu"
+    ]
+    if len(offline) < len(cpus):
+        moved = format_cpu_list(cell.number for cell in cpus if cell in found)
+        said.append(f"the group of CPU {moved} {changed}")
+    if offline:
+        who = f"CPU {format_cpu_list(offline)}"
+        said.append(f"{who}: offline, so in no group; the root group has it when it is back")
+    return tuple(said)
+
+
+def undoing(entry: Entry) -> str:
+    """What a change takes back, as the history has it: `takes back 1, 2 in part; leaves 3`."""
+    back = [f"{each}{' in part' * (each in entry.leaves)}" for each in entry.undoes]
+    passed = [str(each) for each in entry.leaves if each not in entry.undoes]
+    told = [f"takes back {', '.join(back)}"] * bool(back)
+    return "; ".join(told + [f"leaves {', '.join(passed)}"] * bool(passed))
 
 
 def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...]:
     """`CELL: OLD WORDS, NEW WORDS` for the first of some changes, and how many more there are."""
-    named = [
-        f"{describe(each.cell)}: {_shown(each.old)} {old}, {_shown(each.new)} {new}"
-        for each in changes[:_MOST_NAMED]
-    ]
+    named = [_differs(each, old, new) for each in changes[:_MOST_NAMED]]
     more = [f"and {len(changes) - _MOST_NAMED} more"] if len(changes) > _MOST_NAMED else []
     return (*named, *more)
 
 
-def _shown(value: str | None) -> str:
-    return "not there" if value is None else value or "there"
+def _differs(change: Change, old: str, new: str) -> str:
+    cell, values = change.cell, (change.old, change.new)
+    if cell.kind == "cpu" and None in values:  # a CPU that is online is in some group
+        return f"CPU {cell.number} is {'on' if change.old is None else 'off'}line now"
+    if cell.kind in ("group", "monitor") and None not in values:
+        return f"{describe(cell)} is another of that name now: it was removed and made again"
+    was, is_now = (_shown(cell, each) for each in values)
+    return f"{describe(cell)}: {was} {old}, {is_now} {new}"
+
+
+def _shown(cell: Cell, value: str | None) -> str:
+    if value is None:
+        return "not there"
+    if cell.kind in ("group", "monitor"):
+        return "there"  # a directory's value is its inode
+    if cell.kind in ("cpu", "task"):
+        group, monitor = parts(value)
+        return f"{group}:{monitor}" if monitor else group
+    if cell.name == MB and int(value) >= UNLIMITED_MBPS:
+        return "no limit"
+    return value
+
+
+def homeless(places: Mapping[Cell, str], target: State) -> tuple[str, ...]:
+    """Who can't be where he was, since that is gone, and where he is to be: by place a sentence."""
+    by_place: dict[str, list[Cell]] = {}
+    for cell, where in places.items():
+        by_place.setdefault(where, []).append(cell)
+    return tuple(_homeless(parts(where), cells, target) for where, cells in by_place.items())
+
+
+def _homeless(where: tuple[str, str], cells: Sequence[Cell], target: State) -> str:
+    group, monitor = where
+    falls = group != ROOT and target[cells[0]] == ROOT
+    home = Cell("group", group) if falls else Cell("monitor", group, monitor)
+    fate = "is another of that name now" if home in target else "is gone"
+    heir = "the root group has" if falls or group == ROOT else f"{group} itself has"
+    return f"{describe(home)} {fate}: {heir} {who(cells)}, which was in it"
+
+
+def who(cells: Iterable[Cell]) -> str:
+    """CPUs and threads among cells, in words: `CPU 1-3 and thread 70, 71`; "" where none are."""
+    every = sorted(cells)
+    cpus = format_cpu_list(cell.number for cell in every if cell.kind == "cpu")
+    tids = [cell.name.partition("@")[0] for cell in every if cell.kind == "task"]
+    named = ", ".join(tids[:_MOST_NAMED])
+    rest = f" and {len(tids) - _MOST_NAMED} more" if len(tids) > _MOST_NAMED else ""
+    return " and ".join([f"CPU {cpus}"] * bool(cpus) + [f"thread {named}{rest}"] * bool(tids))

@@ -14,6 +14,8 @@ from nftop.model.ids import Cpu
 from nftop.model.rdt import ROOT
 
 Kind: TypeAlias = Literal["group", "monitor", "mode", "schemata", "cpu", "task"]
+# Those that are directories, whose values are their numbers.
+DIRECTORIES: tuple[Kind, ...] = ("group", "monitor")
 
 
 class Cell(NamedTuple):
@@ -71,6 +73,38 @@ def difference(old: State, new: State) -> tuple[Change, ...]:
     """Every cell that two states have different, sorted."""
     cells = sorted(cell for cell in old.keys() | new.keys() if old.get(cell) != new.get(cell))
     return tuple(Change(cell, old.get(cell), new.get(cell)) for cell in cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """What two readings of resctrl have different, whoever made it so.
+
+    Attributes:
+        since_ns, at_ns: CLOCK_MONOTONIC of the reading before and of the one after: it was changed
+            between them.
+        wall_ns: of the tick that showed it.
+        changes: of groups, masks, limits, CPUs and watched threads; a CPU's and a thread's values
+            are control groups. A group that came or went takes its masks and limits along.
+    """
+
+    since_ns: int
+    at_ns: int
+    wall_ns: int
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What nftop itself changed, or took back, in the direction in which it did.
+
+    Attributes:
+        changes: old as before it, new as after it.
+        from_ns, until_ns: CLOCK_MONOTONIC; it was written between them.
+    """
+
+    changes: tuple[Change, ...]
+    from_ns: int
+    until_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +179,13 @@ class Proposal:
         effects: what else comes with it, sentences.
         warnings: what may be wrong with it, sentences.
         refusals: why it can't be done; nothing is then applied.
-        command: the command line that does the same; "" where there is none.
+        unmet: what of that which was asked for is not done and why, sentences: what somebody else
+            has changed since is left alone by an undo.
+        leaves: numbers of earlier changes that `unmet` is about.
+        commands: the command lines that do the same, one after the other.
+        rounded: of the effects, those that give something else than was asked for.
+        of_masks: of the effects, those that a new mask has by itself, and its cell.
+        identity: of the host that this was the state of; only there is it applied.
     """
 
     base: State
@@ -153,7 +193,12 @@ class Proposal:
     effects: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
-    command: str = ""
+    commands: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    leaves: tuple[int, ...] = ()
+    rounded: tuple[str, ...] = ()
+    of_masks: tuple[tuple[Cell, str], ...] = ()
+    identity: str = ""
 
 
 Outcome: TypeAlias = Literal[
@@ -164,7 +209,7 @@ Outcome: TypeAlias = Literal[
     "locked",  # another program held resctrl's lock; nothing was written
     "refused",  # by the plan, the kernel or a privilege; what was written is undone
     "differs",  # what was read back was not what was asked for; it is undone
-    "foreign",  # not all could be undone: somebody changed it since
+    "overwritten",  # not all could be undone: somebody changed it since
     "failed",  # it could not be seen through; `nftop recover` says how far it came, and mends it
 ]
 
@@ -177,9 +222,12 @@ class Receipt:
         sentences: for the operator; what was left alone is named.
         changes: what is different on the host now from what was before.
         number: of the change in the history; None where nothing was written.
+        unmet: where it is kept, what is not as was asked for all the same: sentences, among the
+            others as well.
     """
 
     outcome: Outcome
     sentences: tuple[str, ...]
     changes: tuple[Change, ...] = ()
     number: int | None = None
+    unmet: tuple[str, ...] = ()

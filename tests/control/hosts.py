@@ -12,7 +12,7 @@ from nftop.control.entry import (
     finished,
     text_of,
 )
-from nftop.control.journal import Journal
+from nftop.control.gate import Gate, in_a_process
 from nftop.control.resctrl import LockedError, RefusedError
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.steps import Step
@@ -22,6 +22,8 @@ from tests.lab.resctrl.state import controls, everything
 from tests.lab.tests.hosts import SMALL, Lab, lab
 
 IDENTITY = "a-boot 7:1"
+# Those whose lock is held now.
+HELD: list[LabHost] = []
 
 
 @dataclass
@@ -30,7 +32,8 @@ class LabHost:
 
     Attributes:
         writes: operations that were done, whatever came of them.
-        locked_by: who holds resctrl's lock; None: nobody.
+        locked_by: who else holds resctrl's lock; None: nobody.
+        locks: how often it was had.
     """
 
     lab: Lab
@@ -38,6 +41,7 @@ class LabHost:
     locked_by: str | None = None
     identity: str = IDENTITY
     where: str = "/sys/fs/resctrl"
+    locks: int = 0
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
         found: dict[Cell, str] = {}
@@ -110,7 +114,12 @@ class LabHost:
     def lock(self, limit_s: float) -> Iterator[None]:
         if self.locked_by is not None:
             raise LockedError(f"{self.locked_by} has held resctrl's lock for {limit_s:g} s")
-        yield
+        self.locks += 1
+        HELD.append(self)
+        try:
+            yield
+        finally:
+            HELD.remove(self)
 
     def _place(self, tid: int) -> str:
         for group in reversed(list(everything(self.lab.state))):
@@ -176,6 +185,23 @@ class MortalHost(LabHost):
 
 
 @dataclass
+class Stubborn(LabHost):
+    """A host whose kernel refuses, or forgets, the n-th operation."""
+
+    at: int = 0
+    forgets: bool = False
+
+    def do(self, step: Step) -> None:
+        self.at -= 1
+        if self.at == -1:
+            if self.forgets:
+                return
+            step = Step("schemata", step.group, step.monitor,
+                        values={Cell("schemata", "/", "L3", 9): "1"})  # fmt: skip
+        super().do(step)
+
+
+@dataclass
 class Disk:
     """What a journal has written, as text: it outlives whoever wrote it."""
 
@@ -183,12 +209,19 @@ class Disk:
     history: list[str] = field(default_factory=list)
 
 
-class MemoryJournal(Journal):
+@dataclass
+class MemoryJournal:
     """A journal without files; `death` comes to who writes it."""
 
-    __slots__ = ("death", "disk")
     disk: Disk
-    death: Death
+    death: Death = field(default_factory=lambda: Death(-1, late=False))
+    lasts: bool = True
+
+    def hold(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def holder(self) -> str:
+        return ""
 
     def pending(self) -> Entry | None:
         return None if self.disk.pending is None else entry_of("pending", self.disk.pending)
@@ -211,10 +244,12 @@ class MemoryJournal(Journal):
 
 def memory(disk: Disk, death: Death | None = None) -> MemoryJournal:
     """A journal on that disk, of a process that dies so."""
-    journal = MemoryJournal()
-    for name, value in (("disk", disk), ("death", death or Death(-1, late=False))):
-        object.__setattr__(journal, name, value)
-    return journal
+    return MemoryJournal(disk, death or Death(-1, late=False))
+
+
+def gate_of(host: LabHost, disk: Disk) -> Gate:
+    """Of this host; it only plans, since its journal is not one that a guard could open."""
+    return Gate(host, memory(disk), in_a_process, "nftop")
 
 
 def mortal(host: LabHost, disk: Disk, death: Death) -> tuple[MortalHost, MemoryJournal]:

@@ -2,26 +2,89 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-from nftop.control.checks import check
-from nftop.control.journal import Journal
+import pytest
+
+from nftop import control
+from nftop.control.checks import check, notice
+from nftop.control.journal import FileJournal
 from nftop.model.reading import Reason
 from tests.control.test_journal import ONE
 
+SUB = ("profile",)
+
 
 def test_doctor_tells_what_is_not_complete(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "nftop")
+    journal = FileJournal(tmp_path / "nftop")
     assert check(journal).reason is Reason.PRESENT
+    assert notice(journal) == ""
     assert not journal.folder.exists()
     with journal.hold():
         journal.begin(ONE)
         busy = check(journal)
         assert (busy.reason, busy.fix) == (Reason.TAKEN, "")
+        under_way = "is under way: it is to be kept or taken back"
+        assert notice(journal) == f"cache classes: change 1 by pid {os.getpid()} {under_way}"
     crashed = check(journal)
     assert (crashed.reason, crashed.fix) == (Reason.ERROR, "sudo nftop recover")
+    assert notice(journal) == "cache classes: change 1 was cut off: `nftop recover` takes it back"
     journal.record(ONE, "kept")
     journal.forget()
+    assert notice(journal) == ""
     assert check(journal).text == "no change of cache classes is under way; 1 in the history"
     (journal.folder / "history.jsonl").write_text("nonsense\n")
-    assert "makes no sense" in check(journal).text
+    assert "is damaged" in check(journal).text
+    journal.folder.chmod(0o755)
+    assert notice(journal).startswith("cache classes: the journal of changes can't be read: /")
+
+
+def test_who_may_not_read_the_journal_is_told_by_doctor_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(FileJournal, "pending", refused)
+    journal = FileJournal(tmp_path / "nftop")
+    assert notice(journal) == ""
+    assert check(journal).reason is Reason.PERMISSION
+
+
+_HOLDS = """
+import fcntl, os, sys
+handle = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(handle, fcntl.LOCK_EX)
+os.write(handle, str(os.getpid()).encode())
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_change_that_this_nftop_makes_itself_is_no_news(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path / "nftop")
+    with journal.hold():
+        journal.begin(ONE)
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", _HOLDS, journal.folder / "lock"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as guard:
+        assert guard.stdout is not None
+        guard.stdout.readline()
+        assert journal.holder() == f"pid {guard.pid}"
+        assert notice(journal) == ""
+        assert f"by pid {guard.pid} is under way" in check(journal).text
+        guard.kill()
+    assert "was cut off" in notice(journal)
+
+
+def test_the_package_names_all_of_its_modules() -> None:
+    folder = Path(control.__file__).parent
+    there = {each.stem for each in folder.iterdir() if each.suffix == ".py" or each.name in SUB}
+    table = str(control.__doc__).split("\n\n")[1]
+    named = [word for row in table.splitlines() for word in row[:22].replace(",", " ").split()]
+    assert sorted(named) == sorted(there - {"__init__"})

@@ -250,7 +250,7 @@ def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str,
         for cell, value in theirs.items():
             if value not in ours.get(cell, ()) and not born(cell, ours):
                 assert found.get(cell) == value, (cell, receipt)
-                assert cell not in ours or receipt.outcome == "foreign", receipt
+                assert cell not in ours or receipt.outcome == "overwritten", receipt
         for cell, value in before.items():
             # All that nobody else touched is as before, as far as its directories are there.
             where = parts(value) if cell.kind in ("cpu", "task") else (cell.group, "")

@@ -21,7 +21,7 @@ from nftop.control.entry import (
     finished,
     text_of,
 )
-from nftop.control.journal import BusyError, Journal
+from nftop.control.journal import BusyError, FileJournal, next_number, unfinished
 from nftop.model.action import Cell, Change
 
 _TEXT = st.text(max_size=8)
@@ -37,16 +37,17 @@ _CHANGES = st.lists(
 ).map(tuple)
 ENTRIES = st.builds(
     Entry, st.integers(1), _TEXT, _TEXT, _TEXT, _TEXT, _CHANGES,
-    st.lists(st.integers(1)).map(tuple), st.sampled_from([None, "kept", "foreign"]),
+    st.lists(st.integers(1)).map(tuple), st.sampled_from([None, "kept", "overwritten"]),
     st.dictionaries(_CELLS, _TEXT, max_size=4), st.booleans(), _CHANGES,
     st.lists(_TEXT, max_size=2).map(tuple),
+    st.dictionaries(_CELLS, _TEXT, max_size=2),
 )  # fmt: skip
 ONE = Entry(1, "now", "boot 7:1", "root", "nftop cat set", (Change(Cell("group", "a"), None, ""),))
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path / "nftop")
+def journal(tmp_path: Path) -> FileJournal:
+    return FileJournal(tmp_path / "nftop")
 
 
 @settings(deadline=None)
@@ -64,10 +65,10 @@ def test_what_makes_no_sense_says_which_file(text: str) -> None:
         entry_of("pending.json", text)
 
 
-def test_what_is_under_way_is_there_until_it_is_history(journal: Journal) -> None:
+def test_what_is_under_way_is_there_until_it_is_history(journal: FileJournal) -> None:
     with journal.hold():
         assert journal.pending() is None
-        assert journal.next_number() == 1
+        assert next_number(journal) == 1
         journal.begin(ONE)
         assert journal.pending() == ONE
         journal.record(ONE, "kept")
@@ -75,10 +76,10 @@ def test_what_is_under_way_is_there_until_it_is_history(journal: Journal) -> Non
         journal.forget()
         assert journal.pending() is None
         assert journal.history() == (finished(ONE, "kept"),)
-        assert journal.next_number() == 2
+        assert next_number(journal) == 2
 
 
-def test_a_line_that_was_cut_short_is_left_out_and_overwritten(journal: Journal) -> None:
+def test_a_line_that_was_cut_short_is_left_out_and_overwritten(journal: FileJournal) -> None:
     with journal.hold():
         journal.record(ONE, "kept")
         with (journal.folder / "history.jsonl").open("a") as file:
@@ -90,7 +91,7 @@ def test_a_line_that_was_cut_short_is_left_out_and_overwritten(journal: Journal)
 
 @pytest.mark.parametrize("name", ["fsync", "write"])
 def test_a_line_that_could_not_be_made_sure_of_is_taken_out(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, name: str
+    journal: FileJournal, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     real = getattr(os, name)
 
@@ -108,7 +109,7 @@ def test_a_line_that_could_not_be_made_sure_of_is_taken_out(
         assert text == text_of(finished(ONE, "kept"))
 
 
-def test_a_damaged_line_does_not_hide_the_others(journal: Journal) -> None:
+def test_a_damaged_line_does_not_hide_the_others(journal: FileJournal) -> None:
     with journal.hold():
         journal.record(ONE, "kept")
         path = journal.folder / "history.jsonl"
@@ -116,14 +117,14 @@ def test_a_damaged_line_does_not_hide_the_others(journal: Journal) -> None:
         journal.record(replace(ONE, number=2), "reverted")
         assert journal.known() == (
             (finished(replace(ONE, number=2), "reverted"),),
-            (f"1 lines of {path} make no sense: move it aside",),
+            (f"{path} is damaged (1 of its lines): move it aside",),
         )
-        with pytest.raises(DamagedError, match=f"{path} of nftop's journal .* move it aside"):
+        with pytest.raises(DamagedError, match=f"{path} of nftop's journal .*: move it aside"):
             journal.history()
 
 
 def test_who_only_looks_at_the_lock_is_in_nobodys_way(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+    journal: FileJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, tries = fcntl.flock, list[int]()
 
@@ -140,7 +141,7 @@ def test_who_only_looks_at_the_lock_is_in_nobodys_way(
         assert tries == [fcntl.LOCK_EX | fcntl.LOCK_NB] * 3
 
 
-def test_it_is_closed_to_others(journal: Journal) -> None:
+def test_it_is_closed_to_others(journal: FileJournal) -> None:
     before = os.umask(0)
     try:
         with journal.hold():
@@ -153,18 +154,45 @@ def test_it_is_closed_to_others(journal: Journal) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_folder_that_is_open_to_others_or_a_link_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("open", r"is open to others \(755\); look at what it has, chmod 700 /"),
+        ("link", "is no folder; move it aside"),
+        ("nowhere", "is no folder; move it aside"),
+        ("file", "is no folder; move it aside"),
+    ],
+)
+def test_a_folder_that_others_may_have_written_to_is_not_believed(
+    tmp_path: Path, name: str, why: str
+) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
     (tmp_path / "closed").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "closed")
-    for name in ("open", "link"):
-        with pytest.raises(DamagedError, match="closed to others"), Journal(tmp_path / name).hold():
-            pass
+    (tmp_path / "nowhere").symlink_to(tmp_path / "nobody")
+    (tmp_path / "file").write_text("")
+    journal = FileJournal(tmp_path / name)
+    for look in (journal.pending, journal.history, journal.known, journal.holder):
+        with pytest.raises(DamagedError, match=f"can't be read: {journal.folder} {why}"):
+            look()
+    with pytest.raises(DamagedError, match=why), journal.hold():
+        pass
     assert list((tmp_path / "closed").iterdir()) == []
 
 
+def test_a_folder_of_another_user_is_not_believed(
+    journal: FileJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.folder.mkdir(mode=0o700)
+    assert journal.history() == ()
+    monkeypatch.setattr(journal_module, "_ROOT", os.getuid() + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(DamagedError, match=f"is user {os.getuid()}'s; look at what it has"):
+        journal.history()
+
+
 @pytest.mark.parametrize("name", ["lock", "pending.json", "pending.json.new", "history.jsonl"])
-def test_no_link_is_followed(journal: Journal, tmp_path: Path, name: str) -> None:
+def test_no_link_is_followed(journal: FileJournal, tmp_path: Path, name: str) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious\n")
     journal.folder.mkdir(mode=0o700)
@@ -177,7 +205,7 @@ def test_no_link_is_followed(journal: Journal, tmp_path: Path, name: str) -> Non
     assert victim.read_text() == "precious\n"
 
 
-def test_only_one_changes_the_host(journal: Journal) -> None:
+def test_only_one_changes_the_host(journal: FileJournal) -> None:
     with (
         journal.hold(),
         pytest.raises(BusyError, match=f"pid {os.getpid()} is under way"),
@@ -187,13 +215,13 @@ def test_only_one_changes_the_host(journal: Journal) -> None:
     assert journal.holder() == ""
 
 
-def test_what_is_not_complete_says_whether_somebody_is_at_it(journal: Journal) -> None:
-    assert (journal.unfinished(), journal.holder()) == ("", "")
+def test_what_is_not_complete_says_whether_somebody_is_at_it(journal: FileJournal) -> None:
+    assert (unfinished(journal), journal.holder()) == ("", "")
     with journal.hold():
-        assert journal.unfinished() == ""
+        assert unfinished(journal) == ""
         journal.begin(ONE)
         assert journal.holder() == f"pid {os.getpid()}"
-        assert journal.unfinished().startswith(f"change 1 by pid {os.getpid()} is under way")
-    assert journal.unfinished() == "change 1 was cut off: `nftop recover` takes it back"
+        assert unfinished(journal).startswith(f"change 1 by pid {os.getpid()} is under way")
+    assert unfinished(journal) == "change 1 was cut off: `nftop recover` takes it back"
     journal.record(ONE, "kept")
-    assert journal.unfinished().startswith("change 1 is complete but not closed")
+    assert unfinished(journal).startswith("change 1 is complete but not closed")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from nftop.control.effects import ways_text
 from nftop.control.plan import propose
 from nftop.control.rules import LimitRule, MaskRule, Rules, untouchable
 from nftop.model.action import (
@@ -23,6 +24,7 @@ from nftop.model.action import (
     place,
 )
 from nftop.model.ids import Cpu
+from nftop.model.rdt import UNLIMITED_MBPS
 from tests.control.hosts import lab_host
 
 RULES = Rules(
@@ -72,9 +74,10 @@ def l3(bits: int, group: str = "vpp", domain: int = 0) -> SetSchemata:
         (l3(0xF, domain=3), "L3 has no domain 3; it has 0"),
         (SetSchemata("vpp", "L3CODE", ((0, 3),)), "vpp has no L3CODE; it has L2, L3, MB"),
         (SetSchemata("vpp", "L2", ((5, 0x100),)), "the cache has 8 ways, so ff at most"),
-        (SetSchemata("vpp", "L2", ((5, 0),)), "a class has 1 ways at least"),
-        (SetSchemata("vpp", "MB", ((0, 9),)), "between 10 and 100 here"),
-        (SetSchemata("vpp", "MB", ((0, 101),)), "between 10 and 100 here"),
+        (SetSchemata("vpp", "L2", ((5, 0),)), "a class has 1 way at least"),
+        (SetSchemata("vpp", "MB", ((0, 9),)), "MB 0=9: between 10 and 100 % here; 100 is no limit"),
+        (SetSchemata("vpp", "MB", ((0, 101),)), "MB 0=101: between 10 and 100 % here"),
+        (SetSchemata("vpp", "MB", ((0, UNLIMITED_MBPS),)), "MB 0=unlimited: between 10 and 100"),
         (MoveCpus((Cpu(0),), "nobody"), "there is no group nobody"),
         (MoveCpus((Cpu(0), Cpu(9)), "vpp"), "CPU 9 is not there, or offline"),
         (MoveTasks((9,), "vpp"), "there is no thread 9"),
@@ -167,6 +170,22 @@ def test_what_comes_with_it_is_said() -> None:
     assert proposal.warnings == ()
 
 
+def test_ways_that_are_shared_are_told_with_those_that_were_so_before() -> None:
+    for bits, said in (
+        (0x1F, "L3 0 of vpp: shares ways 3-4 (4 is new) with /"),
+        (0x7F, "L3 0 of vpp: shares ways 3-6 (4-6 are new) with /"),
+        (0x30, "L3 0 of vpp: shares ways 4-5 (5 is new) with /"),
+        (0x8, ""),
+    ):
+        state = {**world(), Cell("schemata", "/", "L3", 0): "7f8",
+                 Cell("schemata", "nftop.a", "L3", 0): "700",
+                 Cell("schemata", "vpp", "L3", 0): "1f" if bits == 0x30 else "f"}  # fmt: skip
+        effects = propose(state, replace(RULES, masks={"L3": MaskRule(11, 1)}), [l3(bits)]).effects
+        assert [each for each in effects if "shares" in each] == [said] * bool(said)
+    assert ways_text(8) == "way 3"
+    assert ways_text(0x138) == "ways 3-5,8"
+
+
 def test_threads_of_one_core_in_two_classes_are_warned_of_once() -> None:
     proposal = propose(world(), RULES, [MoveCpus((Cpu(0),), "vpp")])
     assert proposal.warnings == (
@@ -203,6 +222,18 @@ def test_code_shares_ways_with_the_data_of_others() -> None:
     host.lab.echo("L3DATA:0=1", "/schemata")
     proposal = propose(host.state(), host.rules(), [SetSchemata("vpp", "L3CODE", ((0, 0xF0),))])
     assert "L3CODE 0 of vpp: shares ways 4-7 with ovs" in proposal.effects
+
+
+def test_a_group_is_not_removed_with_monitoring_groups_of_others() -> None:
+    host = lab_host()
+    host.lab.mkdir("/nftop.a")
+    for name in ("nftop.m", "zz"):
+        host.lab.mkdir(f"/nftop.a/mon_groups/{name}")
+    proposal = propose(host.state(), host.rules(), [RemoveGroup("nftop.a")])
+    said = "monitoring group nftop.a:zz is not nftop's, and would go with its group"
+    assert (proposal.refusals, proposal.changes) == ((said,), ())
+    host.lab.rmdir("/nftop.a/mon_groups/zz")
+    assert propose(host.state(), host.rules(), [RemoveGroup("nftop.a")]).refusals == ()
 
 
 def test_a_group_is_not_removed_and_made_again_at_once() -> None:

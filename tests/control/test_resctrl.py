@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -203,11 +204,29 @@ def test_a_held_lock_is_given_up_in_time(tmp_path: Path) -> None:
         pass
 
 
-def test_another_mount_is_another_identity(tmp_path: Path) -> None:
+def test_another_boot_is_another_identity(tmp_path: Path) -> None:
     host = mounted(tmp_path, plain())
     assert host.identity == host.identity
     before = host.identity
+    assert before.split()[0] == "a-boot"
     (tmp_path / "proc/sys/kernel/random/boot_id").write_text("another-boot\n")
+    assert host.identity != before
+
+
+def test_another_mount_of_the_same_device_is_another_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to Linux 6.6 `info` has another inode, since 6.6 the file system another random id."""
+    host = mounted(tmp_path, plain())
+    before, info = host.identity, tmp_path / MOUNT / "info"
+    info.rename(tmp_path / "info")
+    assert host.identity != before
+    info.mkdir()
+    assert host.identity != before
+    info.rmdir()
+    (tmp_path / "info").rename(info)
+    assert host.identity == before
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_fsid=1 << 63))
     assert host.identity != before
 
 

@@ -15,6 +15,7 @@ from nftop.model.action import (
     RemoveGroup,
     SetSchemata,
     State,
+    difference,
     parts,
 )
 from nftop.model.ids import Cpu
@@ -156,7 +157,7 @@ def test_a_group_is_removed_in_one_step() -> None:
     host = lab_host()
     host.lab.mkdir("/nftop.a")
     host.lab.echo("1", "/nftop.a/cpus_list")
-    host.lab.mkdir("/nftop.a/mon_groups/m")
+    host.lab.mkdir("/nftop.a/mon_groups/nftop.m")
     host.lab.echo("100", "/nftop.a/tasks")
     assert steps(host.state(), planned(host, [RemoveGroup("nftop.a")]).changes) == (
         Step("rmdir", "nftop.a"),
@@ -164,3 +165,20 @@ def test_a_group_is_removed_in_one_step() -> None:
     assert planned(host, [RemoveGroup("nftop.a")]).effects == (
         "CPU 1 and 1 thread of nftop.a fall to the root group's class",
     )
+
+
+def test_a_monitoring_group_of_the_root_group_has_its_cpus_before_their_group_goes() -> None:
+    """Once the directory is gone nothing would be left to be written after it."""
+    host = lab_host()
+    host.lab.mkdir("/mon_groups/m")
+    host.lab.mkdir("/nftop.a")
+    host.lab.echo("1-3", "/nftop.a/cpus_list")
+    state = host.state()
+    target = {cell: value for cell, value in state.items() if cell.group != "nftop.a"}
+    target |= {Cell("cpu", "", number=cpu): "/m" if cpu == 2 else "/" for cpu in (1, 2, 3)}
+    done = steps(state, difference(state, target))
+    assert [(each.deed, each.group, each.monitor, each.text) for each in done] == [
+        ("cpus", "nftop.a", "", "1,3\n"),
+        ("cpus", "/", "m", "2\n"),
+        ("rmdir", "nftop.a", "", ""),
+    ]

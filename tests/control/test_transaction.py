@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.entry import Entry
-from nftop.control.gate import Gate
-from nftop.control.journal import Journal
+from nftop.control.gate import Gate, in_a_process
+from nftop.control.guard import serve
+from nftop.control.journal import FileJournal
 from nftop.control.steps import Step
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
@@ -25,6 +26,7 @@ from nftop.model.action import (
     MoveTasks,
     Outcome,
     Proposal,
+    Receipt,
     RemoveGroup,
     RemoveMonitor,
     SetSchemata,
@@ -38,6 +40,8 @@ from tests.control.hosts import (
     LabHost,
     MemoryJournal,
     MortalHost,
+    Stubborn,
+    gate_of,
     lab_host,
     memory,
     without_births,
@@ -111,13 +115,13 @@ def test_a_thread_that_joins_what_is_to_go_is_a_conflict(kernel: str, action: Ac
     host.lab.echo("100", "/nftop.a/tasks")
     host.lab.echo("101", "/nftop.a/tasks")
     host.lab.echo("101", "/nftop.a/mon_groups/nftop.m/tasks")
-    gate = Gate(host, memory(disk))
+    gate = gate_of(host, disk)
     proposal = gate.propose([action])
     host.lab.echo("200", "/nftop.a/tasks")
     host.lab.echo("200", "/nftop.a/mon_groups/nftop.m/tasks")
     receipt, entry = apply(host, gate.journal, proposal, ASKED)
     assert (receipt.outcome, entry, host.writes) == ("conflict", None, 0)
-    said = "the group of thread 200: not there in the preview, nftop.a/nftop.m now"
+    said = "the group of thread 200: not there in the preview, nftop.a:nftop.m now"
     assert said in receipt.sentences
     receipt, entry = apply(host, gate.journal, gate.propose([action]), ASKED)
     assert receipt.outcome == "applied"
@@ -154,23 +158,6 @@ def test_a_lock_that_another_holds() -> None:
     assert recovered.outcome == "reverted"
 
 
-@dataclass
-class Stubborn(LabHost):
-    """A host whose kernel refuses, or forgets, the n-th operation."""
-
-    at: int = 0
-    forgets: bool = False
-
-    def do(self, step: Step) -> None:
-        self.at -= 1
-        if self.at == -1:
-            if self.forgets:
-                return
-            step = Step("schemata", step.group, step.monitor,
-                        values={Cell("schemata", "/", "L3", 9): "1"})  # fmt: skip
-        super().do(step)
-
-
 @pytest.mark.parametrize("forgets", [True, False])
 @pytest.mark.parametrize("at", range(4))
 def test_what_the_kernel_refuses_or_does_otherwise_is_taken_back(at: int, forgets: bool) -> None:
@@ -191,16 +178,16 @@ def test_what_the_kernel_refuses_or_does_otherwise_is_taken_back(at: int, forget
     assert disk.pending is None
 
 
+@dataclass
 class FullDisk(MemoryJournal):
     """A journal that can't be written from the n-th write on; only to forget needs no room."""
 
-    __slots__ = ("room",)
-    room: int
+    room: int = 0
 
     def _write(self) -> None:
         if self.room <= 0:
             raise OSError(errno.ENOSPC, "No space left on device")
-        object.__setattr__(self, "room", self.room - 1)
+        self.room -= 1
 
     def begin(self, entry: Entry) -> None:
         self._write()
@@ -214,10 +201,7 @@ class FullDisk(MemoryJournal):
 @pytest.mark.parametrize("room", range(4))
 def test_on_a_full_disk_nothing_is_written_or_it_is_taken_back(room: int) -> None:
     host, disk = one_group(), Disk()
-    journal = FullDisk()
-    fields = memory(disk)
-    for name, value in (("disk", disk), ("death", fields.death), ("room", room)):
-        object.__setattr__(journal, name, value)
+    journal = FullDisk(disk, room=room)
     before = host.state()
     proposal = planned(host, [SET])
     if room == 0:
@@ -237,35 +221,26 @@ def test_on_a_full_disk_nothing_is_written_or_it_is_taken_back(room: int) -> Non
 class LateFailure(MemoryJournal):
     """A journal whose disk fails after a line is written, as fsync does."""
 
-    __slots__ = ()
-
     def record(self, entry: Entry, outcome: Outcome) -> None:
         super().record(entry, outcome)
         if outcome == "kept":
             raise OSError(errno.EIO, "Input/output error")
 
 
-def late_failure(disk: Disk) -> LateFailure:
-    journal = LateFailure()
-    for name, value in (("disk", disk), ("death", Death(-1, late=False))):
-        object.__setattr__(journal, name, value)
-    return journal
-
-
 def test_a_line_that_was_written_and_then_failed_is_no_change_to_undo() -> None:
     host, disk = one_group(), Disk()
-    before, journal = host.state(), late_failure(disk)
+    before, journal = host.state(), LateFailure(disk)
     _, entry = apply(host, journal, planned(host, [SET]), ASKED)
     assert entry is not None
     assert keep(host, journal, entry).outcome == "refused"
     assert host.state() == before
     assert [each.outcome for each in journal.history()] == ["kept", "refused"]
-    assert Gate(host, journal).propose_undo() is None
+    assert Gate(host, journal, in_a_process, "nftop").propose_undo() is None
 
 
 def test_killed_while_that_is_taken_back_it_is_taken_back_after_all() -> None:
     host, disk = one_group(), Disk()
-    before, journal = host.state(), late_failure(disk)
+    before, journal = host.state(), LateFailure(disk)
     two: list[Action] = [SET, SetSchemata("/", "L3", ((0, 0xF),))]
     _, entry = apply(host, journal, planned(host, two), ASKED)
     assert entry is not None
@@ -276,6 +251,18 @@ def test_killed_while_that_is_taken_back_it_is_taken_back_after_all() -> None:
     assert receipt is not None
     assert receipt.outcome == "reverted"
     assert host.state() == before
+
+
+def test_the_rest_is_undone_only_where_there_is_a_rest() -> None:
+    for others, end in (("L3:0=1", "nothing else of it was on the host"),
+                        ("L3:1=1", "the rest is undone")):  # fmt: skip
+        host, disk = one_group(), Disk()
+        both = SetSchemata("vpp", "L3", ((0, 0xF), (1, 0x7FF if "0=" in others else 0xF)))
+        _, entry = apply(host, memory(disk), planned(host, [both]), ASKED)
+        assert entry is not None
+        host.lab.echo(others, "/vpp/schemata")
+        receipt = revert(host, memory(disk), entry)
+        assert (receipt.outcome, receipt.sentences[-1]) == ("overwritten", end)
 
 
 def test_what_was_cut_off_is_mended_before_anything_else() -> None:
@@ -303,7 +290,7 @@ def test_a_boot_has_undone_it_but_not_being_where_resctrl_can_not_be_seen() -> N
 
 
 def test_a_damaged_history_is_no_obstacle_to_mending(tmp_path: Path) -> None:
-    host, journal = one_group(), Journal(tmp_path / "nftop")
+    host, journal = one_group(), FileJournal(tmp_path / "nftop")
     with journal.hold():
         before = host.state()
         _, entry = apply(host, journal, planned(host, [SET]), ASKED)
@@ -312,7 +299,7 @@ def test_a_damaged_history_is_no_obstacle_to_mending(tmp_path: Path) -> None:
         receipt = recover(host, journal)
         assert receipt is not None
         assert receipt.outcome == "reverted"
-        assert any("make no sense" in each for each in receipt.sentences)
+        assert any("is damaged" in each for each in receipt.sentences)
         assert host.state() == before
 
 
@@ -322,14 +309,14 @@ def test_a_new_mount_has_undone_it() -> None:
     count, host.identity = host.writes, "a-boot 8:1"
     receipt = recover(host, memory(disk))
     assert receipt is not None
-    assert "mounted anew" in receipt.sentences[-1]
+    assert "set up anew" in receipt.sentences[-1]
     assert host.writes == count
     assert recover(host, memory(disk)) is None
 
 
 def test_a_change_that_was_put_back_by_hand_does_not_stop_undo() -> None:
     host, disk = one_group(), Disk()
-    before, gate = host.state(), Gate(host, memory(disk))
+    before, gate = host.state(), gate_of(host, disk)
     for domain in (0, 1):
         do(host, gate.journal, [SetSchemata("vpp", "L3", ((domain, 0xF),))])  # type: ignore[arg-type]
     host.lab.echo("L3:1=7ff", "/vpp/schemata")
@@ -347,20 +334,24 @@ def test_a_change_that_was_put_back_by_hand_does_not_stop_undo() -> None:
 
 def test_the_way_back_shows_its_effects_too() -> None:
     host, disk = one_group(), Disk()
-    gate = Gate(host, memory(disk))
+    gate = gate_of(host, disk)
     do(host, gate.journal, [SetSchemata("vpp", "L3", ((0, 0xF),))])  # type: ignore[arg-type]
     host.lab.mkdir("/ovs")
     host.lab.echo("L3:0=7f0", "/ovs/schemata")
     for found in (gate.propose_undo(), gate.propose_reset()):
         assert found is not None
-        assert "L3 0 of vpp: shares ways 4-10 with /, ovs" in found[0].effects
+        assert found[0].effects[:2] == (
+            "L3 0 of vpp: shares ways 0-10 (4-10 are new) with /",
+            "L3 0 of vpp: shares ways 4-10 with ovs",
+        )
 
 
 def test_the_guard_looks_itself_whether_a_group_is_to_be_touched() -> None:
     host, disk = one_group(), Disk()
     host = LockedGroup(host.lab)
     cell = Cell("schemata", "vpp", "L3", 0)
-    proposal = Proposal(host.state(), (Change(cell, "7ff", "1"),))
+    changes = (Change(cell, "7ff", "1"),)
+    proposal = Proposal(host.state(), changes, identity=host.identity)
     receipt, entry = apply(host, memory(disk), proposal, ASKED)
     assert (receipt.outcome, entry, host.writes) == ("refused", None, 0)
     assert "pseudo-locked" in receipt.sentences[0]
@@ -386,7 +377,7 @@ def test_changes_and_undos_in_any_order_end_where_they_began(
     host: LabHost, rounds: list[list[Action]], data: st.DataObject
 ) -> None:
     disk = Disk()
-    gate, stack = Gate(host, memory(disk)), [whole(host)]
+    gate, stack = gate_of(host, disk), [whole(host)]
     for actions in rounds:
         proposal = planned(host, actions)
         if proposal.changes:
@@ -407,10 +398,56 @@ def undo(gate: Gate, *, all_of_them: bool = False) -> None:
     if planned_back is None:
         return
     proposal, numbers = planned_back
-    assert not any("somebody else" in each for each in proposal.warnings)
-    assert proposal.refusals == ()
+    assert (proposal.unmet, proposal.refusals) == ((), ())
     if not proposal.changes:
         return
     receipt, entry = apply(gate.host, gate.journal, proposal, replace(ASKED, undoes=numbers))
     assert entry is not None, receipt
     assert keep(gate.host, gate.journal, entry).outcome == "kept"
+
+
+@dataclass
+class Broken(LabHost):
+    """A host that can't be written or read any more from a step on."""
+
+    after: int = 0
+
+    def do(self, step: Step) -> None:
+        if self.writes == self.after:
+            raise ValueError("no such step")
+        super().do(step)
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:
+        if self.writes and self.writes == self.after:
+            raise ValueError("no such state")
+        return super().state(threads)
+
+
+def test_a_second_fault_is_no_reason_to_reassure() -> None:
+    for after, outcome in ((0, "reverted"), (1, "failed")):
+        host, disk, told = Broken(one_group().lab, after=after), Disk(), list[Receipt | None]()
+        proposal = planned(host, [SET, SetSchemata("/", "L3", ((0, 0xF),))])
+        serve(host, memory(disk), proposal, ASKED, None, answer=told.append, kept=lambda _: True)
+        [receipt] = told
+        assert receipt is not None
+        assert receipt.outcome == outcome
+        assert (disk.pending is not None) == (outcome == "failed")
+        assert ("`nftop recover` says" in receipt.sentences[-1]) == (outcome == "failed")
+
+
+@dataclass
+class Spoilt(MemoryJournal):
+    """A journal that fails where nobody foresaw it, once it is asked to keep something."""
+
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        raise ValueError(f"no place for {entry.number}: {outcome}")
+
+
+def test_what_can_not_be_kept_for_a_reason_nobody_foresaw_is_not_silent() -> None:
+    host, disk, told = one_group(), Disk(), list[Receipt | None]()
+    for _ in range(2):
+        proposal = planned(host, [SET])
+        serve(host, Spoilt(disk), proposal, ASKED, None, answer=told.append, kept=lambda _: True)
+    outcomes = [each and each.outcome for each in told]
+    assert outcomes == ["applied", "failed", "refused"]
+    assert disk.pending is not None

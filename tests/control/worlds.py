@@ -69,6 +69,15 @@ def hosts(draw: st.DrawFn, *, exclusive: bool = False) -> LabHost:
                 lab.echo("exclusive", f"/{name}/mode")
     if draw(st.booleans()):
         lab.mkdir("/mon_groups/m")
+        part = (
+            draw(st.sets(st.sampled_from(sorted(lab.state.root.cpus))))
+            if lab.state.root.cpus
+            else set()
+        )
+        lab.echo(numbers.list_text(part), "/mon_groups/m/cpus_list")
+        for tid in draw(st.sets(st.sampled_from([100, 101, 200]))):
+            with contextlib.suppress(OSError):  # it is in a class
+                lab.echo(str(tid), "/mon_groups/m/tasks")
     return host
 
 
@@ -109,4 +118,5 @@ def planned(host: LabHost, actions: list[Action]) -> Proposal:
     for action in actions:
         if not propose(host.state(), rules, [*good, action]).refusals:
             good.append(action)
-    return propose(host.state(), rules, good, "nftop cat")
+    found = propose(host.state(), rules, good, ("nftop cat",))
+    return replace(found, identity=host.identity)

@@ -1,0 +1,141 @@
+"""What the history says: which directories are nftop's, and what takes kept changes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from nftop.control.entry import Entry
+from nftop.control.judge import judged
+from nftop.control.rules import Rules
+from nftop.control.steps import UNBORN
+from nftop.control.takeback import Made, changes_between, numbers_of, way_back
+from nftop.control.words import homeless, left_alone
+from nftop.model.action import DIRECTORIES, Cell, Change, Proposal, State, parts
+from nftop.model.rdt import ROOT
+
+
+def kept(history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The changes that were kept and not taken back since, be it in doing; the oldest first."""
+    return tuple(entry for entry in _last(history) if entry.outcome == "kept")
+
+
+def standing(history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Kept changes that no later kept change took back wholly, the oldest first."""
+    every = kept(history)
+    undone = {number for entry in every for number in set(entry.undoes) - set(entry.leaves)}
+    return tuple(each for each in every if each.number not in undone and not each.undoes)
+
+
+def tried(history: Iterable[Entry]) -> frozenset[int]:
+    """Numbers of changes of which an undo has left something, as the operator was told."""
+    return frozenset(number for entry in kept(history) for number in entry.leaves)
+
+
+def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """A change, and what was taken back of it so far.
+
+    Without the directories that were there then: only those of before are where it came from.
+    """
+    cells = {each.cell for each in entry.changes}
+    undone = [each for each in kept(history) if entry.number in each.undoes]
+    return entry, *(
+        replace(each, base={}, changes=tuple(row for row in each.changes if row.cell in cells))
+        for each in undone
+    )
+
+
+def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
+    """The last number of every directory that nftop made or removed; None once it is removed.
+
+    What was taken back counts by the directories that this made again, and by those it left.
+    """
+    found: dict[Cell, str | None] = {}
+    for entry in _last(history):
+        for change in entry.changes:
+            made = entry.outcome == "overwritten" and change.old is None and change.new != UNBORN
+            if change.cell.kind in DIRECTORIES and (entry.outcome == "kept" or made):
+                found[change.cell] = change.new
+        found |= {cell: number for cell, number in entry.remade.items() if number != UNBORN}
+    return found
+
+
+def reversal(
+    state: State,
+    entries: Iterable[Entry],
+    history: Sequence[Entry],
+    rules: Rules,
+    commands: tuple[str, ...],
+) -> Proposal:
+    """What takes these kept changes back, the oldest first.
+
+    What they did and undid again among themselves is no change: it is left as it is.
+
+    Args:
+        state: now, with the threads that they moved or that are in groups they made.
+        entries: to take back.
+        history: all there is, to know a directory that was removed and made again meanwhile.
+        rules: of the host.
+        commands: of the proposal.
+    """
+    entries = tuple(entries)
+    first, last = _ends(change for entry in entries for change in entry.changes)
+    numbers = newest(history)
+    ours = {cell: numbers.get(cell, value) if cell.kind in DIRECTORIES else value
+            for cell, value in last.items()}  # fmt: skip
+    values = {cell: frozenset((first[cell], value)) for cell, value in ours.items()}
+    # A directory that was there before it was made again counts by its last number only.
+    made_anew = [(cell, value) for cell, value in numbers.items() if value is not None]
+    known = numbers_of(*(entry.base.items() for entry in entries))
+    way = way_back(state, Made(values, first, {**known, **numbers_of(made_anew)}))
+    fallen = {
+        cell: _heir(where, way.target)
+        for cell, where in state.items()
+        if cell.kind == "task" and cell not in values
+    }
+    target = {**way.target, **fallen}
+    found = judged(state, target, changes_between(state, target), rules, commands)
+    cells = {*way.foreign, *way.homeless}
+    return replace(
+        found,
+        unmet=(*left_alone(way.foreign, state), *homeless(way.homeless, target)),
+        leaves=tuple(
+            entry.number
+            for entry in entries
+            if not entry.undoes and cells & {each.cell for each in entry.changes}
+        ),
+    )
+
+
+def _last(history: Iterable[Entry]) -> list[Entry]:
+    """Every change by its last line: one that was kept may have been taken back after all."""
+    return [entry for _, entry in sorted({entry.number: entry for entry in history}.items())]
+
+
+def _ends(
+    changes: Iterable[Change],
+) -> tuple[Mapping[Cell, str | None], Mapping[Cell, str | None]]:
+    """What each cell was before the first of some changes, and is after the last of them.
+
+    One that is as it was is in neither; a directory is if it is there again, whatever its number.
+    Of what somebody else has removed between two of them nothing is to be had again.
+    """
+    first: dict[Cell, str | None] = {}
+    last: dict[Cell, str | None] = {}
+    for change in changes:
+        cell = change.cell
+        if change.old is None and last.get(cell) is not None:
+            first[cell] = None
+        old, last[cell] = first.setdefault(cell, change.old), change.new
+        both = cell.kind in DIRECTORIES and old is not None and change.new is not None
+        if both or old == change.new:
+            del first[cell], last[cell]
+    return first, last
+
+
+def _heir(where: str, target: State) -> str:
+    """Where a thread is when its directory may have gone."""
+    group, monitor = parts(where)
+    if group != ROOT and Cell("group", group) not in target:
+        return ROOT
+    return where if not monitor or Cell("monitor", group, monitor) in target else group

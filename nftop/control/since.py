@@ -1,0 +1,42 @@
+"""What became of a change between its making and its being kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nftop.control.entry import Entry
+from nftop.control.resctrl import Host
+from nftop.control.takeback import is_end
+from nftop.control.words import differences
+from nftop.model.action import Change
+from nftop.model.errors import said
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Attributes.
+
+    sentences: for what is not as it was read back any more, or why that is not known.
+    gone: nothing of it is as it was.
+    """
+
+    sentences: tuple[str, ...]
+    gone: bool
+
+
+def changed_since(host: Host, entry: Entry) -> Since:
+    """What of a change has become another since it was read back.
+
+    Without resctrl's lock: who holds that is changing something, which is what is looked for.
+    """
+    try:
+        now = host.state([each.cell for each in entry.changes if each.cell.kind == "task"])
+    except OSError as error:
+        return Since(
+            (f"whether it is still as it was made can't be read: {said(error)}",), gone=False
+        )
+    found = [Change(each.cell, each.new, now.get(each.cell)) for each in entry.changes]
+    other = [each for each in found if each.old != each.new and not is_end(each)]
+    there = [each for each in found if not is_end(each) and each not in other]
+    words = ("was asked for", "now, changed by somebody else since")
+    return Since(differences(other, *words), bool(other) and not there)

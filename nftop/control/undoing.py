@@ -1,0 +1,74 @@
+"""How a change that is under way is taken back: what is planned, and what is done of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nftop.control.entry import Entry
+from nftop.control.resctrl import Host, RefusedError
+from nftop.control.steps import UNBORN, after, steps, touched
+from nftop.control.takeback import Made, changes_between, numbers_of, way_back
+from nftop.control.words import homeless, left_alone
+from nftop.model.action import Cell, State
+from nftop.model.errors import said
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """The way back from a state: what is to be written down before, and what is to be then."""
+
+    entry: Entry
+    target: State
+
+
+def plan_back(host: Host, entry: Entry) -> Back:
+    """From the state that is found; nothing is written. Raises OSError."""
+    found = host.state(_threads(entry))
+    planned = steps(entry.base, entry.back if entry.reverting else entry.changes)
+    values = touched(entry.base, planned)
+    goal = after(entry.base, planned) if entry.reverting else entry.base
+    known = numbers_of(
+        entry.base.items(),
+        [(each.cell, each.new) for each in entry.changes],
+        entry.remade.items(),
+    )
+    going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
+    others = host.tasks(going, ())
+    strangers = [where for name, where in others.items() if Cell("task", "", name) not in values]
+    made = Made(values, {cell: goal.get(cell) for cell in values}, known)
+    way = way_back(found, made, strangers)
+    back = changes_between(found, way.target)
+    # The numbers of those that were made before a crash are known only now.
+    remade = {cell: number or found.get(cell, UNBORN) for cell, number in entry.remade.items()
+              if number or cell not in way.foreign}  # fmt: skip
+    said = entry.left if entry.reverting else ()  # else it is what it leaves of earlier ones
+    left = (*said, *left_alone(way.foreign, found), *homeless(way.homeless, way.target))
+    written = replace(
+        entry,
+        base=found,
+        back=back,
+        left=tuple(dict.fromkeys(left)),
+        reverting=True,
+        remade={**remade, **{each.cell: UNBORN for each in back if each.new == UNBORN}},
+    )
+    return Back(written, way.target)
+
+
+def go_back(host: Host, way: Back) -> State | str:
+    """Do it, locked: the state that is read then, or what failed."""
+    try:
+        for step in steps(way.entry.base, way.entry.back):
+            host.do(step)
+        return host.state(_threads(way.entry))
+    except (RefusedError, OSError) as error:
+        return said(error)
+
+
+def with_numbers(entry: Entry, reads: State) -> Entry:
+    """As it is to be in the history: with the numbers of the directories it made again."""
+    numbers = {cell: number or reads.get(cell, UNBORN) for cell, number in entry.remade.items()}
+    return replace(entry, remade=numbers)
+
+
+def _threads(entry: Entry) -> list[Cell]:
+    return [cell for cell in entry.base if cell.kind == "task"]

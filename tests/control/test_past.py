@@ -1,0 +1,401 @@
+"""Undo and reset after what others, crashes and second thoughts have made of nftop's groups."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from nftop.control.entry import Entry
+from nftop.control.gate import Gate, in_a_process
+from nftop.control.transaction import Asked, apply, keep, recover, revert, waiting
+from nftop.model.action import (
+    Action,
+    Cell,
+    CreateGroup,
+    CreateMonitor,
+    MoveCpus,
+    MoveTasks,
+    Proposal,
+    Receipt,
+    RemoveGroup,
+    RemoveMonitor,
+    SetSchemata,
+    State,
+)
+from nftop.model.ids import Cpu
+from tests.control.hosts import (
+    Death,
+    Disk,
+    KilledError,
+    LabHost,
+    MemoryJournal,
+    Stubborn,
+    gate_of,
+    lab_host,
+    memory,
+    mortal,
+    without_births,
+)
+from tests.control.worlds import ACTIONS, hosts, planned
+from tests.lab.resctrl import profile
+
+ASKED = Asked("somebody")
+A = "nftop.a"
+WISH: list[Action] = [
+    CreateGroup(A),
+    SetSchemata(A, "L3", ((0, 3),)),
+    MoveCpus((Cpu(2), Cpu(3)), A),
+    CreateMonitor(A, "nftop.m", (Cpu(3),)),
+]
+
+
+def furnished() -> LabHost:
+    """A group of others with CPUs and a thread, and a monitoring group of the root group."""
+    host = lab_host()
+    host.lab.mkdir("/vpp")
+    host.lab.echo("1-3", "/vpp/cpus_list")
+    host.lab.echo("100", "/vpp/tasks")
+    host.lab.mkdir("/mon_groups/m")
+    host.lab.echo("5-6", "/mon_groups/m/cpus_list")
+    return host
+
+
+def whole(host: LabHost) -> State:
+    """All of it, comparable over directories that were removed and made again."""
+    every = [Cell("task", "", name) for name in host.tasks([], [100, 101, 200])]
+    return without_births(host.state(every))
+
+
+def change(
+    gate: Gate, proposal: Proposal, *, kept: bool = True, undoes: tuple[int, ...] = ()
+) -> Receipt:
+    """What a guard does: kept, or taken back."""
+    receipt, entry = apply(gate.host, gate.journal, proposal, replace(ASKED, undoes=undoes))
+    assert entry is not None, receipt
+    return (keep if kept else revert)(gate.host, gate.journal, entry)
+
+
+def do(gate: Gate, actions: list[Action], *, kept: bool = True) -> Receipt:
+    proposal = gate.propose(actions)
+    assert proposal.refusals == ()
+    return change(gate, proposal, kept=kept)
+
+
+def back(gate: Gate, *, reset: bool = False) -> Proposal:
+    """Undo or reset, kept; what was proposed."""
+    found = gate.propose_reset() if reset else gate.propose_undo()
+    assert found is not None
+    proposal, numbers = found
+    assert proposal.refusals == ()
+    if proposal.changes:
+        assert change(gate, proposal, undoes=numbers).outcome == "kept"
+    return proposal
+
+
+def taken_back(gate: Gate, actions: list[Action]) -> None:
+    assert do(gate, actions, kept=False).outcome == "reverted"
+
+
+def cut_off(gate: Gate, actions: list[Action]) -> None:
+    """Killed once it was applied, then recovered."""
+    _, entry = apply(gate.host, gate.journal, gate.propose(actions), ASKED)
+    assert entry is not None
+    receipt = recover(gate.host, gate.journal)
+    assert receipt is not None
+    assert receipt.outcome == "reverted"
+
+
+REMOVED: list[Action] = [RemoveGroup(A)]
+UNMETERED: list[Action] = [RemoveMonitor(A, "nftop.m")]
+
+
+@pytest.mark.parametrize("how", [taken_back, cut_off])
+@pytest.mark.parametrize("actions", [REMOVED, UNMETERED])
+@pytest.mark.parametrize("reset", [False, True])
+def test_what_a_taking_back_makes_again_is_nftops_own(
+    how: Callable[[Gate, list[Action]], None], actions: list[Action], reset: bool
+) -> None:
+    host = furnished()
+    gate, before = gate_of(host, Disk()), whole(host)
+    do(gate, WISH)
+    there = host.state()
+    how(gate, actions)
+    assert without_births(host.state()) == without_births(there)
+    assert host.state() != there
+    proposal = back(gate, reset=reset)
+    assert proposal.unmet == ()
+    assert whole(host) == before
+
+
+@pytest.mark.parametrize("actions", [REMOVED, UNMETERED])
+def test_it_is_wherever_who_takes_it_back_is_killed(actions: list[Action]) -> None:
+    """Twice: the number is known after the second only."""
+    for first, second in itertools.product(range(12), range(6)):
+        host, disk = furnished(), Disk()
+        gate, before = gate_of(host, disk), whole(host)
+        do(gate, WISH)
+        _, entry = apply(host, gate.journal, gate.propose(actions), ASKED)
+        assert entry is not None
+        died = False
+        for at in (first, second):
+            victim, journal = mortal(host, disk, Death(at, late=False))
+            try:
+                recover(victim, journal)
+            except KilledError:
+                died = True
+        recover(host, memory(disk))
+        assert memory(disk).pending() is None
+        proposal = back(gate_of(host, disk))
+        assert proposal.unmet == ()
+        assert whole(host) == before
+        if not died:
+            return
+    pytest.fail("it never came to its end")
+
+
+def test_a_taking_back_that_is_tried_again_knows_what_it_made() -> None:
+    """The kernel refused something when half of it was done."""
+    host, disk = furnished(), Disk()
+    gate, before = gate_of(host, disk), whole(host)
+    do(gate, WISH)
+    there = whole(host)
+    _, entry = apply(host, gate.journal, gate.propose(REMOVED), ASKED)
+    assert entry is not None
+    stubborn, tries = Stubborn(host.lab, at=1), list[str]()
+
+    def attempt() -> Receipt:
+        receipt = revert(stubborn, gate.journal, entry)
+        tries.append(receipt.outcome)
+        return receipt
+
+    waiting(60, attempt)
+    assert tries == ["failed", "reverted"]
+    assert whole(host) == there
+    back(gate)
+    assert whole(host) == before
+
+
+def test_a_refused_removal_leaves_it_nftops_own() -> None:
+    host = furnished()
+    gate, before = gate_of(host, Disk()), whole(host)
+    do(gate, WISH)
+    stubborn = Stubborn(host.lab, at=0)
+    receipt, _ = apply(stubborn, gate.journal, gate.propose(REMOVED), ASKED)
+    assert receipt.outcome == "refused"
+    assert back(gate).unmet == ()
+    assert whole(host) == before
+
+
+@pytest.mark.parametrize("kernel", profile.kernels())
+@pytest.mark.parametrize("way", ["undo", "reset", "revert", "recover"])
+def test_a_monitoring_group_of_the_root_group_has_its_cpus_again(kernel: str, way: str) -> None:
+    host = lab_host(kernel)
+    host.lab.mkdir("/mon_groups/m")
+    host.lab.echo("2-3", "/mon_groups/m/cpus_list")
+    gate, before = gate_of(host, Disk()), whole(host)
+    wish: list[Action] = [CreateGroup(A), MoveCpus((Cpu(2), Cpu(5)), A)]
+    if way in ("undo", "reset"):
+        do(gate, wish)
+        back(gate, reset=way == "reset")
+    else:
+        (taken_back if way == "revert" else cut_off)(gate, wish)
+    assert whole(host) == before
+
+
+def test_whose_group_is_gone_falls_to_the_root_group_and_that_is_said() -> None:
+    host = furnished()
+    gate = gate_of(host, Disk())
+    do(gate, [CreateGroup(A), MoveCpus((Cpu(2), Cpu(3), Cpu(5)), A), MoveTasks((100,), A)])
+    host.lab.rmdir("/vpp")
+    host.lab.rmdir("/mon_groups/m")
+    assert back(gate).unmet == (
+        "group vpp is gone: the root group has CPU 2-3 and thread 100, which was in it",
+        "monitoring group /:m is gone: the root group has CPU 5, which was in it",
+    )
+    found = host.state([Cell("task", "", "100@100")])
+    assert {value for cell, value in found.items() if cell.kind in ("cpu", "task")} == {"/"}
+    assert Cell("group", A) not in found
+
+
+def test_who_is_taken_back_after_a_crash_falls_to_the_root_group_too() -> None:
+    host = furnished()
+    gate = gate_of(host, Disk())
+    apply(host, gate.journal, gate.propose([CreateGroup(A), MoveCpus((Cpu(2),), A)]), ASKED)
+    host.lab.rmdir("/vpp")
+    receipt = recover(host, gate.journal)
+    assert receipt is not None
+    assert receipt.outcome == "overwritten"
+    assert "group vpp is gone: the root group has CPU 2, which was in it" in receipt.sentences
+    assert not any("by somebody else" in each for each in receipt.sentences)
+    assert host.state()[Cell("cpu", "", number=2)] == "/"
+
+
+def test_a_new_group_of_the_same_name_is_not_where_it_came_from() -> None:
+    host = furnished()
+    gate = gate_of(host, Disk())
+    do(gate, [MoveCpus((Cpu(2),), "/")])
+    do(gate, [CreateGroup(A), MoveCpus((Cpu(1),), A)])
+    host.lab.rmdir("/vpp")
+    host.lab.mkdir("/vpp")
+    is_new = "group vpp is another of that name now: the root group has CPU {}, which was in it"
+    assert back(gate).unmet == (is_new.format(1),)
+    assert back(gate).unmet == (is_new.format(2),)
+    assert host.state()[Cell("cpu", "", number=1)] == "/"
+
+
+def test_a_monitoring_group_that_is_gone_leaves_the_cpu_to_its_class() -> None:
+    host = furnished()
+    host.lab.mkdir("/vpp/mon_groups/m")
+    host.lab.echo("2", "/vpp/mon_groups/m/cpus_list")
+    gate = gate_of(host, Disk())
+    do(gate, [MoveCpus((Cpu(2),), "/")])
+    host.lab.rmdir("/vpp/mon_groups/m")
+    said = "monitoring group vpp:m is gone: vpp itself has CPU 2, which was in it"
+    assert back(gate).unmet == (said,)
+    assert host.state()[Cell("cpu", "", number=2)] == "vpp"
+
+
+def test_reset_makes_nothing_again_that_nftop_had_made() -> None:
+    """The undo could not remove the group, since there was something of others in it."""
+    host = furnished()
+    gate, before = gate_of(host, Disk()), whole(host)
+    do(gate, WISH[:3])
+    host.lab.mkdir(f"/{A}/mon_groups/theirs")
+    assert len(back(gate).unmet) == 1
+    assert Cell("group", A) in host.state()
+    assert back(gate, reset=True).changes == ()
+    host.lab.rmdir(f"/{A}/mon_groups/theirs")
+    do(gate, [RemoveGroup(A)])
+    assert whole(host) == before
+    found = gate.propose_reset()
+    assert found is not None
+    assert (found[0].changes, found[0].unmet) == ((), ())
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_what_an_undo_left_alone_is_tried_once_more(reset: bool) -> None:
+    host = furnished()
+    gate, before = gate_of(host, Disk()), whole(host)
+    do(gate, WISH[:3])
+    host.lab.mkdir(f"/{A}/mon_groups/theirs")
+    back(gate)
+    host.lab.rmdir(f"/{A}/mon_groups/theirs")
+    assert back(gate, reset=reset).unmet == ()
+    assert whole(host) == before
+    assert gate.propose_reset() is None
+    assert gate.propose_undo() is None
+
+
+def test_a_group_that_somebody_else_made_is_not_removed_without_a_word() -> None:
+    host = furnished()
+    gate = gate_of(host, Disk())
+    do(gate, WISH)
+    assert gate.propose(REMOVED).warnings == ()
+    host.lab.rmdir(f"/{A}")
+    host.lab.mkdir(f"/{A}")
+    host.lab.echo("2,4", f"/{A}/cpus_list")
+    host.lab.echo("200", f"/{A}/tasks")
+    host.lab.mkdir(f"/{A}/mon_groups/nftop.m")
+    host.lab.echo("4", f"/{A}/mon_groups/nftop.m/cpus_list")
+    theirs = "is not in nftop's history here, somebody else made it"
+    monitor = f"monitoring group {A}:nftop.m {theirs}: CPU 4 is in it"
+    assert set(gate.propose(REMOVED).warnings) >= {
+        f"group {A} {theirs}: CPU 2,4 and thread 200 are in it",
+        monitor,
+    }
+    assert monitor in gate.propose(UNMETERED).warnings
+
+
+class ClosedJournal(MemoryJournal):
+    """A journal that only root may read."""
+
+    def history(self) -> tuple[Entry, ...]:
+        raise PermissionError(errno.EACCES, "Permission denied", "/var/lib/nftop/history.jsonl")
+
+
+def test_without_privilege_it_is_said_that_this_is_not_known() -> None:
+    host = furnished()
+    host.lab.mkdir(f"/{A}")
+    [said] = Gate(host, ClosedJournal(Disk()), in_a_process, "nftop").propose(REMOVED).warnings
+    assert said == "whether nftop made what is to go is not known: its journal is root's"
+
+
+_DEEDS = st.one_of(
+    st.tuples(st.just("rmdir"), st.sampled_from(["vpp", "ovs", A, "nftop.b"])),
+    st.tuples(st.just("rmdir"), st.sampled_from(["mon_groups/m", "vpp/mon_groups/m"])),
+    st.tuples(st.just("mkdir"), st.sampled_from(["vpp", A])),
+)
+# What makes and removes one group again and again, which chance alone seldom does.
+_AT_ONE = st.sampled_from([WISH, WISH[:3], REMOVED, UNMETERED, [MoveCpus((Cpu(2), Cpu(6)), A)]])
+_ROUNDS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["keep", "take back", "recover"]), _AT_ONE | ACTIONS),
+        st.tuples(st.sampled_from(["undo", "reset"]), st.just([])),
+        st.tuples(st.just("others"), _DEEDS),
+    ),
+    min_size=2,
+    max_size=7,
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(host=hosts(), rounds=_ROUNDS)
+def test_the_end_is_as_the_start_or_the_difference_is_said(
+    host: LabHost, rounds: list[tuple[str, list[Action] | tuple[str, str]]]
+) -> None:
+    gate, before, others, said = gate_of(host, Disk()), whole(host), False, list[str]()
+    for what, wish in rounds:
+        if what == "others":
+            with contextlib.suppress(OSError):
+                getattr(host.lab, str(wish[0]))(f"/{wish[1]}")
+                others = True
+        elif what in ("undo", "reset"):
+            if (gate.propose_reset() if what == "reset" else gate.propose_undo()) is not None:
+                said += back(gate, reset=what == "reset").unmet
+        elif (proposal := planned(host, list(wish))).changes:  # type: ignore[arg-type]
+            there = whole(host)
+            if what == "keep":
+                change(gate, proposal)
+                continue
+            _, entry = apply(host, gate.journal, proposal, ASKED)
+            assert entry is not None
+            receipt = (
+                recover(host, gate.journal) if what == "recover"
+                else revert(host, gate.journal, entry)
+            )  # fmt: skip
+            assert receipt is not None
+            assert receipt.outcome == "reverted"
+            assert whole(host) == there
+    stands = effects(gate.journal.history())
+    last = back(gate, reset=True).unmet if gate.propose_reset() is not None else ()
+    end, said = whole(host), [*said, *last]
+    event(f"others: {others}, said: {bool(said)}")
+    if not others:
+        assert (end, said) == (before, [])
+        assert (found := gate.propose_reset()) is None or not found[0].changes
+    left = [cell for cell, value in stands.items() if end.get(cell) != value]
+    assert last or not left
+
+
+def effects(history: tuple[Entry, ...]) -> dict[Cell, str | None]:
+    """What nftop has changed and not changed back, and what that was before."""
+    found: dict[Cell, str | None] = {}
+    last: dict[Cell, str | None] = {}
+    for entry in history:
+        for each in entry.changes if entry.outcome == "kept" else ():
+            there = each.cell.kind in ("group", "monitor")
+            old, new = ("there" if there and value is not None else value
+                        for value in (each.old, each.new))  # fmt: skip
+            if old is None and last.get(each.cell) is not None:
+                found[each.cell] = None  # somebody else has removed what it was a part of
+            last[each.cell] = new
+            if found.setdefault(each.cell, old) == new:
+                del found[each.cell]
+    return found

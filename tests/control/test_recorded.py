@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from nftop.control.recorded import RecordedGate
+from nftop.model.action import Cell, Change, Proposal, Receipt
+
+CHANGE = Change(Cell("schemata", "vpp", "L3", 0), "f0", "ff")
+PROPOSAL = Proposal({}, (CHANGE,), commands=("nftop cat set --group vpp --l3 0=ff",))
+
+
+class Pending:
+    def __init__(self, receipt: Receipt) -> None:
+        self.receipt = receipt
+
+    def keep(self) -> Receipt:
+        return replace(self.receipt, outcome="kept", sentences=())
+
+    def revert(self) -> Receipt:
+        return replace(self.receipt, outcome="reverted", sentences=("taken back",))
+
+    def settled(self, seconds: float) -> Receipt | None:
+        return None if seconds < 1 else self.keep()
+
+
+def gate_of(receipt: Receipt) -> tuple[Any, list[str], Any]:
+    told: list[str] = []
+    inner = mock.Mock()
+    inner.apply.return_value = Pending(receipt)
+    return RecordedGate(inner, told.append), told, inner
+
+
+def test_what_is_done_and_what_becomes_of_it_is_told_once() -> None:
+    gate, told, inner = gate_of(Receipt("applied", ("keep it within 60 s",)))
+    pending = gate.apply(PROPOSAL, keep_within_s=60.0, undoes=(3,))
+    inner.apply.assert_called_once_with(PROPOSAL, keep_within_s=60.0, undoes=(3,))
+    assert told == ["applied: nftop cat set --group vpp --l3 0=ff; keep it within 60 s"]
+    assert pending.settled(0.1) is None and len(told) == 1
+    assert pending.keep().outcome == "kept"
+    assert pending.settled(5).outcome == "kept"
+    assert told[1:] == ["kept: nftop cat set --group vpp --l3 0=ff"]
+
+
+def test_a_change_without_a_command_is_told_too() -> None:
+    gate, told, _ = gate_of(Receipt("refused", ()))
+    pending = gate.apply(replace(PROPOSAL, commands=()))
+    pending.revert()
+    assert told == ["refused: a change of 1 cells", "reverted: a change of 1 cells; taken back"]
+
+
+def test_looking_is_not_told() -> None:
+    gate, told, inner = gate_of(Receipt("applied", ()))
+    assert gate.propose([], "x") is inner.propose.return_value
+    assert gate.writes(PROPOSAL) is inner.writes.return_value
+    assert gate.propose_undo() is inner.propose_undo.return_value
+    assert gate.propose_reset() is inner.propose_reset.return_value
+    assert gate.host is inner.host
+    assert told == []
