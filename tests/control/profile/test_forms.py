@@ -1,0 +1,290 @@
+"""Both forms of a profile: what they take, what they say of the rest, that nothing is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.control.plan import propose
+from nftop.control.profile import pqos_file, toml_file
+from nftop.control.profile.drawn import drawn, pqos_text
+from nftop.control.profile.fitting import fit
+from nftop.control.profile.listing import Cpus, Limit, Listing, Mask, Span, Tasks, mended
+from nftop.control.profile.toml_file import toml_text
+from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.steps import EXCLUSIVE
+from nftop.model.action import Cell, CreateGroup, MoveTasks, SetSchemata, State
+from nftop.model.ids import Cpu
+from nftop.model.rdt import ROOT
+from tests.control.hosts import LabHost
+from tests.control.worlds import hosts
+
+NOWHERE = Span(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("alloc-class-set: llc:1=0xf0", [Mask(1, "L3", "", None, 0xF0, NOWHERE)]),
+        ("ALLOC-CLASS-SET:LLC:1=240;", [Mask(1, "L3", "", None, 240, NOWHERE)]),
+        (
+            "  alloc-class-set: llc@0,2-3:1c=0xf,2D=0xff ; l2@5:1=0x3  ",
+            [
+                Mask(1, "L3", "CODE", (0, 2, 3), 0xF, NOWHERE),
+                Mask(2, "L3", "DATA", (0, 2, 3), 0xFF, NOWHERE),
+                Mask(1, "L2", "", (5,), 0x3, NOWHERE),
+            ],
+        ),
+        (
+            "alloc-class-set: mba:1=30;mba_max@1:2=5000",
+            [Limit(1, "percent", None, 30, NOWHERE), Limit(2, "MBps", (1,), 5000, NOWHERE)],
+        ),
+        ("alloc-assoc-set: cos:1=2-4,6;core:2=0x8", None),
+        (
+            "alloc-assoc-set: cos:1=2-4,6;core:2=8;pid:3=41,42",
+            [
+                Cpus(1, (Cpu(2), Cpu(3), Cpu(4), Cpu(6)), NOWHERE),
+                Cpus(2, (Cpu(8),), NOWHERE),
+                Tasks(3, (41, 42), NOWHERE),
+            ],
+        ),
+        (
+            "sudo ./pqos -I -e 'llc:1=0xf' --alloc-assoc=llc:1=3",
+            [Mask(1, "L3", "", None, 0xF, NOWHERE), Cpus(1, (Cpu(3),), NOWHERE)],
+        ),
+        ("# alloc-class-set: llc:1=0xf", []),
+        ("   ", []),
+    ],
+)
+def test_what_pqos_takes(line: str, expected: list[object] | None) -> None:
+    listing = pqos_file.parse(line)
+    if expected is None:
+        assert [each.fatal for each in listing.problems] == [True]
+        return
+    assert [replace(each, span=NOWHERE) for each in listing.statements] == expected
+    assert not any(each.fatal for each in listing.problems)
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "fixed"),
+    [
+        ("alloc-class-set: l1c:1=0xf", "'llc' is meant", "alloc-class-set: llc:1=0xf\n"),
+        ("alloc-class-set: llc:1=f0", "0xf0 is meant", "alloc-class-set: llc:1=0xf0\n"),
+        ("alloc-class-set: llc:1=0xzz", "is not CLASS=VALUE", None),
+        ("alloc-class-set: llc:x=0xf", "is not CLASS=VALUE", None),
+        ("alloc-class-set: llc=0xf", "is not TYPE:CLASS=VALUE", None),
+        ("alloc-class-set: llc@x:1=0xf", "no list of sockets", None),
+        ("alloc-class-set: l5:1=0xf", "no type of pqos here: 'l5'", None),
+        ("alloc-class-set: llc:65536=0xf", "no CPU has so many classes", None),
+        ("alloc-assoc-set: llc:123456=1", "is not CLASS=LIST", None),
+        ("alloc-class-set:", "without anything to set", None),
+        ("alloc-assoc-set: llc:1=9-", "is no list such as", None),
+        ("alloc-assoc-set: llc:1", "is not CLASS=LIST", None),
+        ("llc:1=0xf", "no command of pqos: 'llc'", None),
+        ("reboot now", "no command of pqos: 'reboot now'", None),
+        ('pqos -e "llc:1=0xf', "a quote is opened", None),
+    ],
+)
+def test_what_it_does_not_take(line: str, said: str, fixed: str | None) -> None:
+    (problem,) = pqos_file.parse(line).problems
+    assert problem.fatal
+    assert said in problem.text
+    assert bool(problem.edits) == (fixed is not None)
+    if fixed is not None:
+        assert mended(line, [problem]) == fixed
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("reset-cat: l3cdp-on", "not run"),
+        ("alloc-class-select: CFG0", "not run"),
+        ("monitor-cores: llc:0-3", "passed over"),
+        ("iface: msr", "passed over"),
+        ("pqos -s", "passed over"),
+        ("alloc-class-set: llc:1=10", "takes 10 as decimal: ways 0xa"),
+        (f"alloc-assoc-set: llc:1={','.join(str(2 * n) for n in range(99))}", "cuts lines"),
+    ],
+)
+def test_what_is_to_be_known_stops_nothing(line: str, said: str) -> None:
+    (problem,) = pqos_file.parse(line).problems
+    assert not problem.fatal
+    assert said in problem.text
+
+
+_WORDS = st.sampled_from(
+    "alloc-class-set: alloc-assoc-set: llc l1c 1lc l2 mba pid : ; , = @ 0x 0xf f0 1 10 12345 c d "
+    "- # \n pqos pgos -e -a \" ' \\ é".split(" ")
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(_WORDS, max_size=30).map("".join) | st.text(max_size=80))
+def test_no_text_raises_and_mending_ends(text: str) -> None:
+    state, rules = small()
+    for _ in range(6):
+        found = fit(pqos_file.parse(text), state, rules)
+        assert not found.actions or not any(each.fatal for each in found.problems)
+        if not any(each.edits for each in found.problems):
+            break
+        text = mended(text, found.problems)
+    else:
+        raise AssertionError(text)
+
+
+@given(st.text(max_size=80))
+def test_no_text_is_too_bad_for_toml(text: str) -> None:
+    found = fit(toml_file.parse(text), *small())
+    assert not found.actions or not any(each.fatal for each in found.problems)
+
+
+def test_toml_is_never_mended_where_the_place_is_not_known() -> None:
+    text = """
+schema = "nftop.profile/1"
+[[class]]
+group = "/"
+l3 = "7ff"
+cpus = "2-9"
+"""
+    problems = fit(toml_file.parse(text), *small()).problems
+    assert [each.fatal for each in problems] == [True, True]
+    assert not any(each.edits for each in problems)
+
+
+def small() -> tuple[State, Rules]:
+    state = {Cell("cpu", "", number=cpu): ROOT for cpu in range(4)}
+    state |= {Cell("schemata", ROOT, "L3", 0): "ff", Cell("mode", ROOT): "shareable"}
+    return state, Rules({"L3": MaskRule(8)}, LimitRule(10, 10, 100), closids=4)
+
+
+def _same(host: LabHost, listing: Listing) -> None:
+    state = host.state()
+    rules = replace(host.rules(), tasks=host.tasks([], []))
+    found = fit(listing, state, rules)
+    assert [each for each in found.problems if each.fatal] == []
+    proposal = propose(state, rules, found.actions)
+    assert proposal.refusals == ()
+    assert proposal.changes == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(hosts(exclusive=True))
+def test_what_is_written_is_what_there_is(host: LabHost) -> None:
+    profile = drawn(host.state(), host.rules())
+    for text, parse in (
+        (pqos_text(profile), pqos_file.parse),
+        (toml_text(profile), toml_file.parse),
+    ):
+        assert all(len(line) < 255 for line in text.splitlines())
+        listing = parse(text)
+        assert listing.problems == ()
+        assert len(listing.statements) == len(profile.statements)
+        _same(host, listing)
+
+
+def test_what_a_profile_does_not_hold_is_said() -> None:
+    state, rules = small()
+    more = {
+        **state,
+        Cell("group", "vpp"): "8",
+        Cell("mode", "vpp"): EXCLUSIVE,
+        Cell("group", "a b"): "9",
+        Cell("monitor", "vpp", "m"): "10",
+    }
+    notes = drawn(more, replace(rules, tasks={"7@1": "vpp"})).notes
+    assert len(notes) == 4
+    for said in ("exclusive", "no plain word", "monitoring", "threads"):
+        assert any(said in note for note in notes)
+
+
+def test_classes_by_name_have_numbers_for_pqos_and_are_found_again() -> None:
+    state, rules = small()
+    for number, name in enumerate(("ovs", "COS1", "vpp"), 20):
+        state = {
+            **state,
+            Cell("group", name): str(number),
+            Cell("mode", name): "shareable",
+            Cell("schemata", name, "L3", 0): f"{1 << number - 20:x}",
+        }
+    text = pqos_text(drawn(state, rules))
+    assert "# nftop: COS 2 is group ovs\n# nftop: COS 3 is group vpp\n" in text
+    assert "alloc-class-set: llc:3=0x4\n" in text
+    assert pqos_file.parse(text).groups == {2: "ovs", 3: "vpp"}
+
+
+def test_toml_has_values_by_domain_and_makes_what_is_missing() -> None:
+    state, rules = small()
+    state = {**state, Cell("schemata", ROOT, "L3", 1): "ff", Cell("schemata", ROOT, "MB", 0): "100"}
+    text = """
+schema = "nftop.profile/1"
+[[class]]
+group = "nftop.batch"
+l3 = { 1 = "3" }
+mba_percent = 50
+cpus = "2-3"
+"""
+    found = fit(toml_file.parse(text), state, rules)
+    assert found.problems == ()
+    assert list(found.actions[:3]) == [
+        CreateGroup("nftop.batch"),
+        SetSchemata("nftop.batch", "L3", ((1, 3),)),
+        SetSchemata("nftop.batch", "MB", ((0, 50),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[class", "no TOML"),
+        ("[[class]]\ngroup = '/'", "its schema would be"),
+        ("schema = 'nftop.profile/1'\nclas = 1", "nothing is known by the name 'clas'"),
+        ("schema = 'nftop.profile/1'\nclass = 1", "a class is a table"),
+        ("schema = 'nftop.profile/1'\n[[class]]\nl3 = 'f'", "names no group"),
+        ("schema = 'nftop.profile/1'\n[[class]]\ngroup = '/'\nl3 = 15", "a text in hexadecimal"),
+        ("schema = 'nftop.profile/1'\n[[class]]\ngroup = '/'\nl3 = { x = 'f' }", "no domain's"),
+        ("schema = 'nftop.profile/1'\n[[class]]\ngroup = '/'\nl4 = 'f'", "by the name 'l4'"),
+        ("schema = 'nftop.profile/1'\n[[class]]\ngroup = '/'\ncpus = 3", "cpus is a list"),
+        ("schema = 'nftop.profile/1'\n[[class]]\ngroup = '/'\nmba_percent = true", "a number"),
+    ],
+)
+def test_what_is_no_profile_of_nftops(text: str, said: str) -> None:
+    (problem,) = toml_file.parse(text).problems
+    assert problem.fatal
+    assert said in problem.text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("alloc-class-set: llc@7:0=0xf", "L3 has no domain 7; it has 0"),
+        ("alloc-class-set: llc:0=0x0", "1 way at least"),
+        ("alloc-class-set: llc:0=0x5", "side by side"),
+        ("alloc-class-set: llc:0c=0xf", "CDP is off"),
+        ("alloc-class-set: l2:0=0xf", "no L2 to allocate"),
+        ("alloc-class-set: mba_max:0=500", "has them in percent"),
+        ("alloc-class-set: mba:0=5", "between 10 and 100"),
+        ("alloc-assoc-set: llc:0=3,9", "CPU 9 is not there, or offline; it can be left out"),
+        ("# nftop: COS 1 is group vpp\nalloc-class-set: llc:1=0xf", "there is no group vpp"),
+    ],
+)
+def test_what_a_host_does_not_take(line: str, said: str) -> None:
+    found = fit(pqos_file.parse(line), *small())
+    (problem,) = found.problems
+    assert said in problem.text
+    assert found.actions == ()
+
+
+def test_the_later_of_two_statements_holds_and_threads_are_moved() -> None:
+    text = (
+        "alloc-class-set: llc:0=0xf0;llc:0=0xf\nalloc-assoc-set: llc:0=1\n"
+        "# nftop: COS 1 is group nftop.a\nalloc-assoc-set: llc:1=1;pid:1=41\n"
+    )
+    found = fit(pqos_file.parse(text), *small())
+    assert [each.text for each in found.problems] == [
+        "CPU 1 is in two classes; the later one holds"
+    ]
+    assert SetSchemata(ROOT, "L3", ((0, 0xF),)) in found.actions
+    assert MoveTasks((41,), "nftop.a") in found.actions

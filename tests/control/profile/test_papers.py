@@ -1,0 +1,167 @@
+"""The listings of the papers nftop comes from: every error found, every fix offered, nothing done.
+
+`c23-*.cfg`: appendix C.2.3 of Intel's paper on RDT and OVS-DPDK, for a CPU of 20 ways and 12 cores;
+`talk.sh`: the commands of the second talk, for 11 ways and 80 CPUs. Both as printed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nftop.control.profile.fitting import Fitted, fit
+from nftop.control.profile.listing import mended
+from nftop.control.profile.pqos_file import parse
+from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.model.action import Cell, MoveCpus, SetSchemata, State
+from nftop.model.ids import format_cpu_list
+from nftop.model.rdt import ROOT
+
+DATA = Path(__file__).parents[2] / "data/profiles"
+OVERLAPPING_1 = {0: 0xFFFF0, 1: 0x00F00, 2: 0x000F0, 3: 0x0000F}
+ISOLATED_1 = {0: 0xFF000, 1: 0x00F00, 2: 0x000F0, 3: 0x0000F}
+OVERLAPPING_2 = {0: 0xFFFF0, 1: 0x000C0, 2: 0x00030, 3: 0x0000F}
+ISOLATED_2 = {0: 0xFFF00, 1: 0x000C0, 2: 0x00030, 3: 0x0000F}
+HYPERVISOR = {0: 0xFFFF0, 1: 0xFF000, 2: 0x00FF0, 3: 0x0000F}
+WIDE, NARROW = ("1-3", "5-7", "8-10", "0,4,11"), ("1-3", "4-6", "7-9", "0,10-11")
+
+
+def host(ways: int, cpus: int, *, groups: int = 4) -> tuple[State, Rules]:
+    """One socket as pqos leaves it: COS1 and on beside the root group."""
+    full = f"{(1 << ways) - 1:x}"
+    names = [ROOT, *(f"COS{number}" for number in range(1, groups))]
+    state: dict[Cell, str] = {Cell("cpu", "", number=cpu): ROOT for cpu in range(cpus)}
+    for name in names:
+        if name != ROOT:
+            state[Cell("group", name)] = "7"
+        state[Cell("mode", name)] = "shareable"
+        state[Cell("schemata", name, "L3", 0)] = full
+        state[Cell("schemata", name, "MB", 0)] = "100"
+    rules = Rules({"L3": MaskRule(ways)}, LimitRule(10, 10, 100), closids=16)
+    return state, rules
+
+
+def fitted(text: str, state: State, rules: Rules) -> Fitted:
+    return fit(parse(text), state, rules)
+
+
+@pytest.mark.parametrize(
+    ("name", "digits", "too_wide", "masks", "cpus"),
+    [
+        # Lines with `1lc` for `llc`, and masks of more than 20 ways; then what Table 3 has.
+        ("overlapping-1", 5, {"0xfffff0": "0xffff0"}, OVERLAPPING_1, WIDE),
+        ("isolated-1", 5, {}, ISOLATED_1, NARROW),
+        ("overlapping-2", 5, {"0xfffff0": "0xffff0"}, OVERLAPPING_2, NARROW),
+        ("isolated-2", 5, {"0xffff00": "0xfff00"}, ISOLATED_2, NARROW),
+        ("noisy-hypervisor", 5, {"0xfffff0": "0xffff0"}, HYPERVISOR, WIDE),
+        # The listing goes on over a page: its last two lines are printed right.
+        ("noisy-vm", 3, {"0xfffff0": "0xffff0"}, OVERLAPPING_2, NARROW),
+        ("noisy-vm-vm", 0, {"0xfffff0": "0xffff0"}, OVERLAPPING_2, NARROW),
+    ],
+)
+def test_every_error_of_the_rdt_paper_is_found_and_its_fix_offered(
+    name: str, digits: int, too_wide: dict[str, str], masks: dict[int, int], cpus: tuple[str, ...]
+) -> None:
+    text = (DATA / f"c23-{name}.cfg").read_text()
+    state, rules = host(20, 12)
+    found = fitted(text, state, rules)
+
+    slips = [each for each in found.problems if "1lc" in each.text]
+    wide = [each for each in found.problems if "20 ways" in each.text]
+    assert len(slips) == digits
+    assert sum(len(each.edits) for each in slips) == text.count("1lc")
+    lines = text.splitlines()
+    assert {
+        lines[edit.span.line - 1][edit.span.start : edit.span.end]: edit.new
+        for each in wide
+        for edit in each.edits
+        if edit.span is not None
+    } == too_wide
+    assert len(found.problems) == len(slips) + len(wide)
+    assert found.problems  # no listing is without an error
+    assert found.actions == ()  # and none is mended unasked
+
+    good = fitted(mended(text, found.problems), state, rules)
+    assert good.problems == ()
+    groups = {ROOT if number == 0 else f"COS{number}": bits for number, bits in masks.items()}
+    assert {each.group: each.values for each in good.actions if isinstance(each, SetSchemata)} == {
+        group: ((0, bits),) for group, bits in groups.items()
+    }
+    assert {
+        each.group: format_cpu_list(each.cpus)
+        for each in good.actions
+        if isinstance(each, MoveCpus)
+    } == dict(zip(groups, cpus, strict=True))
+
+
+def test_a_single_fix_leaves_the_others_to_be_confirmed() -> None:
+    text = (DATA / "c23-overlapping-1.cfg").read_text()
+    state, rules = host(20, 12)
+    problems = fitted(text, state, rules).problems
+    wide = [each for each in problems if "20 ways" in each.text]
+    left = fitted(mended(text, wide), state, rules)
+    assert [(each.line, each.text) for each in left.problems] == [
+        (each.line, each.text) for each in problems if each not in wide
+    ]
+    assert left.actions == ()
+
+
+def test_the_second_talks_commands() -> None:
+    text = (DATA / "talk.sh").read_text()
+    state, rules = host(11, 80)
+    found = fitted(text, state, rules)
+    # `pgos` for `pqos`, as it was read off a slide.
+    assert [(each.line, len(each.edits)) for each in found.problems] == [(1, 1), (3, 1), (5, 1)]
+    assert found.actions == ()
+
+    good = fitted(mended(text, found.problems), state, rules)
+    assert good.problems == ()
+    values = {
+        (each.group, each.resource): each.values[0][1]
+        for each in good.actions
+        if isinstance(each, SetSchemata)
+    }
+    assert values == {
+        (ROOT, "L3"): 0x7FF, ("COS1", "L3"): 0x7F0, ("COS2", "L3"): 0x3, ("COS3", "L3"): 0xC,
+        (ROOT, "MB"): 100, ("COS1", "MB"): 100, ("COS2", "MB"): 10, ("COS3", "MB"): 10,
+    }  # fmt: skip
+    cpus = {
+        each.group: format_cpu_list(each.cpus)
+        for each in good.actions
+        if isinstance(each, MoveCpus)
+    }
+    assert cpus == {
+        ROOT: "0-19,40-59",
+        "COS1": "21-24,26-32,36,61-64,66-72,76",
+        "COS2": "25,34,38-39,65,74,78-79",
+        "COS3": "20,33,35,37,60,73,75,77",
+    }
+
+
+def test_a_class_without_a_group_is_offered_one_of_nftops_own() -> None:
+    text = "alloc-class-set: llc:0=0xff;llc:1=0xf00\nalloc-assoc-set: llc:1=2\n"
+    state, rules = host(12, 4, groups=1)
+    found = fitted(text, state, rules)
+    (problem,) = found.problems
+    assert "class 1 has no group here (COS1)" in problem.text
+    good = fitted(mended(text, [problem]), state, rules)
+    assert good.problems == ()
+    assert {each.group for each in good.actions} == {ROOT, "nftop.cos1"}
+
+
+def test_what_is_asked_for_a_class_without_a_group_is_judged_too() -> None:
+    text = (
+        "alloc-class-set: llc:1=0xff000\nalloc-class-set: llc:2=0x505\nalloc-assoc-set: llc:1=2,9\n"
+    )
+    state, rules = host(12, 4, groups=1)
+    found = fitted(text, state, rules)
+    said = [(each.line, each.text) for each in found.problems]
+    assert [line for line, _ in said] == [1, 1, 2, 2, 3]
+    for line, part in ((1, "mask 0xff000: the cache has 12 ways"), (2, "side by side"),
+                       (3, "CPU 9 is not there")):  # fmt: skip
+        assert any(at == line and part in each for at, each in said), said
+    assert found.actions == ()
+    # All that can be offered is offered at once.
+    left = fitted(mended(text, found.problems), state, rules).problems
+    assert all("side by side" in each.text or "0xff000" in each.text for each in left)
