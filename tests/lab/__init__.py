@@ -12,6 +12,7 @@ a supervisor gives to who calls perf_event_open. `python -m tests.lab -- COMMAND
     texts, files, proc       trees of small texts; the static files of sysfs; what /proc says
     calls/                   system calls that don't reach the kernel, and who answers them
     perf/, uncore/, resctrl/ one kernel interface each; their docstrings say how they are made
+    msr/, cpuid/             /dev/cpu, and the instruction CPUID: which programs are shown changed
 
 What to add, and where:
 
@@ -29,5 +30,9 @@ What to add, and where:
     a lesser PMU       a row of `machine.PMUS`
     a system call      a handler, as `calls` says
 
-MSRs and cpufreq are trees of their own, read from the same model and the same clock.
+cpufreq is a tree of its own, read from the same model and the same clock.
+
+Programs run unmodified, but for those that execute CPUID to know which CPU it is (libpqos, and with
+it pqos and PyPI's pqos, and PCM): inside they find copies of these files, mounted over them, that
+ask the lab instead. `cpuid/__init__.py` says how. Nothing on disk is changed.
 """

@@ -13,8 +13,13 @@ from nftop.sim import scenario
 from nftop.sim.model import Model, model_of
 from tests.lab import clock, machine, proc
 from tests.lab.clock import Clock
+from tests.lab.cpuid import leaves
 from tests.lab.files import Folder, sysfs_folders, topology_of, without
 from tests.lab.machine import Machine
+from tests.lab.msr import registers
+from tests.lab.msr.bank import Msrs
+from tests.lab.msr.registers import Registers
+from tests.lab.msr.tree import DeviceTree
 from tests.lab.options import Options
 from tests.lab.perf import competitor
 from tests.lab.perf.pmu import load
@@ -22,7 +27,7 @@ from tests.lab.perf.sysfs import perf_files
 from tests.lab.perf.tree import PerfTree
 from tests.lab.resctrl import counters, hotplug, profile
 from tests.lab.resctrl import mount as resctrl_mount
-from tests.lab.resctrl.hardware import hardware_of
+from tests.lab.resctrl.hardware import FEATURES, hardware_of
 from tests.lab.resctrl.host import host_of
 from tests.lab.resctrl.processes import ProcFolder
 from tests.lab.resctrl.state import Resctrl
@@ -35,6 +40,7 @@ from tests.lab.uncore.files import unit_files
 from tests.lab.uncore.units import units_of
 
 _CPUS_PER_CORE = 4  # two packages of cores of two threads
+_EARLY = frozenset({"SKX", "CLX"})  # they have IIO LLC WAYS, and later ones MBA_CFG
 
 
 class MountPoint:
@@ -48,6 +54,7 @@ class MountPoint:
         self._mount = mount
         self.target: str | None = None
         self.options = ""
+        self.changed: Callable[[], None] = lambda: None  # called after each of them
 
     def command(self, text: str) -> None:
         """`mount TARGET`, `mount TARGET OPTIONS` or `unmount`, with the kernel's errno for each.
@@ -70,6 +77,7 @@ class MountPoint:
                 self.target = None
             case _:
                 raise ValueError(f"{text!r} is none of mount TARGET [OPTIONS] and unmount")
+        self.changed()
 
     def shown(self) -> str | None:
         """Target and options as /proc/mounts has them; None while it is not mounted."""
@@ -173,6 +181,7 @@ def trees(host: LabHost, rewrite: Callable[[Folder, Folder], None]) -> Mapping[s
         "sys": _sys(host),
         "perf": perf,
         "resctrl": resctrl,
+        "cpu": _devices(host, mount, resctrl),
     }
 
 
@@ -205,6 +214,27 @@ def _resctrl(host: LabHost) -> tuple[ResctrlTree, MountPoint]:
         tree.state = make(options)
 
     return tree, MountPoint(mount)
+
+
+def _devices(host: LabHost, mount: MountPoint, resctrl: ResctrlTree) -> DeviceTree:
+    """/dev/cpu. Its registers are as after a boot whenever resctrl comes or goes."""
+    whole = hardware_of(host.machine.tables["resctrl"], host.topology, boot=FEATURES)
+
+    def boot() -> Registers:
+        return registers.start(
+            whole,
+            host_of(host.model),
+            host.clock.now_ns,
+            lambda: resctrl.state if mount.target is not None else None,
+            io_register=host.machine.uarch in _EARLY,
+            mba_config=host.machine.uarch not in _EARLY,
+        )
+
+    found = [boot()]
+    mount.changed = lambda: found.__setitem__(0, boot())
+    every = [leaves.Cpu(host.machine, host.topology, whole, info) for info in host.topology.cpus]
+    msrs = Msrs(host.machine, host.model, host.clock.now_ns, lambda: found[0])
+    return DeviceTree(msrs, every, lambda: host.switches.online)
 
 
 def _scenario(name: str) -> scenario.Scenario:
@@ -240,7 +270,8 @@ def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree, perf: PerfTr
 def _proc(host: LabHost, resctrl: MountPoint) -> Tree:
     """Files of /proc, with dots where their paths have slashes."""
     booted_s = int(time.time() - host.clock.now_ns() / 1e9)
-    filesystems = proc.filesystems(Path("/proc/filesystems").read_text(encoding="ascii"))
+    real = Path("/proc/filesystems").read_text(encoding="ascii")
+    filesystems = proc.filesystems(real, resctrl=host.options.offered)
 
     def stat() -> str:
         return proc.stat(host.model, host.clock.now_ns(), booted_s, host.switches.online)

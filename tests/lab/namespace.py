@@ -1,7 +1,7 @@
 """The private view of the host: mounts that nobody outside sees and that end with its processes.
 
     /sys/fs/lab/files    static files, by the path of what they stand in for
-    /sys/fs/lab/live     what the server answers: resctrl, perf, proc, sys, ctl
+    /sys/fs/lab/live     what the server answers: resctrl, perf, proc, sys, cpu, ctl
 
 It is a memory file system mounted in the private namespace only, so there is nothing to remove
 afterwards.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.lab import syscalls
@@ -22,15 +22,17 @@ FILES, LIVE = LAB / "files", LAB / "live"
 RESCTRL = Path("/sys/fs/resctrl")
 _SYS_FS = Path("/sys/fs")
 _STATE = Path("/var/lib/nftop")
+_DEVICES = Path("/dev")
+_PCI = Path("/proc/bus/pci")
 # What reaches the real machine past files: MSRs, which pqos and pcm write to, and its memory.
-_MSRS, _MEMORY = Path("/dev/cpu"), Path("/dev/mem")
+_MSRS, _MEMORY = _DEVICES / "cpu", _DEVICES / "mem"
 
 
 def enter() -> None:
     """A private mount namespace, a /proc of this PID namespace, and `LAB` with room for resctrl.
 
     What of the real machine could be written to by mistake for the lab's is not in it: resctrl,
-    MSRs, memory, nftop's journal of changes.
+    MSRs, memory, PCI's registers, nftop's journal of changes.
 
     Raises:
         OSError: a privilege is missing; the sentence names the call.
@@ -62,6 +64,21 @@ def furnish(targets: Iterable[str]) -> None:
             # Named as sysctl(8) does: with dots where the path has slashes.
             file = Path("/", root, *served.name.split("."))
             syscalls.bind(served, file, follow=not file.is_symlink())
+    syscalls.bind(LIVE / "cpu", _MSRS)
+
+
+def change_programs(copies: Mapping[Path, bytes]) -> None:
+    """Show a copy in place of each of these files.
+
+    Raises:
+        OSError: one is not there.
+    """
+    for path, data in copies.items():
+        copy = FILES / str(path)[1:]
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(data)
+        copy.chmod(0o755)
+        syscalls.bind(copy, path)
 
 
 def mount_resctrl(options: str = "", target: Path = RESCTRL) -> None:
@@ -135,9 +152,33 @@ def _cover(folder: Path, but: str) -> None:
 
 
 def _cover_devices() -> None:
-    if _MSRS.is_dir():
-        flags = syscalls.NOSUID | syscalls.NODEV | syscalls.READ_ONLY
-        syscalls.mount(NAME, _MSRS, "tmpfs", flags, "mode=0755")
+    if not _MSRS.is_dir():
+        _own_devices()
+        _MSRS.mkdir()
+    # The real ones are not even under the lab's. Of PCI's registers, which pcm writes too, there
+    # are none.
+    flags = syscalls.NOSUID | syscalls.NODEV | syscalls.READ_ONLY
+    for folder in (_MSRS, *[_PCI] * _PCI.is_dir()):
+        syscalls.mount(NAME, folder, "tmpfs", flags, "mode=0755")
     if _MEMORY.exists():
         # A device that is not to be opened, as none is on such a mount.
         syscalls.bind(Path("/dev/null"), _MEMORY, read_only=True)
+
+
+def _own_devices() -> None:
+    """A /dev that a folder can be made in, showing what the real one has."""
+    real = os.open(_DEVICES, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        entries = list(os.scandir(_DEVICES))
+        links = {each.name: Path(each.path).readlink() for each in entries if each.is_symlink()}
+        folders = {each.name for each in entries if each.is_dir(follow_symlinks=False)}
+        syscalls.mount(NAME, _DEVICES, "tmpfs", syscalls.NOSUID, "mode=0755")
+        for entry in entries:
+            here = _DEVICES / entry.name
+            if entry.name in links:
+                here.symlink_to(links[entry.name])
+                continue
+            here.mkdir() if entry.name in folders else here.touch()
+            syscalls.bind(Path(f"/proc/self/fd/{real}/{entry.name}"), here)
+    finally:
+        os.close(real)

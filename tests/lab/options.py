@@ -26,6 +26,7 @@ class Options:
         competitor: what another program does to the counters, as `perf.competitor` reads it.
         clusters: sub-NUMA clusters a package.
         resctrl: it is mounted from the beginning.
+        offered: its kernel has resctrl.
         frozen_at_ns: where the clock stands; None: it runs, from 0.
         watchdog: the NMI watchdog is on. paranoid: kernel.perf_event_paranoid. None: as the
             machine has it.
@@ -42,6 +43,7 @@ class Options:
     competitor: str
     clusters: int
     resctrl: bool
+    offered: bool
     frozen_at_ns: int | None
     watchdog: bool | None
     paranoid: int | None
@@ -91,6 +93,12 @@ def parse(arguments: Sequence[str]) -> Options:
         "--no-resctrl", dest="resctrl", action="store_false", help="leave it to be mounted inside"
     )
     parser.add_argument(
+        "--without-resctrl",
+        dest="offered",
+        action="store_false",
+        help="its kernel has none: MSRs are all there is",
+    )
+    parser.add_argument(
         "--freeze", dest="frozen_at_ns", type=nanoseconds, metavar="T", help="stand still at T s"
     )
     parser.add_argument("--watchdog", choices=("on", "off"))
@@ -98,6 +106,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("command", nargs="+", metavar="-- CMD ...")
     chosen = vars(parser.parse_args(arguments))
     chosen["smt"] = chosen["smt"] == "on"
+    chosen["resctrl"] &= chosen["offered"]
     chosen["watchdog"] = {"on": True, "off": False, None: None}[chosen["watchdog"]]
     chosen["command"] = tuple(chosen["command"])
     return Options(**chosen)

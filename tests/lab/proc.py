@@ -9,6 +9,7 @@ from nftop.model.topology import CpuInfo, Topology
 from nftop.sim.model import Model
 from nftop.sim.payloads import cpu_times
 from nftop.sim.workloads import INDEX
+from tests.lab.cpuid.leaves import apic_id
 from tests.lab.machine import Machine, vendor
 from tests.lab.server import NAME
 
@@ -39,8 +40,7 @@ def _cpuinfo_rows(
     package = [other for other in topology.cpus if other.package == info.package and other.online]
     cores = sorted({other.core for other in package if other.core is not None})
     core = cores.index(info.core) if info.core is not None else 0
-    thread = sorted((info.cpu, *info.siblings)).index(info.cpu)
-    apic = (info.package or 0) << 6 | core << 1 | thread
+    apic = apic_id(topology, info)
     mhz = table["mhz"]
     yield "processor", info.cpu
     yield "vendor_id", table["vendor"]
@@ -92,10 +92,10 @@ def _numbers(row: Any) -> str:
     return " ".join(map(str, row.tolist()))
 
 
-def filesystems(real: str) -> str:
-    """/proc/filesystems of a kernel that has resctrl, from that of this one."""
+def filesystems(real: str, *, resctrl: bool) -> str:
+    """/proc/filesystems of a kernel that has resctrl or not, from that of this one."""
     line = "nodev\tresctrl\n"
-    return real if line in real else real + line
+    return real.replace(line, "") + (line if resctrl else "")
 
 
 def mounts(real: str, resctrl: str | None) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import select
@@ -27,7 +28,10 @@ from typing import NoReturn
 
 from tests.lab import machine, namespace, syscalls
 from tests.lab.calls import affinity, mounting, supervisor
+from tests.lab.calls.affinity import Placement
 from tests.lab.calls.supervisor import Handlers
+from tests.lab.cpuid import calls as cpuid
+from tests.lab.cpuid.programs import changed_copies
 from tests.lab.options import Options
 from tests.lab.perf import opening
 
@@ -80,8 +84,11 @@ def _init(options: Options, alive: int, restored: Collection[int]) -> int:
     if "problem" in answer:
         return _fail(answer["problem"])
     namespace.furnish(answer["targets"])
+    namespace.change_programs(changed_copies())
     if options.resctrl:
         namespace.mount_resctrl()
+    if not options.offered:
+        namespace.RESCTRL.rmdir()
     named, tell = os.pipe()
     supervisor = os.fork()
     if supervisor == 0:
@@ -110,17 +117,21 @@ def _supervisor(options: Options, tell: int, restored: Collection[int]) -> int:
 
 
 def _handlers(options: Options) -> Handlers:
+    placement = Placement()
     return {
         **opening.handlers(namespace.LIVE / "perf"),
-        **affinity.handlers(options.cpus),
-        **mounting.handlers(_on_mount),
+        **affinity.handlers(options.cpus, placement),
+        **cpuid.handlers(namespace.LIVE / "cpu", placement),
+        **mounting.handlers(functools.partial(_on_mount, offered=options.offered)),
     }
 
 
-def _on_mount(mount: mounting.Mount) -> int | None:
+def _on_mount(mount: mounting.Mount, *, offered: bool) -> int | None:
     """What the kernel's resctrl would answer; everything else is the kernel's."""
     if not (mount.mounting or namespace.is_resctrl(mount.target)):
         return None
+    if not offered:
+        return errno.ENODEV
     if not mount.privileged:
         return errno.EPERM
     try:

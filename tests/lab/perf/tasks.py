@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nftop.model.column import Floats
 from nftop.sim import workloads
-from nftop.sim.model import rates_alone
+from nftop.sim.rates import rates_alone
 
 _TICKS_PER_S = 100  # USER_HZ on x86
 _S = 1_000_000_000

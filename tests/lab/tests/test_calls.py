@@ -142,8 +142,11 @@ def test_a_cpu_is_there_if_the_lab_has_it(
         lambda *_, code=0: answers.append({0: "taken", errno.EINVAL: "refused"}[code]),
     )
     call = seccomp.Caught(1, 1, seccomp.SCHED_SETAFFINITY, (0, 128, 0))
-    affinity.handlers(8)[call.number](0, call)
+    placement = affinity.Placement()
+    affinity.handlers(8, placement)[call.number](0, call)
     assert answers == [what]
+    if what != "refused":
+        assert placement.cpu(1) == min(asked)
 
 
 def test_other_machines_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,9 +142,10 @@ def test_stat_is_the_models_time(t_ns: int) -> None:
 
 
 def test_a_kernel_that_has_resctrl_lists_it_once() -> None:
-    once = proc.filesystems("nodev\tproc\n\text4\n")
+    once = proc.filesystems("nodev\tproc\n\text4\n", resctrl=True)
     assert once == "nodev\tproc\n\text4\nnodev\tresctrl\n"
-    assert proc.filesystems(once) == once
+    assert proc.filesystems(once, resctrl=True) == once
+    assert proc.filesystems(once, resctrl=False) == "nodev\tproc\n\text4\n"
 
 
 def test_mounts_are_those_of_a_real_host() -> None:

@@ -32,6 +32,8 @@ _LOOK = """
 umount /sys/fs/resctrl 2>/dev/null
 ls -A /sys/fs/resctrl
 grep -c real-resctrl /proc/mounts /proc/self/mountinfo
+echo $(ls -A /dev/cpu)
+umount /dev/cpu
 ls -A /dev/cpu
 touch /dev/cpu/0 2>/dev/null && echo made a file
 head -c 1 /dev/mem 2>/dev/null | wc -c
@@ -53,6 +55,7 @@ def test_the_real_resctrl_msrs_and_memory_are_not_in_a_lab(tmp_path: Path) -> No
     assert done.stdout.splitlines() == [
         "/proc/mounts:0",
         "/proc/self/mountinfo:0",
+        "0 1 2 3",
         "0",
         "real",
     ]

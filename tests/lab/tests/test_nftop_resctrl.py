@@ -199,8 +199,8 @@ def test_an_hour_of_monitoring_changes_nothing(kernel: str) -> None:
         def changes():
             return int(Path("/sys/fs/lab/live/ctl/changes").read_text())
         before, tree = changes(), sorted(map(str, Path(TOP).rglob("*")))
-        for _ in range(60):
-            put("step 60", "/sys/fs/lab/live/ctl/clock")
+        for _ in range(12):
+            put("step 300", "/sys/fs/lab/live/ctl/clock")
             groups()
         source.check()
         same = sorted(map(str, Path(TOP).rglob("*"))) == tree
@@ -239,7 +239,7 @@ def test_who_holds_the_lock_does_not_blind_nftop() -> None:
         print(json.dumps([table.gaps, source.read().gaps]))
     """
     held, free = inside("6.1", program)
-    assert held.startswith("read without resctrl's lock, which ") and free == ""
+    assert held.startswith("read without resctrl's lock, which ") and "lock" not in free
 
 
 @needs_pqos

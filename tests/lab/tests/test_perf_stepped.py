@@ -10,6 +10,7 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,11 +103,21 @@ def metrics(text: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("machine", machines.names())
-def test_counts_of_every_cpu_over_intervals_add_up_to_the_models(machine: str) -> None:
-    command = f"sleep 0.1; {STEP}; sleep 0.1"
-    [text] = stats(machine, f"off -a -A -I 50 -x, -e {','.join(CODES)}", command=command)
+def test_counts_of_every_cpu_over_intervals_add_up_to_the_models(
+    machine: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "perf"
+    # perf says nothing of an interval in which the command ends: there is to be one after the step.
+    lines = f"$(wc -l < {out})"
+    rows = CPUS * len(CODES)
+    command = (
+        f"until [ {lines} -gt {rows} ]; do sleep 0.02; done; {STEP}; before={lines}; "
+        f"until [ {lines} -gt $((before + {2 * rows})) ]; do sleep 0.02; done"
+    )
+    stats(machine, f"off -a -A -I 50 -x, -o {out} -e {','.join(CODES)}", command=command)
     sums: dict[tuple[str, str], int] = defaultdict(int)
-    for _, cpu, value, _, event, _, percent, *_ in csv.reader(text.splitlines()):
+    read = [line for line in out.read_text().splitlines() if line and line[0] != "#"]
+    for _, cpu, value, _, event, _, percent, *_ in csv.reader(read):
         assert percent == "100.00"
         sums[cpu, event] += int(value)
     uarch = machines.load(machine).uarch

@@ -67,9 +67,11 @@ def bounds(machine: str, event: str, cpus: Sequence[int]) -> tuple[float, float]
     return steady - swing, steady + swing
 
 
-def check(machine: str, event: str, cpus: Sequence[int], per_s: float) -> None:
+def check(
+    machine: str, event: str, cpus: Sequence[int], per_s: float, within: float = 0.01
+) -> None:
     low, high = bounds(machine, event, cpus)
-    assert low * 0.99 - 50 <= per_s <= high * 1.01 + 50, (event, cpus)
+    assert low * (1 - within) - 50 <= per_s <= high * (1 + within) + 50, (event, cpus)
 
 
 def rows(text: str) -> Iterator[list[str]]:
@@ -114,7 +116,8 @@ def test_events_that_take_turns() -> None:
     for event, (per_s, share) in found.items():
         # Five want four counters, and what has its own is kept off now and then.
         assert 0.6 < share < 1.0
-        check("skx-4", event, range(CPUS), per_s)
+        # Where turns begin late, time running and what was counted are of not quite the same moment.
+        check("skx-4", event, range(CPUS), per_s, within=0.03)
 
 
 def test_groups_that_take_turns() -> None:

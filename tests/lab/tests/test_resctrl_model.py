@@ -7,7 +7,7 @@ import pytest
 from nftop.model.rdt import EVENTS, ROOT
 from nftop.sim import scenario
 from nftop.sim.model import Model, model_of
-from nftop.sim.rdt import mask_of, rdt_of, value
+from nftop.sim.rdt import rdt_of, value
 from tests.lab import machine
 from tests.lab.resctrl import numbers, profile
 from tests.lab.resctrl.hardware import hardware_of
@@ -22,13 +22,13 @@ def arranged(model: Model) -> Lab:
     clock, people = Clock(), People()
     hardware = hardware_of(machine.load("skx-7").tables["resctrl"], model.layout.topology)
     state = mount(hardware, profile.load("7.2"), people, host_of(model), clock)
-    host, rdt = Lab(ResctrlTree(state), clock, people), rdt_of(model)
-    for group, cpus in zip(rdt.groups, rdt.cpus, strict=True):
-        path = "" if group.name == ROOT else f"/{group.name}"
+    host, classes = Lab(ResctrlTree(state), clock, people), rdt_of(model).classes
+    for group in classes.groups:
+        path = "" if group == ROOT else f"/{group}"
         if path:
             host.mkdir(path)
-            host.echo(numbers.list_text(cpus), f"{path}/cpus_list")
-        masks = ";".join(f"{l3}={mask_of(group, l3).bits:x}" for l3 in (0, 1))
+            host.echo(numbers.list_text(classes.cpus(group)), f"{path}/cpus_list")
+        masks = ";".join(f"{l3}={classes.mask(group, l3).bits:x}" for l3 in (0, 1))
         host.echo(f"L3:{masks}", f"{path}/schemata")
     return host
 
@@ -39,12 +39,12 @@ def test_the_lab_s_groups_are_the_model_s_when_they_are_told_to_be(name: str) ->
     host, rdt = arranged(model), rdt_of(model)
     # When all that steps of the scenario and making the groups changed has settled.
     host.clock.now_ns = model.starts_ns[-1] + 100 * 10**9
-    for group in rdt.groups:
-        path = "" if group.name == ROOT else f"/{group.name}"
+    for group in rdt.classes.groups:
+        path = "" if group == ROOT else f"/{group}"
         for l3 in (0, 1):
             for event in EVENTS:
                 mine = int(host.cat(f"{path}/mon_data/mon_L3_{l3:02d}/{event}"))
-                theirs = value(rdt, group.name, l3, event, host.clock())
+                theirs = value(rdt, group, l3, event, host.clock())
                 # The model's occupancy breathes by `swing`; counters have whole steps.
                 slack = model.scenario.swing * theirs if event == "llc_occupancy" else 0.0
                 assert theirs - SCALE <= mine <= theirs + slack + SCALE
@@ -53,10 +53,7 @@ def test_the_lab_s_groups_are_the_model_s_when_they_are_told_to_be(name: str) ->
 def test_a_cpu_takes_its_traffic_along() -> None:
     model = model_of(scenario.load("default"), 88)
     host = arranged(model)
-    rdt = rdt_of(model)
-    vpp = next(
-        cpus for group, cpus in zip(rdt.groups, rdt.cpus, strict=True) if group.name == "vpp"
-    )
+    vpp = rdt_of(model).classes.cpus("vpp")
     host.clock.forward(10.0)
     host.mkdir("/mine")
     host.echo(numbers.list_text(vpp), "/mine/cpus_list")

@@ -23,7 +23,7 @@ UARCHS = {"bdx": "BDX", "skx-4": "SKX", "skx-7": "CLX", "icx": "ICX", "spr": "SP
 # a tick that comes late here has no turn.
 _UNTIL = """
 from pathlib import Path
-from nftop.commands import open_host
+from nftop.hosts import open_host
 from nftop.export.jsonl import frame_object
 
 def until(level, nodes):
@@ -91,7 +91,7 @@ def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> 
 
 _LOOK = f"""
 from pathlib import Path
-from nftop.commands import open_host
+from nftop.hosts import open_host
 from nftop.model.looking import Looking
 feed = open_host().feed(interval_s=0.2)
 for number, frame in enumerate(feed.frames()):

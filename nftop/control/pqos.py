@@ -1,0 +1,216 @@
+"""The hardware's classes as the gate sees them, where the kernel has no resctrl: through libpqos.
+
+Class 0 is the root group, in which every CPU begins; class N is the group `COSN`, as pqos' own
+groups of resctrl are called. Classes can't be made or removed, threads have none, and there is no
+lock: libpqos holds one for a call at a time. So another program's write between two of ours shows
+in what is read back, and not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from nftop.control.resctrl import AbsentError, LockedError, RefusedError, boot_id
+from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.steps import MB, SHAREABLE, Step
+from nftop.control.words import MSR
+from nftop.model.action import Cell, State, parts
+from nftop.model.rdt import ROOT
+from nftop.model.reading import Missing
+from nftop.model.topology import Topology
+from nftop.sources.pqos.client import Client
+from nftop.sources.pqos.library import Library, UnusableError
+from nftop.sources.pqos.looked import Looked, domains, group_name
+from nftop.sources.pqos.source import why_not
+from nftop.sources.topology import read_cpuid, read_topology
+
+_IDENTITY = "msr"
+# Haswell's masks have two ways at least, all later ones' one (Intel SDM volume 3, "Cache Allocation
+# Technology": the E5 v3, family 6 model 63).
+_HASWELL = ("GenuineIntel", 6, 63)
+
+
+class Looking(Protocol):
+    """Who reads the hardware."""
+
+    def look(self) -> Looked:
+        """Everything. Raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A process of its own has libpqos: for those that only look."""
+
+    client: Client
+
+    def look(self) -> Looked:
+        found = self.client.ask(())
+        if isinstance(found, Missing):
+            raise OSError(errno.EIO, found.sentence)
+        return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """libpqos in this process: for the guard, which is one of its own."""
+
+    library: Library
+
+    def look(self) -> Looked:
+        try:
+            return self.library.look()
+        except self.library.error as error:
+            raise OSError(errno.EIO, f"libpqos: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PqosHost:
+    """Classes of this host's CPUs. Only with a `Writing` can it change them."""
+
+    eyes: Looking
+    topology: Topology
+    root: Path = Path("/")
+
+    @property
+    def identity(self) -> str:
+        return f"{boot_id(self.root)} {_IDENTITY}"
+
+    @property
+    def where(self) -> str:
+        return MSR
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:  # noqa: ARG002 - they have no class
+        looked = self.eyes.look()
+        found = {Cell("mode", group_name(clos)): SHAREABLE for clos in range(looked.classes)}
+        found |= {Cell("group", group_name(clos)): str(clos) for clos in range(1, looked.classes)}
+        for cpu, clos in looked.class_of.items():
+            found[Cell("cpu", "", number=cpu)] = group_name(clos)
+        for name, rows in _lines(looked).items():
+            for cache, l3 in domains(looked, self.topology).items():
+                for clos, value in enumerate(rows.get(cache, ())):
+                    text = str(value) if name == MB else f"{value:x}"
+                    found[Cell("schemata", group_name(clos), name, int(l3))] = text
+        return found
+
+    def tasks(
+        self,
+        groups: Collection[str],  # noqa: ARG002 - none has threads
+        tids: Collection[int],
+    ) -> Mapping[str, str]:
+        if tids:
+            raise OSError(
+                errno.EOPNOTSUPP,
+                "threads have no class through MSRs, only CPUs have: move CPUs, or mount resctrl "
+                "with a kernel that has it",
+            )
+        return {}
+
+    def rules(self) -> Rules:
+        looked = self.eyes.look()
+        rule = MaskRule(looked.ways, min_bits=self._least(), shareable=looked.contention)
+        caches = domains(looked, self.topology).values()
+        return Rules(
+            masks={name: rule for name in _lines(looked) if name != MB},
+            limit=LimitRule(looked.least, looked.step, 100) if looked.least else None,
+            closids=looked.classes,
+            io={int(l3): (looked.contention, "cpuid") for l3 in caches} if looked.ways else {},
+            siblings={info.cpu: frozenset(info.siblings) for info in self.topology.cpus},
+        )
+
+    def do(self, step: Step) -> None:
+        if not isinstance(self.eyes, Writing):
+            raise RefusedError("only the guard changes classes")
+        library = self.eyes.library
+        if step.deed not in ("schemata", "cpus") or step.monitor:
+            raise RefusedError("the hardware's classes can't be made or removed, nor metered so")
+        try:
+            if step.deed == "cpus":
+                self._move(library, _clos(step.group), step.cpus)
+            else:
+                self._set(library, _clos(step.group), step.values)
+        except library.error as error:
+            raise RefusedError(f"libpqos refused to change {step.group}: {error}") from None
+
+    @contextlib.contextmanager
+    def lock(self, limit_s: float) -> Iterator[None]:  # noqa: ARG002 - it is there or not
+        """Nothing to wait for; but resctrl may have come meanwhile. Raises LockedError."""
+        refused = why_not(self.root)
+        if refused is not None:
+            raise LockedError(refused.sentence)
+        yield
+
+    def _move(self, library: Library, clos: int, cpus: Collection[int]) -> None:
+        """As resctrl takes it: who is in the class and is not to be falls to class 0."""
+        for cpu, now in self.eyes.look().class_of.items():
+            if (cpu in cpus) != (now == clos):
+                library.classes.assoc_set(cpu, clos if cpu in cpus else 0)
+
+    def _set(self, library: Library, clos: int, values: Mapping[Cell, str]) -> None:
+        looked = library.look()
+        cache_of = {int(l3): cache for cache, l3 in domains(looked, self.topology).items()}
+        masks: dict[int, dict[str, int]] = {}
+        for cell, value in sorted(values.items()):
+            cache = cache_of[cell.number]
+            if cell.name == MB:
+                row = library.limits.COS(clos, int(value))
+                library.limits.set(library.mba_id(cache), [row])
+            else:
+                masks.setdefault(cache, {})[cell.name] = int(value, 16)
+        for cache, lines in masks.items():
+            row = _row(library, looked, clos, cache, lines)
+            library.masks.set(library.cat_id(cache), [row])
+
+    def _least(self) -> int:
+        return 2 if (read_cpuid(self.root) or ())[:3] == _HASWELL else 1
+
+
+def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
+    """The classes of this host; `writing` is for the guard. Raises AbsentError.
+
+    Who only looks starts libpqos' process with the first look, which may raise OSError.
+    """
+    refused = why_not(root)
+    if refused is not None:
+        raise AbsentError(refused.sentence)
+    try:
+        eyes: Looking = Writing(Library()) if writing else Asking(Client())
+    except UnusableError as error:
+        raise AbsentError(str(error)) from None
+    return PqosHost(eyes, read_topology(root), root)
+
+
+def is_of_msr(identity: str) -> bool:
+    """Whether a change was one of classes through MSRs."""
+    return identity.split()[1:] == [_IDENTITY]
+
+
+def _lines(looked: Looked) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
+    """Rows of values by the name that resctrl's schemata has for them."""
+    found: dict[str, Mapping[int, tuple[int, ...]]] = {}
+    if looked.apart:
+        found |= {"L3DATA": looked.masks, "L3CODE": looked.codes}
+    elif looked.ways:
+        found["L3"] = looked.masks
+    if looked.least:
+        found[MB] = looked.limits
+    return found
+
+
+def _clos(group: str) -> int:
+    """A class' number."""
+    name = parts(group)[0]
+    return 0 if name == ROOT else int(name.removeprefix("COS"))
+
+
+def _row(library: Library, looked: Looked, clos: int, cache: int, lines: Mapping[str, int]) -> Any:
+    """What libpqos is told of a class: with CDP both masks, be it only one that changes."""
+    if not looked.apart:
+        return library.masks.COS(clos, lines["L3"])
+    data = lines.get("L3DATA", looked.masks[cache][clos])
+    code = lines.get("L3CODE", looked.codes[cache][clos])
+    return library.masks.COS(clos, code_mask=code, data_mask=data)

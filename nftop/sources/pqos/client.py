@@ -1,0 +1,132 @@
+"""Starts the worker, asks it, and does not wait for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from nftop.model.reading import Missing, Reason
+from nftop.sources.pqos.looked import Looked, Metered, line, looked_of, metered_of
+
+# libpqos asks every CPU in its turn, and a CPU that polls with real-time priority answers late.
+ANSWER_S = 10.0
+_END_S = 2.0
+_LONGEST_LINE = 1 << 24
+# As `control.gate` starts its guard: nothing of the caller's environment, nftop's folder last.
+_START = (
+    "import runpy, sys; folder, name = sys.argv[1:]; sys.path.insert(0, folder); import nftop; "
+    "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
+)
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+_MODULE = "nftop.sources.pqos.worker"
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+    errors: IO[bytes]
+
+
+class Client:
+    """One worker, started when it is first asked and after it ended; not safe for two threads."""
+
+    def __init__(self, *, module: str = _MODULE, answer_s: float = ANSWER_S) -> None:
+        """`module` is what runs there, `answer_s` how long an answer may take."""
+        self._module, self._answer_s = module, answer_s
+        self._running: _Running | None = None
+
+    def ask(
+        self, quiet: Collection[int], *, look: bool = True, meter: bool = False
+    ) -> tuple[Looked, tuple[Metered, ...]] | Missing:
+        """What it finds, or why it finds nothing; then it is started anew at the next question."""
+        running = self._running = self._running or self._start()
+        with contextlib.suppress(OSError):  # it has ended: what it said before tells why
+            running.channel.sendall(line({"quiet": sorted(quiet), "look": look, "meter": meter}))
+        answer = _line(running.channel, self._answer_s)
+        if answer is None:
+            self._end(kill=True)
+            late = f"libpqos did not answer within {self._answer_s:g} s"
+            return Missing(Reason.ERROR, f"{late}; RMIDs that it had set may be left")
+        found = _understood(answer)
+        if isinstance(found, Missing):
+            complaint = self._end(kill=False)
+            return replace(found, detail=f"{found.sentence}{complaint}")
+        return found
+
+    def close(self) -> None:
+        """End it; it takes its monitors away first. Safe to call twice."""
+        self._end(kill=False)
+
+    def _start(self) -> _Running:
+        ours, theirs = socket.socketpair()
+        errors = os.fdopen(os.memfd_create("nftop"), "w+b")
+        folder = os.fspath(Path(__file__).resolve().parents[3])
+        with theirs:
+            process = subprocess.Popen(  # noqa: S603 - words of our own
+                [sys.executable, "-I", "-c", _START, folder, self._module],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=errors,
+                env=_ENVIRONMENT,
+            )
+        return _Running(process, ours, errors)
+
+    def _end(self, *, kill: bool) -> str:
+        """Its last complaint, if any."""
+        running, self._running = self._running, None
+        if running is None:
+            return ""
+        running.channel.close()
+        if kill:
+            running.process.kill()
+        try:
+            running.process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            running.process.kill()
+            running.process.wait()
+        with running.errors as errors:
+            errors.seek(0)
+            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+        return f" ({said[0][:200]})" if said else ""
+
+
+def _understood(answer: bytes) -> tuple[Looked, tuple[Metered, ...]] | Missing:
+    """An answer, or what it says is wrong."""
+    try:
+        raw = json.loads(answer)
+        if "looked" in raw:
+            return looked_of(raw["looked"]), metered_of(raw["metered"])
+        if "unusable" in raw:
+            return Missing(Reason.SOURCE, str(raw["unusable"]))
+        return Missing(Reason.ERROR, f"libpqos: {raw['failed']}")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Missing(Reason.ERROR, "the process that has libpqos ended without a word")
+
+
+def _line(channel: socket.socket, limit_s: float) -> bytes | None:
+    """A line; b"" once the other end is gone, None if it is not there in time."""
+    deadline = time.monotonic() + limit_s
+    heard = b""
+    while not heard.endswith(b"\n") and len(heard) < _LONGEST_LINE:
+        left = max(deadline - time.monotonic(), 0.0)
+        if not select.select([channel], [], [], left)[0]:
+            return None
+        try:
+            more = channel.recv(1 << 16)
+        except OSError:
+            return b""
+        if not more:
+            return b""
+        heard += more
+    return heard

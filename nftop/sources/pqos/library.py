@@ -1,0 +1,143 @@
+"""libpqos through PyPI's pqos and its MSR interface: only in a process that may crash.
+
+What reads changes no class, no mask and no limit. `get_min_cbm_bits` of the binding is never
+called: libpqos finds that out by writing masks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from nftop.sources.pqos.fit import binding_version, unfit
+from nftop.sources.pqos.looked import Looked
+
+DEVICE = "dev/cpu/0/msr"
+
+
+class UnusableError(Exception):
+    """libpqos can't be used here; the text says why, and what to do."""
+
+
+class Library:
+    """Both, ready. Raises what the binding raises, `pqos.error.PqosError`.
+
+    Attributes:
+        cores: (CPU, its core's class ids of CAT and MBA) of each cache by its first CPU.
+    """
+
+    def __init__(self) -> None:
+        """UnusableError where they can't be."""
+        why = unfit(binding_version())
+        if why:
+            raise UnusableError(why)
+        _check_device()
+        from pqos import Pqos  # noqa: PLC0415 - an extra, of versions that fit only
+        from pqos.allocation import PqosAlloc  # noqa: PLC0415
+        from pqos.capability import PqosCap  # noqa: PLC0415
+        from pqos.cpuinfo import PqosCpuInfo  # noqa: PLC0415
+        from pqos.error import PqosError  # noqa: PLC0415
+        from pqos.l3ca import PqosCatL3  # noqa: PLC0415
+        from pqos.mba import PqosMba  # noqa: PLC0415
+        from pqos.monitoring import PqosMon  # noqa: PLC0415
+
+        self.error: type[Exception] = PqosError
+        self._pqos = Pqos()
+        try:
+            self._pqos.init("MSR", log_file=sys.stderr, verbose="silent")
+        except PqosError as error:
+            raise UnusableError(f"libpqos finds nothing to work with here: {error}") from None
+        self.masks, self.limits, self.classes = PqosCatL3(), PqosMba(), PqosAlloc()
+        self.monitors = PqosMon()
+        self._caps = PqosCap()
+        cpus = PqosCpuInfo()
+        infos = [
+            cpus.get_core_info(core)
+            for socket in cpus.get_sockets()
+            for core in cpus.get_cores(socket)
+        ]
+        self._infos = {int(info.core): info for info in infos}
+        by_cache: dict[int, list[int]] = {}
+        for info in infos:
+            by_cache.setdefault(int(info.l3_id), []).append(int(info.core))
+        self.cpus = {min(cores): tuple(sorted(cores)) for cores in by_cache.values()}
+
+    def close(self) -> None:
+        """Give it back."""
+        self._pqos.fini()
+
+    def look(self, quiet: Collection[int] = ()) -> Looked:
+        """Classes, masks, limits and who has which, of all but `quiet` CPUs."""
+        cat, mba, mon = (self._cap(each) for each in ("l3ca", "mba", "mon"))
+        asked = [cache for cache in self.cpus if cache not in quiet]
+        rows = {cache: self._masks(cache) for cache in asked} if cat is not None else {}
+        apart = bool(cat is not None and cat.cdp_on)
+        data = {
+            cache: tuple(row.data_mask if apart else row.mask for row in found)
+            for cache, found in rows.items()
+        }
+        codes = {cache: tuple(row.code_mask for row in found) for cache, found in rows.items()}
+        wanted = [core for core in sorted(self._infos) if core not in quiet]
+        return Looked(
+            cpus=self.cpus,
+            class_of={core: int(self.classes.assoc_get(core)) for core in wanted},
+            ways=0 if cat is None else int(cat.num_ways),
+            way_bytes=0 if cat is None else int(cat.way_size),
+            contention=0 if cat is None else int(cat.way_contention),
+            apart=apart,
+            least=0 if mba is None else 100 - int(mba.throttle_max),
+            step=0 if mba is None else int(mba.throttle_step),
+            rmids=0 if mon is None else int(mon.max_rmid),
+            masks=data,
+            codes=codes if apart else {},
+            limits={
+                cache: tuple(int(row.mb_max) for row in self._ordered(self.limits, "mba_id", cache))
+                for cache in asked
+            }
+            if mba is not None
+            else {},
+        )
+
+    def cat_id(self, cache: int) -> int:
+        """What masks of a cache are asked for by."""
+        return int(self._infos[cache].l3cat_id)
+
+    def mba_id(self, cache: int) -> int:
+        """What limits of a cache are asked for by."""
+        return int(self._infos[cache].mba_id)
+
+    def rmids(self, cores: Iterable[int]) -> dict[int, int]:
+        """The RMID of each CPU."""
+        return {core: int(self.monitors.assoc_get(core)) for core in cores}
+
+    def _masks(self, cache: int) -> list[Any]:
+        return self._ordered(self.masks, "l3cat_id", cache)
+
+    def _ordered(self, table: Any, name: str, cache: int) -> list[Any]:
+        """Rows of a cache by class."""
+        number = {"l3cat_id": self.cat_id, "mba_id": self.mba_id}[name](cache)
+        return sorted(table.get(number), key=lambda row: int(row.class_id))
+
+    def _cap(self, kind: str) -> Any | None:
+        """A capability; None where this CPU lacks it."""
+        try:
+            return self._caps.get_type(kind)
+        except self.error:
+            return None
+
+
+def _check_device() -> None:
+    path = Path("/", DEVICE)
+    try:
+        with path.open("rb"):
+            return
+    except FileNotFoundError:
+        raise UnusableError(
+            "the kernel's module msr is not loaded, or this CPU has none: modprobe msr"
+        ) from None
+    except PermissionError:
+        raise UnusableError("reading MSRs takes root (CAP_SYS_RAWIO)") from None
+    except OSError as error:
+        raise UnusableError(f"/{DEVICE} can't be read: {error.strerror}") from None

@@ -1,0 +1,79 @@
+"""The process that has libpqos: whatever becomes of it, a sentence and no more."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from nftop.model.reading import Missing, Reason
+from nftop.sources.pqos import client, looked
+from nftop.sources.pqos.client import Client
+from tests.sources.pqos.fake import Fake
+
+
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Client]:
+    """A client of a program that stands in for the worker."""
+
+    def made(program: str) -> Client:
+        path = tmp_path / "stand_in.py"
+        path.write_text(textwrap.dedent(program))
+        start = f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
+        monkeypatch.setattr(client, "_START", start)
+        return Client(answer_s=20.0)
+
+    return made
+
+
+def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None:
+    own = Fake(apart=True).look()
+    metered = looked.Metered(1, 0, {"llc_occupancy": 5}, 77)
+    answer = looked.line({"looked": asdict(own), "metered": [asdict(metered)]}).decode()
+    asked = worker(
+        f"""
+        import sys
+        for line in sys.stdin:
+            assert line == '{{"quiet": [1, 3], "look": true, "meter": true}}\\n', line
+            sys.stdout.write({answer!r})
+            sys.stdout.flush()
+        """
+    )
+    for _ in range(2):
+        assert asked.ask((3, 1), meter=True) == (own, (metered,))
+    asked.close()
+    asked.close()
+
+
+@pytest.mark.parametrize(
+    ("program", "reason", "words"),
+    [
+        ("import os; os.abort()", Reason.ERROR, "ended without a word"),
+        ("raise SystemExit('it was so')", Reason.ERROR, "it was so"),
+        ("input(); print('nonsense', flush=True)", Reason.ERROR, "ended without a word"),
+        ("input(); print('{}', flush=True)", Reason.ERROR, "ended without a word"),
+        ('input(); print(\'{"failed": "no"}\', flush=True)', Reason.ERROR, "libpqos: no"),
+        ('print(\'{"unusable": "modprobe msr"}\', flush=True)', Reason.SOURCE, "modprobe msr"),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence_and_the_next_question_starts_anew(
+    worker: Callable[[str], Client], program: str, reason: Reason, words: str
+) -> None:
+    asked = worker(program)
+    for _ in range(2):
+        found = asked.ask(())
+        assert isinstance(found, Missing)
+        assert found.reason is reason
+        assert words in found.sentence
+
+
+def test_who_does_not_answer_is_ended(worker: Callable[[str], Client]) -> None:
+    asked = worker("import signal; signal.pause()")
+    asked._answer_s = 0.05
+    found = asked.ask(())
+    assert isinstance(found, Missing)
+    assert "did not answer within 0.05 s" in found.sentence
+    assert asked._running is None
