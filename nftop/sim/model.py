@@ -1,41 +1,45 @@
 """The model: every count of every CPU at any time, in closed form.
 
-Between two steps of the scenario a quantity q of a CPU grows at the rate
+The time is divided into stretches: at a step of the scenario, and at a change of what its cache
+classes may fill, another one begins. In each a quantity q of a CPU grows at the rate
 
     a + b sin(2 pi t / period + phase of the CPU)
 
-so its count is the sum over the steps of `a` times the time spent there and `b` times the sine's
-integral. Nothing is accumulated: the same time gives the same counts, whatever was asked before.
+so its count is the sum over the stretches of `a` times the time spent there and `b` times the
+sine's integral. A step of the scenario is there at once. A change of classes is not, since the
+cache fills and empties by and by: a and b go to their new values exponentially, with the time
+constant `SETTLE_S` of the cache's, and the integral of that is a closed form too. Rates never
+jump then, and each is at all times between two that the hardware could have. Nothing is
+accumulated from reading to reading: the same time gives the same counts, whatever was asked before.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nftop.model.column import Floats
-from nftop.model.ids import Cpu
 from nftop.model.sample import Counts
-from nftop.sim import workloads
-from nftop.sim.layout import TSC_HZ, Layout, Placed, build
-from nftop.sim.scenario import Scenario, Stolen, Task
-from nftop.sim.workloads import INDEX, QUANTITIES, SWINGING, Workload
+from nftop.sim.layout import Layout, build
+from nftop.sim.rates import GOLDEN, first_limits, phases, rates_of
+from nftop.sim.scenario import Scenario
+from nftop.sim.workloads import QUANTITIES
 
+# A cache's time constant: how fast its lines change hands when what they are to be has changed.
+SETTLE_S = 4.0
 _S = 1_000_000_000
-_SWINGS = np.array([name in SWINGING for name in QUANTITIES], dtype=np.float64)
-# How much of its time a CPU runs something: one that keeps house, one left alone, one isolated
-# whose sibling polls. Assumptions, as are the context switches a second.
-_HOUSE_RATIO, _ALONE_RATIO, _ISOLATED_RATIO = 0.04, 0.012, 0.0002
-_SWITCHES_PER_BUSY_S, _SWITCHES_OF_POLLER, _SWITCHES_OF_THIEF = 9000.0, 0.2, 250.0
-# A poller's reads of device registers a second, for its statistics; an assumption.
-_MMIO_READS_OF_POLLER = 100.0
-# How the kernel books the time of what is not a poller.
-_USER_SHARE, _SYSTEM_SHARE, _SOFTIRQ_SHARE = 0.6, 0.3, 0.1
-# Neighbouring CPUs swing out of step with each other: multiples of the golden ratio spread evenly.
-_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What rates still have of those before a change: at its time, float64 (n, k) each."""
+
+    steady: Floats
+    swinging: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,11 @@ class Model:
 
     Attributes:
         scenario, layout: what it was built from.
-        starts_ns: when each of the scenario's p phases begins; the first is 0.
-        steady, swinging: float64 (p, n, k), a and b per second for n CPUs and k `QUANTITIES`.
+        starts_ns: when each of p stretches begins; the first is 0, unless those were forgotten.
+        steady, swinging: float64 (p, n, k), a and b per second for n CPUs and k `QUANTITIES`, to
+            which they go.
+        lags: of each stretch, by how much its rates begin elsewhere; None: they don't.
+        before: float64 (p, n, k), the counts when each stretch begins.
         phase: float64 (n,), radians.
     """
 
@@ -54,6 +61,8 @@ class Model:
     starts_ns: tuple[int, ...]
     steady: Floats
     swinging: Floats
+    lags: tuple[Lag | None, ...]
+    before: Floats
     phase: Floats
 
     def counts(self, t_ns: int) -> Counts:
@@ -69,25 +78,62 @@ class Model:
 
         `cpus`: the rows wanted, where a few of them will do.
         """
-        if t_ns < 0:
-            raise ValueError(f"the simulated host starts at 0 ns, not at {t_ns}")
-        phase = self.phase[cpus]
-        total = np.zeros((len(phase), len(QUANTITIES)))
-        ends = (*self.starts_ns[1:], t_ns)
-        for index, (start, end) in enumerate(zip(self.starts_ns, ends, strict=True)):
-            until = min(end, t_ns)
-            if until > start:
-                total += self.steady[index, cpus] * ((until - start) / _S)
-                total += self.swinging[index, cpus] * self._sine(start, until, phase)[:, None]
+        at = self.stretch(t_ns)
+        return self.continued(at, t_ns, np.array(self.before[at, cpus]), cpus)
+
+    def stretch(self, t_ns: int) -> int:
+        """The number of the stretch that a time is in; ValueError before the first."""
+        if t_ns < self.starts_ns[0]:
+            raise ValueError(f"the simulated host starts at {self.starts_ns[0]} ns, not at {t_ns}")
+        return bisect_right(self.starts_ns, t_ns) - 1
+
+    def rates(self, t_ns: int) -> tuple[Floats, Floats]:
+        """a and b per second at a time, float64 (n, k)."""
+        at = self.stretch(t_ns)
+        steady, swinging, lag = self.steady[at], self.swinging[at], self.lags[at]
+        if lag is None:
+            return steady, swinging
+        left = math.exp(-(t_ns - self.starts_ns[at]) / _S / SETTLE_S)
+        return steady + left * lag.steady, swinging + left * lag.swinging
+
+    def continued(
+        self, at: int, t_ns: int, total: Floats, cpus: Sequence[int] | slice = slice(None)
+    ) -> Floats:
+        """`total`, with what a stretch adds to it from its begin to a time."""
+        start_ns, phase, lag = self.starts_ns[at], self.phase[cpus], self.lags[at]
+        if t_ns > start_ns:
+            total += self.steady[at, cpus] * ((t_ns - start_ns) / _S)
+            total += self.swinging[at, cpus] * self._sine(start_ns, t_ns, phase)[:, None]
+            if lag is not None:
+                spent_s = (t_ns - start_ns) / _S
+                total += lag.steady[cpus] * (-math.expm1(-spent_s / SETTLE_S) * SETTLE_S)
+                fading = self._fading_sine(start_ns, spent_s, phase)
+                total += lag.swinging[cpus] * fading[:, None]
         return total
 
     def _sine(self, start_ns: int, end_ns: int, phase: Floats) -> Floats:
         """The sine's integral over [start, end) in seconds, for each phase."""
-        period_ns = round(self.scenario.period_s * _S)
-        # Whole periods cancel; taking them off in integers keeps that exact however long it runs.
-        begin, end = ((each % period_ns) / period_ns * math.tau for each in (start_ns, end_ns))
+        begin, end = self._angle(start_ns), self._angle(end_ns)
         scale = self.scenario.period_s / math.tau
         return np.asarray(scale * (np.cos(begin + phase) - np.cos(end + phase)))
+
+    def _fading_sine(self, start_ns: int, spent_s: float, phase: Floats) -> Floats:
+        """As `_sine`, of the sine times exp(-s / SETTLE_S), s the time since the start."""
+        turn, fade = math.tau / self.scenario.period_s, 1 / SETTLE_S
+        begin = self._angle(start_ns) + phase
+        end = begin + turn * spent_s
+        first = turn * np.cos(begin) + fade * np.sin(begin)
+        last = turn * np.cos(end) + fade * np.sin(end)
+        gone = first - math.exp(-fade * spent_s) * last
+        return np.asarray(gone / (turn * turn + fade * fade))
+
+    def _angle(self, t_ns: int) -> float:
+        """Of the sine, without the CPU's phase.
+
+        Whole periods are taken off in integers, which keeps that exact however long it runs.
+        """
+        period_ns = round(self.scenario.period_s * _S)
+        return (t_ns % period_ns) / period_ns * math.tau
 
 
 def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
@@ -96,188 +142,82 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
     `smt`: with hyper-threading.
     """
     layout = build(scenario, cpus, smt=smt)
-    rates = [_rates(scenario, layout, each) for each in phases(scenario)]
-    return Model(
+    scenario = _of_who_is_there(scenario, layout)
+    limits = first_limits(scenario, layout)
+    nows = [replace(each, limits=limits) for each in phases(scenario)]
+    rates = [rates_of(scenario, layout, each) for each in nows]
+    starts_ns = phase_starts_ns(scenario)
+    model = Model(
         scenario=scenario,
         layout=layout,
-        starts_ns=(0, *(round(step.at_s * _S) for step in scenario.steps)),
+        starts_ns=starts_ns,
         steady=np.stack([steady for steady, _ in rates]),
         swinging=np.stack([swinging for _, swinging in rates]),
-        phase=np.arange(cpus, dtype=np.float64) * _GOLDEN % 1.0 * math.tau,
+        lags=(None,) * len(rates),
+        before=np.zeros((len(rates), cpus, len(QUANTITIES))),
+        # Neighbouring CPUs swing out of step with each other.
+        phase=np.arange(cpus, dtype=np.float64) * GOLDEN % 1.0 * math.tau,
     )
+    return _counted_up(model, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
-    """What holds in one phase: loads and slowdowns by the name in the scenario."""
-
-    load: Mapping[str, float]
-    slowed: Mapping[str, float]
-
-
-def phases(scenario: Scenario) -> list[Now]:
-    """What holds from the start on, and from every step on."""
-    found = [Now({}, {})]
-    for step in scenario.steps:
-        before = found[-1]
-        found.append(Now({**before.load, **step.load}, {**before.slowed, **step.slowed}))
-    return found
+def _of_who_is_there(scenario: Scenario, layout: Layout) -> Scenario:
+    """The scenario of a host too small for some of it: who has no room there slows nobody down."""
+    there = {placed.task.name for placed in layout.placed}
+    steps = tuple(
+        step if not step.load or there & step.load.keys() else replace(step, slowed={})
+        for step in scenario.steps
+    )
+    return replace(scenario, steps=steps)
 
 
-@dataclass(slots=True)
-class _Rates:
-    """One CPU's a and b, filled in part by part."""
-
-    steady: Floats
-    swinging: Floats
-
-    def add(
-        self, cycles_per_s: float, work: Floats, *, swing: float = 0.0, cycle_swing: float = 0.0
-    ) -> None:
-        """Cycles spent on a workload: `swing` in what it gets done, `cycle_swing` in the cycles."""
-        self.steady += cycles_per_s * work
-        moving = work * _SWINGS
-        moving[INDEX["macro_fused"]] = moving[INDEX["instructions"]]
-        self.swinging += cycles_per_s * (swing * moving + cycle_swing * work)
-
-    def book(self, **per_s: float) -> None:
-        for name, rate in per_s.items():
-            self.steady[INDEX[name]] += rate
+def phase_starts_ns(scenario: Scenario) -> tuple[int, ...]:
+    """When each of the scenario's phases begins: the first at 0, the others with its steps."""
+    return (0, *(round(step.at_s * _S) for step in scenario.steps))
 
 
-def _rates(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floats]:
-    """a and b of every CPU in one phase."""
-    rows = len(layout.topology.cpus)
-    steady, swinging = np.zeros((rows, len(QUANTITIES))), np.zeros((rows, len(QUANTITIES)))
-    polled = frozenset(cpu for placed in layout.placed for cpu in placed.cpus)
-    beside = layout.topology.with_siblings(polled)
-    for placed in layout.placed:
-        for cpu in placed.cpus:
-            _run_task(_Rates(steady[cpu], swinging[cpu]), cpu, (scenario, layout), placed, now)
-    for cpu in (info.cpu for info in layout.topology.cpus if info.cpu not in polled):
-        busy = _ISOLATED_RATIO if cpu in beside else _ALONE_RATIO
-        busy = _HOUSE_RATIO if cpu in layout.housekeeping.values() else busy
-        # No two CPUs are alike.
-        _run_system(_Rates(steady[cpu], swinging[cpu]), busy * (0.5 + cpu * _GOLDEN % 1.0))
-    _count_clocks(steady, swinging, [(info.cpu, *info.siblings) for info in layout.topology.cpus])
-    return steady, swinging
+def altered(
+    model: Model, at_ns: int, starts_ns: Sequence[int], rates: Sequence[tuple[Floats, Floats]]
+) -> Model:
+    """The same host, whose rates go elsewhere from `at_ns` on; all before is as it was.
 
-
-def rates_alone(workload: Workload) -> Floats:
-    """Counts a second of a thread that does nothing else and has its core to itself.
-
-    Float64 (k,); k as in `QUANTITIES`.
+    Args:
+        model: of the time before.
+        at_ns: when; not before the model's last change.
+        starts_ns: of the stretches from then on, `at_ns` the first: another with each step.
+        rates: a and b of each, float64 (n, k).
     """
-    steady, swinging = np.zeros((1, len(QUANTITIES))), np.zeros((1, len(QUANTITIES)))
-    _Rates(steady[0], swinging[0]).add(workloads.core_hz(), workloads.per_cycle(workload))
-    _count_clocks(steady, swinging, [(0,)])
-    return np.asarray(steady[0])
-
-
-def _count_clocks(steady: Floats, swinging: Floats, cores: Sequence[tuple[int, ...]]) -> None:
-    """Fill in, into a and b, float64 (n, k), what follows from the cycles of a core's threads.
-
-    `cores`: of each of the n CPUs, in order: itself and its siblings.
-    """
-    unhalted = steady[:, INDEX["cycles"]] / workloads.core_hz()
-    steady[:, INDEX["tsc"]] = TSC_HZ
-    steady[:, INDEX["ref_cycles"]] = unhalted * TSC_HZ
-    for cpu, threads in enumerate(cores):
-        core = list(threads)
-        halted = math.prod(1.0 - unhalted[core])
-        steady[cpu, INDEX["core_clocks"]] = (1.0 - halted) * workloads.core_hz()
-        # The clocks of a core are given to its threads in proportion to their own.
-        share = unhalted[cpu] / max(unhalted[core].sum(), 1e-9)
-        steady[cpu, INDEX["distributed_clocks"]] = steady[cpu, INDEX["core_clocks"]] * share
-        alone = math.prod(1.0 - unhalted[core[1:]])
-        steady[cpu, INDEX["lone_ref_cycles"]] = unhalted[cpu] * alone * TSC_HZ
-        for array in (steady, swinging):
-            recovery = array[core, INDEX["recovery_cycles"]].sum()
-            array[cpu, INDEX["core_recovery_cycles"]] = recovery
-
-
-def _run_task(
-    rates: _Rates, cpu: Cpu, host: tuple[Scenario, Layout], placed: Placed, now: Now
-) -> None:
-    (scenario, layout), task = host, placed.task
-    load = now.load.get(task.name, task.load)
-    if task.kind == "vm":
-        _run_vm(rates, load)
-        return
-    siblings = layout.topology.cpus[cpu].siblings
-    paired = task.ht and any(other in placed.cpus for other in siblings)
-    offered = workloads.load(task.workload, ht=paired)
-    actual = workloads.slowed(offered, now.slowed.get(task.name, 1.0))
-    index = placed.cpus.index(cpu)
-    stolen = task.stolen if task.stolen is not None and task.stolen.thread == index else None
-    _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen))
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """What a poller is offered, as a share of what `offered` could take, and what it can now."""
-
-    load: float
-    offered: Workload
-    actual: Workload
-    paired: bool
-    stolen: Stolen | None
-
-
-def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
-    """A poller: busy as long as there are packets, empty polls for the rest of its time."""
-    hz = workloads.core_hz()
-    lost = offer.stolen.share if offer.stolen is not None else 0.0
-    wanted = offer.load * offer.offered.packets_per_cycle / offer.actual.packets_per_cycle
-    mine = 1.0 - lost
-    saturated = wanted >= mine
-    busy = min(wanted, mine)
-    work = _of_thread(workloads.per_cycle(offer.actual), paired=offer.paired)
-    work[INDEX["work_cycles"]] = TSC_HZ / hz
-    if saturated:
-        rates.add(hz * busy, work, swing=scenario.swing)
-    else:
-        empty = _of_thread(workloads.per_cycle(workloads.load("poll")), paired=offer.paired)
-        # Load that swings takes its cycles from the empty polls, as far as there are any.
-        swing = min(task.load_swing, mine / wanted - 1.0) if wanted > 0 else 0.0
-        rates.add(hz * busy, work, cycle_swing=swing)
-        rates.add(hz * (mine - busy), empty)
-        rates.swinging -= hz * busy * swing * empty
-    packets_per_s = hz * work[INDEX["packets"]]
-    rates.book(
-        missed=(wanted - busy) * packets_per_s,
-        run_ns=mine * _S,
-        wait_ns=lost * _S,
-        involuntary=_SWITCHES_OF_THIEF * lost,
-        mmio_reads=_MMIO_READS_OF_POLLER,
-        context_switches=_SWITCHES_OF_POLLER + 2 * _SWITCHES_OF_THIEF * lost,
-        user_s=1.0,
+    kept = model.stretch(at_ns) + 1
+    old_steady, old_swinging = model.rates(at_ns)
+    steady, swinging = (np.stack([each[part] for each in rates]) for part in (0, 1))
+    lag = Lag(old_steady - steady[0], old_swinging - swinging[0])
+    longer = replace(
+        model,
+        starts_ns=(*model.starts_ns[:kept], *starts_ns),
+        steady=np.concatenate([model.steady[:kept], steady]),
+        swinging=np.concatenate([model.swinging[:kept], swinging]),
+        lags=(*model.lags[:kept], lag, *[None] * (len(rates) - 1)),
+        before=np.concatenate([model.before[:kept], np.zeros_like(steady)]),
     )
-    if lost:
-        system = workloads.per_cycle(workloads.load("system"))
-        rates.add(hz * lost, _of_thread(system, paired=offer.paired))
+    return _counted_up(longer, kept)
 
 
-def _run_vm(rates: _Rates, busy: float) -> None:
-    work = workloads.per_cycle(workloads.load("memtester"))
-    rates.add(workloads.core_hz() * busy, work)
-    rates.book(run_ns=busy * _S, user_s=busy, context_switches=40.0)
-
-
-def _run_system(rates: _Rates, busy: float) -> None:
-    """A CPU nobody polls on: what is left of the system."""
-    rates.add(workloads.core_hz() * busy, workloads.per_cycle(workloads.load("system")))
-    rates.book(
-        run_ns=busy * _S / 4,  # an application's main thread, where one lives here
-        context_switches=busy * _SWITCHES_PER_BUSY_S,
-        user_s=busy * _USER_SHARE,
-        system_s=busy * _SYSTEM_SHARE,
-        softirq_s=busy * _SOFTIRQ_SHARE,
+def without(model: Model, stretches: int) -> Model:
+    """Without the first stretches: what was counted then stays, but how it came is forgotten."""
+    return replace(
+        model,
+        starts_ns=model.starts_ns[stretches:],
+        steady=model.steady[stretches:],
+        swinging=model.swinging[stretches:],
+        lags=model.lags[stretches:],
+        before=model.before[stretches:],
     )
 
 
-def _of_thread(work: Floats, *, paired: bool) -> Floats:
-    """A core's workload per cycle of one of its threads: each of two does half of it."""
-    thread = work * (0.5 if paired else 1.0)
-    thread[INDEX["cycles"]] = 1.0
-    return thread
+def _counted_up(model: Model, first: int) -> Model:
+    """With what was counted before the stretches from the `first` on."""
+    before = model.before.copy()
+    for at in range(first, len(model.starts_ns)):
+        start_ns = model.starts_ns[at]
+        before[at] = model.continued(at - 1, start_ns, before[at - 1].copy())
+    return replace(model, before=before)

@@ -64,7 +64,7 @@ class Group:
         name: its directory's; `ROOT` for the root group, which has every CPU no other has.
         clos: the hardware's class.
         ways: its mask in the last-level cache of each package; one for all where there is one.
-        mba_percent: its share of memory bandwidth. Nothing in the model is slowed by it.
+        mba_percent: its share of memory bandwidth; only a vm ever reaches it.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -146,21 +146,41 @@ def slowed(work: Workload, factor: float) -> Workload:
     """The workload where every packet costs `factor` times the cycles, all of them waiting.
 
     The same instructions and slots are spread over more cycles; what is added is memory bound, and
-    waits for lines that are no longer in the cache.
+    waits for lines that are no longer in the cache. A factor below 1 takes such waits away, down
+    to `least_cost`, where nothing waits for memory any more.
     """
+    # Of a line that was already waited for, part was hidden behind other work.
+    cycles = _CYCLES_PER_MISS * (1.0 if factor > 1.0 else _EXPOSED_RATIO)
+    slower = throttled(work, factor)
+    # A line is read for every miss, and another one written back to make room for it.
+    lines = 2 * _LINE_BYTES * (1.0 - 1.0 / factor) / cycles
+    return replace(slower, bytes_per_cycle=max(slower.bytes_per_cycle + lines, 0.0))
+
+
+def throttled(work: Workload, factor: float) -> Workload:
+    """The workload where all takes `factor` times the cycles, which wait for memory's bandwidth."""
     slots = {node: share / factor for node, share in work.slots.items()}
     added = 1.0 - 1.0 / factor
     slots["backend_bound"] += added
     slots["memory_bound"] += added
-    return Workload(
-        work.ipc / factor,
-        work.packets_per_cycle / factor,
-        slots,
-        # A line is read for every miss, and another one written back to make room for it.
-        work.bytes_per_cycle / factor + 2 * _LINE_BYTES * added / _CYCLES_PER_MISS,
-        work.pcie_writes_per_packet,
-        work.pcie_reads_per_packet,
+    return replace(
+        work,
+        ipc=work.ipc / factor,
+        packets_per_cycle=work.packets_per_cycle / factor,
+        slots=slots,
+        bytes_per_cycle=work.bytes_per_cycle / factor,
     )
+
+
+def least_cost(work: Workload) -> float:
+    """The factor (0..1] of `slowed` at which nothing waits for memory any more."""
+    waiting = work.bytes_per_cycle / (2 * _LINE_BYTES) * _CYCLES_PER_MISS * _EXPOSED_RATIO
+    return 1.0 - min(waiting, work.slots["memory_bound"])
+
+
+def cache_sensitivity(name: str, otherwise: float) -> float:
+    """By how much more a packet costs without any cache, as a share; see `response`."""
+    return float(tables()[name].get("cache_sensitivity", otherwise))
 
 
 def per_cycle(work: Workload) -> Floats:

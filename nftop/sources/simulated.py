@@ -20,8 +20,10 @@ from nftop.sim.model import Model, model_of
 from nftop.sim.nf_dpdk import dpdk_table
 from nftop.sim.nf_ovs import ovs_table
 from nftop.sim.nf_vpp import vpp_table
-from nftop.sim.rdt import rdt_of, resctrl_table
+from nftop.sim.pcm import pcm_table
+from nftop.sim.rdt import Rdt, rdt_of, resctrl_table
 from nftop.sim.uncore import uncore_table
+from nftop.sim.world import World
 from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
 
@@ -105,10 +107,11 @@ class SimulatedBoxes:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedHost:
-    """The simulated host: who it is, its model, and its sources."""
+    """The simulated host: who it is, the model it starts with, what it is now, its sources."""
 
     host: Host
     model: Model
+    world: World
     sources: tuple[SimulatedSource | SimulatedCounters | SimulatedBoxes, ...]
     uarch: uarch_table.Uarch
 
@@ -143,67 +146,83 @@ def simulated_host(
     uncore = [event for turn in boxes for event in turn]
     groups = uarch.plans[0].groups if turns else uarch.plans[0].groups[:1]
     quiet = frozenset(not_counted(topology))
-    rdt = rdt_of(model)
-    start_ns = clock_ns()
+    world = World(rdt_of(model), clock_ns)
 
-    def now(read: Callable[[int, int], Any]) -> Callable[[], Any]:
+    def now(read: Callable[[Rdt, int, int], Any]) -> Callable[[], Any]:
         def at_clock() -> Any:
-            at_ns = clock_ns()
-            return read(at_ns - start_ns, at_ns)
+            moment = world.now()
+            return read(moment.rdt, moment.t_ns, moment.at_ns)
 
         return at_clock
+
+    def counted(focus: frozenset[Cpu]) -> Any:
+        moment = world.now()
+        return payloads.focused_table(
+            moment.rdt.model, moment.t_ns, uarch, quiet, turns=turns, focus=focus
+        )
+
+    def outside(detailed: bool) -> Any:  # noqa: FBT001 - as `SimulatedBoxes` calls it
+        moment = world.now()
+        return uncore_table(moment.rdt.model, moment.t_ns, uarch, detailed=detailed)
 
     size = (
         f"{len(topology.packages)} packages, {topology.core_count} cores, "
         f"{len(topology.cpus)} CPUs; scenario {model.scenario.name}: {model.scenario.title}"
     )
+    there = {placed.task.name for placed in model.layout.placed}
+    absent = [task.name for task in model.scenario.tasks if task.name not in there]
+    if absent:
+        size += f"; too small for {', '.join(absent)}: --cpus gives it more"
     sources = (
         SimulatedCounters(
             "perf",
-            lambda focus: payloads.focused_table(
-                model, clock_ns() - start_ns, uarch, quiet, turns=turns, focus=focus
-            ),
+            counted,
             f"counts {', '.join(dict.fromkeys(name for group in groups for name in group))}; "
             f"{len(groups)} groups of them take turns",
             topology,
         ),
         SimulatedSource(
-            "kernel", now(lambda t_ns, _: payloads.cpu_times(model, t_ns)), "CPU times"
+            "kernel", now(lambda rdt, t_ns, _: payloads.cpu_times(rdt.model, t_ns)), "CPU times"
         ),
         SimulatedSource(
             "processes",
-            now(lambda t_ns, at_ns: payloads.thread_table(model, t_ns, at_ns)),
+            now(lambda rdt, t_ns, at_ns: payloads.thread_table(rdt.model, t_ns, at_ns)),
             _listed("threads of", (placed.name for placed in model.layout.placed)),
         ),
         SimulatedSource(
             "dpdk",
-            now(lambda t_ns, at_ns: dpdk_table(model, t_ns, at_ns)),
+            now(lambda rdt, t_ns, at_ns: dpdk_table(rdt.model, t_ns, at_ns)),
             _listed("applications", (app.prefix for app in dpdk_table(model, 0, 0).apps)),
         ),
         SimulatedSource(
             "ovs",
-            now(lambda t_ns, at_ns: ovs_table(model, t_ns, at_ns)),
+            now(lambda rdt, t_ns, at_ns: ovs_table(rdt.model, t_ns, at_ns)),
             _listed("vswitchds", (each.rundir for each in ovs_table(model, 0, 0).switches)),
         ),
         SimulatedSource(
             "vpp",
-            now(lambda t_ns, at_ns: vpp_table(model, t_ns, at_ns)),
+            now(lambda rdt, t_ns, at_ns: vpp_table(rdt.model, t_ns, at_ns)),
             _listed("segments", (each.socket for each in vpp_table(model, 0, 0).instances)),
         ),
         SimulatedBoxes(
             "uncore",
-            lambda detailed: uncore_table(model, clock_ns() - start_ns, uarch, detailed=detailed),
+            outside,
             f"counts {', '.join(uncore)}",
         ),
         SimulatedSource(
             "resctrl",
-            now(lambda t_ns, _: resctrl_table(rdt, t_ns)),
-            f"cache classes {', '.join(group.name for group in rdt.groups)}",
+            now(lambda rdt, t_ns, _: resctrl_table(rdt, t_ns)),
+            f"cache classes {', '.join(group.name for group in model.scenario.groups)}",
+        ),
+        SimulatedSource(
+            "pcm",
+            now(lambda rdt, t_ns, _: pcm_table(rdt.model, t_ns)),
+            "a pcm-sensor-server: power, temperatures, C-states, hit ratios, memory and links",
         ),
         SimulatedSource("topology", lambda: topology, size),
     )
     host = Host("demo", _MODEL_NAME, uarch.name, simulated=True)
-    return SimulatedHost(host, model, sources, uarch)
+    return SimulatedHost(host, model, world, sources, uarch)
 
 
 def _listed(what: str, names: Iterable[str]) -> str:

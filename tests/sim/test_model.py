@@ -182,3 +182,15 @@ def test_a_core_s_events_are_whole_where_only_one_thread_polls() -> None:
     assert both[INDEX["retire_slots"]] / (4 * clocks) == pytest.approx(0.574, abs=2e-4)
     assert both[INDEX["core_recovery_cycles"]] / 2 == both[INDEX["recovery_cycles"]]
     assert np.isfinite(per_s).all()
+
+
+def test_who_has_no_room_slows_nobody_down() -> None:
+    small, large = (model_of(scenario.load("noisy"), cpus) for cpus in (16, 88))
+    assert "neighbour" not in {placed.task.name for placed in small.layout.placed}
+    for model, slower in ((small, False), (large, True)):
+        cpu = next(each.cpus[0] for each in model.layout.placed if each.task.name == "vpp")
+        cycles = [
+            (model.counts((at + 1) * S) - model.counts(at * S))[cpu, INDEX["packets"]]
+            for at in (40, 80)
+        ]
+        assert (cycles[1] < 0.95 * cycles[0]) == slower

@@ -14,8 +14,9 @@ from nftop.model.frame import Frame, GroupCacheRow
 from nftop.model.rdt import EVENTS, ROOT, Event
 from nftop.model.reading import Missing, Reason
 from nftop.sim import scenario
-from nftop.sim.model import model_of
-from nftop.sim.rdt import SETTLE_S, mask_of, rdt_of, resctrl_table, settle, value
+from nftop.sim.filling import settle
+from nftop.sim.model import SETTLE_S, model_of
+from nftop.sim.rdt import rdt_of, resctrl_table, value
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S
 from tests.sim.test_scenario import GOOD
@@ -139,7 +140,7 @@ def test_without_groups_all_is_the_root_groups() -> None:
     rdt = rdt_of(model_of(scenario.parse("t", GOOD), 8))
     (group,) = resctrl_table(rdt, S).groups
     assert (group.name, group.clos, group.cpus) == (ROOT, 0, tuple(range(8)))
-    assert mask_of(rdt.groups[0], 1).hex == "7ff"
+    assert rdt.classes.mask(ROOT, 1).hex == "7ff"
 
 
 def _number(value: int | Missing) -> int:

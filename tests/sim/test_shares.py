@@ -8,7 +8,8 @@ import pytest
 from nftop.model.column import Column, column
 from nftop.sim import scenario, workloads
 from nftop.sim.events import parts_of
-from nftop.sim.model import model_of, rates_alone
+from nftop.sim.model import model_of
+from nftop.sim.rates import rates_alone
 from nftop.sim.workloads import INDEX
 from nftop.uarch import table
 from nftop.uarch.table import EventSpec

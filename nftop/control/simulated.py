@@ -1,0 +1,288 @@
+"""The simulated host behind the gate: what can be changed there, and a guard in this process.
+
+The transactions are those of any host. The guard is a thread, and the journal is in memory, since
+the host itself ends with this process: nothing of it is left that could be taken back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nftop.control.entry import DamagedError, Entry, finished
+from nftop.control.gate import Gate
+from nftop.control.guard import serve
+from nftop.control.journal import BusyError, Journal
+from nftop.control.resctrl import Host, LockedError, RefusedError
+from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.steps import MB, Step, after, cpus_in
+from nftop.control.transaction import Asked
+from nftop.model.action import Cell, Outcome, Proposal, Receipt, State, parts
+from nftop.model.allocation import Cbm
+from nftop.model.errors import said
+from nftop.model.ids import format_cpu_list
+from nftop.model.rdt import ROOT, IoWays
+from nftop.model.topology import Topology
+from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, Classes, numbered
+from nftop.sim.payloads import thread_table
+from nftop.sim.scenario import L3_WAYS
+from nftop.sim.world import World
+
+# No path and no command of this machine's: what is shown with them changes nothing if it is typed.
+WHERE = "/SIMULATED/resctrl"
+PROGRAM = "nftop demo"
+_ANSWER_S = 90.0
+_SLOW = Receipt("failed", (f"the guard is still at it after {_ANSWER_S:g} s",))
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedResctrl:
+    """Implements `resctrl.Host` for a simulated host, and refuses what the kernel would."""
+
+    world: World
+    held: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def identity(self) -> str:
+        return f"simulated {id(self.world)}"
+
+    @property
+    def where(self) -> str:
+        return WHERE
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:
+        asked = frozenset(threads)
+        state = self._classes.state
+        return {c: value for c, value in state.items() if c.kind != "task" or c in asked}
+
+    def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
+        return {
+            cell.name: where
+            for cell, where in self._classes.state.items()
+            if cell.kind == "task"
+            and (parts(where)[0] in groups or int(cell.name.partition("@")[0]) in tids)
+        }
+
+    def rules(self) -> Rules:
+        topology = self._topology
+        io = (IO_WAYS.bits, IoWays(IO_WAYS, "cpuid").provenance)
+        return Rules(
+            masks={"L3": MaskRule(L3_WAYS, LIMITS.min_bits or 1, shareable=IO_WAYS.bits)},
+            limit=LimitRule(LIMITS.mba_least or 0, LIMITS.mba_step or 1, ALL_PERCENT),
+            closids=LIMITS.closids,
+            io={int(cache.id): io for cache in topology.l3},
+            siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
+        )
+
+    def do(self, step: Step) -> None:
+        topology = self._topology
+
+        def done(classes: Classes) -> Classes:
+            why = _refusal(classes.state, step, topology)
+            if why:
+                raise RefusedError(f"{step.deed} of {step.group}: the simulated kernel says: {why}")
+            if step.task is not None and step.task not in classes.state:
+                return classes  # a thread that ended needs no class
+            state = after(classes.state, [step])
+            return numbered(classes, state, [int(cache.id) for cache in topology.l3])
+
+        self.world.change(done)
+
+    @contextlib.contextmanager
+    def lock(self, limit_s: float) -> Iterator[None]:
+        if not self.held.acquire(timeout=limit_s):
+            raise LockedError(f"another change has held resctrl's lock for {limit_s:g} s")
+        try:
+            yield
+        finally:
+            self.held.release()
+
+    def threads_of(self, pid: int) -> tuple[int, ...]:
+        """As `resctrl.threads_of`, of the simulated processes."""
+        rows = thread_table(self.world.now().rdt.model, 0, 0).threads
+        own = tuple(sorted(row.tid for row in rows if row.pid == pid))
+        return own or tuple(row.tid for row in rows if row.tid == pid)
+
+    @property
+    def _classes(self) -> Classes:
+        return self.world.now().rdt.classes
+
+    @property
+    def _topology(self) -> Topology:
+        return self.world.now().rdt.model.layout.topology
+
+
+def _refusal(state: State, step: Step, topology: Topology) -> str:
+    """What the kernel says against a step, after `fs/resctrl` of Linux 7.2; "" if nothing."""
+    own = Cell("monitor" if step.monitor else "group", step.group, step.monitor)
+    parent = step.group == ROOT or Cell("group", step.group) in state
+    there = own in state or (step.group == ROOT and not step.monitor)
+    if step.deed == "mkdir" and (parent or not step.monitor):
+        return "File exists" if there else _no_room(state, step)
+    if not there:
+        return "No such file or directory"
+    if step.deed == "rmdir":
+        return "Operation not permitted" if step.group == ROOT and not step.monitor else ""
+    if step.deed == "schemata":
+        return next(filter(None, (_bad(state, *each) for each in step.values.items())), "")
+    if step.deed == "cpus":
+        return _bad_cpus(state, step, topology)
+    inside = step.task is None or parts(state.get(step.task, ROOT))[0] == step.group
+    return "" if inside or not step.monitor else "Can't move task to different control group"
+
+
+def _no_room(state: State, step: Step) -> str:
+    kinds = [cell.kind for cell in state]
+    groups = 1 + kinds.count("group")
+    if not step.monitor and groups >= (LIMITS.closids or 0):
+        return "Out of CLOSIDs"
+    return "Out of RMIDs" if groups + kinds.count("monitor") >= (LIMITS.rmids or 0) else ""
+
+
+def _bad(state: State, cell: Cell, value: str) -> str:
+    """What is wrong with a mask or a limit."""
+    if cell not in state:
+        return f"Unknown or unsupported resource name {cell.name!r}, or no domain {cell.number}"
+    if cell.name == MB:
+        least, most = LIMITS.mba_least or 0, ALL_PERCENT
+        return (
+            "" if least <= int(value) <= most else f"MB value {value} out of range [{least},{most}]"
+        )
+    bits = int(value, 16)
+    if not 0 <= bits < 1 << L3_WAYS:
+        return f"Mask out of range: {value}"
+    if bits.bit_count() < (LIMITS.min_bits or 1):
+        return f"Need at least {LIMITS.min_bits} bits in the mask"
+    return "" if Cbm(bits, L3_WAYS).contiguous else f"The mask {value} has non-consecutive 1-bits"
+
+
+def _bad_cpus(state: State, step: Step, topology: Topology) -> str:
+    unknown = step.cpus - {int(info.cpu) for info in topology.cpus}
+    if unknown:
+        return f"Can only assign online CPUs, not {format_cpu_list(unknown)}"
+    if step.monitor and step.cpus - cpus_in(state, step.group):
+        return "Can only add CPUs to mongroup that belong to parent"
+    if step.group == ROOT and not step.monitor and cpus_in(state, ROOT) - step.cpus:
+        return "Can't drop CPUs from default group"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryJournal:
+    """A journal that ends with the process."""
+
+    under_way: list[Entry] = field(default_factory=list)
+    done: list[Entry] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def lasts(self) -> bool:
+        return False
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        if not self.lock.acquire(blocking=False):
+            raise BusyError("a change is under way: it is to be kept or taken back first")
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    def holder(self) -> str:
+        return "this process" if self.lock.locked() else ""
+
+    def pending(self) -> Entry | None:
+        return self.under_way[-1] if self.under_way else None
+
+    def history(self) -> tuple[Entry, ...]:
+        return tuple(self.done)
+
+    def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+        return self.history(), ()
+
+    def begin(self, entry: Entry) -> None:
+        self.under_way[:] = [entry]
+
+    def record(self, entry: Entry, outcome: Outcome) -> None:
+        self.done.append(finished(entry, outcome))
+
+    def forget(self) -> None:
+        self.under_way.clear()
+
+
+class NearPending:
+    """A change whose guard is a thread; as `gate.Pending`, and safe from any thread."""
+
+    def __init__(
+        self,
+        host: Host,
+        journal: Journal,
+        proposal: Proposal,
+        asked: Asked,
+        keep_within_s: float | None,
+    ) -> None:
+        self._said = threading.Condition()
+        self._receipts: list[Receipt] = []
+        self._word = threading.Event()
+        self._stays = False
+        self._ended = threading.Event()
+
+        def guard() -> None:
+            try:
+                with journal.hold():
+                    serve(
+                        host, journal, proposal, asked, keep_within_s,
+                        answer=self._answer, kept=self._kept,
+                    )  # fmt: skip
+            except (BusyError, DamagedError, OSError) as error:
+                self._answer(Receipt("refused", (said(error),)))
+            except Exception as error:  # noqa: BLE001 - who asked waits for a word
+                self._answer(Receipt("failed", (f"{type(error).__name__}: {error}",)))
+            finally:
+                self._ended.set()
+
+        threading.Thread(target=guard, name="nftop-guard", daemon=True).start()
+        with self._said:
+            self._said.wait_for(lambda: bool(self._receipts), _ANSWER_S)
+        if self.receipt.outcome != "applied" or keep_within_s is None:
+            self.settled(_ANSWER_S)
+
+    @property
+    def receipt(self) -> Receipt:
+        """What became of it so far."""
+        return self._receipts[-1] if self._receipts else _SLOW
+
+    def keep(self) -> Receipt:
+        """It stays."""
+        return self._settle(stays=True)
+
+    def revert(self) -> Receipt:
+        """Take it back now."""
+        return self._settle(stays=False)
+
+    def settled(self, seconds: float) -> Receipt | None:
+        """What became of it in the end, if that is known within so many seconds; else None."""
+        return self.receipt if self._ended.wait(seconds) else None
+
+    def _settle(self, *, stays: bool) -> Receipt:
+        with self._said:
+            if not self._word.is_set():  # the first word counts
+                self._stays = stays
+                self._word.set()
+        return self.settled(_ANSWER_S) or _SLOW
+
+    def _answer(self, receipt: Receipt | None) -> None:
+        with self._said:
+            if receipt is not None:
+                self._receipts.append(receipt)
+            self._said.notify_all()
+
+    def _kept(self, seconds: float) -> bool:
+        return self._word.wait(seconds) and self._stays
+
+
+def simulated_gate(world: World) -> Gate:
+    """The gate of a simulated host; its history begins and ends with it."""
+    return Gate(SimulatedResctrl(world), MemoryJournal(), NearPending, PROGRAM)

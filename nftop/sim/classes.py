@@ -1,0 +1,192 @@
+"""The simulated host's resctrl at one time: its cells, and the numbers that hardware gives.
+
+What it may become is not decided here: `numbered` takes the state that a valid operation led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from nftop.model.action import Cell, State, parts, place
+from nftop.model.allocation import Cbm
+from nftop.model.ids import Cpu
+from nftop.model.rdt import ROOT, Limits
+from nftop.sim.layout import Layout
+from nftop.sim.model import Model
+from nftop.sim.payloads import thread_table
+from nftop.sim.scenario import CLASSES, L3_WAYS, Group
+
+# As a Xeon Gold 6152 has them, RMIDs 8 a core; but MBA, of 8 classes there, has as many as CAT.
+LIMITS = Limits(closids=CLASSES, rmids=176, min_bits=1, mba_least=10, mba_step=10)
+# What CPUID says of Skylake-SP's I/O: the two highest ways, as the register's default has it too.
+IO_WAYS = Cbm(0x600, L3_WAYS)
+ALL_WAYS, ALL_PERCENT = (1 << L3_WAYS) - 1, 100
+L3, MB, SHAREABLE = "L3", "MB", "shareable"
+_FIRST_INODE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Every directory of resctrl.
+
+    Attributes:
+        state: all cells, every thread's among them; those of the threads are `ROOT` at first.
+        clos: the hardware's class by control group, the root group's 0.
+        rmids: the hardware's monitor by place (`model.action.place`).
+        next_inode: of the next directory that is made.
+        on_cpu: the threads that poll or compute, `TID@STARTTIME` by the CPU they are pinned to.
+    """
+
+    state: State
+    clos: Mapping[str, int]
+    rmids: Mapping[str, int]
+    next_inode: int
+    on_cpu: Mapping[int, str]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The control groups, by class."""
+        return tuple(sorted(self.clos, key=lambda group: self.clos[group]))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Everything that is metered: each control group, followed by its monitoring groups."""
+        return tuple(
+            where
+            for group in self.groups
+            for where in (group, *(place(group, each) for each in self.monitors(group)))
+        )
+
+    def monitors(self, group: str) -> tuple[str, ...]:
+        """The monitoring groups of a control group, by name."""
+        found = (c.name for c in self.state if c.kind == "monitor" and c.group == group)
+        return tuple(sorted(found))
+
+    def mask(self, group: str, l3: int) -> Cbm:
+        """What a control group may fill of a cache."""
+        return Cbm(int(self.state[Cell("schemata", group, L3, l3)], 16), L3_WAYS)
+
+    def mba_percent(self, group: str, l3: int) -> int:
+        """A control group's limit on bandwidth."""
+        return int(self.state[Cell("schemata", group, MB, l3)])
+
+    def inode(self, where: str) -> int:
+        """The directory's number of a place."""
+        if where == ROOT:
+            return _FIRST_INODE
+        group, monitor = parts(where)
+        cell = Cell("monitor", group, monitor) if monitor else Cell("group", group)
+        return int(self.state[cell])
+
+    def cpus(self, where: str) -> tuple[Cpu, ...]:
+        """The `cpus` file of a place: of a control group with its monitoring groups' CPUs."""
+        group, monitor = parts(where)
+        found = (
+            Cpu(cell.number)
+            for cell, at in self.state.items()
+            if cell.kind == "cpu" and parts(at)[0] == group and monitor in ("", parts(at)[1])
+        )
+        return tuple(sorted(found))
+
+    def tasks(self, group: str) -> tuple[int, ...]:
+        """Threads in a control group; none of the root group, which has all others."""
+        if group == ROOT:
+            return ()
+        found = (
+            int(cell.name.partition("@")[0])
+            for cell, at in self.state.items()
+            if cell.kind == "task" and parts(at)[0] == group
+        )
+        return tuple(sorted(found))
+
+    def runs(self) -> Mapping[int, str]:
+        """By CPU the place whose class and monitor its work has.
+
+        A thread that is in a group has that group's; any other has its CPU's.
+        """
+        found = {c.number: where for c, where in self.state.items() if c.kind == "cpu"}
+        for cpu, thread in self.on_cpu.items():
+            own = self.state[Cell("task", "", thread)]
+            if own != ROOT:
+                found[cpu] = own
+        return found
+
+
+def first_classes(model: Model) -> Classes:
+    """As the scenario has them."""
+    groups = model.scenario.groups
+    state: dict[Cell, str] = {}
+    for index, (group, cpus) in enumerate(zip(groups, _cpus(groups, model.layout), strict=True)):
+        if group.name != ROOT:
+            state[Cell("group", group.name)] = str(_FIRST_INODE + index)
+        state[Cell("mode", group.name)] = SHAREABLE
+        state |= {Cell("cpu", "", number=cpu): place(group.name) for cpu in cpus}
+        for column, cache in enumerate(model.layout.topology.l3):
+            mask = group.ways[min(column, len(group.ways) - 1)]
+            state[Cell("schemata", group.name, L3, cache.id)] = f"{mask.bits:x}"
+            state[Cell("schemata", group.name, MB, cache.id)] = str(group.mba_percent)
+    working = {cpu for placed in model.layout.placed for cpu in placed.cpus}
+    on_cpu = {}
+    for row in thread_table(model, 0, 0).threads:
+        name = f"{row.tid}@{row.start_ticks}"
+        state[Cell("task", "", name)] = ROOT
+        if row.allowed[0] in working:
+            on_cpu[int(row.allowed[0])] = name
+    return Classes(
+        state=state,
+        clos={group.name: group.clos for group in groups},
+        rmids={group.name: index for index, group in enumerate(groups)},
+        next_inode=_FIRST_INODE + len(groups),
+        on_cpu=on_cpu,
+    )
+
+
+def numbered(before: Classes, state: State, l3: Iterable[int]) -> Classes:
+    """The classes that follow `before` when its cells are as in `state`.
+
+    A directory whose number is "" is new: it gets the kernel's next one, the lowest class and
+    monitor that are free, and a class all ways of the caches `l3`, as none here is exclusive.
+    """
+    found, inode = dict(state), before.next_inode
+    caches = tuple(l3)
+    for cell in [cell for cell, value in state.items() if not value]:
+        found[cell] = str(inode)
+        inode += 1
+        for cache in caches if cell.kind == "group" else ():
+            found[Cell("schemata", cell.group, L3, cache)] = f"{ALL_WAYS:x}"
+            found[Cell("schemata", cell.group, MB, cache)] = str(ALL_PERCENT)
+    groups = [ROOT, *(cell.group for cell in found if cell.kind == "group")]
+    places = [*groups, *(place(c.group, c.name) for c in found if c.kind == "monitor")]
+    return Classes(
+        state=found,
+        clos=_given(before.clos, groups),
+        rmids=_given(before.rmids, places),
+        next_inode=inode,
+        on_cpu=before.on_cpu,
+    )
+
+
+def _given(before: Mapping[str, int], names: Collection[str]) -> Mapping[str, int]:
+    """Numbers of names: those they had, the lowest that are free for new ones."""
+    found = {name: before[name] for name in names if name in before}
+    for name in names:
+        if name not in found:
+            taken = set(found.values())
+            found[name] = next(number for number in range(len(names)) if number not in taken)
+    return found
+
+
+def _cpus(groups: tuple[Group, ...], layout: Layout) -> tuple[tuple[Cpu, ...], ...]:
+    """The CPUs of each group; the root group, which is the first, has those no other has."""
+    of_task: dict[str, list[Cpu]] = {}
+    for placed in layout.placed:
+        of_task.setdefault(placed.task.name, []).extend(placed.cpus)
+    named = [
+        tuple(sorted(cpu for task in group.tasks for cpu in of_task.get(task, ())))
+        for group in groups
+        if group.name != ROOT
+    ]
+    taken = frozenset(cpu for cpus in named for cpu in cpus)
+    rest = tuple(info.cpu for info in layout.topology.cpus if info.cpu not in taken)
+    return (rest, *named)

@@ -1,0 +1,185 @@
+"""The model as a pcm-sensor-server of its host would tell it: its last second, once more each tick.
+
+Started with PCM_NO_RDT=1, as beside cache classes. What it takes from the model as it stands are
+counts of CPUs, memory and links. Power, temperatures and C-states are closed forms of those counts:
+
+    package energy  = U t + sum over its cores of (a core_clocks + b instructions) (f / f0)**2
+    memory's energy = M t + c (bytes read and written)
+    headroom        = T - r W_package - q W_core, whole degrees
+    of a CPU:         C0 = ref_cycles / tsc, C6 = d (1 - its core's awake time), C1 the rest
+    of a package:     C0 = 1 - product over its cores of (1 - awake time), C6 = d (1 - C0), C2 the
+                      rest
+
+with f the frequency of the cores while awake: an awake cycle costs a, an instruction b, and both
+grow with the square of the voltage, which goes with f; so power goes with load and with f**3. All
+constants are assumptions, chosen so that a package with every core busy takes the 140 W that the
+Xeon Gold 6152 is specified for. No requests of devices are told, as by Debian's builds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.column import Floats
+from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
+from nftop.model.reading import Missing, Reason
+from nftop.sim import workloads
+from nftop.sim.boxes import OF_PACKAGE_INDEX, package_counts
+from nftop.sim.model import Model
+from nftop.sim.workloads import INDEX
+
+_S = 1_000_000_000
+_LEAST_NS = 100_000_000
+_WARMING = Missing(Reason.WARMING, "the simulated server has not sampled for long enough")
+UNCORE_W, CYCLE_J, INSTRUCTION_J, F0_HZ = 42.0, 1.15e-9, 0.45e-9, 2.2e9
+MEMORY_W, MEMORY_BYTE_J = 6.0, 0.2e-9
+HEADROOM_C, PACKAGE_C_PER_W, CORE_C_PER_W = 62.0, 0.22, 1.5
+DEEP_RATIO = 0.85
+_UNCORE_HZ, _LINE_BYTES, _LINKS = 2.4e9, 64, 3
+
+
+def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
+    """The second before `t_ns` since the model's start, or what there is of it; WARMING before."""
+    since_ns = max(0, t_ns - _S)
+    if t_ns - since_ns < _LEAST_NS:
+        return _WARMING
+    counted = model.exact(t_ns) - model.exact(since_ns)
+    uncore = package_counts(model, t_ns) - package_counts(model, since_ns)
+    cpus = model.layout.topology.cpus
+    cores, core_of = np.unique([info.core or 0 for info in cpus], return_inverse=True)
+    package_of_core = np.zeros(len(cores), dtype=np.int32)
+    packages = np.array([info.package or 0 for info in cpus], dtype=np.int32)
+    package_of_core[core_of] = packages
+    sockets = np.array(model.layout.topology.packages, dtype=np.int32)
+    seconds = (t_ns - since_ns) / _S
+    awake = np.zeros(len(cores))
+    awake[core_of] = counted[:, INDEX["core_clocks"]] / (workloads.core_hz() * seconds)
+    awake = np.clip(awake, 0.0, 1.0)
+    core_j = _core_joules(counted, core_of, len(cores))
+    of_sockets = _of_packages(sockets, (core_j, awake, package_of_core), uncore, seconds)
+    package_w = of_sockets[:, _PACKAGE["package_joules_consumed"]] / seconds
+    warm_c = PACKAGE_C_PER_W * package_w[np.searchsorted(sockets, package_of_core)]
+    headroom = np.floor(HEADROOM_C - warm_c - CORE_C_PER_W * core_j / seconds)
+    # The server numbers cores within their package.
+    first = np.array([np.flatnonzero(package_of_core == each)[0] for each in sockets])
+    within = np.arange(len(cores)) - first[np.searchsorted(sockets, package_of_core)]
+    return PcmTable(
+        since_start=False,
+        interval_us=(t_ns - since_ns) // 1000,
+        cpus=np.arange(len(cpus), dtype=np.int32),
+        cores=within[core_of].astype(np.int32),
+        packages=packages,
+        of_cpus=_of_cpus(counted, awake[core_of], headroom[core_of]),
+        sockets=sockets,
+        of_packages=of_sockets,
+        links=np.array([(s, n) for s in sockets for n in range(_LINKS)], dtype=np.int32),
+        of_links=_of_links(uncore),
+        pcie=np.full((len(sockets), len(PCIE_EVENTS)), np.nan),
+        cpu_fields=CPU_FIELDS,
+        package_fields=PACKAGE_FIELDS,
+        link_fields=LINK_FIELDS,
+        events=PCIE_EVENTS,
+    )
+
+
+_CPU = {name: index for index, name in enumerate(CPU_FIELDS)}
+_PACKAGE = {name: index for index, name in enumerate(PACKAGE_FIELDS)}
+# The server's counts by the model's.
+_COUNTED = {
+    "instructions_retired_any": "instructions",
+    "clock_unhalted_thread": "cycles",
+    "clock_unhalted_ref": "ref_cycles",
+    "invariant_tsc": "tsc",
+    "l3_cache_misses": "llc_misses",
+    "l2_cache_hits": "loads_l2_hit",
+}
+_ZEROS = (
+    "bad_speculation", "retiring", "l3_cache_occupancy", "local_memory_bandwidth",
+    "remote_memory_bandwidth",
+)  # fmt: skip
+_LINK_LINES = {
+    "incoming_data_traffic": "link_lines_received",
+    "outgoing_data_and_non_data_traffic": "link_lines_sent",
+}
+
+
+def _of_links(uncore: NDArray[np.uint64]) -> Floats:
+    """float64 (s * _LINKS, len(LINK_FIELDS)): a package's links share its traffic evenly."""
+    told = np.full((len(uncore) * _LINKS, len(LINK_FIELDS)), np.nan)
+    for field, quantity in _LINK_LINES.items():
+        each = uncore[:, OF_PACKAGE_INDEX[quantity]] * np.float64(_LINE_BYTES / _LINKS)
+        told[:, LINK_FIELDS.index(field)] = np.repeat(each, _LINKS)
+    return told
+
+
+def _core_joules(counted: Floats, core_of: NDArray[np.int64], cores: int) -> Floats:
+    """What each core took: float64 (cores,)."""
+    # Both threads of a core have all of its clocks, so one of them is asked.
+    clocks = np.zeros(cores)
+    clocks[core_of] = counted[:, INDEX["core_clocks"]]
+    instructions = np.bincount(core_of, counted[:, INDEX["instructions"]], cores)
+    squared = (workloads.core_hz() / F0_HZ) ** 2
+    joules: Floats = (CYCLE_J * clocks + INSTRUCTION_J * instructions) * squared
+    return joules
+
+
+def _of_cpus(counted: Floats, awake: Floats, headroom: Floats) -> Floats:
+    """float64 (n, len(CPU_FIELDS)); 0 where such a server has 0, NaN where it has nothing."""
+    told = np.full((len(counted), len(CPU_FIELDS)), np.nan)
+    for field, quantity in _COUNTED.items():
+        told[:, _CPU[field]] = np.floor(counted[:, INDEX[quantity]])
+    beyond_l2 = counted[:, INDEX["loads_l1_miss"]] - counted[:, INDEX["loads_l2_hit"]]
+    told[:, _CPU["l2_cache_misses"]] = np.floor(beyond_l2)
+    hits = np.maximum(beyond_l2 - counted[:, INDEX["llc_misses"]], 0.0)
+    told[:, _CPU["l3_cache_hits"]] = np.floor(hits)
+    told[:, _CPU["smi_count"]] = 0.0
+    told[:, _CPU["core_frequency"]] = workloads.core_hz()
+    told[:, _CPU["thermal_headroom"]] = headroom
+    # Skylake's top-down is all zeros there, and RDT's monitors are not read.
+    told[:, [place for field, place in _CPU.items() if field.endswith("_bound")]] = 0.0
+    for field in _ZEROS:
+        told[:, _CPU[field]] = 0.0
+    c0 = np.clip(counted[:, INDEX["ref_cycles"]] / counted[:, INDEX["tsc"]], 0.0, 1.0)
+    c6 = DEEP_RATIO * (1.0 - np.maximum(awake, c0))
+    _residencies(told, _CPU, {0: c0, 1: 1.0 - c0 - c6, 6: c6})
+    return told
+
+
+def _of_packages(
+    sockets: NDArray[np.int32],
+    of_cores: tuple[Floats, Floats, NDArray[np.int32]],
+    uncore: NDArray[np.uint64],
+    seconds: float,
+) -> Floats:
+    """float64 (s, len(PACKAGE_FIELDS)); `of_cores` are joules, awake shares and packages."""
+    core_j, awake, package_of_core = of_cores
+    told = np.full((len(sockets), len(PACKAGE_FIELDS)), np.nan)
+    reads, writes = (
+        uncore[:, OF_PACKAGE_INDEX[name]].astype(np.float64) * _LINE_BYTES
+        for name in ("cas_reads", "cas_writes")
+    )
+    cores_j = [core_j[package_of_core == socket].sum() for socket in sockets]
+    asleep = np.array([np.prod(1.0 - awake[package_of_core == socket]) for socket in sockets])
+    columns = {
+        "dram_reads": reads,
+        "dram_writes": writes,
+        "persistent_memory_reads": 0.0,
+        "persistent_memory_writes": 0.0,
+        "package_joules_consumed": UNCORE_W * seconds + np.array(cores_j),
+        "dram_joules_consumed": MEMORY_W * seconds + MEMORY_BYTE_J * (reads + writes),
+        "uncore_frequency_die_0": _UNCORE_HZ,
+    }
+    for field, values in columns.items():
+        told[:, _PACKAGE[field]] = values
+    c6 = DEEP_RATIO * asleep
+    _residencies(told, _PACKAGE, {0: 1.0 - asleep, 2: asleep - c6, 6: c6})
+    return told
+
+
+def _residencies(told: Floats, places: dict[str, int], states: dict[int, Floats]) -> None:
+    """Fill in the shares of the states there are, and 0 for the others."""
+    for name, place in places.items():
+        head, _, state = name.rpartition("_")
+        if head == "cstateresidency":
+            told[:, place] = np.clip(states.get(int(state), 0.0), 0.0, 1.0)

@@ -1,0 +1,248 @@
+"""What a CPU counts a second: the rates of every task's threads, and of a CPU left to the system.
+
+A quantity grows at the rate a + b sin(...), see `model`; here are a and b of one phase.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nftop.model.column import Floats
+from nftop.model.ids import Cpu
+from nftop.sim import workloads
+from nftop.sim.layout import TSC_HZ, Layout, Placed
+from nftop.sim.scenario import Scenario, Stolen, Task
+from nftop.sim.workloads import INDEX, QUANTITIES, SWINGING, Workload
+
+_S = 1_000_000_000
+_SWINGS = np.array([name in SWINGING for name in QUANTITIES], dtype=np.float64)
+# How much of its time a CPU runs something: one that keeps house, one left alone, one isolated
+# whose sibling polls. Assumptions, as are the context switches a second.
+_HOUSE_RATIO, _ALONE_RATIO, _ISOLATED_RATIO = 0.04, 0.012, 0.0002
+_SWITCHES_PER_BUSY_S, _SWITCHES_OF_POLLER, _SWITCHES_OF_THIEF = 9000.0, 0.2, 250.0
+# A poller's reads of device registers a second, for its statistics; an assumption.
+_MMIO_READS_OF_POLLER = 100.0
+# How the kernel books the time of what is not a poller.
+_USER_SHARE, _SYSTEM_SHARE, _SOFTIRQ_SHARE = 0.6, 0.3, 0.1
+# Multiples of the golden ratio spread evenly.
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What holds in one phase.
+
+    Attributes:
+        load, slowed: by the name in the scenario.
+        costs: by CPU, for those that have another: in place of `slowed`.
+        limits: by CPU, for those that have one: the share (0..1) of bandwidth that MBA leaves it.
+    """
+
+    load: Mapping[str, float]
+    slowed: Mapping[str, float]
+    costs: Mapping[int, float] = field(default_factory=dict)
+    limits: Mapping[int, float] = field(default_factory=dict)
+
+
+def phases(scenario: Scenario) -> list[Now]:
+    """What holds from the start on, and from every step on."""
+    found = [Now({}, {})]
+    for step in scenario.steps:
+        before = found[-1]
+        found.append(Now({**before.load, **step.load}, {**before.slowed, **step.slowed}))
+    return found
+
+
+def first_limits(scenario: Scenario, layout: Layout) -> Mapping[int, float]:
+    """`Now.limits` of the classes that the scenario begins with."""
+    of_task = {task: group.mba_percent for group in scenario.groups for task in group.tasks}
+    return {
+        cpu: of_task[placed.task.name] / 100
+        for placed in layout.placed
+        if placed.task.name in of_task
+        for cpu in placed.cpus
+    }
+
+
+@dataclass(slots=True)
+class _Rates:
+    """One CPU's a and b, filled in part by part."""
+
+    steady: Floats
+    swinging: Floats
+
+    def add(
+        self, cycles_per_s: float, work: Floats, *, swing: float = 0.0, cycle_swing: float = 0.0
+    ) -> None:
+        """Cycles spent on a workload: `swing` in what it gets done, `cycle_swing` in the cycles."""
+        self.steady += cycles_per_s * work
+        moving = work * _SWINGS
+        moving[INDEX["macro_fused"]] = moving[INDEX["instructions"]]
+        self.swinging += cycles_per_s * (swing * moving + cycle_swing * work)
+
+    def book(self, **per_s: float) -> None:
+        for name, rate in per_s.items():
+            self.steady[INDEX[name]] += rate
+
+
+def rates_of(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floats]:
+    """a and b per second of every CPU in one phase, float64 (n, k); k as in `QUANTITIES`."""
+    rows = len(layout.topology.cpus)
+    steady, swinging = np.zeros((rows, len(QUANTITIES))), np.zeros((rows, len(QUANTITIES)))
+    polled = frozenset(cpu for placed in layout.placed for cpu in placed.cpus)
+    beside = layout.topology.with_siblings(polled)
+    for placed in layout.placed:
+        for cpu in placed.cpus:
+            _run_task(_Rates(steady[cpu], swinging[cpu]), cpu, (scenario, layout), placed, now)
+    for cpu in (info.cpu for info in layout.topology.cpus if info.cpu not in polled):
+        busy = _ISOLATED_RATIO if cpu in beside else _ALONE_RATIO
+        busy = _HOUSE_RATIO if cpu in layout.housekeeping.values() else busy
+        # No two CPUs are alike.
+        _run_system(_Rates(steady[cpu], swinging[cpu]), busy * (0.5 + cpu * GOLDEN % 1.0))
+    _count_clocks(steady, swinging, [(info.cpu, *info.siblings) for info in layout.topology.cpus])
+    return steady, swinging
+
+
+def rates_alone(workload: Workload) -> Floats:
+    """Counts a second of a thread that does nothing else and has its core to itself.
+
+    Float64 (k,); k as in `QUANTITIES`.
+    """
+    steady, swinging = np.zeros((1, len(QUANTITIES))), np.zeros((1, len(QUANTITIES)))
+    _Rates(steady[0], swinging[0]).add(workloads.core_hz(), workloads.per_cycle(workload))
+    _count_clocks(steady, swinging, [(0,)])
+    return np.asarray(steady[0])
+
+
+def _count_clocks(steady: Floats, swinging: Floats, cores: Sequence[tuple[int, ...]]) -> None:
+    """Fill in, into a and b, float64 (n, k), what follows from the cycles of a core's threads.
+
+    `cores`: of each of the n CPUs, in order: itself and its siblings.
+    """
+    unhalted = steady[:, INDEX["cycles"]] / workloads.core_hz()
+    steady[:, INDEX["tsc"]] = TSC_HZ
+    steady[:, INDEX["ref_cycles"]] = unhalted * TSC_HZ
+    for cpu, threads in enumerate(cores):
+        core = list(threads)
+        halted = math.prod(1.0 - unhalted[core])
+        steady[cpu, INDEX["core_clocks"]] = (1.0 - halted) * workloads.core_hz()
+        # The clocks of a core are given to its threads in proportion to their own.
+        share = unhalted[cpu] / max(unhalted[core].sum(), 1e-9)
+        steady[cpu, INDEX["distributed_clocks"]] = steady[cpu, INDEX["core_clocks"]] * share
+        alone = math.prod(1.0 - unhalted[core[1:]])
+        steady[cpu, INDEX["lone_ref_cycles"]] = unhalted[cpu] * alone * TSC_HZ
+        for array in (steady, swinging):
+            recovery = array[core, INDEX["recovery_cycles"]].sum()
+            array[cpu, INDEX["core_recovery_cycles"]] = recovery
+
+
+def _run_task(
+    rates: _Rates, cpu: Cpu, host: tuple[Scenario, Layout], placed: Placed, now: Now
+) -> None:
+    (scenario, layout), task = host, placed.task
+    load = now.load.get(task.name, task.load)
+    if task.kind == "vm":
+        _run_vm(rates, load, now.limits.get(cpu, 1.0))
+        return
+    paired = _paired(layout, placed, cpu)
+    offered = workloads.load(task.workload, ht=paired)
+    actual = workloads.slowed(offered, now.costs.get(cpu, now.slowed.get(task.name, 1.0)))
+    index = placed.cpus.index(cpu)
+    stolen = task.stolen if task.stolen is not None and task.stolen.thread == index else None
+    _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen))
+
+
+def least_cost(layout: Layout, placed: Placed, cpu: Cpu) -> float:
+    """The least that a packet may cost a poller, as a share of what it does undisturbed."""
+    work = workloads.load(placed.task.workload, ht=_paired(layout, placed, cpu))
+    return workloads.least_cost(work)
+
+
+def _paired(layout: Layout, placed: Placed, cpu: Cpu) -> bool:
+    siblings = layout.topology.cpus[cpu].siblings
+    return placed.task.ht and any(other in placed.cpus for other in siblings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a poller is offered, as a share of what `offered` could take, and what it can now."""
+
+    load: float
+    offered: Workload
+    actual: Workload
+    paired: bool
+    stolen: Stolen | None
+
+
+def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
+    """A poller: busy as long as there are packets, empty polls for the rest of its time."""
+    hz = workloads.core_hz()
+    lost = offer.stolen.share if offer.stolen is not None else 0.0
+    wanted = offer.load * offer.offered.packets_per_cycle / offer.actual.packets_per_cycle
+    mine = 1.0 - lost
+    saturated = wanted >= mine
+    busy = min(wanted, mine)
+    work = _of_thread(workloads.per_cycle(offer.actual), paired=offer.paired)
+    work[INDEX["work_cycles"]] = TSC_HZ / hz
+    if saturated:
+        rates.add(hz * busy, work, swing=scenario.swing)
+    else:
+        empty = _of_thread(workloads.per_cycle(workloads.load("poll")), paired=offer.paired)
+        # Load that swings takes its cycles from the empty polls, as far as there are any.
+        swing = min(task.load_swing, mine / wanted - 1.0) if wanted > 0 else 0.0
+        rates.add(hz * busy, work, cycle_swing=swing)
+        rates.add(hz * (mine - busy), empty)
+        rates.swinging -= hz * busy * swing * empty
+    packets_per_s = hz * work[INDEX["packets"]]
+    rates.book(
+        missed=(wanted - busy) * packets_per_s,
+        run_ns=mine * _S,
+        wait_ns=lost * _S,
+        involuntary=_SWITCHES_OF_THIEF * lost,
+        mmio_reads=_MMIO_READS_OF_POLLER,
+        context_switches=_SWITCHES_OF_POLLER + 2 * _SWITCHES_OF_THIEF * lost,
+        user_s=1.0,
+    )
+    if lost:
+        system = workloads.per_cycle(workloads.load("system"))
+        rates.add(hz * lost, _of_thread(system, paired=offer.paired))
+
+
+def slowed_by_limit(busy: float, limit: float) -> float:
+    """The factor by which MBA slows a memory tester that is to run for `busy` of its time.
+
+    100 % are the 12 GB/s that it streams at its fastest, an assumption. No network function comes
+    near the least limit, 10 % of that, so that none is slowed.
+    """
+    return max(busy / limit, 1.0)
+
+
+def _run_vm(rates: _Rates, busy: float, limit: float) -> None:
+    """A memory tester that runs for `busy` of its time; its bandwidth is limited to a share."""
+    slower = slowed_by_limit(busy, limit)
+    work = workloads.per_cycle(workloads.throttled(workloads.load("memtester"), slower))
+    rates.add(workloads.core_hz() * busy, work)
+    rates.book(run_ns=busy * _S, user_s=busy, context_switches=40.0)
+
+
+def _run_system(rates: _Rates, busy: float) -> None:
+    """A CPU nobody polls on: what is left of the system."""
+    rates.add(workloads.core_hz() * busy, workloads.per_cycle(workloads.load("system")))
+    rates.book(
+        run_ns=busy * _S / 4,  # an application's main thread, where one lives here
+        context_switches=busy * _SWITCHES_PER_BUSY_S,
+        user_s=busy * _USER_SHARE,
+        system_s=busy * _SYSTEM_SHARE,
+        softirq_s=busy * _SOFTIRQ_SHARE,
+    )
+
+
+def _of_thread(work: Floats, *, paired: bool) -> Floats:
+    """A core's workload per cycle of one of its threads: each of two does half of it."""
+    thread = work * (0.5 if paired else 1.0)
+    thread[INDEX["cycles"]] = 1.0
+    return thread

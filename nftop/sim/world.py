@@ -1,0 +1,57 @@
+"""The simulated host as it goes on: what it is now, and its changes as they come.
+
+All else in this package is pure; this holds the one value that is replaced, and its clock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nftop.sim.classes import Classes
+from nftop.sim.rdt import Rdt, changed, forgetting
+
+# What sources look back, and more: OVS' shares are of the last five seconds.
+_KNOWN_NS = 60_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The host at one time: `t_ns` since its start, `at_ns` on the clock that it goes by."""
+
+    rdt: Rdt
+    t_ns: int
+    at_ns: int
+
+
+class World:
+    """A host that starts now. Safe from any thread.
+
+    Whatever is read was so at the moment's time: no change that is told later is before it, so
+    that no counter is ever seen to step back.
+    """
+
+    def __init__(self, rdt: Rdt, clock_ns: Callable[[], int]) -> None:
+        self._rdt = rdt
+        self._clock_ns = clock_ns
+        self._start_ns = clock_ns()
+        self._lock = threading.Lock()
+
+    def now(self) -> Moment:
+        """The host now."""
+        with self._lock:
+            return self._now()
+
+    def change(self, make: Callable[[Classes], Classes]) -> None:
+        """Have other classes from now on: `make` gets those there are, and may raise instead."""
+        with self._lock:
+            moment = self._now()
+            classes = make(moment.rdt.classes)
+            # Or whoever changes them all day would fill the memory with what nobody asks for.
+            known = forgetting(moment.rdt, moment.t_ns - _KNOWN_NS)
+            self._rdt = changed(known, moment.t_ns, classes)
+
+    def _now(self) -> Moment:
+        at_ns = self._clock_ns()
+        return Moment(self._rdt, at_ns - self._start_ns, at_ns)

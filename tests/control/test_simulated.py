@@ -1,0 +1,363 @@
+"""The simulated host behind the gate: the kernel's rules, the gate's promises, in this process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.control import draft as drafts
+from nftop.control.changing import Changing
+from nftop.control.entry import Entry
+from nftop.control.gate import Gate, in_a_process
+from nftop.control.journal import unfinished
+from nftop.control.resctrl import LockedError, RefusedError
+from nftop.control.simulated import (
+    WHERE,
+    MemoryJournal,
+    NearPending,
+    SimulatedResctrl,
+    simulated_gate,
+)
+from nftop.control.steps import Step
+from nftop.control.transaction import Asked
+from nftop.model.action import (
+    Action,
+    Cell,
+    CreateGroup,
+    CreateMonitor,
+    MoveCpus,
+    MoveTasks,
+    Receipt,
+    RemoveGroup,
+    RemoveMonitor,
+    SetSchemata,
+    State,
+)
+from nftop.model.ids import Cpu
+from nftop.model.rdt import ROOT
+from nftop.sim import scenario
+from nftop.sim.classes import numbered
+from nftop.sim.model import model_of
+from nftop.sim.rdt import rdt_of
+from nftop.sim.world import World
+from tests import waiting
+
+S = 1_000_000_000
+SHRINK = SetSchemata("tenant", "L3", ((0, 0x3),))
+
+
+@dataclass
+class Clock:
+    now_ns: int = 5 * S
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+@dataclass
+class Desk:
+    """A simulated host of 16 CPUs, whose clock stands still, and its gate."""
+
+    scenario: str = "noisy"
+    clock: Clock = field(default_factory=Clock)
+    world: World = field(init=False)
+    gate: Gate = field(init=False)
+
+    def __post_init__(self) -> None:
+        model = model_of(scenario.load(self.scenario), 16)
+        self.world = World(rdt_of(model), self.clock)
+        self.gate = simulated_gate(self.world)
+
+    @property
+    def state(self) -> State:
+        """All of it, threads too; a directory only as being there."""
+        found = self.world.now().rdt.classes.state
+        return {c: "there" if c.kind in ("group", "monitor") else v for c, v in found.items()}
+
+    def keep(self, *actions: Action) -> str:
+        proposal = self.gate.propose(actions)
+        return self.gate.apply(proposal, keep_within_s=None).receipt.outcome
+
+
+def test_it_is_what_screens_and_commands_change() -> None:
+    gate: Changing = Desk().gate  # for the type checker above all
+    assert gate.host.where == WHERE
+    assert gate.writes(gate.propose([SHRINK])) == (f"echo 'L3:0=3' > {WHERE}/tenant/schemata",)
+    rules = gate.host.rules()
+    assert (rules.masks["L3"].ways, rules.closids, rules.io[0][0]) == (11, 16, 0x600)
+    assert rules.siblings[1] == {9}
+
+
+def test_a_change_is_there_until_it_is_taken_back() -> None:
+    desk = Desk()
+    before = desk.state
+    pending = desk.gate.apply(desk.gate.propose([SHRINK]))
+    assert pending.receipt.outcome == "applied"
+    assert desk.state[Cell("schemata", "tenant", "L3", 0)] == "3"
+    assert pending.settled(0) is None
+    assert "under way" in unfinished(desk.gate.journal)
+    second = desk.gate.apply(desk.gate.propose([SetSchemata("vpp", "L3", ((0, 0x1),))]))
+    assert second.receipt.outcome == "refused", "one change at a time"
+    assert pending.revert().outcome == "reverted"
+    assert pending.keep().outcome == "reverted", "the first word counts"
+    assert desk.state == before
+    assert desk.gate.propose_undo() is None
+    assert [each.outcome for each in desk.gate.journal.history()] == ["reverted"]
+
+
+def test_nobody_keeps_it_and_it_is_taken_back_by_itself() -> None:
+    desk = Desk()
+    before = desk.state
+    pending = desk.gate.apply(desk.gate.propose([SHRINK]), keep_within_s=0.01)
+    waiting.until(lambda: pending.settled(0) is not None)
+    assert pending.receipt.outcome == "reverted"
+    assert pending.keep().outcome == "reverted"
+    assert desk.state == before
+
+
+def test_what_is_kept_is_undone_and_all_of_it_reset() -> None:
+    desk = Desk()
+    before = desk.state
+    pending = desk.gate.apply(desk.gate.propose([SHRINK], ("nftop cat set",)))
+    assert pending.keep().outcome == "kept"
+    assert pending.revert().outcome == "kept", "the first word counts"
+    kept = desk.state
+    assert desk.keep(CreateGroup("nftop.a"), MoveCpus((Cpu(3),), "nftop.a")) == "kept"
+    planned = desk.gate.propose_undo()
+    assert planned is not None
+    receipt = desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
+    assert (receipt.outcome, desk.state) == ("kept", kept)
+    planned = desk.gate.propose_reset()
+    assert planned is not None
+    desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1])
+    assert desk.state == before
+    assert desk.gate.propose_reset() is None
+
+
+def test_another_s_change_since_the_preview_is_a_conflict() -> None:
+    desk = Desk()
+    proposal = desk.gate.propose([SHRINK])
+    desk.gate.host.do(Step("schemata", "vpp", values={Cell("schemata", "vpp", "L3", 0): "1"}))
+    assert desk.gate.apply(proposal).receipt.outcome == "conflict"
+    assert desk.state[Cell("schemata", "tenant", "L3", 0)] == "fe"
+
+
+def test_a_lock_that_another_holds() -> None:
+    host = Desk().gate.host
+    with host.lock(0.01), pytest.raises(LockedError), host.lock(0.01):
+        pass
+    with host.lock(0.01):
+        pass
+
+
+def mask(group: str, value: str, line: str = "L3", l3: int = 0) -> Step:
+    return Step("schemata", group, values={Cell("schemata", group, line, l3): value})
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (mask("vpp", "5"), "non-consecutive"),
+        (mask("vpp", "0"), "Need at least 1 bits"),
+        (mask("vpp", "800"), "out of range"),
+        (mask("vpp", "5", "MB"), r"out of range \[10,100\]"),
+        (mask("vpp", "1", "L2"), "Unknown or unsupported resource"),
+        (mask("vpp", "1", "L3", 7), "no domain 7"),
+        (mask("nobody", "1"), "No such file"),
+        (Step("mkdir", "vpp"), "File exists"),
+        (Step("rmdir", "nobody"), "No such file"),
+        (Step("rmdir", ROOT), "not permitted"),
+        (Step("cpus", "vpp", cpus=frozenset({16})), "online CPUs, not 16"),
+        (Step("cpus", ROOT, cpus=frozenset()), "Can't drop CPUs from default group"),
+        (Step("mkdir", "nobody", "m"), ""),
+    ],
+)
+def test_what_the_kernel_refuses_is_refused(step: Step, why: str) -> None:
+    desk = Desk()
+    before = desk.state
+    with pytest.raises(RefusedError, match=f"the simulated kernel says: .*{why}"):
+        desk.gate.host.do(step)
+    assert desk.state == before
+
+
+def test_monitoring_groups_take_their_class_s_cpus_and_threads_only() -> None:
+    desk = Desk()
+    host = desk.gate.host
+    host.do(Step("mkdir", "vpp", "m"))
+    (cpu, *_) = desk.world.now().rdt.classes.cpus("vpp")
+    host.do(Step("cpus", "vpp", "m", cpus=frozenset({int(cpu)})))
+    with pytest.raises(RefusedError, match="belong to parent"):
+        host.do(Step("cpus", "vpp", "m", cpus=frozenset({0})))
+    thread = Cell("task", "", desk.world.now().rdt.classes.on_cpu[int(cpu)])
+    with pytest.raises(RefusedError, match="different control group"):
+        host.do(Step("task", "vpp", "m", task=thread))
+    host.do(Step("task", "vpp", task=thread))
+    host.do(Step("task", "vpp", "m", task=thread))
+    assert desk.state[thread] == "vpp/m"
+    host.do(Step("task", "vpp", task=Cell("task", "", "1@1")))  # it has ended
+    assert desk.world.now().rdt.classes.cpus("vpp/m") == (cpu,)
+    host.do(Step("rmdir", "vpp", "m"))
+    assert desk.state[thread] == "vpp"
+
+
+def test_classes_and_monitors_run_out() -> None:
+    desk = Desk()
+    host = desk.gate.host
+    for number in range(16 - 4):
+        host.do(Step("mkdir", f"g{number}"))
+    with pytest.raises(RefusedError, match="Out of CLOSIDs"):
+        host.do(Step("mkdir", "more"))
+    metered = {Cell("monitor", ROOT, f"m{number}"): "" for number in range(176 - 16)}
+    desk.world.change(lambda now: numbered(now, {**now.state, **metered}, (0, 1)))
+    with pytest.raises(RefusedError, match="Out of RMIDs"):
+        host.do(Step("mkdir", ROOT, "more"))
+
+
+def test_threads_of_its_processes() -> None:
+    host = Desk().gate.host
+    assert isinstance(host, SimulatedResctrl)
+    every = sorted(int(name.partition("@")[0]) for name in host.tasks([ROOT], []))
+    pid = every[0]
+    own = host.threads_of(pid)
+    assert len(own) > 1 and set(own) < set(every)
+    assert host.threads_of(own[1]) == own[1:2]
+    assert host.threads_of(1) == ()
+
+
+MASKS = st.builds(lambda ways, low: ((1 << ways) - 1) << low, st.integers(1, 6), st.integers(0, 5))
+GROUPS = st.sampled_from([ROOT, "vpp", "switch", "tenant", "nftop.a", "nftop.b"])
+OWN = st.sampled_from(["nftop.a", "nftop.b"])
+CPUS = st.sets(st.integers(0, 15).map(Cpu), min_size=1, max_size=4).map(tuple)
+ACTION: st.SearchStrategy[Action] = st.one_of(
+    st.builds(lambda group, bits: SetSchemata(group, "L3", ((0, bits),)), GROUPS, MASKS),
+    st.builds(lambda g, n: SetSchemata(g, "MB", ((1, n),)), GROUPS, st.integers(10, 100)),
+    st.builds(MoveCpus, CPUS, GROUPS),
+    st.builds(lambda tid, group: MoveTasks((tid,), group), st.integers(4000, 4004), GROUPS),
+    st.builds(CreateGroup, OWN),
+    st.builds(RemoveGroup, OWN),
+    st.builds(CreateMonitor, GROUPS, OWN),
+    st.builds(RemoveMonitor, GROUPS, OWN),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rounds=st.lists(
+        st.tuples(st.lists(ACTION, min_size=1, max_size=4), st.integers(0, 3), st.booleans()),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_what_the_plan_allows_is_done_and_undone_to_the_last_cell(
+    rounds: list[tuple[list[Action], int, bool]],
+) -> None:
+    desk = Desk()
+    states = [desk.state]
+    counted = desk.world.now().rdt.model.counts(0)
+    for actions, seconds, stays in rounds:
+        desk.clock.now_ns += seconds * S
+        good: list[Action] = []
+        for action in actions:
+            if not desk.gate.propose([*good, action]).refusals:
+                good.append(action)
+        proposal = desk.gate.propose(good)
+        pending = desk.gate.apply(proposal)
+        if proposal.changes:
+            assert pending.receipt.outcome == "applied", pending.receipt
+            assert (pending.keep() if stays else pending.revert()).outcome in ("kept", "reverted")
+        else:
+            assert pending.receipt.outcome == "refused"
+        if stays and proposal.changes:
+            states.append(desk.state)
+        assert desk.state == states[-1]
+        moment = desk.world.now()
+        now = moment.rdt.model.counts(moment.t_ns)
+        assert (now >= counted).all()
+        counted = now
+    while (planned := desk.gate.propose_undo()) is not None:
+        done = desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
+        assert done.outcome == "kept", done
+        states.pop()
+        assert desk.state == states[-1]
+    assert len(states) == 1
+
+
+def test_what_was_long_ago_is_forgotten_but_counted() -> None:
+    desk = Desk()
+    whole = desk.world.now().rdt.model
+    counted = whole.counts(0)
+    for turn in range(8):
+        desk.clock.now_ns += 50 * S
+        assert desk.keep(SetSchemata("vpp", "L3", ((1, 1 + 2 * (turn % 2)),))) == "kept"
+        moment = desk.world.now()
+        assert len(moment.rdt.stretches) == len(moment.rdt.model.starts_ns) <= 4
+        now = moment.rdt.model.counts(moment.t_ns)
+        assert (now >= counted).all()
+        counted = now
+    # Nothing runs on that package that a mask of it would slow.
+    assert np.allclose(counted[1:4], whole.counts(400 * S)[1:4], rtol=1e-12, atol=2)
+    with pytest.raises(ValueError, match=r"starts at \d+ ns, not at 5"):
+        desk.world.now().rdt.model.counts(5)
+
+
+def test_readers_never_see_a_counter_step_back_while_it_changes() -> None:
+    model = model_of(scenario.load("noisy"), 16)
+    world = World(rdt_of(model), time.monotonic_ns)
+    gate = simulated_gate(world)
+    pending = gate.apply(gate.propose([SHRINK]))
+    last = world.now()
+    for turn in range(20):
+        moment = world.now()
+        before = last.rdt.model.counts(last.t_ns)
+        assert (moment.rdt.model.counts(moment.t_ns) >= before).all()
+        last = moment
+        if turn == 10:
+            pending.revert()
+
+
+def test_no_word_of_it_is_a_command_for_a_real_host() -> None:
+    desk = Desk()
+    draft, _ = drafts.ask(
+        drafts.begin(desk.gate.host.state(), desk.gate.host.rules(), desk.gate.program), [SHRINK]
+    )
+    assert draft.plan.commands == ("nftop demo cat set --group tenant --l3 0=3",)
+    pending = desk.gate.apply(desk.gate.propose(drafts.actions(draft), draft.plan.commands))
+    under_way = unfinished(desk.gate.journal)
+    kept = pending.keep()
+    assert kept.sentences == ("it is done",)
+    planned = desk.gate.propose_undo()
+    assert planned is not None
+    undone = desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
+    assert undone.outcome == "kept"
+    said = "; ".join((under_way, *planned[0].commands, *kept.sentences, *undone.sentences))
+    assert "nftop" not in said
+
+
+def test_no_guard_of_a_real_host_takes_its_changes() -> None:
+    desk = Desk()
+    wrong = replace(desk.gate, begin=in_a_process)
+    with pytest.raises(TypeError, match=r"/SIMULATED/resctrl has no journal"):
+        wrong.apply(wrong.propose([SHRINK]))
+    other = Desk().gate.apply(desk.gate.propose([SHRINK]), keep_within_s=None).receipt
+    assert other.outcome == "conflict"
+    assert "of another boot, mount or host" in other.sentences[0]
+
+
+def test_a_guard_that_fails_says_so_to_who_waits() -> None:
+    desk = Desk()
+    journal = Wordless()
+    pending = NearPending(desk.gate.host, journal, desk.gate.propose([SHRINK]), Asked("me"), None)
+    assert pending.receipt == Receipt("failed", ("RuntimeError: no journal today",))
+    assert pending.settled(0) == pending.receipt
+
+
+class Wordless(MemoryJournal):
+    """A journal that fails where nobody foresaw it."""
+
+    def pending(self) -> Entry | None:
+        raise RuntimeError("no journal today")

@@ -1,0 +1,118 @@
+"""The simulated sensor server: power, C-states and heat by the forms its docstring states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.model.pcm import C_STATES, PcmTable
+from nftop.model.reading import Missing, Reason
+from nftop.sim import pcm, scenario, workloads
+from nftop.sim.model import Model, model_of
+from nftop.sim.rates import rates_alone
+from nftop.sim.workloads import INDEX
+from tests.sim.hosts import Frozen, S
+
+
+@pytest.fixture(scope="module")
+def noisy() -> Model:
+    """Its neighbour starts at 60 s."""
+    return model_of(scenario.load("noisy"), 88)
+
+
+def told(model: Model, t_ns: int) -> PcmTable:
+    table = pcm.pcm_table(model, t_ns)
+    assert isinstance(table, PcmTable), table
+    return table
+
+
+def test_power_is_the_stated_form_of_what_the_cores_did(noisy: Model) -> None:
+    for second in (30, 61, 200):
+        table = told(noisy, second * S)
+        counted = noisy.exact(second * S) - noisy.exact((second - 1) * S)
+        for package in (0, 1):
+            cpus = [info for info in noisy.layout.topology.cpus if info.package == package]
+            first = [info.cpu for info in cpus if not info.siblings or info.siblings[0] > info.cpu]
+            mine = [info.cpu for info in cpus]
+            joules = pcm.UNCORE_W
+            joules += pcm.CYCLE_J * counted[first, INDEX["core_clocks"]].sum()
+            joules += pcm.INSTRUCTION_J * counted[mine, INDEX["instructions"]].sum()
+            assert table.of_package("package_joules_consumed")[package] == pytest.approx(joules)
+            lines = (
+                table.of_package("dram_reads")[package],
+                table.of_package("dram_writes")[package],
+            )
+            memory = pcm.MEMORY_W + pcm.MEMORY_BYTE_J * sum(lines)
+            assert table.of_package("dram_joules_consumed")[package] == pytest.approx(memory)
+
+
+def test_power_and_heat_go_with_load_and_with_the_cube_of_the_frequency(
+    noisy: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = told(noisy, 55 * S), told(noisy, 65 * S)
+    for field in ("package_joules_consumed", "dram_joules_consumed"):
+        assert after.of_package(field)[0] > 1.1 * before.of_package(field)[0]
+        assert after.of_package(field)[1] == pytest.approx(before.of_package(field)[1], rel=0.01)
+    cooler = before.of_cpu("thermal_headroom")
+    assert (after.of_cpu("thermal_headroom") <= cooler).all()
+    assert (after.of_cpu("thermal_headroom") < cooler).any()
+    # Twice the frequency is twice the cycles, each at four times the energy.
+    monkeypatch.setattr(pcm, "F0_HZ", pcm.F0_HZ / 2)
+    faster = told(noisy, 55 * S).of_package("package_joules_consumed") - pcm.UNCORE_W
+    slower = before.of_package("package_joules_consumed") - pcm.UNCORE_W
+    assert faster == pytest.approx(4 * slower)
+
+
+def test_a_package_with_every_core_busy_takes_what_it_is_specified_for() -> None:
+    rates = rates_alone(workloads.load("vpp_ip4"))
+    core_w = pcm.CYCLE_J * rates[INDEX["core_clocks"]]
+    core_w += pcm.INSTRUCTION_J * rates[INDEX["instructions"]]
+    assert pcm.UNCORE_W + 22 * core_w == pytest.approx(140, rel=0.1)
+
+
+@settings(max_examples=12)
+@given(
+    cpus=st.sampled_from([2, 3, 5, 8, 88, 177]),
+    t_ns=st.integers(S // 10, 300 * S),
+    smt=st.booleans(),
+)
+def test_states_share_the_time_out_and_places_are_the_hosts(
+    cpus: int, t_ns: int, smt: bool
+) -> None:
+    model = model_of(scenario.load("default"), max(cpus, 3), smt=smt)
+    table = told(model, t_ns)
+    assert table.interval_us == min(t_ns, S) // 1000
+    for of in (table.of_cpu, table.of_package):
+        states = np.array([of(f"cstateresidency_{each}") for each in range(C_STATES)])
+        assert ((states >= 0) & (states <= 1)).all()
+        assert states.sum(axis=0) == pytest.approx(1.0)
+    places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
+    for info in model.layout.topology.cpus:
+        together = [cpu for cpu, place in enumerate(places) if place == places[info.cpu]]
+        assert together == sorted((info.cpu, *info.siblings))
+        assert table.packages[info.cpu] == info.package
+
+
+def test_before_it_has_sampled_there_is_nothing(noisy: Model) -> None:
+    for t_ns in (0, S // 10 - 1):
+        why = pcm.pcm_table(noisy, t_ns)
+        assert isinstance(why, Missing) and why.reason is Reason.WARMING
+
+
+@pytest.mark.parametrize("tick_ns", [S, S // 4])
+def test_frames_have_it_and_perf_agrees_through_a_change_of_load(tick_ns: int) -> None:
+    host = Frozen("noisy")
+    host.tick(50 * S)
+    seen = [host.tick(tick_ns) for _ in range(25 * S // tick_ns)]
+    assert not any(frame.apart or frame.sources["pcm"].detail for frame in seen[1:])
+    last = seen[-1]
+    for row in last.packages:
+        for metric in ("power_w", "energy_j", "c0_ratio", "uncore_frequency_hz"):
+            assert isinstance(row.readings[metric], float) and row.origins[metric] == "pcm"
+        assert "memory.read_bytes_per_s" not in row.origins, "perf counts it"
+    polling = host.cpus_of("vpp")[0]
+    assert last.cpus.columns["c0_ratio"][polling] == 1.0
+    assert last.cpus.columns["c6_ratio"][polling] == 0.0
+    assert last.host.simulated
