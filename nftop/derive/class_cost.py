@@ -1,0 +1,88 @@
+"""What a packet costs on the CPUs of a cache class, whichever network functions poll there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from nftop.model.frame import Clock, Frame, NfRow
+from nftop.model.reading import Missing, Reading, Reason
+
+_MIXED = Missing(Reason.SOURCE, "cycles are counted by different clocks here and do not add up")
+_IN_VAIN = Missing(Reason.UNDEFINED, "a core without packets polls here, whose cycles are unknown")
+_NO_PACKETS = Missing(Reason.IDLE, "no packets here, so none that costs anything")
+
+
+class Cost(NamedTuple):
+    """Attributes.
+
+    cpp: cycles per packet, or why there is no number.
+    clock: what counted the cycles; None without a number.
+    saturated: whether all these cores were busy all the time, so that no empty polls are in it;
+        None where that is not known of some.
+    """
+
+    cpp: Reading
+    clock: Clock | None = None
+    saturated: bool | None = None
+
+
+class _Share(NamedTuple):
+    """What a network function, or one of its cores, adds."""
+
+    cpp: Reading
+    packets_per_s: Reading
+    clock: Clock | None
+    saturated: bool | None
+
+
+def cost_of(frame: Frame, rows: Sequence[int]) -> Cost:
+    """Sum of cycles / sum of packets over those who poll on these rows of `frame.cpus`.
+
+    A network function all of whose cores are among them counts as a whole, cores that got no packet
+    included; of any other its cores here do, each of which has to tell. Who forwards nothing at all
+    has no packets whose cost could be told, and is left out. One that has packets and no CPP leaves
+    no sum: a part is not passed off as the whole.
+    """
+    here = {frame.cpus.topology.cpus[row].cpu for row in rows}
+    whole = [nf for nf in frame.nfs if nf.cpus and here.issuperset(nf.cpus)]
+    covered = {cpu for nf in whole for cpu in nf.cpus}
+    rest = [row for row in rows if frame.cpus.topology.cpus[row].cpu not in covered]
+    return _summed([*map(_of_nf, whole), *_of_cores(frame, rest)])
+
+
+def _of_nf(nf: NfRow) -> _Share:
+    packets = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
+    return _Share(nf.readings["cpp"], packets, nf.cpp_clock, nf.saturated)
+
+
+def _of_cores(frame: Frame, rows: Collection[int]) -> Iterator[_Share]:
+    """Of each core on which a network function polls that has packets on some of them."""
+    cpus = frame.cpus
+    packets = {row: cpus.columns["packets_per_s"][row] for row in rows}
+    forwards = {cpus.nf_pid[row] for row, each in packets.items() if each != 0}
+    for row, each in packets.items():
+        if cpus.nf[row] is not None and cpus.nf_pid[row] in forwards:
+            # What a core polls in vain is a cost of the others' packets, and nobody counts it.
+            weight = _IN_VAIN if each == 0 else each
+            yield _Share(cpus.columns["cpp"][row], weight, cpus.cpp_clock[row], cpus.saturated[row])
+
+
+def _summed(shares: Sequence[_Share]) -> Cost:
+    cycles_per_s = packets_per_s = 0.0
+    counted = [each for each in shares if each.packets_per_s != 0]
+    for each in counted:
+        if isinstance(each.packets_per_s, Missing):
+            return Cost(each.packets_per_s)
+        if isinstance(each.cpp, Missing):
+            return Cost(each.cpp)
+        cycles_per_s += each.cpp * each.packets_per_s
+        packets_per_s += each.packets_per_s
+    if not packets_per_s:
+        return Cost(_NO_PACKETS)
+    clocks = {each.clock for each in counted}
+    if len(clocks) > 1:
+        return Cost(_MIXED)
+    told = {each.saturated for each in counted}
+    full = False if False in told else None if None in told else True
+    return Cost(cycles_per_s / packets_per_s, clocks.pop(), full)
