@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.pcm_cpus import SHARED_CPU_METRICS, always_busy, cpu_columns
+from nftop.derive.pcm_energy import EnergyState, step_energy
 from nftop.derive.pcm_packages import SHARED_PACKAGE_METRICS, links, package_columns
 from nftop.derive.pcm_pcie import PcieState, step_pcie
 from nftop.derive.told import Told
@@ -18,16 +19,12 @@ from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.frame import BoxTraffic
 from nftop.model.ids import Package
 from nftop.model.pcm import PcmTable
+from nftop.model.pcm_places import ANOTHERS, places
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
 
 _NOT_READ = Missing(Reason.SOURCE, "only a pcm-sensor-server tells it, and nftop reads none here")
-_ANOTHERS = Missing(
-    Reason.SOURCE,
-    "the server's CPUs and packages are not this host's, so its numbers are not used; "
-    "nftop --pcm URL shows them by themselves",
-)
 _NOT_ITS = Missing(Reason.SOURCE, "the server does not tell of this CPU")
 # A server whose sampling stands still goes on answering with the last second that it has.
 _FROZEN_FROM_S = 10.0
@@ -62,13 +59,17 @@ class PcmState:
     read_at_ns: int = 0
     changed_at_ns: int = 0
     pcie: PcieState = field(default_factory=PcieState)
+    energy: EnergyState = field(default_factory=EnergyState)
     rates: PcmRates | None = None
 
 
 def step_pcm(
-    state: PcmState, reading: SourceReading[PcmTable] | None, topology: Topology
+    state: PcmState, reading: SourceReading[PcmTable] | None, topology: Topology, pace_s: float
 ) -> tuple[PcmState, PcmRates]:
-    """Fold one document in. A document seen before keeps what it gave."""
+    """Fold one document in. A document seen before keeps what it gave.
+
+    `pace_s` is the seconds from sample to sample that were asked for.
+    """
     if reading is None:
         return _without(state, _NOT_READ, topology)
     if isinstance(reading.value, Missing):
@@ -79,27 +80,30 @@ def step_pcm(
         same = table.since_start and table.interval_us == state.table.interval_us
         if same or table is state.table or at_ns == state.read_at_ns:
             return state, state.rates
-    rows, packages = _places(table, topology)
+    rows, packages = places(table, topology)
     if rows is None or packages is None:
-        return PcmState(), _nothing(topology, _ANOTHERS)
+        return PcmState(), _nothing(topology, ANOTHERS)
     frozen = state.table is not None and np.array_equal(
         state.table.of_cpus, table.of_cpus, equal_nan=True
     )
     changed_at_ns = state.changed_at_ns if frozen else at_ns
     pcie_state, requests = step_pcie(state.pcie, table, at_ns)
-    after = PcmState(table, at_ns, changed_at_ns, pcie_state)
+    after = PcmState(table, at_ns, changed_at_ns, pcie_state, state.energy)
     if at_ns - changed_at_ns > _FROZEN_FROM_S * 1e9:
         still_s = (at_ns - changed_at_ns) / 1e9
         why = Missing(Reason.STALE, f"the server's numbers stand still, for {still_s:.0f} s now")
         rates = _nothing(topology, why)
+        after = replace(after, energy=state.energy.interrupted())
     else:
         this = Told.of(state.table, table)
+        of_packages = {
+            name: _spread(one, packages) for name, one in package_columns(this, requests).items()
+        }
+        energy, summed = step_energy(state.energy, of_packages, at_ns, pace_s)
+        after = replace(after, energy=energy)
         rates = PcmRates(
             cpus={name: _spread(one, rows) for name, one in cpu_columns(this).items()},
-            packages={
-                name: _spread(one, packages)
-                for name, one in package_columns(this, requests).items()
-            },
+            packages=of_packages | summed,
             links=_links(this, packages, topology),
             busy=_spread_busy(always_busy(this), rows),
             accelerators=_accelerators(this),
@@ -110,7 +114,8 @@ def step_pcm(
 def _without(state: PcmState, why: Missing, topology: Topology) -> tuple[PcmState, PcmRates]:
     known = state.rates  # mostly the same as in the tick before, and made once
     nothing = known if known is not None and known.why == why else _nothing(topology, why)
-    return after_absence(state, PcmState(rates=nothing), why), nothing
+    gone = PcmState(energy=state.energy.interrupted(), rates=nothing)
+    return after_absence(state, gone, why), nothing
 
 
 def _nothing(topology: Topology, why: Missing) -> PcmRates:
@@ -128,38 +133,15 @@ def _nothing(topology: Topology, why: Missing) -> PcmRates:
     )
 
 
-def _places(
-    table: PcmTable, topology: Topology
-) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """For each CPU and package of the topology its row in the table, -1 where it has none.
-
-    (None, None) unless the server has the topology's CPUs, all that are online, in as many
-    packages, shared out in the same way; numbers of packages may differ.
-    """
-    row_of = {int(cpu): row for row, cpu in enumerate(table.cpus.tolist())}
-    online = {int(info.cpu) for info in topology.cpus if info.online}
-    if not online <= row_of.keys() <= topology.row_of.keys():
-        return None, None
-    rows = np.array([row_of.get(int(info.cpu), -1) for info in topology.cpus], dtype=np.int64)
-    pairs = {
-        (info.package, int(table.packages[row]))
-        for info, row in zip(topology.cpus, rows.tolist(), strict=True)
-        if info.package is not None and row >= 0
-    }
-    if not len(pairs) == len({ours for ours, _ in pairs}) == len({its for _, its in pairs}):
-        return None, None
-    socket_of = dict(pairs)
-    place = {int(socket): index for index, socket in enumerate(table.sockets.tolist())}
-    packages = [place.get(socket_of.get(package, -1), -1) for package in topology.packages]
-    return rows, np.array(packages, dtype=np.int64)
-
-
 def _spread(one: Column, rows: NDArray[np.int64]) -> Column:
     """A column of the server's rows as one of the topology's."""
     if not len(one):
         return missing(len(rows), _NOT_ITS)
     taken = np.maximum(rows, 0)
-    details = {new: one.details[old] for new, old in enumerate(rows.tolist()) if old in one.details}
+    details = {}
+    if one.details:
+        pairs = enumerate(rows.tolist())
+        details = {new: one.details[old] for new, old in pairs if old in one.details}
     column_of = Column(one.values[taken], one.reasons[taken], details, one.by_reason)
     return column_of if (rows >= 0).all() else where(rows >= 0, column_of,
                                                      missing(len(rows), _NOT_ITS))  # fmt: skip

@@ -6,15 +6,15 @@ a difference that stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nftop.derive.apart import READINGS, differ, taken
 from nftop.derive.pcm import PcmRates, PcmState, step_pcm
 from nftop.derive.pcm_packages import PCIE_METRICS
-from nftop.model.column import Bools, Column, from_readings, where
+from nftop.model.column import Bools, Column, Floats, from_readings, where
 from nftop.model.frame import Accelerator, CpuTable, PackageRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.pcm import PcmTable
@@ -22,18 +22,18 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 
 ORIGIN = "pcm"
-_APART_RATIO, _APART_TICKS = 0.05, 5
 _SETTLED = (Reason.IDLE, Reason.UNDEFINED)
+_SETTLED_NUMBERS = tuple(np.uint8(reason) for reason in _SETTLED)
 _CPU_PAIRS = ("ipc", "frequency_hz")
 _PACKAGE_PAIRS = ("memory.read_bytes_per_s", "memory.write_bytes_per_s", "upi.received_bytes_per_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """For how many documents in a row perf and the server have differed, by metric and row."""
+    """What perf and the server told last, by metric as `derive.apart` has it."""
 
     rates: PcmRates | None = None
-    documents: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    readings: Mapping[str, Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,17 @@ class ServerState:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The parts of a frame that the server has a part in; `remark` is said of the source."""
+    """The parts of a frame that the server has a part in.
+
+    `apart` says how perf's numbers and the server's differ, "" where they don't; `remark`, which is
+    said of the source, has that too.
+    """
 
     cpus: CpuTable
     packages: tuple[PackageRow, ...]
     accelerators: tuple[Accelerator, ...]
     remark: str
+    apart: str
 
 
 def step_server(
@@ -59,34 +64,48 @@ def step_server(
     reading: SourceReading[PcmTable] | None,
     table: CpuTable,
     packages: tuple[PackageRow, ...],
+    others: Collection[str],
+    *,
+    pace_s: float,
 ) -> tuple[ServerState, Shown]:
-    """Fold one document in, behind what has been counted without the server."""
-    pcm, rates = step_pcm(state.pcm, reading, table.topology)
-    apart, remark = _step_apart(state.apart, table, packages, rates)
-    cpus, rows = _with_second_choice(table, packages, rates)
+    """Fold one document in, behind what has been counted without the server.
+
+    `pace_s` is the seconds from sample to sample that were asked for.
+    `others` are the sources that were read. Where none counts cores (`perf`), or what is outside
+    them (`uncore`), a number that the server lacks too has the server's reason; else theirs, which
+    says what may be done about it.
+    """
+    pcm, rates = step_pcm(state.pcm, reading, table.topology, pace_s)
+    apart, said = _step_apart(state.apart, table, packages, rates, pace_s)
+    cpus, rows = _with_second_choice(table, packages, rates, others)
     accelerators = tuple(Accelerator(name, per_s) for name, per_s in rates.accelerators.items())
     why = "" if rates.why is None else rates.why.sentence
-    return ServerState(pcm, apart), Shown(cpus, rows, accelerators, remark or why)
+    return ServerState(pcm, apart), Shown(cpus, rows, accelerators, said or why, said)
 
 
 def _with_second_choice(
-    table: CpuTable, packages: tuple[PackageRow, ...], rates: PcmRates
+    table: CpuTable, packages: tuple[PackageRow, ...], rates: PcmRates, others: Collection[str]
 ) -> tuple[CpuTable, tuple[PackageRow, ...]]:
     """CPUs and packages with the server's numbers where there are no others, named as its."""
     columns = dict(table.columns)
     origins = {}
     for name, second in rates.cpus.items():
         first = columns.get(name)
-        columns[name] = second if first is None else _first_of(first, second)
+        columns[name] = (
+            second if first is None else _first_of(first, second, alone="perf" not in others)
+        )
         used = second.present if first is None else second.present & _open(first)
         if used.any():
             origins[name] = tuple(ORIGIN if each else None for each in used.tolist())
-    rows = tuple(_package(row, index, rates) for index, row in enumerate(packages))
+    rows = tuple(
+        _package(row, index, rates, alone="uncore" not in others)
+        for index, row in enumerate(packages)
+    )
     return replace(table, columns=columns, origins=origins), rows
 
 
 def _step_apart(
-    state: Apart, table: CpuTable, packages: Sequence[PackageRow], rates: PcmRates
+    state: Apart, table: CpuTable, packages: Sequence[PackageRow], rates: PcmRates, pace_s: float
 ) -> tuple[Apart, str]:
     """Compare what perf counted (not yet with the server's in its place) with the server's.
 
@@ -96,17 +115,17 @@ def _step_apart(
     """
     if rates.why is not None:
         return Apart(), ""
-    documents = dict(state.documents)
+    readings = dict(state.readings)
     if rates is not state.rates:
         for name in _CPU_PAIRS:
-            apart = _differ(table.columns[name], rates.cpus[name]) & rates.busy
-            documents[name] = _count(documents.get(name), apart)
+            busy = np.where(rates.busy, table.columns[name].values, np.nan)
+            readings[name] = taken(readings.get(name), busy, rates.cpus[name].values)
         for name in _PACKAGE_PAIRS:
-            first = _column_of(packages, name)
-            documents[name] = _count(documents.get(name), _differ(first, rates.packages[name]))
+            first, second = _column_of(packages, name), rates.packages[name]
+            readings[name] = taken(readings.get(name), first.values, second.values)
     said = []
-    for name, runs in documents.items():
-        rows = np.flatnonzero(runs >= _APART_TICKS).tolist()
+    for name, each in readings.items():
+        rows = np.flatnonzero(differ(each, pace_s)).tolist()
         if rows and name in _CPU_PAIRS:
             cpus = [table.topology.cpus[row].cpu for row in rows]
             said.append(f"{name} of CPU {format_cpu_list(cpus)}")
@@ -115,12 +134,12 @@ def _step_apart(
                 f"{name} of package {', '.join(str(packages[row].package) for row in rows)}"
             )
     sentence = (
-        f"perf and the server differ by more than 5 % for {_APART_TICKS} s: {', '.join(said)}"
+        f"perf and the server differ by more than 5 % in {READINGS} readings: {', '.join(said)}"
     )
-    return Apart(rates, documents), sentence if said else ""
+    return Apart(rates, readings), sentence if said else ""
 
 
-def _package(row: PackageRow, index: int, rates: PcmRates) -> PackageRow:
+def _package(row: PackageRow, index: int, rates: PcmRates, *, alone: bool) -> PackageRow:
     readings: dict[str, Reading] = dict(row.readings)
     origins = {}
     for name, column in rates.packages.items():
@@ -131,51 +150,40 @@ def _package(row: PackageRow, index: int, rates: PcmRates) -> PackageRow:
         if readings[name] is second and not isinstance(second, Missing):
             origins[name] = ORIGIN
         elif isinstance(first, Missing) and isinstance(second, Missing):
-            readings[name] = _better(first, second)
+            readings[name] = _better(first, second, alone=alone)
+    links = () if row.links else rates.links.get(row.package, ())
     return replace(
         row,
         readings=readings,
-        origins=origins,
+        origins=origins | ({"links": ORIGIN} if links else {}),
         # The server counts requests of devices by samples.
         estimates=row.estimates | (origins.keys() & PCIE_METRICS),
-        links=row.links or rates.links.get(row.package, ()),
+        links=row.links or links,
     )
 
 
-def _first_of(first: Column, second: Column) -> Column:
+def _first_of(first: Column, second: Column, *, alone: bool) -> Column:
     """perf's number, else the server's; of two reasons as `_better` has it."""
-    gone = (first.reasons == Reason.SOURCE) | (_open(first) & second.present)
-    return where(gone, second, first)
+    gone = _open(first) & second.present
+    if alone:
+        gone |= first.reasons == Reason.SOURCE
+    return where(gone, second, first) if gone.any() else first
 
 
 def _open(first: Column) -> Bools:
     """bool (n,): where another's number is wanted. Not where it is known that there is none."""
-    closed: Bools = np.isin(first.reasons, (Reason.PRESENT, *_SETTLED))
-    return ~closed
+    # np.isin takes ten times as long, and every column is asked in every tick.
+    wanted = ~first.present
+    for reason in _SETTLED_NUMBERS:
+        wanted &= first.reasons != reason
+    return wanted
 
 
-def _better(first: Missing, second: Missing) -> Missing:
+def _better(first: Missing, second: Missing, *, alone: bool) -> Missing:
     """Why there is no number: the server's reason where perf is not there at all."""
-    return second if first.reason is Reason.SOURCE else first
+    return second if alone and first.reason is Reason.SOURCE else first
 
 
 def _column_of(packages: Sequence[PackageRow], name: str) -> Column:
     readings = {row: package.readings[name] for row, package in enumerate(packages)}
     return from_readings(readings, len(packages), Missing(Reason.SOURCE))
-
-
-def _differ(first: Column, second: Column) -> Bools:
-    both = first.present & second.present
-    with np.errstate(invalid="ignore"):
-        more = np.abs(first.values - second.values) > _APART_RATIO * np.maximum(
-            np.abs(first.values), np.abs(second.values)
-        )
-    apart: Bools = both & more
-    return apart
-
-
-def _count(before: NDArray[np.int64] | None, apart: Bools) -> NDArray[np.int64]:
-    """One more where they differ, 0 where not; after a change of rows from the beginning."""
-    if before is None or before.shape != apart.shape:
-        before = np.zeros(apart.shape, dtype=np.int64)
-    return np.where(apart, before + 1, 0)

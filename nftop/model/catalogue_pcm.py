@@ -5,11 +5,14 @@ Definitions: Intel PCM, src/pcm-sensor-server.cpp and src/cpucounters.h (June 20
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from nftop.model.metric import Metric, Unit
 
 _ORIGIN = "pcm-sensor-server: {}"
+_LAST_SECOND = "of the server's last second"
 _Good = Literal["high", "low"] | None
 
 
@@ -20,7 +23,7 @@ def _cpu(
     meaning: str,
     *,
     told: str,
-    formula: str = "of the server's last second",
+    formula: str = _LAST_SECOND,
     good: _Good = None,
     priority: float | None = None,
 ) -> Metric:
@@ -31,11 +34,18 @@ def _cpu(
 
 
 def _package(
-    name: str, label: str, unit: Unit, meaning: str, *, told: str, good: _Good = None
+    name: str,
+    label: str,
+    unit: Unit,
+    meaning: str,
+    *,
+    told: str,
+    formula: str = _LAST_SECOND,
+    good: _Good = None,
 ) -> Metric:
     return Metric(
         id=name, label=label, unit=unit, scope="package", meaning=meaning,
-        formula="of the server's last second", origin=_ORIGIN.format(told), good=good,
+        formula=formula, origin=_ORIGIN.format(told), good=good,
     )  # fmt: skip
 
 
@@ -76,6 +86,11 @@ PCM_CPU_METRICS: tuple[Metric, ...] = (
         told="CStateResidency[1]",
     ),
     _cpu(
+        "c3_ratio", "C3", Unit.RATIO,
+        "Share of time this core slept without its caches (C3): Haswell and Broadwell only.",
+        told="CStateResidency[3]",
+    ),
+    _cpu(
         "c6_ratio", "C6", Unit.RATIO,
         "Share of time this core slept deeply (C6), from which it takes long to wake.",
         told="CStateResidency[6]",
@@ -94,15 +109,26 @@ PCM_CPU_METRICS: tuple[Metric, ...] = (
 
 PCM_PACKAGE_METRICS: tuple[Metric, ...] = (
     _package(
-        "power_w", "POWER", Unit.WATTS, "Power that the package takes, without its memory.",
+        "power_w", "PKG.W", Unit.WATTS, "Power that the package takes, without its memory.",
         told="Package Joules Consumed",
+    ),
+    _package(
+        "energy_j", "PKG.kJ", Unit.JOULES,
+        "Energy that the package has taken while nftop watched. What it took while the server was "
+        "silent for more than 5 s, or two and a half samples if that is longer, is not in it.",
+        told="Package Joules Consumed", formula="sum of power_w x time between two answers",
+    ),
+    _package(
+        "dram_energy_j", "DRAM.kJ", Unit.JOULES,
+        "Energy that the package's memory has taken while nftop watched; else as energy_j.",
+        told="DRAM Joules Consumed", formula="sum of dram_power_w x time between two answers",
     ),
     _package(
         "dram_power_w", "DRAM.W", Unit.WATTS, "Power that the package's memory takes.",
         told="DRAM Joules Consumed",
     ),
     _package(
-        "uncore_frequency_hz", "UNCORE", Unit.HZ,
+        "uncore_frequency_hz", "UNC.GHz", Unit.HZ,
         "Average frequency of the mesh with the last-level cache; of die 0 where there are more.",
         told="Uncore Frequency Die 0",
     ),
@@ -120,6 +146,11 @@ PCM_PACKAGE_METRICS: tuple[Metric, ...] = (
         "Share of time the package was on its way to sleep, or waited for others' access to its "
         "memory (C2).",
         told="CStateResidency[2]",
+    ),
+    _package(
+        "c3_ratio", "PC3", Unit.RATIO,
+        "Share of time the package slept lightly (C3): Haswell and Broadwell only.",
+        told="CStateResidency[3]",
     ),
     _package(
         "c6_ratio", "PC6", Unit.RATIO, "Share of time the package slept (C6).",
@@ -144,3 +175,19 @@ PCM_PACKAGE_METRICS: tuple[Metric, ...] = (
         told="Outgoing Data And Non-Data Traffic",
     ),
 )  # fmt: skip
+
+_SAMPLED = (
+    "as pcm-sensor-server tells it, from samples: its collector counts for 1 s (the events by "
+    "turns, scaled up to it), adds that to its totals and rests for 2 s, so that totals grow by a "
+    "third of what there is; /persecond has the same totals. They are divided by the seconds that "
+    "were counted where the pace of their steps shows that the server rests, else by all (Intel "
+    "PCM, src/pcm-pcie-collector.h: PCIeCollector, and src/pcm-pcie.h: LegacyPlatform; March to "
+    "June 2026)"
+)
+# What to know of a number where the server told it, by the head of the metric's id.
+CAVEATS: Mapping[str, str] = MappingProxyType({"pcie.": _SAMPLED, "mmio.": _SAMPLED})
+
+
+def caveat_of(metric: str) -> str:
+    """What to know of a package's metric where the server told it; "" where nothing."""
+    return next((said for head, said in CAVEATS.items() if metric.startswith(head)), "")

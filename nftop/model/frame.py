@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from nftop.model.action import Noticed
 from nftop.model.allocation import Cbm
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
@@ -26,13 +27,16 @@ class SourceState:
     """How one source did.
 
     `reason` PRESENT is ok; `detail` then says what is absent all the same, "" when nothing is.
-    `age_s` is the age of its reading at the tick, None where it never gave one.
+    `age_s` is the age of its reading at the tick, None where it never gave one. `late_s`: how long
+    before the tick that was begun, so how old it may be, where the source did not answer in time
+    to what this tick asked; else 0.
     """
 
     reason: Reason
     detail: str
     age_s: float | None
     took_s: float | None
+    late_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,8 @@ class PackageRow:
             `metric.ESTIMATE_BELOW`.
         channels: memory by channel, bytes read and written per second; empty where none is counted.
         links: UPI or QPI by link, bytes received and sent per second; empty where none is counted.
-        origins: by metric id, the source of its number where that is not the metric's first choice.
+        origins: by metric id, the source of its number where that is not the metric's first choice;
+            by `links`, that of links.
     """
 
     package: Package
@@ -175,6 +180,7 @@ class GroupCacheRow:
         code: with CDP the mask of code; None without.
         mba: its limit on memory bandwidth in the group's unit, or why it has none.
         readings: by metric id of the catalogue, scope `group`; every such metric is there.
+        metered_at_ns: CLOCK_MONOTONIC when its counters were read; 0 where none was.
     """
 
     l3: L3Domain
@@ -182,6 +188,7 @@ class GroupCacheRow:
     code: Cbm | None
     mba: Reading
     readings: Mapping[str, Reading]
+    metered_at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +316,10 @@ class Frame:
     `interval_s` is the monotonic time since the tick before, None on the first. `topology` is the
     whole host's, whatever rows `cpus` shows; so are `packages`. `groups` are empty where the kernel
     tells of none (the source `resctrl` says why); `domains` are the caches they share, `limits`
-    what there is of classes and monitors.
+    what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
+    `apart` says where perf and a sensor server have told different numbers for some time; "" where
+    they agree. `notice` is what the operator of this host is to know now beside the numbers; no
+    sample has it, so that no recording does.
     """
 
     wall_ns: int
@@ -327,4 +337,7 @@ class Frame:
     focus: CoreFocus | None = None
     accelerators: tuple[Accelerator, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    noticed: tuple[Noticed, ...] = ()
+    notice: str = ""
+    apart: str = ""
     schema: str = SCHEMA

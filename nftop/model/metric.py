@@ -28,6 +28,7 @@ class Unit(Enum):
     BYTES_PER_S = "bytes/s"  # printed in GB/s
     BYTES = "bytes"  # printed in MiB
     WATTS = "W"
+    JOULES = "J"  # printed in kJ
     DEGREES_C = "degrees C"
 
 

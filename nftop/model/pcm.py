@@ -8,6 +8,7 @@ June 2026.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +16,16 @@ from numpy.typing import NDArray
 
 from nftop.model.column import Floats
 
+# The server samples once a second, so it is not asked more often however fast the ticks are.
+ASKED_EVERY_S = 0.75
 C_STATES = 11  # CStateResidency[0] to [10], of cores and of packages
 _RESIDENCIES = tuple(f"cstateresidency_{state}" for state in range(C_STATES))
 
+# The names `FIRST_...` are those of recordings that have none of their own: they never change.
+#
 # Of a thread: counts, then what is so now (occupancy in KiB, headroom in degrees), then averages
 # over the document's interval (Hz, whole percent, ratios), then counts in MiB.
-CPU_FIELDS: tuple[str, ...] = (
+FIRST_CPU_FIELDS: tuple[str, ...] = (
     "instructions_retired_any",
     "clock_unhalted_thread",
     "clock_unhalted_ref",
@@ -50,7 +55,7 @@ CPU_FIELDS: tuple[str, ...] = (
     "remote_memory_bandwidth",
 )
 # Of a package: bytes, joules, then averages (Hz, whole percent, ratios).
-PACKAGE_FIELDS: tuple[str, ...] = (
+FIRST_PACKAGE_FIELDS: tuple[str, ...] = (
     "dram_reads",
     "dram_writes",
     "persistent_memory_reads",
@@ -62,12 +67,17 @@ PACKAGE_FIELDS: tuple[str, ...] = (
     *_RESIDENCIES,
 )
 # Of a link to another package: bytes.
-LINK_FIELDS: tuple[str, ...] = ("incoming_data_traffic", "outgoing_data_and_non_data_traffic")
+FIRST_LINK_FIELDS: tuple[str, ...] = ("incoming_data_traffic", "outgoing_data_and_non_data_traffic")
 # Requests of devices and to them since the server's start, in every document.
-PCIE_EVENTS: tuple[str, ...] = (
+FIRST_PCIE_EVENTS: tuple[str, ...] = (
     "pcirdcur", "rfo", "crd", "drd", "itom", "itomcachenear", "prd", "ucrdf", "wil", "wcil",
     "wcilf",
 )  # fmt: skip
+# What is taken from a document now, in this order. More names may come in any place.
+CPU_FIELDS = FIRST_CPU_FIELDS
+PACKAGE_FIELDS = FIRST_PACKAGE_FIELDS
+LINK_FIELDS = FIRST_LINK_FIELDS
+PCIE_EVENTS = FIRST_PCIE_EVENTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,14 +91,15 @@ class PcmTable:
             host.
         cpus: int32 (n,), logical CPUs, ascending. cores: int32 (n,), the server's number of each
             one's core within its package. packages: int32 (n,), the server's number of its package.
-        of_cpus: float64 (n, len(CPU_FIELDS)), NaN where the document has no such number.
+        of_cpus: float64 (n, len(cpu_fields)), NaN where the document has no such number.
         sockets: int32 (s,), the server's numbers of packages, ascending.
-        of_packages: float64 (s, len(PACKAGE_FIELDS)), as `of_cpus`.
+        of_packages: float64 (s, len(package_fields)), as `of_cpus`.
         links: int32 (l, 2), package and number of each link.
-        of_links: float64 (l, len(LINK_FIELDS)).
-        pcie: float64 (s, len(PCIE_EVENTS)).
+        of_links: float64 (l, len(link_fields)).
+        pcie: float64 (s, len(events)): requests of devices.
         accelerators: counts by device and counter, as the server names them (untrusted text).
         notes: what an operator should know of this server, in sentences.
+        cpu_fields, package_fields, link_fields, events: the names of the columns above.
     """
 
     since_start: bool
@@ -104,6 +115,10 @@ class PcmTable:
     pcie: Floats
     accelerators: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
     notes: tuple[str, ...] = ()
+    cpu_fields: tuple[str, ...] = FIRST_CPU_FIELDS
+    package_fields: tuple[str, ...] = FIRST_PACKAGE_FIELDS
+    link_fields: tuple[str, ...] = FIRST_LINK_FIELDS
+    events: tuple[str, ...] = FIRST_PCIE_EVENTS
 
     @property
     def gaps(self) -> str:
@@ -111,15 +126,29 @@ class PcmTable:
         return "; ".join(self.notes)
 
     def of_cpu(self, field: str) -> Floats:
-        """float64 (n,): one of `CPU_FIELDS`."""
-        return self.of_cpus[:, CPU_FIELDS.index(field)]
+        """float64 (n,): one of `CPU_FIELDS`, NaN where the table has no such column."""
+        return column_of(self.of_cpus, self.cpu_fields, field)
 
     def of_package(self, field: str) -> Floats:
-        """float64 (s,): one of `PACKAGE_FIELDS`."""
-        return self.of_packages[:, PACKAGE_FIELDS.index(field)]
+        """float64 (s,): one of `PACKAGE_FIELDS`, as `of_cpu`."""
+        return column_of(self.of_packages, self.package_fields, field)
+
+    def of_link(self, field: str) -> Floats:
+        """float64 (l,): one of `LINK_FIELDS`, as `of_cpu`."""
+        return column_of(self.of_links, self.link_fields, field)
 
     def same_places(self, other: PcmTable) -> bool:
-        """Whether rows of both are of the same CPUs, packages and links."""
+        """Whether rows of both are of the same places, and columns of the same names."""
         mine = (self.cpus, self.cores, self.packages, self.sockets, self.links)
         theirs = (other.cpus, other.cores, other.packages, other.sockets, other.links)
-        return all(map(np.array_equal, mine, theirs))
+        return self._names == other._names and all(map(np.array_equal, mine, theirs))
+
+    @property
+    def _names(self) -> tuple[tuple[str, ...], ...]:
+        return self.cpu_fields, self.package_fields, self.link_fields, self.events
+
+
+def column_of(table: Floats, names: Sequence[str], name: str) -> Floats:
+    """float64 (n,): the column of a name, NaN where there is none; `table` is (n, len(names))."""
+    there = names[: table.shape[1]]  # a recording may say anything
+    return table[:, there.index(name)] if name in there else np.full(len(table), np.nan)

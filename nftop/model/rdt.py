@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from nftop.model.allocation import Cbm
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.rdt_owner import owner_of
 from nftop.model.reading import Missing, Reason
 
 ORIGIN = "Linux kernel, Documentation/filesystems/resctrl.rst"
@@ -175,7 +176,8 @@ class ResctrlGroup:
 
     Attributes:
         name: its directory's name (untrusted text), `ROOT` for the root group.
-        inode: its directory's: a group that was made anew has another.
+        inode: its directory's: a group that was made anew has another. Of a class that is no
+            directory, as without resctrl, the class' own number: lower than any directory has.
         clos: the hardware's class; None where the kernel does not show it.
         cpus: its `cpus` file; a CPU is in exactly one group. A task in a group other than the root
             has that group's class wherever it runs.
@@ -198,6 +200,11 @@ class ResctrlGroup:
     tasks: tuple[int, ...] = ()
     l2: tuple[L2Mask, ...] = ()
     monitors: tuple[MonitoringGroup, ...] = ()
+
+    @property
+    def owner(self) -> str | None:
+        """Who has made it as far as its name tells; nobody has made a class of the hardware."""
+        return None if self.inode == self.clos else owner_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)

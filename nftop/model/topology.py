@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Topology:
         Rows of every column of a frame, shape (threads, cores); -1 where a core has fewer threads.
         CPUs that are offline have no core and no place.
         """
+        import numpy as np  # noqa: PLC0415 - the guard starts in half of the time without it
+
         cores: dict[tuple[int, int, int], list[int]] = {}
         for row, info in enumerate(self.cpus):
             if info.core is not None and info.package is not None:
@@ -87,6 +91,8 @@ class Topology:
     @cached_property
     def sibling_rows(self) -> NDArray[np.intp]:
         """intp (rows, most siblings a CPU has): the rows of each CPU's siblings, -1 where none."""
+        import numpy as np  # noqa: PLC0415 - as above
+
         found = [[self.row_of[cpu] for cpu in info.siblings if cpu in self.row_of]
                  for info in self.cpus]  # fmt: skip
         rows = np.full((len(found), max(map(len, found), default=0)), -1, np.intp)

@@ -29,7 +29,13 @@ from nftop.sources.pcm.topology import topology_of
 from tests.peers.pcm_server import captures
 from tests.samples import HOST, S, counters, fold, sample
 
-NAMES = ["icx_2026-06_msr", "skx_2026-06", "skx_202302"]
+NAMES = [
+    "icx_2026-06_msr",
+    "skx_2026-06",
+    "skx_202302",
+    "icx_2026-06_perf",
+    "skx_2026-06_perf",
+]
 
 
 def raw(name: str) -> dict[str, Any]:
@@ -83,6 +89,7 @@ def test_every_captured_second_gives_what_is_in_the_file(name: str) -> None:
             "dram_power_w": uncore["DRAM Joules Consumed"] / seconds,
             "c0_ratio": uncore["CStateResidency[0]"],
             "c2_ratio": uncore["CStateResidency[2]"],
+            "c3_ratio": uncore["CStateResidency[3]"],
             "c6_ratio": uncore["CStateResidency[6]"],
         }
         links = document["QPI/UPI Links"][f"QPI Counters Socket {place}"]
@@ -116,6 +123,7 @@ def check_cpu(frame: Frame, thread: dict[str, Any], seconds: float) -> None:
         "frequency_hz": counts.get("Core Frequency", computed),
         "c0_ratio": energy["CStateResidency[0]"],
         "c1_ratio": energy["CStateResidency[1]"],
+        "c3_ratio": energy["CStateResidency[3]"],
         "c6_ratio": energy["CStateResidency[6]"],
         "thermal_headroom_c": energy["Thermal Headroom"],
         "llc_occupancy_bytes": counts["L3 Cache Occupancy"] * 1024,
@@ -274,6 +282,28 @@ def test_requests_of_a_server_that_rests_are_of_the_second_it_counts() -> None:
     assert reason(of_package(seen[-1], "pcie.rfo.total_per_s")) is Reason.SOURCE
 
 
+def test_requests_are_of_the_seconds_counted_however_late_the_steps_are_seen() -> None:
+    """Its rests take longer than 2 s and answers come when they come: that is no part of it."""
+    start, state = topology_of(table()), 0
+    seen, at_ns = [], 0
+    documents = growing(1, 3e6, 7)
+    for second in range(24):
+        at_ns += (1_150_000_000, 900_000_000)[second % 2]
+        state += second in (3, 6, 10, 13, 16, 20, 23)
+        pcie = documents[min(state, 6)].pcie
+        seen.append(sample(at_ns, pcm=replace(nudged(table(), second), pcie=pcie)))
+    found = numbers(fold(State(HOST, start), *seen), "pcie.itom.total_per_s")
+    assert len(found) >= 5 and found == pytest.approx([3e6] * len(found), abs=1)
+
+
+def test_requests_at_a_pace_that_may_miss_steps_are_said_to_be_unknown() -> None:
+    documents = growing(1, 3e6, 8)
+    slow = [sample(5 * at * S, pcm=each) for at, each in enumerate(documents, start=1)]
+    for frame in fold(State(HOST, topology_of(table())), *slow)[1:]:
+        why = of_package(frame, "pcie.itom.total_per_s")
+        assert isinstance(why, Missing) and "1 s" in why.sentence
+
+
 @pytest.mark.parametrize("cadence_s", [1, 2])
 def test_requests_of_a_server_that_does_not_rest_are_of_all_time(cadence_s: int) -> None:
     found = numbers(frames(growing(cadence_s, 3e6 * cadence_s, 20)), "pcie.itom.total_per_s")
@@ -409,6 +439,8 @@ def test_perf_comes_first_and_a_difference_that_stays_is_said() -> None:
     details = [frame.sources["pcm"].detail for frame in seen]
     assert not any("ipc of CPU 0" in each for each in details[:5])
     assert all("ipc of CPU 0" in each and "5 %" in each for each in details[5:])
+    assert [frame.apart in frame.sources["pcm"].detail for frame in seen] == [True] * 8
+    assert [bool(frame.apart) for frame in seen] == [False] * 5 + [True] * 3
     close = fold(start, *(beside_perf(second, 1.04) for second in range(1, 9)))
     assert not any("ipc" in frame.sources["pcm"].detail for frame in close)
 

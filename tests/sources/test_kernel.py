@@ -113,6 +113,7 @@ def test_cpus_may_come_and_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.alone
 def test_this_host_counts_our_own_work() -> None:
     """A thread that spins on one CPU shows there, tick for tick, in a file that stays open."""
     source = KernelSource()

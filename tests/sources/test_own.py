@@ -129,6 +129,7 @@ print(json.dumps(out))
 
 
 @pytest.mark.real
+@pytest.mark.alone
 def test_every_thread_moves_and_comes_back() -> None:
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < 2:

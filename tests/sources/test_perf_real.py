@@ -23,7 +23,7 @@ from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table as uarch_table
 from tests.real.machine import bound_to
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.alone]
 
 REPOSITORY = Path(__file__).parent.parent.parent
 READ_FORMAT = "|".join(

@@ -323,6 +323,7 @@ def schedstat(child: subprocess.Popen[bytes]) -> tuple[int, int]:
 
 
 @pytest.mark.real
+@pytest.mark.alone
 def test_real_pollers() -> None:
     cpu = max(os.sched_getaffinity(0))
     odd = "[red]x[/] \x1b[2J"

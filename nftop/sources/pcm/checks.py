@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from nftop.model.pcm import PcmTable
+from nftop.model.pcm_places import ANOTHERS, places
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
 from nftop.sources.pcm.client import Address
 from nftop.sources.sysfs import SysTree
+from nftop.sources.topology import read_topology
 
 HOLDS_RDT = (
     "the server uses RDT monitors of its own, so that fewer are left for cache classes; "
@@ -59,6 +61,8 @@ def report(address: Address, root: Path | None, value: PcmTable | Missing) -> tu
             f"{len(value.cpus)} CPUs, {len(value.links)} links"
         )
         lines = [Check("pcm", Reason.PRESENT, text)]
+        if root is not None and places(value, read_topology(root))[0] is None:
+            lines = [Check("pcm", ANOTHERS.reason, f"{text}; {ANOTHERS.sentence}")]
         lines += [_noted(each) for each in value.notes]
     if root is not None:
         lines += [

@@ -1,7 +1,9 @@
 """One GET at a time, with a limit on its time and on its size.
 
 The limit is on the whole of it, from connecting to the last byte: a server that sends a byte now
-and then must not hold the thread. Each request has a connection of its own, since the server keeps
+and then must not hold the thread. Only the look-up of a host's name before that is the resolver's,
+with the limits of /etc/resolv.conf (an address has none); what is left of the time then is for the
+server. Each request has a connection of its own, since the server keeps
 a thread for each that stays open. No proxy, no redirect, no name or password.
 """
 

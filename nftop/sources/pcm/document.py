@@ -74,10 +74,14 @@ class Document:
                     kept[name[:_TEXT]] = value
 
 
-@lru_cache(maxsize=1024)  # a document has few names, each as often as there are CPUs
 def snake(name: str) -> str:
     """A name as `model.pcm` has it, from JSON (`Core Frequency`) or text (`Core_Frequency`)."""
-    return _NO_WORD.sub("_", name[:_TEXT].lower()).strip("_")
+    return _snake(name[:_TEXT])  # cut before it is kept, since any length may come
+
+
+@lru_cache(maxsize=1024)  # a document has few names, each as often as there are CPUs
+def _snake(name: str) -> str:
+    return _NO_WORD.sub("_", name.lower()).strip("_")
 
 
 def number(value: object) -> float:
@@ -141,6 +145,10 @@ def table_of(document: Document, *, since_start: bool) -> PcmTable:
         accelerators=tuple(
             (device, tuple(numbers.items())) for device, numbers in document.accelerators.items()
         ),
+        cpu_fields=CPU_FIELDS,
+        package_fields=PACKAGE_FIELDS,
+        link_fields=LINK_FIELDS,
+        events=PCIE_EVENTS,
     )
 
 

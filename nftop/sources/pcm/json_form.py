@@ -25,7 +25,7 @@ from nftop.sources.pcm.document import (
 )
 
 _NOT_JSON = re.compile(rb":\s*-?(?:nan|inf|NaN|Infinity)\b(?:\(\w*\))?")
-_OF_SOCKET = re.compile(r".*\bSocket ([0-9]{1,3})")
+_OF_SOCKET = re.compile(r".{0,64}\bSocket ([0-9]{1,3})")
 _CPU_FIELDS, _PACKAGE_FIELDS = frozenset(CPU_FIELDS), frozenset(PACKAGE_FIELDS)
 _MOST_NUMBER = (1 << 15) - 1  # of CPUs, cores and sockets
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nftop.model.pcm import PcmTable
+from nftop.model.pcm import ASKED_EVERY_S, PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
 from nftop.sources.pcm import checks
@@ -20,10 +20,12 @@ from nftop.sources.pcm.text_form import parse_text
 
 LIMIT_S = 3.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0
-# The server samples once a second, so it is not asked more often however fast the ticks are.
-_EVERY_S = 0.75
+# What was refused once may have been a proxy's or a starting server's word.
+_FIRST_WAY_AGAIN_S = 60.0
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4"
 _OK, _REFUSED = 200, range(400, 500)
+# What is not told is NaN, and some builds tell only one of them.
+_RDT_FIELDS = ("l3_cache_occupancy", "local_memory_bandwidth", "remote_memory_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class PcmSource:
         self._limit_s = limit_s
         self._clock = clock
         self._way = 0
+        self._first_way_ns = 0
         self._notes: tuple[str, ...] | None = None
         self._pause_s = 0.0
         self._not_before_ns = 0
@@ -96,7 +99,7 @@ class PcmSource:
             shown = self.address.shown
             return self._failed(Missing(Reason.ERROR, f"{shown} can't be understood: {error}"))
         self._pause_s = 0.0
-        self._not_before_ns = self._clock() + int(_EVERY_S * 1e9)
+        self._not_before_ns = self._clock() + int(ASKED_EVERY_S * 1e9)
         if self._notes is None:
             self._notes = checks.notes(self.address, self._root)
         self._now = self.latest = replace(table, notes=(*self._notes, *self._rdt(table)))
@@ -110,9 +113,13 @@ class PcmSource:
         """Nothing is held between readings."""
 
     def _ask(self, until_ns: int) -> PcmTable:
-        """The first form that the server does not refuse, from the one that it took last."""
-        refused = ""
-        for index in range(self._way, len(_WAYS)):
+        """The first form that the server does not refuse, from the one that it took last.
+
+        From the very first once a minute, since it costs the server the least.
+        """
+        refused, now_ns = "", self._clock()
+        anew = now_ns >= self._first_way_ns
+        for index in range(0 if anew else self._way, len(_WAYS)):
             way = _WAYS[index]
             answer = get(self.address, way.path, way.accept, until_ns)
             if answer.status in _REFUSED:
@@ -120,6 +127,8 @@ class PcmSource:
                 continue
             table = self._table(answer, way)
             self._way = index
+            if anew:
+                self._first_way_ns = now_ns + int(_FIRST_WAY_AGAIN_S * 1e9)
             return table
         self._way = 0
         raise BadDocumentError(refused)
@@ -145,6 +154,5 @@ class PcmSource:
 
     def _rdt(self, table: PcmTable) -> tuple[str, ...]:
         """A server of this host that holds RDT."""
-        bandwidth = table.of_cpu("local_memory_bandwidth") + table.of_cpu("l3_cache_occupancy")
-        holds = self._root is not None and bool(np.any(bandwidth > 0))
-        return (checks.HOLDS_RDT,) if holds else ()
+        told = any(np.any(table.of_cpu(field) > 0) for field in _RDT_FIELDS)
+        return (checks.HOLDS_RDT,) if told and self._root is not None else ()

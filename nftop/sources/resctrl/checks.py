@@ -8,7 +8,6 @@ from pathlib import Path
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt import EVENTS, ResctrlTable
-from nftop.model.rdt_owner import owner_of
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
 from nftop.sources.resctrl.files import read_text
@@ -51,7 +50,7 @@ def present(mount: Mount, table: ResctrlTable, root: Path) -> tuple[Check, ...]:
 def _mounted(mount: Mount, table: ResctrlTable) -> Check:
     own = sorted(mount.options - {"rw", "ro", "relatime", "nosuid", "nodev", "noexec"})
     text = f"{mount.shown}, options {', '.join(own) or 'none'}"
-    owners = Counter(owner_of(group.name) or "unknown" for group in table.groups[1:])
+    owners = Counter(group.owner or "unknown" for group in table.groups[1:])
     made = ", ".join(f"{number} {owner}'s" for owner, number in sorted(owners.items()))
     count = len(table.groups)
     text += f"; {count} group{'s' * (count != 1)}" + (f", by their names {made}" if made else "")

@@ -36,8 +36,10 @@ from nftop.sources.topology import read_topology
 
 # Each counter read disturbs a CPU, so there is about one a second however fast the ticks are.
 _COUNTERS_EVERY_NS = 750_000_000
-# Reading `tasks` makes the kernel look at every thread: at most this share of the time.
+# Reading `tasks` makes the kernel look at every thread: at most this share of the time. What is
+# older by that than this is said.
 _TASKS_RATIO = 0.02
+_TASKS_OLD_NS = 2_000_000_000
 # The register's ways change by an operator's hand only, and reading it runs on a package's CPU.
 _REGISTER_EVERY_NS = 10_000_000_000
 # Without the lock, the tree is read this often at most until it is twice the same.
@@ -92,6 +94,7 @@ class ResctrlSource:
         self._next_counters_ns = 0
         self._tasks: Mapping[str, tuple[int, ...]] = {}
         self._next_tasks_ns = 0
+        self._tasks_at_ns, self._tasks_age_ns = 0, 0
         self._registers: Mapping[L3Domain, Cbm] = {}
         self._next_registers_ns = 0
         self._counter_reads, self._counter_interrupts = 0, 0
@@ -149,15 +152,20 @@ class ResctrlSource:
         monitors = find_monitors(mount.path, self._place)
         self._know_caches(monitors)
         self._count(looked, monitors)
+        tasks = self._tasks_now(looked.tree)
         gathered = Gathered(
             tree=looked.tree,
             info=looked.info,
             mba_unit=mba_unit(mount, self._root),
             monitors=monitors,
             counters=self._counters,
-            tasks=self._tasks_now(looked.tree),
+            tasks=tasks,
             registers=self._registers_now(looked.info.ways),
-            notes=(*looked.notes, *divided_unawares(monitors, self._topology)),
+            notes=(
+                *looked.notes,
+                *divided_unawares(monitors, self._topology),
+                *self._old_tasks(),
+            ),
         )
         return table_of(gathered, self._topology)
 
@@ -212,8 +220,19 @@ class ResctrlSource:
         if now_ns >= self._next_tasks_ns:
             self._tasks = read_tasks(tree)
             took_ns = self._clock() - now_ns
+            self._tasks_at_ns = now_ns
             self._next_tasks_ns = now_ns + round(took_ns / _TASKS_RATIO)
+        self._tasks_age_ns = now_ns - self._tasks_at_ns
         return self._tasks
+
+    def _old_tasks(self) -> tuple[str, ...]:
+        """A note where those are much older than the rest."""
+        age_ns = self._tasks_age_ns
+        if age_ns <= _TASKS_OLD_NS:
+            return ()
+        every_s = (self._next_tasks_ns - self._tasks_at_ns) / 1e9
+        why = f"asked every {every_s:.0f} s, as it is dear"
+        return (f"which thread is in which class is {age_ns / 1e9:.0f} s old: {why}",)
 
     def _registers_now(self, ways: int | None) -> Mapping[L3Domain, Cbm]:
         """IIO LLC WAYS of each package on whose CPUs nftop runs anyway."""

@@ -19,6 +19,7 @@ from tests.real.testpmd import Testpmd, running_testpmd, wait_until
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="testpmd needs root"),
     pytest.mark.skipif(
         shutil.which("dpdk-testpmd") is None, reason="dpdk-testpmd (Debian: dpdk-dev) is missing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
-from nftop.sources.pcm.document import BadDocumentError, table_of
+from nftop.sources.pcm.document import BadDocumentError, snake, table_of
 from nftop.sources.pcm.json_form import parse_json
 from nftop.sources.pcm.text_form import parse_text
 from tests.peers.pcm_server import captures
 
 # `make fuzz-pcm` asks for 100000.
-EXAMPLES = int(os.environ.get("NFTOP_PCM_DOCUMENTS", "1500"))
+EXAMPLES = int(os.environ.get("NFTOP_PCM_DOCUMENTS", "600"))
 JSON_DOCUMENTS = sorted(name for name in captures() if name.endswith(".json"))
 TEXTS = sorted(name for name in captures() if name.endswith((".prom", "_metrics.txt")))
 
@@ -257,3 +258,55 @@ def test_no_spoilt_json_raises_anything_else(body: bytes) -> None:
 @example(body=b'Measurement_Interval_in_us 1\nX{socket="\xd9\xa3",index="1"} 1e999')
 def test_no_spoilt_text_raises_anything_else(body: bytes) -> None:
     survives(parse_text, body)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"x{" + b"a" * (8 << 20) + b"} 1\n",
+        (b"x{" + b"a" * 4000 + b"} 1\n") * 2000,
+        (b'x{a="' + b"a" * 4000 + b"} 1\n") * 2000,
+        (b"x" + b" " * 4000 + b"\n") * 2000,
+    ],
+    ids=["one", "many", "unended", "blank"],
+)
+def test_long_lines_of_text_are_no_long_work(line: bytes) -> None:
+    # The first would take a week and the second minutes if each letter were tried as a begin.
+    body = b"Measurement_Interval_in_us 1\n" + line + b'OS_ID{socket="0",core="0",thread="0"} 7\n'
+    assert table_of(parse_text(body), since_start=False).cpus.tolist() == [7]
+
+
+def test_a_text_of_line_ends_is_no_document() -> None:
+    with pytest.raises(BadDocumentError, match="lines"):
+        parse_text(b"Measurement_Interval_in_us 1" + b"\n" * (2 << 20))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b":" * (4 << 20) + b"]",
+        b":" + b" " * (4 << 20) + b"nan",
+        b":nan(" + b"a" * (4 << 20),
+        b":nan(" * (1 << 19),
+    ],
+    ids=["colons", "blanks", "word", "words"],
+)
+def test_what_is_almost_json_is_no_long_work(body: bytes) -> None:
+    with pytest.raises(BadDocumentError, match="not JSON"):
+        parse_json(body)
+
+
+def test_long_names_are_not_kept() -> None:
+    snake("warm")
+    tracemalloc.start()
+    try:
+        for each in range(16):
+            assert snake(f"Name {each} " + "x" * (1 << 20)).startswith(f"name_{each}_x")
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_long_names_of_links_are_no_long_work() -> None:
+    long = {"Socket " * (1 << 19): {}, "a" * (4 << 20): {}, "Data Socket 0": {"UPI": 1}}
+    assert of(small(**{"QPI/UPI Links": long})).cpus.tolist() == [0]

@@ -13,6 +13,7 @@ from nftop.derive.step import State
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live
+from nftop.sources.pcm import checks
 from nftop.sources.pcm.checks import notes
 from nftop.sources.pcm.client import MOST_BYTES, Address, parse_url
 from nftop.sources.pcm.source import PcmSource
@@ -31,11 +32,13 @@ def peer() -> Iterator[PcmPeer]:
         yield running
 
 
-def source(peer: PcmPeer, limit_s: float = LONG_S, root: Path | None = None) -> PcmSource:
-    """One whose pauses are over before its next reading."""
-    hours = itertools.count(step=3_600_000_000_000)
+def source(
+    peer: PcmPeer, limit_s: float = LONG_S, root: Path | None = None, step_s: int = 3600
+) -> PcmSource:
+    """One whose clock goes on by `step_s` each time, so that its pauses are soon over."""
+    steps = itertools.count(step=step_s * 1_000_000_000)
     address = Address("127.0.0.1", peer.port)
-    return PcmSource(address, root=root, limit_s=limit_s, clock=lambda: next(hours))
+    return PcmSource(address, root=root, limit_s=limit_s, clock=lambda: next(steps))
 
 
 def table(reading: PcmTable | Missing) -> PcmTable:
@@ -72,11 +75,30 @@ def test_what_is_refused_is_asked_in_another_form_and_only_once(
     peer: PcmPeer, behaviour: str, asked: list[str], since_start: bool, averages: bool
 ) -> None:
     peer.behaviour = behaviour
-    pcm = source(peer)
+    pcm = source(peer, step_s=1)
     first, second = table(pcm.read()), table(pcm.read())
     assert first.since_start is second.since_start is since_start
     assert (first.of_cpu("core_frequency") > 0).all() == averages
     assert peer.asked == [f"GET {path}" for path in asked]
+
+
+def test_what_was_refused_is_asked_again_after_a_minute(peer: PcmPeer) -> None:
+    seconds = [0.0]
+    address = Address("127.0.0.1", peer.port)
+    pcm = PcmSource(address, limit_s=LONG_S, clock=lambda: int(seconds[0] * 1e9))
+    found = {}
+    for at in (0, 1, 59, 61, 62, 120, 121, 122):
+        peer.behaviour = "totals_only" if at < 62 else "well"
+        seconds[0] = at
+        before = len(peer.asked)
+        since_start = table(pcm.read()).since_start
+        found[at] = (since_start, [each.removeprefix("GET ") for each in peer.asked[before:]])
+    anew = ["/persecond/1", "/persecond/1", "/"]
+    assert found == {
+        0: (True, anew), 1: (True, ["/"]), 59: (True, ["/"]), 61: (True, anew),
+        62: (True, ["/"]), 120: (True, ["/"]),
+        121: (False, ["/persecond/1"]), 122: (False, ["/persecond/1"]),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -158,6 +180,7 @@ def test_a_server_is_not_asked_for_the_same_second_again(peer: PcmPeer) -> None:
     assert 2 <= len(peer.asked) == len({id(each) for each in tables}) <= 4
 
 
+@pytest.mark.alone
 def test_frames_go_on_while_the_server_hangs_and_one_request_is_under_way(
     peer: PcmPeer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -230,9 +253,20 @@ def test_a_server_that_no_process_here_is_may_be_a_tunnels_end(
     assert table(source(peer).read()).gaps == ""
 
 
-def test_a_server_that_holds_rdt_or_counters_is_said_with_the_fix(tmp_path: Path) -> None:
+def test_doctor_does_not_call_a_server_of_another_host_ok(tmp_path: Path, peer: PcmPeer) -> None:
+    root = processes(tmp_path, "pcm-sensor-serv")
+    line = source(peer, root=root).check()[0]
+    assert line.reason is Reason.SOURCE
+    assert "16 CPUs" in line.text and "are not this host's" in line.text
+
+
+def test_a_server_that_holds_rdt_or_counters_is_said_with_the_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = processes(tmp_path, "pcm-sensor-serv", "pcm-memory", "pcmanfm")
     with pcm_server("icx_2026-06_msr") as peer:
+        its = topology_of(table(source(peer).read()))
+        monkeypatch.setattr(checks, "read_topology", lambda _: its)
         lines = source(peer, root=root).check()
     assert [line.reason for line in lines] == [Reason.PRESENT] + [Reason.TAKEN] * 3
     assert "16 CPUs" in lines[0].text
@@ -241,6 +275,19 @@ def test_a_server_that_holds_rdt_or_counters_is_said_with_the_fix(tmp_path: Path
     with pcm_server("skx_2026-06") as peer:
         read = table(source(peer, root=root).read())
     assert (read.of_cpu("l3_cache_occupancy") > 0).all() and "PCM_NO_RDT" in read.gaps
+
+
+@pytest.mark.parametrize("told", ["L3 Cache Occupancy", "Local Memory Bandwidth", ""])
+def test_one_number_of_rdt_is_enough_to_see_who_holds_it(
+    peer: PcmPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    root = processes(tmp_path, "pcm-sensor-serv")
+    thread = {"OS ID": 0, "Core Counters": {told: 1024} if told else {"SMI Count": 2}}
+    socket = {"Socket ID": 0, "Cores": [{"Threads": [thread]}]}
+    document = {"Interval us": 1_000_000, "Sockets": [socket]}
+    monkeypatch.setattr(peer, "document", lambda _: document)
+    read = table(source(peer, root=root).read())
+    assert ("PCM_NO_RDT" in read.gaps) == bool(told)
 
 
 def test_another_hosts_server_over_the_network_is_said_to_be_open() -> None:

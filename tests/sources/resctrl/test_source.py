@@ -313,6 +313,27 @@ def test_tasks_are_read_as_seldom_as_they_are_dear(
     assert asked == [0, 600_000_000], "at most 2 % of the time"
 
 
+def test_tasks_that_may_be_old_are_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, at_ns = write(tmp_path, plain()), [0]
+
+    def slow(tree: object) -> object:
+        at_ns[0] += 90_000_000
+        return read_tasks(tree)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "read_tasks", slow)
+    reader = source(root, clock=lambda: at_ns[0])
+    seen = []
+    for second in (0, 2, 3, 5):
+        at_ns[0] = second * 10**9 + 1
+        table = reader.read()
+        assert isinstance(table, ResctrlTable)
+        seen.append(table.gaps)
+    said = "which thread is in which class is {} s old: asked every 4 s, as it is dear"
+    assert seen == ["", "", said.format(3), ""]
+
+
 def test_counters_are_read_once_a_second_however_fast_the_ticks_are(tmp_path: Path) -> None:
     root = write(tmp_path, plain() | group_files("vpp/mon_groups/rx/"))
     at_ns = [0]
