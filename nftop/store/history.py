@@ -1,4 +1,4 @@
-"""The last ticks of every CPU and package, for graphs: rings of columns in memory.
+"""The last ticks of every CPU, package and cache class, for graphs: rings of columns in memory.
 
 Filled by whoever consumes the feed, read by the screens; screens themselves remember nothing, so
 a frame the screen was too slow for is still in its graphs.
@@ -10,27 +10,35 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nftop.derive.window import ClassKey, Window
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.catalogue_pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
-from nftop.model.reading import Missing
+from nftop.model.reading import Missing, Reason
 from nftop.store.ring import Ring, Series
+from nftop.store.samples import Samples
 
-KEPT = tuple(metric.id for metric in CPU_METRICS if metric.priority is not None)
-_OF_PACKAGES = tuple(metric.id for metric in PACKAGE_METRICS)
+# What can be a column of some screen's table.
+KEPT = tuple(
+    metric.id for metric in CPU_METRICS if metric.priority is not None or metric in PCM_CPU_METRICS
+)
+_OF_PACKAGES = tuple(metric.id for metric in (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
+_UNTOLD = Missing(Reason.SOURCE)
 
 
 class History:
-    """A ring of `ticks` ticks of some per-CPU metrics, and of all of packages.
+    """A ring of `ticks` ticks of some per-CPU metrics, of all of packages and of `Samples`.
 
-    Safe between one writer and readers. Memory: ticks x metrics x CPUs x 4 bytes; 17 MB for 600
+    Safe between one writer and readers. Memory: ticks x metrics x CPUs x 4 bytes; 40 MB for 600
     ticks of 512 CPUs.
     """
 
     def __init__(self, metrics: Sequence[str] = KEPT, ticks: int = 600) -> None:
         self._cpus = Ring(metrics, ticks)
         self._packages = Ring(_OF_PACKAGES, ticks)
+        self._samples = Samples(ticks)
 
     def __contains__(self, metric: str) -> bool:
         return metric in self._cpus.metrics
@@ -45,9 +53,12 @@ class History:
             frame.cpus.topology.row_of,
             [columns[metric].values for metric in self._cpus.metrics],
         )
+        self._samples.append(frame, covers_ns)
         rows = frame.packages
         if rows:
-            readings = [[row.readings[metric] for row in rows] for metric in _OF_PACKAGES]
+            readings = [
+                [row.readings.get(metric, _UNTOLD) for row in rows] for metric in _OF_PACKAGES
+            ]
             self._packages.append(
                 frame.monotonic_ns,
                 covers_ns,
@@ -87,3 +98,13 @@ class History:
     ) -> Series:
         """One metric of one package over time, as `series`."""
         return self._packages.series(metric, package, points, span_s, until_ns)
+
+    def class_series(
+        self, metric: str, key: ClassKey, points: int, span_s: float, until_ns: int | None = None
+    ) -> Series:
+        """One of `window.CACHE_KEPT` of a class in one cache over time, as `series`."""
+        return self._samples.series(metric, key, points, span_s, until_ns)
+
+    def window(self, frame: Frame) -> Window:
+        """What a change of cache classes is judged by: the samples up to a frame."""
+        return self._samples.window(frame)

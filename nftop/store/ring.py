@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.window import Track
 from nftop.model.column import Floats
 
 Series: TypeAlias = NDArray[np.float32]
@@ -17,14 +18,13 @@ Series: TypeAlias = NDArray[np.float32]
 class Ring:
     """The last `ticks` ticks of some metrics by row. Safe between one writer and readers.
 
-    Rows are told apart by a key, that of a CPU or a package. Memory: ticks x metrics x rows x
-    4 bytes.
+    Rows are told apart by a key, that of a CPU, say. Memory: ticks x metrics x rows x 4 bytes.
     """
 
     def __init__(self, metrics: Sequence[str], ticks: int) -> None:
         self.metrics = {metric: index for index, metric in enumerate(metrics)}
         self._lock = Lock()
-        self._row_of: Mapping[int, int] = {}
+        self._row_of: Mapping[Any, int] = {}
         self._count = 0
         self._times_ns = np.zeros(ticks, np.int64)
         self._covers_ns = np.zeros(ticks, np.int64)
@@ -34,7 +34,7 @@ class Ring:
         self,
         time_ns: int,
         covers_ns: int,
-        row_of: Mapping[int, int],
+        row_of: Mapping[Any, int],
         columns: Sequence[Floats],
     ) -> None:
         """Keep one tick: for each metric a number by row, NaN where there is none.
@@ -56,7 +56,7 @@ class Ring:
             self._count += 1
 
     def series(
-        self, metric: str, key: int, points: int, span_s: float, until_ns: int | None = None
+        self, metric: str, key: Hashable, points: int, span_s: float, until_ns: int | None = None
     ) -> Series:
         """One metric of one row over time; see `History.series`."""
         times, covers, values = self._column(self.metrics[metric], key)
@@ -75,8 +75,17 @@ class Ring:
         held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
         return np.where(after > first, means, held).astype(np.float32)
 
+    def track(self, until_ns: int) -> Track:
+        """All ticks up to CLOCK_MONOTONIC `until_ns`."""
+        with self._lock:
+            size = len(self._times_ns)
+            order = np.arange(max(0, self._count - size), self._count) % size
+            order = order[self._times_ns[order] <= until_ns]
+            times, values = self._times_ns[order], self._values[order]
+            return Track(times, self.metrics, self._row_of, values)
+
     def _column(
-        self, index: int, key: int
+        self, index: int, key: Hashable
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         with self._lock:
             size = len(self._times_ns)
@@ -87,7 +96,7 @@ class Ring:
             values = self._values[order, index, row or 0].astype(np.float64)
             return self._times_ns[order], self._covers_ns[order], values
 
-    def _move_rows(self, row_of: Mapping[int, int]) -> None:
+    def _move_rows(self, row_of: Mapping[Any, int]) -> None:
         """Make room for another set of rows; those that stay keep their history."""
         ticks, metrics, _ = self._values.shape
         values = np.full((ticks, metrics, len(row_of)), np.nan, np.float32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from tests.bench import drawing, keys, lab_reads, pipeline, programs
+from tests.bench import drawing, keys, lab_reads, pipeline, programs, recording, sensor_server
 from tests.bench.report import Reached, print_targets
 
 
@@ -24,7 +24,8 @@ def main() -> None:
         *pipeline.main(drawn[0].value),
         *programs.start_up(),
         *keys.main(),
-        Reached("recording", "1/5 of SQLite's bytes", None, why="there are no recordings yet"),
+        *sensor_server.main(),
+        *recording.main(),
     ]
     print_targets(reached)
     print(f"took {time.monotonic() - began:.0f} s")

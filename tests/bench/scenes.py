@@ -25,9 +25,12 @@ class Clocked:
 
     cpus: int
     now_ns: int = 100 * SECOND_NS
+    scenario: str = "default"
 
     def __post_init__(self) -> None:
-        self.host: SimulatedHost = simulated_host(cpus=self.cpus, clock_ns=lambda: self.now_ns)
+        self.host: SimulatedHost = simulated_host(
+            self.scenario, self.cpus, clock_ns=lambda: self.now_ns
+        )
         topology = self.host.model.layout.topology
         self.state = State(self.host.host, topology, self.host.uarch)
 

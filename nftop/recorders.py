@@ -1,0 +1,44 @@
+"""What a session records into."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+
+from nftop import __version__
+from nftop.hosts import OpenHost
+from nftop.model.catalogue import METRICS
+from nftop.render.text import printable
+from nftop.store.files import caller, default_file
+from nftop.store.records import Header
+from nftop.store.sink import FileSink
+
+
+def header_of(here: OpenHost, options: argparse.Namespace) -> Header:
+    """What all of a recording of this host has in common."""
+    return Header(
+        began_ns=time.time_ns(),
+        host=here.host,
+        topology=here.topology,
+        uarch=here.uarch.name,
+        smt=any(info.siblings for info in here.topology.cpus),
+        interval_ns=int(options.interval_s * 1e9),
+        queue_map=options.queue_map,
+        cpus=options.cpu_list,
+        command=tuple(map(printable, sys.argv)),
+        versions={
+            "nftop": __version__,
+            "python": platform.python_version(),
+            "kernel": os.uname().release,
+        },
+        catalogue=tuple((each.id, each.label, each.unit.value, each.scope) for each in METRICS),
+    )
+
+
+def default_sink(host: str) -> FileSink:
+    """A file with the host and the time in its name, in the caller's data folder."""
+    path = default_file(os.environ, host, time.time_ns())
+    return FileSink(path, who=caller(os.environ))

@@ -1,0 +1,225 @@
+"""Columns: what a sample becomes on its way into a recording, each written as what has changed.
+
+A column is written as nil where it is what it was in the sample before, else as
+
+- an array of values: texts, or numbers that are few, or values of different kinds;
+- ext 1, numbers: dtype (one byte, numpy's character), dimensions (one byte), each as u32, planes;
+- ext 2, numbers of the dtype and shape they had before, as the difference to those: planes.
+
+Numbers go column by column of a matrix (Fortran's order). Their differences are of their bits as
+unsigned integers, modulo their size, so nothing is rounded. Planes are all lowest bytes, then all
+second lowest, and so on; those left out at the end are 0. Byte order is little endian.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec.msgpack import Ext
+from numpy.typing import NDArray
+
+Numbers: TypeAlias = NDArray[Any]
+
+RAW, DELTA = 1, 2
+# Below this many a list of numbers is as short, and less work.
+FEW = 16
+# What all columns of a sample may take in memory: 512 CPUs with every source take 2 MiB.
+MOST_BYTES = 128 << 20
+# A value of a list, with its place in that, and what it becomes part of.
+_VALUE_BYTES = 96
+_DTYPES = {char: np.dtype(char) for char in "?bBhHiIlLqQefd"}
+
+
+class DamagedError(Exception):
+    """What was read makes no sense; the text says what."""
+
+
+class Writer:
+    """Takes a sample's columns in order. `kept` is what the next one is written against.
+
+    Raises:
+        TypeError, OverflowError: a value is of no kind that a recording can hold.
+    """
+
+    def __init__(self, before: list[bytes | Numbers]) -> None:
+        self._before = before
+        self.kept: list[bytes | Numbers] = []
+        self.out: list[msgspec.Raw | Ext | None] = []
+
+    def values(self, values: list[Any]) -> None:
+        """Values of any kind msgpack has."""
+        packed = _pack(values)
+        before = self._previous()
+        same = isinstance(before, bytes) and before == packed
+        self._keep(packed, None if same else msgspec.Raw(packed))
+
+    def numbers(self, values: list[Any], kind: type, dtype: str) -> None:
+        """Values that are all of this kind, as such; any others, and few, as they are."""
+        if len(values) >= FEW and set(map(type, values)) == {kind}:
+            try:
+                column = np.array(values, dtype)
+            except OverflowError:
+                pass
+            else:
+                self.array(column)
+                return
+        self.values(values)
+
+    def array(self, column: Numbers) -> None:
+        """An array of numbers."""
+        if column.dtype.char not in _DTYPES or column.dtype.byteorder == ">":
+            raise TypeError(f"a recording can't hold numbers of {column.dtype}")
+        before = self._previous()
+        if before is column:
+            self._keep(column, None)
+            return
+        bits = _bits(column)
+        if (
+            isinstance(before, np.ndarray)
+            and before.dtype == column.dtype
+            and before.shape == column.shape
+        ):
+            change = bits - _bits(before)
+            planes = _planes(change)
+            self._keep(column, Ext(DELTA, planes) if planes else None)
+            return
+        head = struct.pack(
+            f"<cB{column.ndim}I", column.dtype.char.encode(), column.ndim, *column.shape
+        )
+        self._keep(column, Ext(RAW, head + _planes(bits)))
+
+    def _previous(self) -> bytes | Numbers | None:
+        at = len(self.kept)
+        return self._before[at] if at < len(self._before) else None
+
+    def _keep(self, kept: bytes | Numbers, out: msgspec.Raw | Ext | None) -> None:
+        self.kept.append(kept)
+        self.out.append(out)
+
+
+class Reader:
+    """Gives the columns back in the same order. `kept` is what the next sample's is read against.
+
+    Few bytes can say that they are many numbers: `budget` is what all of them may still take in
+    memory, in bytes, roughly.
+
+    Raises:
+        DamagedError: there is no such column, or there is no room for it.
+    """
+
+    def __init__(
+        self, found: list[Any], before: list[list[Any] | Numbers], budget: int = MOST_BYTES
+    ) -> None:
+        self.budget = budget
+        self._found = found
+        self._before = before
+        self.kept: list[list[Any] | Numbers] = []
+
+    def values(self, count: int, kinds: frozenset[type]) -> list[Any]:
+        """So many values, each of one of these types."""
+        self._spend(count * _VALUE_BYTES)
+        column = self._next()
+        if not isinstance(column, list) and column.shape != (count,):
+            raise DamagedError("a column is not what its shape says")
+        found = column if isinstance(column, list) else column.tolist()
+        if len(found) != count or not kinds.issuperset(map(type, found)):
+            raise DamagedError("a column is not what its shape says")
+        return found
+
+    def array(self) -> Numbers:
+        """An array of numbers."""
+        column = self._next()
+        if isinstance(column, list):
+            raise DamagedError("a column has no numbers")
+        return column
+
+    def end(self) -> None:
+        """There are no more columns."""
+        if len(self.kept) != len(self._found):
+            raise DamagedError("there are more columns than the shape says")
+
+    def _next(self) -> list[Any] | Numbers:
+        at = len(self.kept)
+        if at >= len(self._found):
+            raise DamagedError("there are fewer columns than the shape says")
+        found = self._found[at]
+        before = self._before[at] if at < len(self._before) else None
+        if found is None:
+            column = before
+            self._spend(before.nbytes if isinstance(before, np.ndarray) else 0)
+        elif isinstance(found, list):
+            column = found
+        elif isinstance(found, Ext) and found.code == RAW:
+            column = _raw(bytes(found.data), self._spend)
+        elif isinstance(found, Ext) and found.code == DELTA and isinstance(before, np.ndarray):
+            self._spend(before.nbytes)
+            change = _unplaned(bytes(found.data), before.size, before.dtype.itemsize)
+            column = _column(_bits(before) + change, before.dtype, before.shape)
+        else:
+            column = None
+        if column is None:
+            raise DamagedError("a column lacks the one before it")
+        self.kept.append(column)
+        return column
+
+    def _spend(self, size: int) -> None:
+        self.budget -= size
+        if self.budget < 0:
+            raise DamagedError("a sample takes more memory than any host's")
+
+
+def _pack(values: list[Any]) -> bytes:
+    try:
+        return msgspec.msgpack.encode(values, enc_hook=_plain)
+    except UnicodeEncodeError:  # a path or a name that is not UTF-8, as Python holds it
+        return msgspec.msgpack.encode([_as_bytes(each) for each in values], enc_hook=_plain)
+
+
+def _as_bytes(value: Any) -> Any:
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar where a number was promised."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a recording can't hold a {type(value).__name__}")
+
+
+def _bits(column: Numbers) -> Numbers:
+    """All of it in Fortran's order, as unsigned integers of the same size."""
+    return column.ravel(order="F").view(f"u{column.dtype.itemsize}")
+
+
+def _planes(bits: Numbers) -> bytes:
+    size = bits.dtype.itemsize
+    used = (int(np.bitwise_or.reduce(bits)).bit_length() + 7) // 8 if bits.size else 0
+    return bits.view(np.uint8).reshape(-1, size).T[:used].tobytes()
+
+
+def _unplaned(planes: bytes, count: int, size: int) -> Numbers:
+    used = len(planes) // count if count else 0
+    if used * count != len(planes) or used > size:
+        raise DamagedError("a column of numbers is cut off")
+    whole = np.zeros((count, size), np.uint8)
+    whole[:, :used] = np.frombuffer(planes, np.uint8).reshape(used, count).T
+    return whole.view(f"u{size}").reshape(count)
+
+
+def _raw(data: bytes, spend: Callable[[int], None]) -> Numbers:
+    if len(data) < 2 or chr(data[0]) not in _DTYPES or len(data) < 2 + 4 * data[1]:
+        raise DamagedError("a column has no numbers that are known")
+    dtype, ends = _DTYPES[chr(data[0])], 2 + 4 * data[1]
+    shape = struct.unpack(f"<{data[1]}I", data[2:ends])
+    spend(math.prod(shape) * dtype.itemsize)
+    return _column(_unplaned(data[ends:], math.prod(shape), dtype.itemsize), dtype, shape)
+
+
+def _column(bits: Numbers, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Numbers:
+    column = bits.view(dtype).reshape(shape, order="F")
+    return np.ascontiguousarray(column)

@@ -1,0 +1,63 @@
+"""Zstandard, as Python has it from 3.14 on, and the parts of its format that nftop writes itself.
+
+Source of the format: RFC 8878.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
+else:
+    from backports.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
+
+__all__ = [
+    "FRAME_END",
+    "MAGIC",
+    "MOST_IN_BLOCK",
+    "ZstdCompressor",
+    "ZstdDecompressor",
+    "ZstdError",
+    "block",
+    "frame_head",
+]
+
+MAGIC = b"\x28\xb5\x2f\xfd"
+# A last block with nothing in it: it ends a frame wherever its last whole block was.
+FRAME_END = b"\x01\x00\x00"
+MOST_IN_BLOCK = 1 << 17
+_DICTIONARY_ID, _CONTENT_SIZE = (0, 1, 2, 4), (0, 2, 4, 8)
+
+
+def frame_head(data: bytes) -> int | None:
+    """How long the head of a frame is that begins so; None: longer than `data`.
+
+    Raises:
+        ValueError: no frame begins so, or one that nftop does not write (with a checksum).
+    """
+    if not MAGIC.startswith(data[:4]):
+        raise ValueError("no zstd frame begins where one belongs")
+    if len(data) < 5:
+        return None
+    flags = data[4]
+    single, checksum = flags >> 5 & 1, flags >> 2 & 1
+    if checksum or flags >> 3 & 1:
+        raise ValueError("a zstd frame of another program")
+    content = 1 if single and not flags >> 6 else _CONTENT_SIZE[flags >> 6]
+    length = 5 + (1 - single) + _DICTIONARY_ID[flags & 3] + content
+    return length if len(data) >= length else None
+
+
+def block(head: bytes) -> tuple[int, bool]:
+    """Of a block that begins with these three bytes, how long the rest is, and if it is the last.
+
+    Raises:
+        ValueError: no block begins so.
+    """
+    bits = int.from_bytes(head[:3], "little")
+    kind, size = bits >> 1 & 3, bits >> 3
+    # Nobody flushes nothing: zeros that a file system left, not a block after the other.
+    if kind == 3 or size > MOST_IN_BLOCK or not bits:
+        raise ValueError("no zstd block begins where one belongs")
+    return (1 if kind == 1 else size), bool(bits & 1)

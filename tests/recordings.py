@@ -1,0 +1,130 @@
+"""Recordings to test with, of the simulated host on a clock that moves when it is told to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nftop.model.frame import Frame
+from nftop.model.sample import Sample
+from nftop.store.encoder import Chunk, Encoder
+from nftop.store.readable import FileBytes
+from nftop.store.records import Header, Marker, Tick
+from nftop.store.scan import Found, Loss, Scan
+from nftop.store.seekpoint import packed
+from nftop.store.zstandard import FRAME_END
+from tests.bench.scenes import Clocked
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A session: samples, the frames that were seen, and the recording in chunks."""
+
+    header: Header
+    samples: tuple[Sample, ...]
+    frames: tuple[Frame, ...]
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def data(self) -> bytes:
+        """The recording, finished."""
+        return joined(self.chunks) + FRAME_END + packed(self.chunks[-1].after)
+
+    @property
+    def ends(self) -> list[int]:
+        """Where each chunk ends in `data`."""
+        return [len(joined(self.chunks[:count])) for count in range(1, len(self.chunks) + 1)]
+
+
+def joined(chunks: Sequence[Chunk]) -> bytes:
+    """As a sink writes them."""
+    parts = [(FRAME_END if chunk.starts and at else b"") + chunk.data
+             for at, chunk in enumerate(chunks)]  # fmt: skip
+    return b"".join(parts)
+
+
+def header_of(clocked: Clocked, began_ns: int = 1) -> Header:
+    host = clocked.host
+    topology = host.model.layout.topology
+    smt = any(info.siblings for info in topology.cpus)
+    return Header(began_ns, host.host, topology, host.uarch.name, smt, 1_000_000_000)
+
+
+def taken(
+    ticks: int,
+    cpus: int = 8,
+    marks: Sequence[int] = (),
+    began_ns: int = 1,
+    frame: int = 60,
+    scenario: str = "default",
+    after_s: int = 0,
+) -> Taken:
+    """So many seconds of the simulated host; with a marker before each tick of `marks`.
+
+    A zstd frame has `frame` ticks. The host has run for `after_s` before.
+    """
+    clocked = Clocked(cpus, scenario=scenario)
+    clocked.now_ns += after_s * 1_000_000_000
+    header = header_of(clocked, began_ns)
+    encoder = Encoder(header)
+    samples, frames, chunks = list[Sample](), list[Frame](), list[Chunk]()
+    for number in range(ticks):
+        sample = clocked.sample()
+        if number % frame == 0:
+            encoder.restart()
+        if number in marks:
+            note = Marker("marker", sample.wall_ns - 1, sample.monotonic_ns - 1, f"mark {number}")
+            chunks.append(encoder.note(note, note.wall_ns, note.monotonic_ns))
+        chunks.append(encoder.tick(number, sample))
+        samples.append(sample)
+        frames.append(clocked.fold(sample))
+    return Taken(header, tuple(samples), tuple(frames), tuple(chunks))
+
+
+def everything(path: Path) -> tuple[list[Found], bool, Loss | None]:
+    """All that is found in a file, whether it has its end, and what is wrong with that."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        scan = Scan(FileBytes(handle))
+        return list(_found(scan)), scan.ended, scan.rest()
+    finally:
+        os.close(handle)
+
+
+def _found(scan: Scan) -> Iterator[Found]:
+    while (found := scan.next()) is not None:
+        yield found
+
+
+def ticks_of(found: Sequence[Found]) -> list[Tick]:
+    return [each for each in found if isinstance(each, Tick)]
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """Whether two values are the same to the bit and the type, NaNs and the order of maps too."""
+    if type(ours) is not type(theirs):
+        maps = isinstance(ours, Mapping) and isinstance(theirs, Mapping)
+        return _same_maps(ours, theirs) if maps else False
+    if isinstance(ours, np.ndarray):
+        alike = ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        return bool(alike and ours.tobytes() == theirs.tobytes())
+    if is_dataclass(ours):
+        return all(
+            same(getattr(ours, each.name), getattr(theirs, each.name)) for each in fields(ours)
+        )
+    if isinstance(ours, dict):
+        return _same_maps(ours, theirs)
+    if isinstance(ours, tuple | list):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    if isinstance(ours, float):
+        return bool(ours.hex() == theirs.hex())
+    return bool(ours == theirs)
+
+
+def _same_maps(ours: Any, theirs: Any) -> bool:
+    return list(ours) == list(theirs) and all(same(ours[key], theirs[key]) for key in ours)

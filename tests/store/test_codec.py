@@ -1,0 +1,296 @@
+"""What goes into a recording comes out again, bit for bit, whatever a source may give."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import struct
+import tracemalloc
+from collections.abc import Callable, Mapping
+from typing import Any
+from unittest import mock
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as st_numpy
+
+from nftop.model.allocation import Cbm
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import Sample, SourceReading
+from nftop.store.codec import Codec, UnknownError
+from nftop.store.columns import DamagedError, Numbers, Reader, Writer
+from nftop.store.decoder import Decoder
+from nftop.store.encoder import Encoder
+from nftop.store.records import MOST_BYTES, Header, Tick, unframed
+from nftop.store.shapes import PAYLOADS, Shape, classes, described, records_read
+from nftop.store.zstandard import ZstdDecompressor
+from tests.bench.scenes import Clocked
+from tests.recordings import header_of, same
+
+_DTYPES = ("u8", "i8", "u4", "i4", "f8", "f4", "u1", "?")
+_ARRAYS = st.sampled_from(_DTYPES).flatmap(
+    lambda dtype: st_numpy.arrays(
+        np.dtype(dtype), st_numpy.array_shapes(min_dims=1, max_dims=2, min_side=0, max_side=20)
+    )
+)
+_INTS = st.one_of(st.integers(-(2**63), 2**64 - 1), st.integers(0, 300))
+_WORDS: Mapping[str, st.SearchStrategy[Any]] = {
+    "int": _INTS,
+    "float": st.floats(),
+    # Paths that are not UTF-8 have lone surrogates in Python.
+    "text": st.text(st.characters(codec=None), max_size=6),
+    "bool": st.booleans(),
+    "none": st.none(),
+    "array": _ARRAYS,
+}
+_MISSING = st.builds(
+    Missing, st.sampled_from([each for each in Reason if each]), st.text(max_size=5)
+)
+_CBM = st.integers(1, 20).flatmap(
+    lambda width: st.builds(Cbm, st.integers(0, 2**width - 1), st.just(width))
+)
+
+
+def values(shape: Shape, depth: int = 0) -> st.SearchStrategy[Any]:
+    """Values of a shape."""
+    if isinstance(shape, str):
+        return _WORDS[shape]
+    word, *inner = shape
+    most = 18 if depth == 0 else 2
+    made: Mapping[str, Callable[[list[Any]], st.SearchStrategy[Any]]] = {
+        "list": lambda of: st.lists(values(of[0], depth + 1), max_size=most).map(tuple),
+        "set": lambda of: st.frozensets(values(of[0], depth + 1), max_size=3),
+        "map": lambda of: st.dictionaries(
+            values(of[0], depth + 1), values(of[1], depth + 1), max_size=3
+        ),
+        "items": lambda of: st.tuples(*(values(each, depth + 1) for each in of)),
+        "one_of": lambda of: st.one_of(*(values(each, depth + 1) for each in of)),
+        "record": lambda of: records(of[0], depth + 1),
+    }
+    return made[word](inner)
+
+
+def records(name: str, depth: int = 0) -> st.SearchStrategy[Any]:
+    if name in ("Missing", "Cbm"):
+        return _MISSING if name == "Missing" else _CBM
+    shapes = dict(described()[name])
+    if depth and name == "CounterTable":
+        shapes["focus"] = "none"  # it has one of its own, and that has none
+    return st.builds(
+        classes()[name], **{field: values(shape, depth) for field, shape in shapes.items()}
+    )
+
+
+@pytest.mark.parametrize("kind", PAYLOADS, ids=lambda kind: kind.__name__)
+def test_every_payload_comes_back_as_it_was(kind: type) -> None:
+    codec = Codec()
+    # As another program has the shapes: from the recording.
+    read = Codec(records_read(msgspec.msgpack.decode(msgspec.msgpack.encode(described()))))
+    shape = ("record", kind.__name__)
+
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck))
+    @given(st.lists(records(kind.__name__), min_size=1, max_size=3))
+    def through(session: list[Any]) -> None:
+        before: list[Any] = []
+        known: list[list[Any] | Numbers] = []
+        for value in session:
+            writer = Writer(before)
+            codec.write(shape, [value], writer)
+            before = writer.kept
+            wire = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out))
+            reader = Reader(wire, known)
+            (found,) = read.read(shape, 1, reader)
+            reader.end()
+            known = reader.kept
+            assert same(value, found)
+
+    through()
+
+
+@settings(max_examples=60)
+@given(st.lists(_ARRAYS, min_size=1, max_size=4))
+def test_numbers_come_back_against_whatever_was_before(arrays: list[Numbers]) -> None:
+    before: list[bytes | Numbers] = []
+    known: list[list[Any] | Numbers] = []
+    for array in arrays:
+        writer = Writer(before)
+        writer.array(array)
+        before = writer.kept
+        reader = Reader(msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out)), known)
+        assert same(array, reader.array())
+        known = reader.kept
+
+
+def test_a_counter_that_grows_by_little_takes_as_many_bytes_as_that_needs() -> None:
+    start = np.arange(100, dtype=np.uint64) << np.uint64(40)
+    first, second = Writer([]), Writer([start])
+    first.array(start)
+    second.array(start + np.uint64(200))
+    (change,) = second.out
+    assert isinstance(change, msgspec.msgpack.Ext) and len(bytes(change.data)) == 100
+    third = Writer([start])
+    third.array(start.copy())
+    assert third.out == [None]
+
+
+@given(st.binary(max_size=60), st.sampled_from([1, 2, 3]))
+def test_columns_that_make_no_sense_are_damage(data: bytes, code: int) -> None:
+    reader = Reader([msgspec.msgpack.Ext(code, data)], [np.arange(3)])
+    try:
+        column = reader.array()
+    except DamagedError:
+        return
+    assert isinstance(column, np.ndarray)
+
+
+def bodies(header: Header, *samples: Sample) -> list[bytes]:
+    encoder = Encoder(header)
+    data = b"".join(encoder.tick(at, sample).data for at, sample in enumerate(samples))
+    plain = ZstdDecompressor().decompress(data[60:])
+    found = []
+    while (whole := unframed(plain)) is not None:
+        found.append(whole[0])
+        plain = plain[whole[1] :]
+    return found
+
+
+def decoded(header: Header, *samples: Sample) -> list[Sample]:
+    decoder = Decoder()
+    decoder.begin()
+    found = [decoder.record(body) for body in bodies(header, *samples)]
+    return [each.sample for each in found if isinstance(each, Tick)]
+
+
+def reading(value: Any, at_ns: int = 5) -> SourceReading[Any]:
+    return SourceReading(value, at_ns, 7)
+
+
+def test_what_a_source_gave_once_is_what_it_gave() -> None:
+    clocked = Clocked(2)
+    header, sample = header_of(clocked), clocked.sample()
+    kept = sample.readings["dpdk"]
+    states: list[Mapping[str, SourceReading[Any]]] = [
+        {"dpdk": kept},
+        {"dpdk": kept},  # it did not answer
+        {"dpdk": dataclasses.replace(kept, read_at_ns=9)},  # it gave the same table
+        {"dpdk": reading(Missing(Reason.STALE, "gone"))},
+        {"dpdk": reading(Missing(Reason.STALE, "gone"))},
+        {"dpdk": kept},
+        {},
+        {"dpdk": kept},
+    ]
+    samples = [Sample(10 + at, 20 + at, 1, each) for at, each in enumerate(states)]
+    found = decoded(header, *samples)
+    assert all(map(same, samples, found))
+    assert found[1].readings["dpdk"] is found[0].readings["dpdk"]
+    assert found[2].readings["dpdk"].value is found[0].readings["dpdk"].value
+
+
+def test_what_can_not_be_recorded_is_absent_and_says_so() -> None:
+    clocked = Clocked(2)
+    odd = Sample(
+        1, 2, 3, {"odd": reading({1, 2}), "topology": clocked.sample().readings["topology"]}
+    )
+    (found,) = decoded(header_of(clocked), odd)
+    value = found.readings["odd"].value
+    assert isinstance(value, Missing) and value.reason is Reason.ERROR
+    assert "could not be recorded" in value.sentence
+    assert same(found.readings["topology"], odd.readings["topology"])
+
+
+def test_fields_that_came_or_went_since_are_no_obstacle() -> None:
+    written = dict(described())
+    # Of an nftop that had one field more, and not yet `queue`'s default.
+    written["CounterUse"] = (("reads", "int"), ("spins", "float"), ("interrupts", "int"))
+    writer = Writer([])
+    writer.values([3])
+    writer.values([0.5])
+    writer.values([4])
+    wire = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out))
+    (found,) = Codec(written).read(("record", "CounterUse"), 1, Reader(wire, []))
+    assert (found.reads, found.interrupts) == (3, 4)
+    written["CounterUse"] = (("reads", "int"),)
+    with pytest.raises(UnknownError, match="CounterUse has no interrupts"):
+        Codec(written).read(("record", "CounterUse"), 1, Reader([[3]], []))
+    with pytest.raises(UnknownError):
+        Codec({}).read(("record", "Novelty"), 1, Reader([[3]], []))
+    with pytest.raises(UnknownError):
+        Codec({}).read(("spiral", "int"), 1, Reader([[3]], []))
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=40))
+def test_a_body_that_makes_no_sense_is_damage(body: bytes) -> None:
+    decoder = Decoder()
+    decoder.begin()
+    with contextlib.suppress(DamagedError):
+        decoder.record(b"\x92" + body)
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("odd", ["x", None, True, 1.0, -1, 1 << 63])
+def test_a_sample_without_its_numbers_is_damage(at: int, odd: object) -> None:
+    times: list[object] = [0, 1, 1, 1]
+    Decoder().record(msgspec.msgpack.encode(["sample", *times, {}]))
+    times[at] = odd
+    with pytest.raises(DamagedError):
+        Decoder().record(msgspec.msgpack.encode(["sample", *times, {}]))
+
+
+def test_a_new_field_of_a_new_record_is_passed_over() -> None:
+    why = Missing(Reason.ERROR, "x")
+    writer = Writer([])
+    Codec().write(("record", "Missing"), [why], writer)
+    columns = [msgspec.msgpack.decode(msgspec.msgpack.encode(each)) for each in writer.out]
+    new: Shape = ("record", "New")
+    shapes: dict[str, tuple[tuple[str, Shape], ...]] = {
+        **described(),
+        "New": (("x", "int"), ("y", ("map", "text", ("items", "int", "float")))),
+        "Missing": (*described()["Missing"], ("more", ("list", ("one_of", "none", new)))),
+    }
+    more = [[3], [1, 0, 1], [None], [7, 8], [1, 1], ["a", "b"], [1, 2], [1.0, 2.0]]
+    reader = Reader(columns + more, [])
+    assert Codec(shapes).read(("record", "Missing"), 1, reader) == [why]
+    reader.end()
+    with pytest.raises(DamagedError):
+        Codec(shapes).read(("record", "Missing"), 1, Reader(columns + more[:-1], []))
+
+
+def zeros(dtype: bytes, count: int) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(1, struct.pack("<cBI", dtype, 1, count))
+
+
+@pytest.mark.parametrize(
+    ("shape", "columns"),
+    [
+        (("list", "int"), [zeros(b"B", 60 << 20), zeros(b"B", 60 << 20)]),
+        (("list", ("list", "int")), [[60 << 20], zeros(b"B", 60 << 20)]),
+        (("items", *["array"] * 40), [zeros(b"d", 8 << 20)] * 40),
+    ],
+)
+def test_few_bytes_do_not_become_gigabytes(shape: Shape, columns: list[Any]) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedError):
+            Codec().read(shape, 1, Reader(columns, []))
+        assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_record_longer_than_any_host_s_is_refused_unread() -> None:
+    with pytest.raises(DamagedError, match="longer than any"):
+        unframed(struct.pack("<II", MOST_BYTES + 1, 0))
+
+
+def test_a_sample_that_readers_would_refuse_is_recorded_as_absent() -> None:
+    clocked = Clocked(2)
+    first, second = clocked.sample(), clocked.sample()
+    header = header_of(clocked)
+    with mock.patch("nftop.store.encoder.MOST_BYTES", 1000):
+        read = decoded(header, first)
+    assert {each.value.reason for each in read[0].readings.values()} == {Reason.ERROR}
+    assert same(decoded(header, first, second)[1], second)

@@ -1,0 +1,101 @@
+"""A sensor server's columns in recordings: read by the names that these have, or had by then."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nftop.model.column import Floats
+from nftop.model.frame import Frame
+from nftop.model.pcm import (
+    FIRST_CPU_FIELDS,
+    FIRST_LINK_FIELDS,
+    FIRST_PACKAGE_FIELDS,
+    FIRST_PCIE_EVENTS,
+    PcmTable,
+)
+from nftop.model.reading import Reason
+from nftop.store.codec import Codec
+from nftop.store.columns import Reader, Writer
+from nftop.store.shapes import Fields, described
+from tests.derive.test_pcm import frames, growing, nudged, of_package, reason, table
+from tests.recordings import same
+
+NAMES = ("cpu_fields", "package_fields", "link_fields", "events")
+TABLES = ("of_cpus", "of_packages", "of_links", "pcie")
+
+
+def recorded(tables: Sequence[PcmTable], fields: Fields) -> list[PcmTable]:
+    """These tables, written and read as a recording does whose header has these fields."""
+    codec, shape = Codec({**described(), "PcmTable": fields}), ("record", "PcmTable")
+    writer = Writer([])
+    codec.write(shape, list(tables), writer)
+    raw = [b"\xc0" if each is None else msgspec.msgpack.encode(each) for each in writer.out]
+    found = codec.read(shape, len(tables), Reader([msgspec.msgpack.decode(x) for x in raw], []))
+    assert all(isinstance(each, PcmTable) for each in found)
+    return found
+
+
+def in_another_order(one: PcmTable) -> PcmTable:
+    """As an nftop would have taken it whose lists are the other way round, and one name longer."""
+
+    def turned(values: Floats) -> Floats:
+        return np.column_stack([np.full(len(values), 4e9), values[:, ::-1]])
+
+    changes: dict[str, Any] = {name: turned(getattr(one, name)) for name in TABLES}
+    changes |= {name: ("novelty", *reversed(getattr(one, name))) for name in NAMES}
+    return replace(one, **changes)
+
+
+def shown(frame: Frame) -> object:
+    columns = {name: [each[row] for row in range(16)] for name, each in frame.cpus.columns.items()}
+    return columns, [(row.readings, row.links) for row in frame.packages]
+
+
+def documents() -> list[PcmTable]:
+    return growing(1, 1e6, 8)
+
+
+def test_another_order_of_columns_gives_the_same_frames() -> None:
+    here = documents()
+    there = recorded([in_another_order(each) for each in here], described()["PcmTable"])
+    assert not same(there[0].of_packages, here[0].of_packages)
+    assert shown(frames(there)[-1]) == shown(frames(here)[-1])
+    assert "novelty" in there[0].package_fields and np.isnan(there[0].of_cpu("untold")).all()
+
+
+def test_recordings_without_names_have_the_first_ones() -> None:
+    here = documents()
+    fields = tuple(each for each in described()["PcmTable"] if each[0] not in NAMES)
+    there = recorded(here, fields)
+    assert same(there, here)
+    assert shown(frames(there)[-1]) == shown(frames(here)[-1])
+    # One that an older nftop wrote is of that nftop's columns: these lists never change.
+    firsts = (FIRST_CPU_FIELDS, FIRST_PACKAGE_FIELDS, FIRST_LINK_FIELDS, FIRST_PCIE_EVENTS)
+    assert [getattr(there[0], name) for name in NAMES] == list(firsts)
+    assert [zlib.crc32(" ".join(each).encode()) for each in firsts] == [
+        3114832250, 1191987865, 4050403540, 1589339838,
+    ]  # fmt: skip
+
+
+def test_tables_of_other_columns_are_not_compared() -> None:
+    one = table()
+    assert one.same_places(nudged(one, 1)) and not one.same_places(in_another_order(one))
+    mixed = frames([one, in_another_order(nudged(one, 1)), nudged(one, 2)])
+    assert all(shown(each) for each in mixed)
+
+
+def test_a_table_with_fewer_columns_than_names_lacks_the_last() -> None:
+    one = table()
+    changes: dict[str, Any] = {name: getattr(one, name)[:, :1] for name in TABLES}
+    short = replace(one, **changes)
+    (frame,) = frames([short])
+    assert isinstance(of_package(frame, "memory.read_bytes_per_s"), float)
+    assert reason(of_package(frame, "power_w")) is Reason.SOURCE
+    assert reason(of_package(frame, "upi.outgoing_bytes_per_s")) is Reason.SOURCE
+    assert reason(frame.cpus.columns["thermal_headroom_c"][0]) is Reason.SOURCE

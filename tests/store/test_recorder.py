@@ -1,0 +1,540 @@
+"""Recording while a session goes on, and what disks do to it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from nftop.model.allocation import Cbm
+from nftop.model.rdt import ResctrlTable
+from nftop.model.sample import Sample
+from nftop.store import sink
+from nftop.store.changed import changes
+from nftop.store.encoder import Chunk, Encoder
+from nftop.store.files import Keep, Person, caller, create, default_file, let_go, make_folder, timed
+from nftop.store.recorder import Recorder, Recording
+from nftop.store.records import Gap, Marker
+from nftop.store.scan import Found, Loss
+from nftop.store.seekpoint import SIZE, SeekPoint, packed
+from nftop.store.sink import FileSink, Rotation, StreamSink
+from nftop.store.zstandard import FRAME_END
+from tests.bench.scenes import Clocked
+from tests.recordings import everything, header_of, same, taken, ticks_of
+from tests.waiting import until
+
+WALL_NS = 1_790_000_000_000_000_000
+
+
+@lru_cache(maxsize=1)
+def clocked() -> Clocked:
+    return Clocked(2)
+
+
+@lru_cache(maxsize=1)
+def samples() -> tuple[Sample, ...]:
+    return tuple(clocked().sample() for _ in range(40))
+
+
+def numbers(found: list[Found]) -> list[int]:
+    return [tick.number for tick in ticks_of(found)]
+
+
+def recorder(**options: Any) -> Recorder:
+    return Recorder(header_of(clocked()), **options)
+
+
+def test_a_recording_has_what_was_before_it_began(tmp_path: Path) -> None:
+    taking = recorder()
+    for sample in samples()[:20]:
+        taking.take(sample)
+    taking.mark("here it happens")
+    file = tmp_path / "new" / "folder" / "a.nftop"
+    taking.start(FileSink(file))
+    for sample in samples()[20:30]:
+        taking.take(sample)
+    done = taking.close()
+    assert done == Recording(str(file), 29.0, 30, file.stat().st_size, 0, "", 19.0)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    found, ended, rest = everything(file)
+    assert ended and rest is None
+    assert all(same(a, t.sample) for a, t in zip(samples(), ticks_of(found), strict=False))
+    assert numbers(found) == list(range(30))
+    (marker,) = [each for each in found if isinstance(each, Marker)]
+    assert marker.text == "here it happens"
+    assert found.index(marker) == 1 + 20
+
+
+def test_recordings_one_after_the_other_share_what_is_kept(tmp_path: Path) -> None:
+    taking = recorder()
+    for number in range(3):
+        taking.start(FileSink(tmp_path / f"{number}.nftop"))
+        for sample in samples()[number * 5 : number * 5 + 5]:
+            taking.take(sample)
+        taking.stop()
+    taking.close()
+    for number in range(3):
+        found, ended, _ = everything(tmp_path / f"{number}.nftop")
+        assert ended and numbers(found) == list(range(number * 5 + 5))
+
+
+@pytest.mark.parametrize(
+    ("options", "least"), [({"past_ns": 10_000_000_000}, 10), ({"past_bytes": 12_000}, 1)]
+)
+def test_the_past_that_is_kept_has_a_bound(
+    tmp_path: Path, options: dict[str, int], least: int
+) -> None:
+    taking = recorder(**options)
+    file = tmp_path / "a.nftop"
+    with mock.patch("nftop.store.encoder.FRAME_NS", 5_000_000_000):
+        for sample in samples():
+            taking.take(sample)
+            until(lambda: taking._waiting == 0)
+        held = sum(frame.size for frame in taking._past)
+        assert held <= options.get("past_bytes", held)
+        taking.start(FileSink(file))
+        taking.close()
+    found, ended, _ = everything(file)
+    assert ended and least <= len(numbers(found)) < 40
+    assert numbers(found)[-1] == 39
+
+
+def test_nobody_waits_for_a_disk_and_what_is_lost_is_said(tmp_path: Path) -> None:
+    taking = recorder(past_bytes=0)
+    go_on = threading.Event()
+    file = tmp_path / "a.nftop"
+
+    class Stuck(FileSink):
+        def write(self, chunk: Any) -> None:
+            go_on.wait(60)
+            super().write(chunk)
+
+    taking.start(Stuck(file))
+    for _ in range(5):
+        for sample in samples():
+            taking.take(sample)
+    go_on.set()
+    until(lambda: taking._waiting == 0)
+    taking.take(samples()[0])
+    taking.close()
+    found, ended, _ = everything(file)
+    read = numbers(found)
+    assert ended and len(read) < 200 and read[-1] == 200
+    (loss,) = [each for each in found if isinstance(each, Loss)]
+    assert loss.ticks == 201 - len(read)
+    assert loss.why == "writing took longer than sampling"
+
+
+@contextmanager
+def full_disk(most: int) -> Iterator[SimpleNamespace]:
+    """Files take so many bytes in all, as long as `most` is so."""
+    disk = SimpleNamespace(most=most, used=0)
+    write = os.write
+
+    def written(handle: int, data: bytes) -> int:
+        room = disk.most - disk.used
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done = write(handle, bytes(data)[:room])
+        disk.used += done
+        return done
+
+    with mock.patch("nftop.store.sink.os.write", written):
+        yield disk
+
+
+def test_a_full_disk_is_waited_for_and_the_recording_stays_whole(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    now = SimpleNamespace(ns=0)
+    encoder = Encoder(header_of(clocked()))
+    into = FileSink(file, clock_ns=lambda: now.ns)
+    with full_disk(8000) as disk:
+        number = 0
+        while not into.lost:
+            into.write(encoder.tick(number, samples()[number]))
+            number += 1
+        assert into.problem == "No space left on device"
+        first_lost = number - 1
+        found, ended, rest = everything(file)
+        assert numbers(found) == list(range(first_lost)) and rest is None and not ended
+        for _ in range(3):
+            into.write(encoder.tick(number, samples()[number]))
+            number += 1
+        waits = not into.wants_start
+        assert into.lost == 4 and waits
+        now.ns += sink.RETRY_AFTER_NS
+        assert into.wants_start
+        disk.most = 1 << 30
+        encoder.restart()
+        sample = samples()[number]
+        into.write(encoder.note(Gap(into.lost, "full"), sample.wall_ns, sample.monotonic_ns))
+        into.write(encoder.tick(number, sample))
+        into.finish()
+    found, ended, rest = everything(file)
+    assert ended and rest is None
+    assert numbers(found) == [*range(first_lost), number]
+    assert Loss(4, 0, "full") in found
+    assert (into.ticks, into.lost) == (first_lost + 1, 4)
+
+
+def test_the_recorder_goes_on_by_itself_once_there_is_room(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    now = SimpleNamespace(ns=0)
+    taking = recorder(past_bytes=0)
+    with full_disk(8000) as disk:
+        taking.start(FileSink(file, clock_ns=lambda: now.ns))
+        for sample in samples()[:30]:
+            taking.take(sample)
+        until(lambda: taking._waiting == 0)
+        state = taking.recording
+        assert state is not None and state.problem and state.lost
+        disk.most = 1 << 30
+        now.ns += sink.RETRY_AFTER_NS
+        for sample in samples()[30:]:
+            taking.take(sample)
+        done = taking.close()
+    assert done is not None and done.lost == state.lost and not done.problem
+    found, ended, rest = everything(file)
+    (loss,) = [each for each in found if isinstance(each, Loss)]
+    assert loss.ticks == state.lost and "No space left" in loss.why
+    assert ended and rest is None and numbers(found)[-1] == 39
+
+
+def test_every_gap_says_what_was_lost_since_the_one_before(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    now = SimpleNamespace(ns=0)
+    taking = recorder(past_bytes=0)
+    with full_disk(1 << 30) as disk:
+        taking.start(FileSink(file, clock_ns=lambda: now.ns))
+        for at, sample in enumerate(samples()):
+            disk.most = disk.used if 5 <= at < 15 or 20 <= at < 25 else 1 << 30
+            if at in (10, 15, 25):  # at 10 the gap can't be written either
+                now.ns += sink.RETRY_AFTER_NS
+            taking.take(sample)
+            until(lambda: taking._waiting == 0)
+        taking.close()
+    found, ended, rest = everything(file)
+    assert [gap.ticks for gap in found if isinstance(gap, Gap)] == [10, 5]
+    assert [loss.ticks for loss in found if isinstance(loss, Loss)] == [10, 5]
+    assert ended and rest is None
+
+
+def test_a_disk_that_does_not_answer_is_not_nothing_recorded(tmp_path: Path) -> None:
+    go_on = threading.Event()
+
+    class Stuck(FileSink):
+        def finish(self) -> None:
+            go_on.wait(60)
+            super().finish()
+
+    file = tmp_path / "a.nftop"
+    taking = recorder()
+    taking.start(Stuck(file))
+    taking.take(samples()[0])
+    with mock.patch("nftop.store.recorder._WHOLE_S", 0.01):
+        until(lambda: taking._waiting == 0)
+        done = taking.close()
+    assert done is not None and (done.name, done.ticks) == (str(file), 1)
+    assert done.problem == "no answer for 0 s, so its end may be missing"
+    go_on.set()
+    until(lambda: taking.last is not None)
+
+
+def test_what_the_disk_does_not_confirm_stays_and_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    now = SimpleNamespace(ns=0)
+    encoder = Encoder(header_of(clocked()))
+    into = FileSink(file, clock_ns=lambda: now.ns)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def write(number: int) -> None:
+        encoder.restart()
+        into.write(encoder.tick(number, samples()[number]))
+
+    write(0)
+    with mock.patch("nftop.store.sink.os.fdatasync", side_effect=full):
+        write(1)
+        into.write(encoder.tick(2, samples()[2]))
+    doubt = "the disk does not confirm what was written: No space left on device"
+    assert (into.problem, into.lost, into.ticks) == (doubt, 0, 3)
+    with mock.patch("nftop.store.sink.os.write", side_effect=full):
+        write(3)
+    assert into.lost == 1
+    found, ended, rest = everything(file)
+    assert numbers(found) == [0, 1, 2] and rest is None and not ended
+    now.ns += sink.RETRY_AFTER_NS
+    write(4)
+    assert not into.problem
+    into.finish()
+    assert numbers(everything(file)[0]) == [0, 1, 2, 4] and into.size == file.stat().st_size
+
+
+def test_a_file_that_nothing_could_be_written_to_is_not_left_behind(tmp_path: Path) -> None:
+    encoder = Encoder(header_of(clocked()))
+    into = FileSink(tmp_path / "a.nftop", rotation=Rotation(size=1), clock_ns=lambda: 0)
+    with full_disk(1 << 30) as disk:
+        into.write(encoder.tick(0, samples()[0]))
+        disk.most = disk.used + SIZE + len(FRAME_END)
+        encoder.restart()
+        into.write(encoder.tick(1, samples()[1]))
+        assert len(list(tmp_path.iterdir())) == 2 and into.lost == 1
+        disk.most = 1 << 30
+        into.finish()
+    (file,) = tmp_path.iterdir()
+    found, ended, rest = everything(file)
+    assert numbers(found) == [0] and ended and rest is None
+
+
+def test_an_end_that_does_not_fit_is_not_half_there(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    into = FileSink(file)
+    with full_disk(1 << 30) as disk:
+        into.write(Encoder(header_of(clocked())).tick(0, samples()[0]))
+        disk.most = disk.used + 30
+        into.finish()
+    assert into.problem == "No space left on device" and into.size == file.stat().st_size
+    found, ended, rest = everything(file)
+    assert numbers(found) == [0] and rest is None and not ended
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small tmpfs")
+def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12k", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"can't mount a tmpfs here: {mounted.stderr.decode().strip()}")
+    try:
+        file = disk / "a.nftop"
+        into = FileSink(file)
+        encoder = Encoder(header_of(clocked()))
+        for number in range(400):
+            into.write(encoder.tick(number, samples()[number % 40]))
+        assert into.problem == "No space left on device" and into.lost
+        found, _, rest = everything(file)
+        assert numbers(found) == list(range(into.ticks)) and rest is None
+        into.finish()
+        assert into.ticks + into.lost == 400
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_fault_of_the_encoder_s_ends_the_recording_and_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    taking = recorder()
+    taking.start(FileSink(file))
+    taking.take(samples()[0])
+    until(lambda: taking._waiting == 0)
+    with mock.patch.object(taking._encoder, "tick", side_effect=RuntimeError("oh")):
+        taking.take(samples()[1])
+        until(lambda: taking._waiting == 0)
+    until(lambda: taking.recording is None)
+    assert taking.broken is not None
+    assert taking.last is not None and "RuntimeError: oh" in taking.last.problem
+    taking.start(FileSink(tmp_path / "b.nftop"))
+    taking.take(samples()[2])
+    taking.close()
+    assert numbers(everything(file)[0]) == [0]
+    assert numbers(everything(tmp_path / "b.nftop")[0]) == [2]
+
+
+def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    file.write_text("mine")
+    taking = recorder()
+    taking.start(FileSink(file))
+    taking.take(samples()[0])
+    done = taking.close()
+    assert file.read_text() == "mine"
+    assert isinstance(taking.broken, FileExistsError)
+    assert done is not None and done.problem == "it exists, and no recording is written over"
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "a.nftop").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError):
+        create(tmp_path / "a.nftop", None)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_where_nothing_can_be_made_it_says_so_and_ends(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    taking = recorder()
+    taking.start(FileSink(tmp_path / "file" / "a.nftop"))
+    taking.take(samples()[0])
+    done = taking.close()
+    assert done is not None and done.problem == "Not a directory" and done.lost == 1
+    assert taking.recording is None
+
+
+def test_a_pipe_that_is_closed_is_the_end() -> None:
+    behind, front = os.pipe()
+    os.close(behind)
+    taking = recorder(past_bytes=0)
+    taking.start(StreamSink(front))
+    taking.take(samples()[0])
+    taking.close()
+    os.close(front)
+    assert isinstance(taking.broken, BrokenPipeError)
+
+
+@pytest.mark.parametrize(
+    ("rotation", "files_made"),
+    [
+        (Rotation(time_ns=10_000_000_000), 4),
+        (Rotation(size=1 << 13), 3),
+        (Rotation(time_ns=10_000_000_000, keep=Keep(files=2)), 2),
+        (Rotation(time_ns=10_000_000_000, keep=Keep(size=15_000)), 3),
+    ],
+)
+def test_a_rotation_loses_no_tick(tmp_path: Path, rotation: Rotation, files_made: int) -> None:
+    path = tmp_path / "edge.nftop"
+    other = tmp_path / "edge-20200101T000000Z.nftop"
+    other.write_text("somebody's own, of the same name")
+    taking = recorder(past_bytes=0)
+    taking.start(FileSink(path, rotation=rotation))
+    for sample in samples():
+        taking.take(sample)
+    done = taking.close()
+    assert done is not None and done.ticks == 40 and not done.lost
+    made = sorted(each for each in tmp_path.iterdir() if each != other)
+    assert other.exists() and not path.exists()
+    assert len(made) in (files_made, files_made - 1, files_made + 1)
+    read = [number for each in made for number in numbers(everything(each)[0])]
+    assert read == list(range(read[0], 40))
+    assert all(everything(each)[1] for each in made)
+    if rotation.keep is None:
+        assert read[0] == 0 and len(made) > 1
+    if rotation.keep is not None and rotation.keep.files:
+        assert len(made) == rotation.keep.files
+
+
+def test_what_goes_of_a_rotation_is_the_oldest_and_of_its_own_name(tmp_path: Path) -> None:
+    data = taken(1, cpus=2).data
+    names = [timed(tmp_path / "a.nftop", WALL_NS + at * 10**12) for at in range(5)]
+    others = [tmp_path / "b-20260101T000000Z.nftop", tmp_path / "a.nftop"]
+    for each in (*names, *others):
+        each.write_bytes(data)
+    (tmp_path / "a-20200101T000000Z.nftop").symlink_to(others[0])
+    gone = let_go(tmp_path / "a.nftop", Keep(files=3))
+    assert sorted(gone) == names[:2]
+    assert all(each.exists() for each in (*names[2:], *others))
+    assert let_go(tmp_path / "a.nftop", Keep(size=2 * len(data) + 5)) == [names[2]]
+    assert let_go(tmp_path / "a.nftop", Keep(size=1)) == [names[3]]  # never the newest
+
+
+def test_a_clock_that_steps_back_costs_the_oldest_file_not_the_one_being_written(
+    tmp_path: Path,
+) -> None:
+    minute = 60_000_000_000
+    rotation = Rotation(time_ns=minute, keep=Keep(files=2))
+    into = FileSink(tmp_path / "a.nftop", rotation=rotation)
+    names: list[str] = []
+    for at in range(1, 15):
+        wall_ns = WALL_NS + at * minute - (60 * minute if at > 6 else 0)
+        point = SeekPoint(wall_ns, at * minute, at, 0)
+        into.write(Chunk(packed(point) + b"x", True, 1, point))
+        names += [into.name] if into.name not in names else []
+        assert sorted(map(str, tmp_path.iterdir())) == sorted(names[-2:])
+    assert len(names) == 7 and not into.lost
+
+
+def test_the_tenth_file_of_a_second_is_newer_than_its_second(tmp_path: Path) -> None:
+    data = taken(1, cpus=2).data
+    names = [timed(tmp_path / "a.nftop", WALL_NS)]
+    names += [names[0].with_name(f"{names[0].stem}.{number}.nftop") for number in range(2, 12)]
+    for each in names:
+        each.write_bytes(data)
+    assert sorted(let_go(tmp_path / "a.nftop", Keep(files=2))) == sorted(names[:-2])
+
+
+def test_whose_a_recording_is_under_sudo(tmp_path: Path) -> None:
+    me = SimpleNamespace(pw_uid=1234, pw_gid=1235, pw_dir="/home/me")
+    environ = {"SUDO_UID": "1234", "XDG_DATA_HOME": "/root/data"}
+    with (
+        mock.patch("nftop.store.files.os.geteuid", lambda: 0),
+        mock.patch("nftop.store.files.pwd.getpwuid", lambda _: me),
+    ):
+        who = caller(environ)
+        assert who == Person(1234, 1235, Path("/home/me"))
+        path = default_file(environ, "../edge 07", WALL_NS)
+        assert path == Path(
+            "/home/me/.local/share/nftop/recordings/_edge_07-20260921T141320Z.nftop"
+        )
+        assert caller({"SUDO_UID": "x"}) is None and caller({}) is None
+    with mock.patch("nftop.store.files.os.geteuid", lambda: 1000):
+        assert caller(environ) is None
+        assert default_file(environ, "e", WALL_NS).parent == Path("/root/data/nftop/recordings")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
+def test_a_recording_is_given_away_only_in_a_folder_of_who_gets_it(tmp_path: Path) -> None:
+    who = Person(1234, 1235, tmp_path)
+    theirs, roots = tmp_path / "theirs", tmp_path / "roots"
+    theirs.mkdir()
+    roots.mkdir()
+    os.chown(theirs, 1234, 1235)
+    make_folder(theirs / "a" / "b", who)
+    make_folder(roots / "a" / "b", who)
+    for folder, uid in ((theirs, 1234), (theirs / "a" / "b", 1234), (roots / "a" / "b", 0)):
+        os.close(create(folder / "x.nftop", who))
+        assert (folder / "x.nftop").stat().st_uid == uid
+        assert folder.stat().st_uid == uid
+
+
+def table(**changed: Any) -> ResctrlTable:
+    found = samples()[0].readings["resctrl"].value
+    assert isinstance(found, ResctrlTable)
+    return replace(found, **changed)
+
+
+def test_changes_of_classes_are_recorded_as_they_are_seen(tmp_path: Path) -> None:
+    before = table()
+    vpp = next(group for group in before.groups if group.name == "vpp")
+    wider = replace(vpp.caches[0], cbm=Cbm(0x7, 11))
+    after = table(
+        groups=tuple(
+            replace(g, caches=(wider, *g.caches[1:])) if g.name == "vpp" else g
+            for g in before.groups
+        )
+    )
+    old = vpp.caches[0].cbm
+    assert isinstance(old, Cbm)
+    said = changes(before, after)
+    assert said == (f"vpp: L3 {wider.l3} {old.hex} -> 007",)
+    assert changes(before, before) == ()
+    gone = table(groups=tuple(g for g in before.groups if g.name != "vpp"))
+    assert changes(before, gone) == ("vpp is gone",)
+    (new,) = changes(gone, before)
+    assert new.startswith("vpp is new: CPUs ")
+
+    base = samples()[0]
+    taking = recorder()
+    taking.start(FileSink(tmp_path / "a.nftop"))
+    for at, now in enumerate((before, before, after)):
+        reading = replace(base.readings["resctrl"], value=now)
+        readings = {**base.readings, "resctrl": reading}
+        sample = replace(base, monotonic_ns=base.monotonic_ns + at, readings=readings)
+        if at == 2:
+            taking.acted("applied: nftop cat set")
+        taking.take(sample)
+    taking.close()
+    found, _, _ = everything(tmp_path / "a.nftop")
+    act, change = [each for each in found if isinstance(each, Marker)]
+    assert (act.kind, act.text) == ("action", "applied: nftop cat set")
+    assert (change.kind, change.text) == ("change", f"{said[0]} (beside a change by this nftop)")
+    assert [type(each).__name__ for each in found][-2:] == ["Marker", "Tick"]

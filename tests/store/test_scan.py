@@ -1,0 +1,358 @@
+"""A recording in any state: all that is whole is read, what is lost is said, nothing raises."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.store.encoder import Encoder
+from nftop.store.readable import PipeBytes
+from nftop.store.records import Gap, Header, Marker
+from nftop.store.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, Found, Loss, Scan
+from nftop.store.seek import last_before, last_place, places
+from nftop.store.seekpoint import SIZE, SeekPoint, packed
+from nftop.store.zstandard import FRAME_END
+from tests.recordings import Taken, everything, joined, same, taken, ticks_of
+from tests.waiting import until
+
+TICKS, FRAME = 50, 20
+
+
+@lru_cache(maxsize=1)
+def session() -> Taken:
+    """Three zstd frames."""
+    return taken(TICKS, cpus=2, marks=(10, 34), frame=FRAME)
+
+
+class Bytes:
+    """A recording in memory."""
+
+    piped = False
+    first = 0
+    grows = False
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.stopped = False
+
+    def read(self, at: int, size: int) -> bytes:
+        if self.stopped:
+            raise InterruptedError
+        return self.data[at : at + size]
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def close(self) -> None:
+        pass
+
+
+def scanned(data: bytes) -> tuple[list[Found], Scan]:
+    scan = Scan(Bytes(data))
+    found = []
+    while (each := scan.next()) is not None:
+        found.append(each)
+    return found, scan
+
+
+def numbers(found: list[Found]) -> list[int]:
+    return [tick.number for tick in ticks_of(found)]
+
+
+def beyond(wall_ns: int) -> Callable[[SeekPoint], bool]:
+    return lambda point: point.wall_ns > wall_ns
+
+
+def losses(found: list[Found]) -> list[Loss]:
+    return [each for each in found if isinstance(each, Loss)]
+
+
+def test_what_was_recorded_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    file.write_bytes(session().data)
+    found, ended, rest = everything(file)
+    ticks = ticks_of(found)
+    assert [tick.number for tick in ticks] == list(range(TICKS))
+    assert all(same(a, b.sample) for a, b in zip(session().samples, ticks, strict=True))
+    headers = [each for each in found if isinstance(each, Header)]
+    assert len(headers) == 3 and all(same(session().header, each) for each in headers)
+    assert [each.text for each in found if isinstance(each, Marker)] == ["mark 10", "mark 34"]
+    assert ended and rest is None and not losses(list(found))
+
+
+def test_cut_off_behind_any_tick_all_is_there() -> None:
+    whole = session()
+    for count, end in enumerate(whole.ends, start=1):
+        found, scan = scanned(whole.data[:end])
+        ticks = sum(chunk.ticks for chunk in whole.chunks[:count])
+        assert numbers(found) == list(range(ticks))
+        assert scan.rest() is None and not scan.ended and not losses(found)
+
+
+def test_cut_off_anywhere_all_before_is_there() -> None:
+    whole, rng = session(), random.Random(9)
+    for _ in range(200):
+        cut = rng.randrange(len(whole.data))
+        found, scan = scanned(whole.data[:cut])
+        before = [c.ticks for c, end in zip(whole.chunks, whole.ends, strict=True) if end <= cut]
+        assert numbers(found) == list(range(sum(before)))
+        rest = scan.rest()
+        if cut in whole.ends or cut == 0:
+            assert rest is None
+        elif cut < whole.ends[-1]:
+            assert rest is not None and not rest.damage and rest.ticks in (1, None)
+            assert 0 < rest.size < cut + 1
+            assert rest.why == (BREAKS_OFF if rest.ticks else BREAKS_OFF_BETWEEN)
+            if rest.ticks is None:  # a frame has just ended, and what was next is not to be seen
+                ends = whole.data[: cut - rest.size].endswith(FRAME_END)
+                assert rest.size < SIZE and (ends or cut == rest.size)
+
+
+def test_cut_off_within_the_end_no_tick_is_lost() -> None:
+    data = session().data
+    assert len(data) == session().ends[-1] + len(FRAME_END) + SIZE
+    for left in range(1, SIZE + len(FRAME_END)):
+        found, scan = scanned(data[:-left])
+        rest = scan.rest()
+        assert numbers(found) == list(range(TICKS)) and not scan.ended
+        if left == SIZE:  # as if the frame had ended and nothing was next
+            assert rest is None
+            continue
+        assert rest is not None and not rest.damage
+        assert rest.ticks == (0 if left <= SIZE - 24 else None)
+        assert rest.sentence.endswith(f"{BREAKS_OFF_BETWEEN} ({rest.size} bytes)")
+
+
+def test_bits_flipped_anywhere_cost_one_frame_and_it_is_said() -> None:
+    whole, rng = session(), random.Random(7)
+    frames = [at for at, chunk in enumerate(whole.chunks) if chunk.starts]
+    assert len(frames) == 3
+    anywhere = [rng.randrange(len(whole.data)) for _ in range(90)]
+    for where in (*range(SIZE), *anywhere):
+        spoilt = bytearray(whole.data)
+        spoilt[where] ^= 1 << rng.randrange(8)
+        found, scan = scanned(bytes(spoilt))
+        read = numbers(found)
+        assert read == sorted(set(read)) and len(read) >= TICKS - FRAME
+        for tick in ticks_of(found):
+            assert same(tick.sample, whole.samples[tick.number])
+        told = losses(found)
+        rest = scan.rest()
+        lost = sum(each.ticks or 0 for each in told)
+        if rest is not None:
+            assert rest.size > 0 and rest.sentence
+            lost += rest.ticks or 0
+        # What is missing in the middle is counted exactly; at the end as far as blocks tell.
+        assert any(each.ticks is None for each in told) == (where < SIZE)
+        if where < SIZE:  # nothing says with which number it begins
+            assert [each.ticks for each in told] == [None] and read == [*range(FRAME, TICKS)]
+            assert told[0].sentence.startswith("an unknown number of ticks lost: ")
+        elif rest is None:
+            assert lost == TICKS - len(read)
+        elif rest.ticks is not None:
+            assert lost >= TICKS - len(read)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_whatever_is_put_in_or_cut_out_nothing_raises(data: st.DataObject) -> None:
+    whole = session().data
+    start = data.draw(st.integers(0, len(whole)))
+    end = data.draw(st.integers(start, min(len(whole), start + 5000)))
+    found, scan = scanned(whole[:start] + data.draw(st.binary(max_size=300)) + whole[end:])
+    scan.rest()
+    for tick in ticks_of(found):
+        assert same(tick.sample, session().samples[tick.number])
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=400), st.booleans())
+def test_what_is_no_recording_is_none(data: bytes, behind: bool) -> None:
+    point = packed(session().chunks[0].after)
+    found, scan = scanned(point + data if behind else data)
+    scan.rest()
+    assert not numbers(found)
+
+
+def test_recordings_stand_behind_each_other_finished_or_not() -> None:
+    first, second = session(), taken(3, cpus=2, began_ns=2)
+    for before in (first.data, joined(first.chunks), first.data[: first.ends[-1] - 5]):
+        found, scan = scanned(before + second.data)
+        assert numbers(found)[-3:] == [0, 1, 2] and scan.ended
+        assert len(numbers(found)) >= TICKS + 2
+        # How many ticks were in what is cut off before another recording nobody can tell.
+        assert [each.ticks for each in losses(found)] in ([], [None])
+
+
+def test_lost_ticks_have_the_reason_that_was_recorded() -> None:
+    whole = session()
+    chunks = list(whole.chunks[:10])
+    encoder = Encoder(whole.header)
+    sample = whole.samples[20]
+    gap = Gap(11, "the disk was full")
+    chunks.append(encoder.note(gap, sample.wall_ns, sample.monotonic_ns))
+    chunks.append(encoder.tick(20, sample))
+    found, _ = scanned(joined(chunks))
+    assert numbers(found) == [*range(10), 20]
+    (loss,) = losses(found)
+    assert loss == Loss(10, 0, "the disk was full")
+    assert loss.sentence == "10 ticks lost: the disk was full"
+
+
+def test_a_growing_file_is_read_as_it_grows() -> None:
+    whole = session()
+    data = Bytes(b"")
+    scan = Scan(data)
+    found: list[Found] = []
+    rng = random.Random(3)
+    while len(data.data) < len(whole.data):
+        size = len(data.data) + rng.choice([1, 7, 500, 3000])
+        data.data = whole.data[:size]
+        while (each := scan.next()) is not None:
+            found.append(each)
+    assert numbers(found) == list(range(TICKS)) and scan.ended
+
+
+def test_seek_points_are_found_by_time_from_anywhere() -> None:
+    whole = session()
+    data = Bytes(whole.data)
+    starts = [place for place in places(data, 0) if not place.point.end]
+    assert [place.point.number for place in starts] == [0, 20, 40]
+    assert [place.point.events for place in starts] == [0, 1, 2]
+    for number in (0, 1, 19, 20, 21, 39, 40, TICKS - 1):
+        wall_ns = whole.samples[number].wall_ns
+        place = last_before(data, beyond(wall_ns))
+        assert place == starts[number // FRAME]
+    early = last_before(data, lambda _: True)
+    assert early == starts[0]
+    end = last_place(data)
+    assert end is not None and end.point.end and end.point.number == TICKS
+    assert last_before(Bytes(b"nothing" * 100), lambda _: False) is None
+
+
+def test_many_seek_points_are_bisected() -> None:
+    # Frames large enough that not all of the file can be looked at.
+    point = session().chunks[0].after
+    frame = b"\x28\xb5\x2f\xfd\x00\x58" + FRAME_END + b"x" * 50_000
+    parts = [
+        packed(replace(point, number=at, wall_ns=at * 60, end=False)) + frame for at in range(200)
+    ]
+    data = Bytes(b"".join(parts))
+    reads = 0
+    inner = data.read
+
+    def counted(at: int, size: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        return inner(at, size)
+
+    data.read = counted  # type: ignore[method-assign]
+    for at in (0, 1, 77, 150, 199):
+        place = last_before(data, beyond(at * 60 + 5))
+        assert place is not None and place.point.number == at
+    assert reads / 5 < 40
+
+
+@pytest.mark.parametrize("most", [1 << 28, 20_000])
+def test_a_pipe_is_kept_as_far_as_there_is_room(most: int) -> None:
+    whole = session().data
+    behind, front = os.pipe()
+    news = threading.Event()
+    pipe = PipeBytes(behind, most, more=news.set)
+    with os.fdopen(front, "wb") as out:
+        for at in range(0, len(whole), 3000):
+            out.write(whole[at : at + 3000])
+            out.flush()
+            until(lambda at=at: pipe.size >= min(at + 3000, len(whole)))  # type: ignore[misc]
+    until(lambda: not pipe.grows)
+    assert pipe.size == len(whole) and news.is_set()
+    first = pipe.first
+    assert (first > 0) == (most < len(whole))
+    assert pipe.read(first, len(whole)) == whole[first:]
+    assert pipe.read(first + 10, 5) == whole[first + 10 : first + 15]
+    found = numbers(_all(Scan(pipe)))
+    assert found and found[-1] == TICKS - 1
+
+
+def _all(scan: Scan) -> list[Found]:
+    found: list[Found] = []
+    while (each := scan.next()) is not None:
+        found.append(each)
+    return found
+
+
+def test_a_seek_point_is_as_long_as_it_says() -> None:
+    assert len(packed(session().chunks[0].after)) == SIZE == 60
+
+
+class Counted(Bytes):
+    """Gives up where it is asked without end."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads = 0
+
+    def read(self, at: int, size: int) -> bytes:
+        self.reads += 1
+        assert self.reads < 500
+        return super().read(at, size)
+
+
+def flipped(where: int, bit: int) -> bytes:
+    spoilt = bytearray(session().data)
+    spoilt[where] ^= 1 << bit
+    return bytes(spoilt)
+
+
+def test_a_flip_at_the_beginning_of_any_frame_ends_the_scan_all_the_same() -> None:
+    whole = session()
+    # FRAME_END and a seek point, then a zstd frame's head; the end has none.
+    heads = [place.at - len(FRAME_END) for place in places(Bytes(whole.data), 1)]
+    assert len(heads) == 3
+    near = {at + each for at in heads for each in range(90)} | set(range(200))
+    for where in sorted(each for each in near if each < len(whole.data)):
+        scan = Scan(Counted(flipped(where, where % 8)), samples=False)
+        while scan.next() is not None:
+            pass
+        scan.rest()
+
+
+@pytest.mark.parametrize("frame", [0, 1, 2])
+def test_a_frame_that_is_spoilt_at_its_beginning_is_counted(frame: int) -> None:
+    whole = session()
+    place = list(places(Bytes(whole.data), 0))[frame]
+    for at, bit in ((0, 0), (1, 3), (4, 2)):
+        found, scan = scanned(flipped(place.at + SIZE + at, bit))
+        kept = [number for number in range(TICKS) if number // FRAME != frame]
+        assert numbers(found) == kept and scan.rest() is None
+        (loss,) = losses(found)
+        assert loss.ticks == TICKS - len(kept) and loss.size > 0 and "Zstandard" not in loss.why
+
+
+def test_zeros_that_a_file_system_left_are_a_loss() -> None:
+    whole = session()
+    found, scan = scanned(whole.data[: whole.ends[-1]] + bytes(1 << 16))
+    rest = scan.rest()
+    assert numbers(found) == list(range(TICKS))
+    assert rest is not None and rest.ticks is None and rest.size == 1 << 16
+
+
+def test_nobody_counts_the_ticks_of_a_frame_that_does_not_begin() -> None:
+    whole = session()
+    last = [place for place in places(Bytes(whole.data), 0) if not place.point.end][-1]
+    found, scan = scanned(flipped(last.at + SIZE, 0)[:-100])
+    rest = scan.rest()
+    assert not losses(found) and rest is not None and rest.ticks is None and rest.size > 0
