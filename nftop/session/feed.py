@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nftop.model.frame import Frame
 from nftop.model.looking import Looking
+from nftop.model.position import Position
+
+
+class FeedError(Exception):
+    """There are no frames, or no more of them, for a reason that is not nftop's fault: the text."""
 
 
 class Feed(Protocol):
@@ -33,3 +38,31 @@ class Feed(Protocol):
 
     def stop(self) -> None:
         """End `frames` soon, even while it blocks. Safe from any thread and signal handlers."""
+
+
+@runtime_checkable
+class Player(Feed, Protocol):
+    """A feed of what was recorded: it can stand still, go faster, and go elsewhere.
+
+    All is safe from any thread and done soon, in the thread of `frames`. Who consumes the frames
+    need not remember them: a player fills the history itself, with those before a jump's end too.
+    """
+
+    @property
+    def position(self) -> Position | None:
+        """Where it is; None before the first frame."""
+
+    def pause(self) -> None:
+        """Stand still, or go on."""
+
+    def step(self, ticks: int) -> None:
+        """So many ticks on, or back, and stand still there."""
+
+    def seek(self, wall_ns: int) -> None:
+        """To the tick at this time; where there is none, it is said, and it stays where it is."""
+
+    def to_marker(self, step: int) -> None:
+        """To the next marker (1), or to the one before (-1), and stand still there."""
+
+    def faster(self, steps: int) -> None:
+        """Twice as fast for each step, half as fast for each below 0."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from nftop.derive.select import only_cpus
@@ -12,7 +13,9 @@ from nftop.derive.step import State, polling_cpus, step
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.looking import Looking
+from nftop.model.sample import Sample
 from nftop.model.topology import Topology
+from nftop.session.notice import Notice
 from nftop.session.sampler import Sampler
 from nftop.sources.base import Detailing, Focusing, Source
 
@@ -61,7 +64,9 @@ class Live:
         on_pollers: Callable[[frozenset[Cpu], Topology], None],
         cpus: Collection[Cpu] | None = None,
         soon_s: float | None = None,
+        notice: Callable[[], str] | None = None,
         clock: Clock | None = None,
+        on_sample: Callable[[Sample], None] | None = None,
     ) -> None:
         """Set up; nothing is read before `frames`.
 
@@ -73,7 +78,10 @@ class Live:
             cpus: show these rows only; all CPUs if not given.
             soon_s: how long who looks is to wait for numbers that are not there yet, if less than
                 the interval: those of the first frame, and of what is looked at anew.
+            notice: what is to be said beside the numbers, "" if nothing; asked now and then, off
+                this thread.
             clock: the system's if not given.
+            on_sample: given every sample before anything is made of it; must not wait.
         """
         self._sources = sources
         self._start = start
@@ -81,6 +89,8 @@ class Live:
         self._on_pollers = on_pollers
         self._cpus = None if cpus is None else frozenset(cpus)
         self._soon_s = soon_s
+        self._notice = Notice(notice or (lambda: ""))
+        self._on_sample = on_sample or (lambda _: None)
         self._clock = clock or SystemClock()
         self._looking = Looking()
         self._stopped = False
@@ -118,10 +128,13 @@ class Live:
                 if told != before:
                     self._tell(told, before)
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
-                state, frame = step(state, sampler.sample(interval_s, grace_s))
+                sample = sampler.sample(interval_s, grace_s)
+                self._on_sample(sample)
+                state, frame = step(state, sample)
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)
+                frame = replace(frame, notice=self._notice.latest(self._clock.monotonic_ns()))
                 yield frame if self._cpus is None else only_cpus(frame, self._cpus)
                 began_ns = self._rest(sampler, began_ns, told, waited_for=first or told != before)
                 first = False

@@ -23,6 +23,7 @@ from tests.real.testpmd import Testpmd, running_testpmd
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="testpmd and its telemetry need root"),
     pytest.mark.skipif(
         shutil.which("dpdk-testpmd") is None, reason="dpdk-testpmd (Debian: dpdk-dev) is missing"

@@ -20,6 +20,7 @@ from tests.real.testpmd import running_testpmd
 
 pytestmark = [
     pytest.mark.newer,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root"),
     pytest.mark.skipif(
         "NFTOP_NEWER" not in os.environ, reason="make newer-dpdk asks for it; it fetches a Debian"

@@ -24,6 +24,7 @@ from tests.lab.tests.test_topdown import CPUS, expected
 
 pytestmark = [
     pytest.mark.sid,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root"),
     pytest.mark.skipif(
         "NFTOP_SID" not in os.environ, reason="make lab-sid asks for it; it fetches a Debian"

@@ -13,8 +13,10 @@ from nftop.model.looking import Looking
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadTable
 from nftop.session.live import MIN_INTERVAL_S, Live
+from nftop.session.notice import Notice
 from tests.samples import HOST, S, thread, threads, topology
 from tests.session.test_sampler import FakeSource
+from tests.waiting import until
 
 START = State(HOST, topology(4, smt=False))
 
@@ -360,6 +362,38 @@ def test_some_cpus_are_shown_but_all_pollers_are_announced() -> None:
     assert [info.cpu for info in last.cpus.topology.cpus] == [0]
     assert len(last.topology.cpus) == 4
     assert told[-1] == {1}
+
+
+def test_a_notice_is_asked_for_now_and_then_and_never_waited_for() -> None:
+    asked, release, clock = list[int](), threading.Event(), FakeClock()
+
+    def ask() -> str:
+        asked.append(threading.get_ident())
+        release.wait()
+        if len(asked) > 1:
+            raise ValueError("the disk is gone")
+        return "mind the gap"
+
+    frames = live(interval_s=1.0, clock=clock, notice=ask).frames()
+    assert [each.notice for each in take(frames, 5)] == [""] * 5
+    assert asked != [threading.get_ident()]
+    release.set()
+    until(lambda: next(frames).notice == "mind the gap" or len(asked) > 1)
+    until(lambda: "ValueError: the disk is gone" in next(frames).notice)
+
+
+def test_a_notice_is_asked_for_once_in_some_seconds() -> None:
+    asked: list[int] = []
+
+    def ask() -> str:
+        asked.append(1)
+        return str(len(asked))
+
+    notice = Notice(ask)
+    notice.latest(0)
+    until(lambda: notice.latest(int(2.9 * S)) == "1")
+    until(lambda: notice.latest(3 * S) == "2")
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("wanted", [0.0, -1.0, 0.01])

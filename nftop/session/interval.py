@@ -1,0 +1,194 @@
+"""An interval of a recording, as it is named on a command line: `FILE@FROM,TO`."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nftop.model.position import Position
+from nftop.model.topology import Host
+from nftop.session.tape import NoMomentError, NoRecordingError, Shown, Tape
+from nftop.session.when import moment_ns
+from nftop.store.readable import FileBytes, Readable
+from nftop.store.records import Header, Marker, Tick
+from nftop.store.scan import Loss, Scan
+from nftop.store.seek import last_place, next_place
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A file and the ends of an interval as they were typed, "" for the recording's own."""
+
+    file: str
+    start: str = ""
+    end: str = ""
+
+
+def named(text: str) -> Named:
+    """`FILE`, `FILE@FROM`, `FILE@FROM,TO` or `FILE@,TO`; FILE may have an @ where there is one."""
+    at = len(text)
+    while at > 0 and not Path(text[:at]).exists():
+        at = text.rfind("@", 0, at)
+    if at == len(text):
+        return Named(text)
+    # None is there: the last @ is taken for ours, so that the sentence is about the file.
+    file, _, times = (text[:at], "@", text[at + 1 :]) if at > 0 else text.rpartition("@")
+    start, _, end = times.partition(",")
+    return Named(file or times, start.strip(), end.strip()) if file else Named(text)
+
+
+@dataclass(slots=True)
+class Cut:
+    """An interval that was found, and what became of reading it.
+
+    Attributes:
+        file: its name as it was typed (untrusted).
+        from_ns, to_ns: wall clock; ticks between them belong to it.
+        losses: what is missing in it, each with the wall clock of the tick behind it (that of the
+            last one at the end). Filled in as it is read.
+        unfinished: that the recording's end is missing, a sentence, where the interval reaches so
+            far; filled in as it is read.
+        began_ns, host: when the recording began, and of whom: together, which recording it is.
+        data: where it is read from; who opened it closes it.
+    """
+
+    file: str
+    from_ns: int
+    to_ns: int
+    began_ns: int
+    host: Host
+    data: Readable
+    losses: list[tuple[int, Loss]]
+    unfinished: str = ""
+
+    @property
+    def damaged(self) -> bool:
+        """Whether something in it could not be read, but for where it just breaks off."""
+        return any(loss.damage for _, loss in self.losses)
+
+
+def opened(name: Named) -> Cut:
+    """Find an interval.
+
+    Raises:
+        OSError: the file can't be read.
+        NoRecordingError: it is no recording; the text says why.
+        NoMomentError: no such interval is in it; the text says why.
+    """
+    data = _file(name.file)
+    try:
+        place = next_place(data, data.first)
+        if place is None or place.point.end:
+            raise NoRecordingError("it is no recording of nftop's" if data.size else "it is empty")
+        first_ns, last_ns = place.point.wall_ns, last_tick_ns(data)
+        here = Position(first_ns, first_ns, max(first_ns, last_ns), 0)
+        from_ns = _moment(name.start, here, data) if name.start else first_ns
+        # A time of the day that ends an interval is the first one behind its start.
+        behind = replace(here, first_ns=from_ns) if name.end[:1].isdigit() else here
+        to_ns = _moment(name.end, behind, data) if name.end else here.last_ns
+        if to_ns <= from_ns:
+            raise NoMomentError("its interval ends before it begins")
+        if from_ns > here.last_ns or to_ns < first_ns:
+            raise NoMomentError("nothing was recorded in that interval")
+        header = _header(data)
+        return Cut(name.file, from_ns, to_ns, header.began_ns, header.host, data, [])
+    except BaseException:
+        data.close()
+        raise
+
+
+def ticks(
+    cut: Cut, on_marker: Callable[[Marker], None] | None = None
+) -> Generator[Shown, None, None]:
+    """Every tick of an interval, folded.
+
+    `on_marker` is given every marker between them, before the tick that follows it.
+    """
+    pending: list[Loss] = []
+
+    def marked(marker: Marker) -> None:
+        if on_marker is not None and cut.from_ns <= marker.wall_ns <= cut.to_ns:
+            on_marker(marker)
+
+    tape = Tape(cut.data, on_loss=pending.append, on_marker=marked)
+    last_ns = cut.from_ns
+    for shown in _shown(tape, cut):
+        # What is lost before the interval is not its business.
+        inside = cut.from_ns <= shown.wall_ns <= cut.to_ns
+        if inside:
+            cut.losses += [(shown.wall_ns, loss) for loss in pending]
+        pending.clear()
+        if shown.wall_ns > cut.to_ns:
+            return
+        if inside:
+            last_ns = shown.wall_ns
+            yield shown
+    rest = tape.rest()
+    cut.unfinished = tape.unfinished()
+    cut.losses += [(last_ns, loss) for loss in (*pending, *([] if rest is None else [rest]))]
+
+
+def _shown(tape: Tape, cut: Cut) -> Iterator[Shown]:
+    place = next_place(cut.data, cut.data.first)
+    if place is not None and cut.from_ns > place.point.wall_ns:
+        yield from tape.go(cut.from_ns)
+    while (shown := tape.forward()) is not None:
+        yield shown
+
+
+def _moment(text: str, here: Position, data: Readable) -> int:
+    """A time as `moment_ns` reads it, or a marker's."""
+    try:
+        return moment_ns(text, here)
+    except ValueError as error:
+        found = [marker for marker in _markers(data) if marker.text.strip() == text]
+        if not found:
+            raise NoMomentError(f"{error}, or the name of one of its markers") from None
+        if len(found) > 1:
+            raise NoMomentError(f"{len(found)} markers are called {text!r}") from None
+        return found[0].wall_ns
+
+
+def _header(data: Readable) -> Header:
+    scan = Scan(data, samples=False)
+    while (found := scan.next()) is not None:
+        if isinstance(found, Header):
+            return found
+    raise NoRecordingError("its beginning is cut off or damaged, and no header is left")
+
+
+def _markers(data: Readable) -> Iterator[Marker]:
+    scan = Scan(data, samples=False)
+    while (found := scan.next()) is not None:
+        if isinstance(found, Marker):
+            yield found
+
+
+def last_tick_ns(data: Readable) -> int:
+    """The wall clock of the last tick, or close behind it."""
+    place = last_place(data)
+    if place is None:
+        return 0
+    if place.point.end:
+        return place.point.wall_ns
+    scan = Scan(data, place.at)
+    last_ns = place.point.wall_ns
+    while (found := scan.next()) is not None:
+        if isinstance(found, Tick):
+            last_ns = max(last_ns, found.sample.wall_ns)
+    return last_ns
+
+
+def _file(name: str) -> FileBytes:
+    """Raises OSError."""
+    handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    about = os.fstat(handle)
+    if stat.S_ISREG(about.st_mode):
+        return FileBytes(handle)
+    os.close(handle)
+    if stat.S_ISDIR(about.st_mode):
+        raise IsADirectoryError(0, "it is a folder")
+    raise OSError(0, "it is no file: times in it can't be looked up")

@@ -1,0 +1,214 @@
+"""A recording as frames: folded with the code that folds live samples. `replay` paces it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from nftop.derive.select import only_cpus
+from nftop.derive.step import State, step
+from nftop.model.frame import Frame
+from nftop.session.feed import FeedError
+from nftop.store.readable import Readable
+from nftop.store.records import Header, Marker, Tick
+from nftop.store.scan import Loss, Scan
+from nftop.store.seek import Place, last_before
+from nftop.uarch.table import GENERIC, load, names
+
+# A jump folds at least so much of what came before, for what needs more than one tick: counter
+# groups that take turns, shares of them, baselines.
+WARM_UP_NS = 10_000_000_000
+# Frames that are kept to step back to: folding them anew would start without their past.
+_KEPT = 120
+
+
+class NoRecordingError(FeedError):
+    """What is to be replayed is no recording; the text says why."""
+
+
+class NoMomentError(FeedError):
+    """It is a recording, and not of the time that was asked for; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One tick of a recording, folded.
+
+    Attributes:
+        warmed: since a jump, how many ticks were folded before it; None without one.
+        remarks: markers and losses between the tick before and this one.
+    """
+
+    number: int
+    wall_ns: int
+    monotonic_ns: int
+    interval_ns: int
+    frame: Frame
+    warmed: int | None
+    remarks: tuple[str, ...]
+
+
+class Tape:
+    """Frames of a recording, forward, and elsewhere. For one thread.
+
+    Attributes:
+        header: the last that was read; None before the first.
+    """
+
+    def __init__(
+        self,
+        data: Readable,
+        *,
+        on_frame: Callable[[Frame], None] | None = None,
+        on_loss: Callable[[Loss], None] | None = None,
+        on_marker: Callable[[Marker], None] | None = None,
+    ) -> None:
+        """`on_frame` is given every frame once it is folded, those before a jump's end too."""
+        self.header: Header | None = None
+        self._data = data
+        self._on_frame = on_frame or (lambda _: None)
+        self._on_loss = on_loss or (lambda _: None)
+        self._on_marker = on_marker or (lambda _: None)
+        self._scan = Scan(data)
+        self._state: State | None = None
+        self._began_ns: int | None = None
+        self._next: Tick | None = None
+        self._remarks: list[str] = []
+        self._warmed: int | None = None
+        self._kept: deque[Shown] = deque(maxlen=_KEPT)
+        self._back = 0
+        self._newest_ns: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        """The recording was finished, and all of it read."""
+        return self._scan.ended
+
+    def rest(self) -> Loss | None:
+        """What is wrong with the end, once there is nothing more."""
+        return self._scan.rest()
+
+    def unfinished(self) -> str:
+        """Once there is nothing more: that its end is not among what there is; else ""."""
+        rest = self.rest()
+        off = rest is None or not rest.size or not rest.damage
+        if self.ended or not off or self._newest_ns is None:
+            return ""
+        last = datetime.fromtimestamp(self._newest_ns // 10**9, UTC)
+        return f"the recording was not finished: what came after {last:%H:%M:%S} is not known"
+
+    def upcoming(self) -> tuple[int, int] | None:
+        """Monotonic time and interval of the next tick, in ns; None where there is none now."""
+        if self._back:
+            shown = self._kept[-self._back]
+            return shown.monotonic_ns, shown.interval_ns
+        tick = self._peek()
+        return None if tick is None else (tick.sample.monotonic_ns, tick.sample.interval_ns)
+
+    def forward(self) -> Shown | None:
+        """The next tick; None while there is none."""
+        if self._back:
+            self._back -= 1
+            return self._kept[-1 - self._back]
+        while (tick := self._peek()) is not None:
+            if (shown := self._fold(tick)) is not None:
+                return shown
+        return None
+
+    def back(self) -> Shown | None:
+        """The tick before, as it was shown; None where it is not kept any more."""
+        if self._back + 1 >= len(self._kept):
+            return None
+        self._back += 1
+        return self._kept[-1 - self._back]
+
+    def go(self, wall_ns: int, *, nearest: bool = False) -> tuple[Shown, ...]:
+        """To the last tick at or before this time, or to the first: it, behind the one before.
+
+        With `nearest` also to one that is half an interval later: ticks are never on the second.
+        Empty where there is no tick at all.
+        """
+        place = last_before(self._data, lambda point: point.wall_ns > wall_ns - WARM_UP_NS)
+        if place is None:
+            return ()
+        self._restart(place)
+        shown: deque[Shown] = deque(maxlen=2)
+        while (tick := self._peek()) is not None:
+            early_ns = tick.sample.interval_ns // 2 if nearest else 0
+            if shown and tick.sample.wall_ns - early_ns > wall_ns:
+                break
+            folded = self._fold(tick)
+            if folded is not None:
+                shown.append(folded)
+        return tuple(shown)
+
+    def _restart(self, place: Place) -> None:
+        self._scan = Scan(self._data, place.at)
+        self._state = self._next = None
+        self._kept.clear()
+        self._back = 0
+        self._remarks.clear()
+        self._warmed = 0 if place.point.number else None
+
+    def _peek(self) -> Tick | None:
+        while self._next is None:
+            found = self._scan.next()
+            if found is None:
+                return None
+            if isinstance(found, Header):
+                self._begin(found)
+            elif isinstance(found, Tick):
+                self._next = found if self._state is not None else None
+            elif isinstance(found, Marker):
+                self._remarks.append(found.text or found.kind)
+                self._on_marker(found)
+            elif isinstance(found, Loss):
+                self._remarks.append(found.sentence)
+                self._on_loss(found)
+        return self._next
+
+    def _begin(self, header: Header) -> None:
+        """Every minute has a header; only that of another recording, or after a jump, counts."""
+        if self._state is not None and header.began_ns == self._began_ns:
+            return
+        self.header, self._began_ns = header, header.began_ns
+        known = header.uarch in names()
+        if not known:
+            self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
+        table = load(header.uarch if known else GENERIC).with_smt(on=header.smt)
+        self._state = State(header.host, header.topology, table, header.queue_map)
+
+    def _fold(self, tick: Tick) -> Shown | None:
+        """None: what it says can't be, and that is a loss."""
+        if self._state is None or self.header is None:
+            raise AssertionError("a tick without a header")
+        sample, self._next = tick.sample, None
+        try:
+            state, frame = step(self._state, sample)
+            if self.header.cpus is not None:
+                frame = only_cpus(frame, frozenset(self.header.cpus))
+        except Exception as error:  # noqa: BLE001 - the boundary: anybody may have written the file
+            why = f"its numbers make no sense: {type(error).__name__}: {error}"
+            loss = Loss(1, 0, why, senseless=True)
+            self._remarks.append(loss.sentence)
+            self._on_loss(loss)
+            return None
+        self._state = state
+        shown = Shown(
+            tick.number,
+            sample.wall_ns,
+            sample.monotonic_ns,
+            sample.interval_ns,
+            frame,
+            self._warmed,
+            tuple(self._remarks),
+        )
+        self._remarks.clear()
+        if self._warmed is not None:
+            self._warmed += 1
+        self._kept.append(shown)
+        self._newest_ns = sample.wall_ns
+        self._on_frame(frame)
+        return shown

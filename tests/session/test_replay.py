@@ -1,0 +1,431 @@
+"""What was recorded is seen again: the very frames, at any pace, from any place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from unittest import mock
+
+import pytest
+
+from nftop.derive import step as fold
+from nftop.derive.select import only_cpus
+from nftop.derive.step import State
+from nftop.export.csv import frame_csv
+from nftop.export.jsonl import frame_json
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+from nftop.model.position import Position
+from nftop.model.sample import Sample
+from nftop.session.feed import Player
+from nftop.session.replay import Replay
+from nftop.session.tape import NoMomentError, NoRecordingError
+from nftop.session.when import moment_ns, span_ns
+from nftop.store.encoder import Encoder
+from nftop.store.scan import Loss
+from tests.recordings import Taken, joined, same, taken
+from tests.samples import S
+from tests.store.test_scan import Bytes
+
+TICKS = 100
+
+
+@lru_cache(maxsize=1)
+def session() -> Taken:
+    return taken(TICKS, cpus=4, marks=(30, 31, 85), frame=25)
+
+
+class Clock:
+    """Time that passes only in waits."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.waits: list[float] = []
+        self.at_wait: Callable[[], None] = lambda: None
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def wait(self, news: threading.Event, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.at_wait()
+        if not news.is_set():
+            self.now_ns += int(seconds * S)
+
+
+def replaying(data: bytes | Bytes | None = None, **options: object) -> Replay:
+    if data is None:
+        data = session().data
+    source = data if isinstance(data, Bytes) else Bytes(data)
+    return Replay(source, **{"clock": Clock(), **options})  # type: ignore[arg-type]
+
+
+def all_of(data: bytes, **options: object) -> list[Frame]:
+    """Without a screen, to the end."""
+    return list(replaying(data, paced=False, stays=False, follow=False, **options).frames())
+
+
+def number(feed: Replay) -> int:
+    assert feed.position is not None
+    return feed.position.number
+
+
+def test_frames_replayed_are_the_frames_seen_live() -> None:
+    seen, again = session().frames, all_of(session().data)
+    assert len(again) == TICKS
+    for live, replayed in zip(seen, again, strict=True):
+        assert same(live, replayed)
+        assert frame_json(live) == frame_json(replayed)
+    assert frame_csv(seen[50]) == frame_csv(again[50])
+
+
+def test_the_cpus_that_were_shown_are_those_of_the_replay() -> None:
+    few = taken(3, cpus=4)
+    header = replace(few.header, cpus=(Cpu(1), Cpu(3)))
+    encoder = Encoder(header)
+    data = b"".join(encoder.tick(at, sample).data for at, sample in enumerate(few.samples))
+    again = all_of(data)
+    cpus = frozenset(header.cpus or ())
+    assert all(same(only_cpus(a, cpus), b) for a, b in zip(few.frames, again, strict=True))
+
+
+def test_a_loss_in_the_middle_is_told_and_the_rest_is_there() -> None:
+    whole = session()
+    lost: list[Loss] = []
+    spoilt = bytearray(whole.data)
+    spoilt[whole.ends[40]] ^= 0xFF
+    frames = all_of(bytes(spoilt), on_loss=lost.append)
+    assert len(frames) < TICKS
+    (loss,) = lost
+    assert loss.ticks == TICKS - len(frames) and loss.size
+    numbers = [frame.wall_ns for frame in frames]
+    assert numbers == sorted(numbers)
+
+
+def test_a_jump_shows_what_was_seen_but_for_what_rests_on_more_than_it_folds() -> None:
+    whole = session()
+    for at in (0, 1, 24, 26, 60, 99):
+        feed = replaying(paced=False)
+        frames = feed.frames()
+        next(frames)
+        feed.seek(whole.samples[at].wall_ns)
+        frame = next(frames)
+        assert frame.wall_ns == whole.samples[at].wall_ns and number(feed) == at
+        here = feed.position
+        assert here is not None
+        assert here.warmed is None if at < 25 + 10 else 10 <= (here.warmed or 0) < 36
+        assert same(frame.cpus.columns["ipc"], whole.frames[at].cpus.columns["ipc"])
+        assert [nf.name for nf in frame.nfs] == [nf.name for nf in whole.frames[at].nfs]
+        frames.close()
+
+
+def test_beyond_both_ends_nothing_was_recorded_and_one_stays() -> None:
+    whole = session()
+    feed = replaying(paced=False)
+    frames = feed.frames()
+    next(frames)
+    next(frames)
+    for beyond_ns in (10**20, whole.samples[-1].wall_ns + 3 * S, whole.samples[0].wall_ns - 3 * S):
+        feed.seek(beyond_ns)
+        next(frames)
+        position = feed.position
+        assert position is not None and position.number == 1
+        assert position.remark.startswith("nothing was recorded at ")
+        assert "; the recording is " in position.remark
+    for end, there in ((-1, TICKS - 1), (0, 0)):
+        feed.seek(whole.samples[end].wall_ns)
+        next(frames)
+        assert number(feed) == there
+    for at in ("+500s", "-500s", "2000-01-01T00:00:00Z"):
+        with pytest.raises(NoMomentError, match="nothing was recorded at"):
+            next(replaying(at=at).frames())
+
+
+def test_a_time_is_that_of_the_tick_next_to_it() -> None:
+    wall_ns = session().samples[40].wall_ns
+    feed = replaying(paced=False)
+    frames = feed.frames()
+    next(frames)
+    for by_ns, there in ((-S // 4, 40), (S // 4, 40), (-S * 3 // 4, 39)):
+        feed.seek(wall_ns + by_ns)
+        next(frames)
+        assert number(feed) == there
+
+
+def test_steps_back_are_the_frames_that_were_there() -> None:
+    whole = session()
+    feed = replaying(paced=False)
+    frames = feed.frames()
+    seen = [next(frames) for _ in range(60)]
+    for back in range(1, 6):
+        feed.step(-1)
+        assert next(frames) is seen[-1 - back]
+    feed.step(2)
+    assert next(frames) is seen[-4]
+    feed.step(-56)
+    assert next(frames) is seen[0] and number(feed) == 0
+    feed.step(-1)  # nothing is before it
+    assert next(frames) is seen[0]
+    feed.seek(whole.samples[90].wall_ns)
+    next(frames)
+    for at in range(89, 60, -1):  # what a jump folded, and then what it did not
+        feed.step(-1)
+        assert next(frames).wall_ns == whole.samples[at].wall_ns
+    feed.pause()
+    next(frames)
+    assert next(frames).wall_ns == whole.samples[62].wall_ns
+
+
+def test_markers_are_gone_to_in_both_directions() -> None:
+    feed = replaying(paced=False)
+    frames = feed.frames()
+    next(frames)
+    told = []
+    for step in (1, 1, 1, 1, -1, -1, -1):
+        feed.to_marker(step)
+        next(frames)
+        here = feed.position
+        assert here is not None and here.paused
+        told.append((here.number, here.remark))
+    # A marker set within a tick belongs to the one that was on screen.
+    assert told == [
+        (29, "mark 30"), (30, "mark 31"), (84, "mark 85"), (84, "no marker behind this"),
+        (30, "mark 31"), (29, "mark 30"), (29, "no marker before this"),
+    ]  # fmt: skip
+
+
+def test_an_answer_goes_with_the_next_key() -> None:
+    feed = replaying(paced=False)
+    frames = feed.frames()
+    next(frames)
+    feed.to_marker(-1)
+    next(frames)
+    assert feed.position is not None and feed.position.remark == "no marker before this"
+    feed.step(1)
+    next(frames)
+    assert feed.position.remark == ""
+
+
+def test_it_runs_at_the_pace_it_was_recorded_at_or_another() -> None:
+    clock = Clock()
+    feed = replaying(clock=clock)
+    frames = feed.frames()
+    for _ in range(3):
+        next(frames)
+    assert clock.waits == pytest.approx([1.0, 1.0])
+    feed.faster(2)
+    next(frames)  # what is on screen, since what is said of it is different
+    next(frames)
+    assert clock.waits[2:] == pytest.approx([0.25])
+    feed.set_interval(2.0)
+    next(frames)
+    next(frames)
+    assert clock.waits[3:] == pytest.approx([2.0])
+    assert feed.interval_s == 1.0
+    feed.faster(-50)
+    next(frames)
+    assert feed.position is not None and feed.position.speed == 1 / 16
+
+
+def test_it_stands_still_until_told() -> None:
+    clock = Clock()
+    feed = replaying(clock=clock)
+    frames = feed.frames()
+    next(frames)
+    feed.pause()
+    next(frames)
+    waits = 0
+
+    def later() -> None:
+        nonlocal waits
+        waits += 1
+        if waits == 50:
+            feed.pause()
+
+    clock.at_wait = later
+    next(frames)
+    assert waits >= 50 and number(feed) == 0
+    next(frames)
+    assert number(feed) == 1
+
+
+def test_a_pause_in_the_recording_is_not_waited_for() -> None:
+    whole = session()
+    chunks = [chunk for chunk in whole.chunks if not 2 <= chunk.after.number - 1 < 75]
+    clock = Clock()
+    frames = replaying(joined(chunks), clock=clock).frames()
+    for _ in range(4):
+        next(frames)
+    assert max(clock.waits) <= 3.0
+
+
+def test_the_end_of_a_growing_recording_is_waited_for_and_then_followed() -> None:
+    whole = session()
+    data = Bytes(whole.data[: whole.ends[4]])
+    data.grows = True
+    clock = Clock()
+    feed = replaying(data, clock=clock)
+    frames = feed.frames()
+    told: list[Position | None] = []
+
+    def grow() -> None:
+        told.append(feed.position)
+        if len(told) == 8:
+            data.data = whole.data[: whole.ends[7]]
+
+    clock.at_wait = grow
+    for _ in range(5):
+        next(frames)
+    assert number(feed) == 4
+    next(frames)
+    assert number(feed) == 5
+    last = told[-1]
+    assert last is not None and last.waiting and not last.ended
+    before = len(clock.waits)
+    next(frames)
+    next(frames)  # what is there already is shown at once
+    assert number(feed) == 7 and len(clock.waits) == before
+
+
+def test_at_the_end_one_can_go_back() -> None:
+    clock = Clock()
+    feed = replaying(clock=clock, at="end")
+    frames = feed.frames()
+    next(frames)
+    next(frames)
+    assert number(feed) == TICKS - 1
+    here: list[Position | None] = []
+
+    def back() -> None:
+        here.append(feed.position)
+        feed.step(-1)
+
+    clock.at_wait = back
+    next(frames)
+    assert here[0] is not None and here[0].ended
+    assert number(feed) == TICKS - 2
+
+
+def test_where_it_begins_is_primed_by_the_tick_before() -> None:
+    whole = session()
+    for at, first in (("+50s", 50), ("-9s", 90), (_clock_of(whole.samples[70].wall_ns), 70)):
+        again = all_of(whole.data, at=at)
+        assert again[0].wall_ns == whole.samples[first - 1].wall_ns
+        assert again[1].wall_ns == whole.samples[first].wall_ns
+        assert same(again[-1].cpus.columns["ipc"], whole.frames[-1].cpus.columns["ipc"])
+
+
+def _clock_of(wall_ns: int) -> str:
+    seconds = wall_ns // S % 86_400
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def test_every_frame_folded_goes_into_the_history_once() -> None:
+    past: list[Frame] = []
+    feed = replaying(paced=False, on_frame=past.append)
+    frames = feed.frames()
+    for _ in range(3):
+        next(frames)
+    feed.step(-1)
+    next(frames)
+    feed.step(1)
+    next(frames)
+    assert len(past) == 3
+    feed.seek(session().samples[80].wall_ns)
+    next(frames)
+    times = [frame.wall_ns for frame in past[3:]]
+    assert times == [sample.wall_ns for sample in session().samples[50:81]]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [(b"", "it is empty"), (b"root:x:0:0", "no recording of nftop's")]
+)
+def test_what_is_no_recording_is_refused(data: bytes, said: str) -> None:
+    with pytest.raises(NoRecordingError, match=said):
+        next(replaying(data).frames())
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    with pytest.raises(NoMomentError, match="HH:MM:SS"):
+        next(replaying(at="yesterday").frames())
+
+
+def test_it_ends_when_told() -> None:
+    clock = Clock()
+    feed = replaying(clock=clock)
+    assert isinstance(feed, Player)
+    frames: Generator[Frame, None, None] = feed.frames()
+    next(frames)
+    clock.at_wait = feed.stop
+    assert list(_rest(frames)) == []
+
+
+def _rest(frames: Iterator[Frame]) -> Iterator[Frame]:
+    yield from frames
+
+
+HERE = Position(at_ns=1_000_000 * S, first_ns=999_000 * S + 5, last_ns=1_200_000 * S, number=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ns"),
+    [
+        ("+30s", HERE.first_ns + 30 * S),
+        ("-5m", HERE.last_ns - 300 * S),
+        (" +1.5h ", HERE.first_ns + 5400 * S),
+        ("start", HERE.first_ns),
+        ("END", HERE.last_ns),
+        # 999000 s are 11 days and 13:30:00.
+        ("13:30:00", 999_000 * S),
+        ("13:29:59", 999_000 * S + 86_399 * S),
+        ("14:00Z", 999_000 * S + 1800 * S),
+        ("1970-01-12T14:00:00Z", 999_000 * S + 1800 * S),
+        ("1970-01-12 14:00:00", 999_000 * S + 1800 * S),
+    ],
+)
+def test_times(text: str, at_ns: int) -> None:
+    assert moment_ns(text, HERE) == at_ns
+
+
+@pytest.mark.parametrize("text", ["", "x", "+", "25:00", "12:61", "12:00:99", "-5y", "+-3"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match="HH:MM:SS"):
+        moment_ns(text, HERE)
+
+
+def test_spans() -> None:
+    assert [span_ns(each) for each in ("1", "2s", "1.5m", "1h", "1d")] == [
+        S, 2 * S, 90 * S, 3600 * S, 86_400 * S,
+    ]  # fmt: skip
+
+
+def test_a_tick_whose_numbers_make_no_sense_is_a_loss_and_the_next_is_shown() -> None:
+    whole = session()
+    encoder = Encoder(whole.header)
+    data = joined([encoder.tick(at, each) for at, each in enumerate(whole.samples[:10])])
+    told: list[Loss] = []
+    with mock.patch("nftop.session.tape.step", side_effect=failing_at(whole.samples[5].wall_ns)):
+        frames = all_of(data, on_loss=told.append)
+    assert len(frames) == 9
+    (loss,) = told
+    assert loss.damage and loss.sentence == (
+        "1 tick lost: its numbers make no sense: IndexError: no such row"
+    )
+
+
+def failing_at(wall_ns: int) -> Callable[[State, Sample], tuple[State, Frame]]:
+    def folded(state: State, sample: Sample) -> tuple[State, Frame]:
+        if sample.wall_ns == wall_ns:
+            raise IndexError("no such row")
+        return fold.step(state, sample)
+
+    return folded
+
+
+def test_what_is_no_recording_is_known_as_none() -> None:
+    feed = replaying(b"x" * 500)
+    with pytest.raises(NoRecordingError):
+        next(feed.frames())
+    assert feed.is_none
