@@ -67,6 +67,16 @@ class CacheState:
     of_tasks: Mapping[int, CacheClass] = field(default_factory=dict)
 
 
+def classes_reading(
+    readings: Mapping[str, SourceReading[ResctrlTable]],
+) -> SourceReading[ResctrlTable] | None:
+    """Of the source that tells of classes: through MSRs only where there can be no resctrl."""
+    own, other = readings.get("resctrl"), readings.get("pqos")
+    if other is None or (own is not None and not isinstance(own.value, Missing)):
+        return own
+    return other
+
+
 def step_cache(
     state: CacheState, reading: SourceReading[ResctrlTable] | None, topology: Topology
 ) -> tuple[CacheState, Classes]:
@@ -88,7 +98,7 @@ def step_cache(
     table = reading.value
     if state.table is None or reading.read_at_ns != state.read_at_ns:
         elapsed_s = (reading.read_at_ns - state.read_at_ns) / 1e9
-        rows = _rows(state, table, elapsed_s)
+        rows = _rows(state, table, elapsed_s, reading.read_at_ns)
         state = CacheState(table, reading.read_at_ns, rows, _of_tasks(table))
     of_cpus = _of_cpus(table, topology)
     return state, Classes(state.rows, table.domains, of_cpus, state.of_tasks, table.limits)
@@ -103,7 +113,9 @@ def rate(before: int | Missing | None, after: int | Missing, elapsed_s: float) -
     return (after - before) / elapsed_s if after >= before else _STEPPED_BACK
 
 
-def _rows(state: CacheState, after: ResctrlTable, elapsed_s: float) -> tuple[GroupRow, ...]:
+def _rows(
+    state: CacheState, after: ResctrlTable, elapsed_s: float, read_at_ns: int
+) -> tuple[GroupRow, ...]:
     known = {} if state.table is None else {group.name: group for group in state.table.groups}
     said = {row.name: row for row in state.rows}
     domains = {domain.l3: domain for domain in after.domains}
@@ -115,7 +127,7 @@ def _rows(state: CacheState, after: ResctrlTable, elapsed_s: float) -> tuple[Gro
             before, none = None, _MADE_ANEW
         else:
             none = _FIRST
-        since = _Since(before, said.get(group.name), elapsed_s, none)
+        since = _Since(before, said.get(group.name), elapsed_s, none, read_at_ns)
         rows.append(_row(since, group, after.mba_unit, domains))
     return tuple(rows)
 
@@ -127,12 +139,14 @@ class _Since:
     Attributes:
         group: as it was; None where there was none, or another of its name. row: what was said.
         elapsed_s: since then. none: why there is no rate without it.
+        read_at_ns: when it was read now.
     """
 
     group: ResctrlGroup | None
     row: GroupRow | None
     elapsed_s: float
     none: Missing
+    read_at_ns: int
 
 
 def _order(group: ResctrlGroup) -> tuple[bool, bool, int, list[tuple[int, str]]]:
@@ -157,7 +171,8 @@ def _row(
         metered = _metered(since, old.get(cache.l3), cache, said.get(cache.l3))
         mba: Reading = cache.mba
         readings = {"capacity_bytes": capacity, **metered}
-        caches.append(GroupCacheRow(cache.l3, cache.cbm, cache.code, mba, readings))
+        read_at_ns = cache.read_at_ns or since.read_at_ns
+        caches.append(GroupCacheRow(cache.l3, cache.cbm, cache.code, mba, readings, read_at_ns))
     return GroupRow(
         name=after.name,
         clos=after.clos,
@@ -166,7 +181,7 @@ def _row(
         mba_unit=mba_unit,
         caches=tuple(caches),
         rmid=after.rmid,
-        owner=owner_of(after.name),
+        owner=after.owner,
         tasks=len(after.tasks),
         l2=after.l2,
         monitors=_monitor_rows(since, after),

@@ -10,7 +10,7 @@ from nftop.derive.pcm_cpus import residency
 from nftop.derive.told import Told, told, within
 from nftop.model.column import Bools, Column, Floats, column, from_readings, missing
 from nftop.model.frame import BoxTraffic
-from nftop.model.pcm import PCIE_EVENTS
+from nftop.model.pcm import column_of
 from nftop.model.reading import Missing, Reading, Reason
 
 _NO_LINKS = Missing(Reason.SOURCE, "the server tells of no links between packages")
@@ -20,7 +20,8 @@ _NOT_DATA_ALONE = Missing(
 )  # fmt: skip
 _NO_EVENT = Missing(Reason.SOURCE, "the server counts no such requests on this CPU")
 _NO_ENDS = Missing(Reason.SOURCE, "the server counts hits and misses together")
-_PACKAGE_STATES = {0: "c0_ratio", 2: "c2_ratio", 6: "c6_ratio"}
+_INCOMING, _OUTGOING = "incoming_data_traffic", "outgoing_data_and_non_data_traffic"
+_PACKAGE_STATES = {0: "c0_ratio", 2: "c2_ratio", 3: "c3_ratio", 6: "c6_ratio"}
 _RATES = {
     "memory.read_bytes_per_s": "dram_reads",
     "memory.write_bytes_per_s": "dram_writes",
@@ -61,7 +62,7 @@ _ENDS = tuple(
 def package_columns(this: Told, pcie: Column | Floats) -> dict[str, Column]:
     """By metric id of the catalogue, scope `package`: float64 (s,) and reasons.
 
-    `pcie` is requests per second, float64 (s, len(PCIE_EVENTS)), or why there are none.
+    `pcie` is requests per second, float64 (s, len(table.events)), or why there are none.
     """
     table = this.table
     local = this.average(table.of_package("local_memory_request_ratio"), 0.01)
@@ -73,16 +74,16 @@ def package_columns(this: Told, pcie: Column | Floats) -> dict[str, Column]:
         "thermal_headroom_c": _least_headroom(this),
         **{name: residency(this, table.of_package, state) for state, name in
            _PACKAGE_STATES.items()},
-        "upi.received_bytes_per_s": _over_links(this, 0),
-        "upi.outgoing_bytes_per_s": _over_links(this, 1),
+        "upi.received_bytes_per_s": _over_links(this, _INCOMING),
+        "upi.outgoing_bytes_per_s": _over_links(this, _OUTGOING),
         "upi.sent_bytes_per_s": missing(sockets, _NOT_DATA_ALONE),
-        **_pcie(pcie, sockets),
+        **_pcie(pcie, table.events, sockets),
     }  # fmt: skip
 
 
 def links(this: Told) -> Mapping[int, tuple[BoxTraffic, ...]]:
     """By the server's number of a package its links, ascending."""
-    incoming = this.rate(lambda table: table.of_links[:, 0])
+    incoming = this.rate(lambda table: table.of_link(_INCOMING))
     found: dict[int, list[BoxTraffic]] = {}
     for row, (socket, number) in enumerate(this.table.links.tolist()):
         found.setdefault(socket, []).append(BoxTraffic(number, incoming[row], _NOT_DATA_ALONE))
@@ -93,9 +94,9 @@ def _rate(this: Told, field: str) -> Column:
     return this.rate(lambda table: table.of_package(field))
 
 
-def _over_links(this: Told, index: int) -> Column:
+def _over_links(this: Told, field: str) -> Column:
     """The sum over a package's links, if each has a number, else the reason of the first."""
-    one = this.rate(lambda table: table.of_links[:, index])
+    one = this.rate(lambda table: table.of_link(field))
     rows: list[Reading] = []
     for socket in this.table.sockets.tolist():
         mine = np.flatnonzero(this.table.links[:, 0] == socket)
@@ -121,14 +122,14 @@ def _least_headroom(this: Told) -> Column:
     return _column(rows)
 
 
-def _pcie(requests: Column | Floats, sockets: int) -> dict[str, Column]:
+def _pcie(requests: Column | Floats, names: tuple[str, ...], sockets: int) -> dict[str, Column]:
     """The metrics of requests; of events that this CPU does not have, SOURCE."""
     absent = dict.fromkeys(_ENDS, missing(sockets, _NO_ENDS))
     if isinstance(requests, Column):
         return {**absent, **dict.fromkeys(_REQUESTS, requests)}
     found = {}
     for name, (factor, events) in _REQUESTS.items():
-        parts = requests[:, [PCIE_EVENTS.index(event) for event in events]]
+        parts = np.column_stack([column_of(requests, names, event) for event in events])
         none: Bools = np.all(np.isnan(parts), axis=1)
         total = factor * np.where(np.isnan(parts), 0.0, parts).sum(axis=1)
         found[name] = column(total, none, _NO_EVENT)

@@ -1,9 +1,15 @@
 """Requests of devices per second, from a pcm-sensor-server's totals.
 
-The server does not count them all the time. Its collector (Intel PCM, src/pcm-pcie-collector.h and
-src/pcm-pcie.h, June 2026) counts for one second, the events by turns and scaled up for that, adds
-that to its totals, and rests for two. So its totals grow by one second's requests in each three
-seconds, and go up in steps. Which is the rate is seen from the pace of the steps.
+The server does not count them all the time. Its collector counts for one second, adds that to its
+totals, and rests for two. So its totals grow by one second's requests in each three seconds and a
+little, and go up in steps; `/` and `/persecond` have the same totals. What was counted is therefore
+one second for each step; whether a server rests is seen from the pace of its steps.
+
+Proof, in Intel PCM from its commit ff8b74cf of 2026-03-03 to June 2026:
+src/pcm-pcie-collector.h, PCIeCollector: `collect()` reads an IPlatform made with a delay of
+1000 ms, adds what it gives to the totals, then its thread waits 2000 ms (`kDefaultIntervalMs`);
+src/pcm-pcie.h, LegacyPlatform: each of n groups of events is counted for 1000 / n ms and multiplied
+by n; src/pcm-sensor-server.cpp, `printPCIeCounterState()` prints the totals, whatever the path.
 """
 
 from __future__ import annotations
@@ -16,7 +22,8 @@ from nftop.model.column import Column, Floats, missing
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 
-_COUNTED_RATIO = 1 / 3
+# Of each step, where the server rests.
+_SAMPLE_S = 1.0
 # Steps closer than this are of a server that does not rest between them.
 _RESTING_FROM_S = 2.6
 # Without steps for so long, there are no requests.
@@ -67,9 +74,10 @@ def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState,
     if at_ns - after.still_since_ns > _IDLE_FROM_S * 1e9:
         return after, np.where(np.isnan(table.pcie), np.nan, 0.0)
     if len(after.steps) < _LEAST_STEPS or after.rests is None:
-        few = len(after.steps) < _LEAST_STEPS
-        return after, missing(sockets, _WARMING if few else _PACE_UNSEEN)
-    counted_s = _elapsed_s(after.steps) * (_COUNTED_RATIO if after.rests else 1.0)
+        unseen = at_ns - state.at_ns >= _RESTING_FROM_S * 1e9 or len(after.steps) >= _LEAST_STEPS
+        return after, missing(sockets, _PACE_UNSEEN if unseen else _WARMING)
+    samples = len(after.steps) - 1
+    counted_s = samples * _SAMPLE_S if after.rests else _elapsed_s(after.steps)
     return after, (after.steps[-1][1] - after.steps[0][1]) / counted_s
 
 
@@ -83,6 +91,8 @@ def _uncounted(table: PcmTable) -> Missing | None:
 def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) -> PcieState:
     """The state after one more document of the same totals."""
     steps, still_since_ns, rests = state.steps, state.still_since_ns, state.rests
+    if at_ns - state.at_ns >= _RESTING_FROM_S * 1e9:
+        steps, rests = (), None  # there may have been a step meanwhile that was not seen
     if not np.array_equal(before.pcie, table.pcie, equal_nan=True):
         if at_ns - still_since_ns > _IDLE_FROM_S * 1e9:
             steps = ()  # the time before was another one

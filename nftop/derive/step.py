@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nftop.derive.absence import after_absence
-from nftop.derive.cache import CacheState, step_cache
+from nftop.derive.cache import CacheState, classes_reading, step_cache
+from nftop.derive.changes import ChangeState, step_changes
 from nftop.derive.classes import disturbed, effective_classes
 from nftop.derive.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
@@ -37,6 +38,8 @@ from nftop.uarch.table import Uarch
 # A reading older than this many ticks, and than a second, says nothing about this tick.
 _STALE_TICKS = 2.5
 _STALE_AT_LEAST_S = 1.0
+# What was begun so long before the tick is of a tick before: of this one nothing is begun earlier.
+_LATE_TICKS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class State:
     nfs: Mapping[str, NfMemory] = field(default_factory=dict)
     packages: PackageState = field(default_factory=PackageState)
     cache: CacheState = field(default_factory=CacheState)
+    changes: ChangeState = field(default_factory=ChangeState)
     shares: ShareState = field(default_factory=ShareState)
     focus: FocusState = field(default_factory=FocusState)
     misses: MissState = field(default_factory=MissState)
@@ -87,7 +91,9 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     packages, package_rows = step_packages(
         state.packages, readings.get("uncore"), state.uarch, topology
     )
-    cache, classes = step_cache(state.cache, readings.get("resctrl"), topology)
+    told_of_classes = classes_reading(readings)
+    cache, classes = step_cache(state.cache, told_of_classes, topology)
+    changes = step_changes(state.changes, told_of_classes, thread_rates, sample.wall_ns)
     forwarding = {topology.cpus[row].cpu for row, who in pollers.items() if who.forwards}
     focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
     shares, tma = _topdown(state, readings.get("perf"), rates, topology)
@@ -103,7 +109,10 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         unattached=lambda rate: _unattached(rate, readings, nfs),
         misses=state.misses,
     )
-    server, shown = step_server(state.server, readings.get("pcm"), counted, package_rows)
+    server, shown = step_server(
+        state.server, readings.get("pcm"), counted, package_rows, readings.keys(),
+        pace_s=sample.interval_ns / 1e9,
+    )  # fmt: skip
     remarks = {
         "dpdk": _unmatched(state.queue_map, nfs),
         "resctrl": disturbed(classes, forwarding),
@@ -124,8 +133,10 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         domains=classes.domains,
         own=_own_cost(state.own, own),
         limits=classes.limits,
+        noticed=changes.noticed,
         focus=looked_at,
         accelerators=shown.accelerators,
+        apart=shown.apart,
     )
     after = replace(
         state,
@@ -136,6 +147,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         nfs=nf_states,
         packages=packages,
         cache=cache,
+        changes=changes,
         shares=shares,
         focus=focus,
         server=server,
@@ -218,13 +230,22 @@ def _source_states(
     states = {}
     for name, reading in readings.items():
         age_s = max((sample.monotonic_ns - reading.read_at_ns) / 1e9, 0.0)
+        late_s = _late_s(reading, sample)
         if isinstance(reading.value, Missing):
             reason, detail = reading.value.reason, reading.value.sentence
         else:
             reason = Reason.PRESENT
-            detail = "; ".join(filter(None, (reading.value.gaps, remarks.get(name, ""))))
-        states[name] = SourceState(reason, detail, age_s, reading.took_ns / 1e9)
+            old = f"no answer in time: its numbers are up to {late_s:.1f} s old" if late_s else ""
+            detail = "; ".join(filter(None, (old, reading.value.gaps, remarks.get(name, ""))))
+        states[name] = SourceState(reason, detail, age_s, reading.took_ns / 1e9, late_s)
     return states
+
+
+def _late_s(reading: SourceReading[Any], sample: Sample) -> float:
+    """How long before the tick a reading was begun that is not of the tick; else 0."""
+    began_ns = reading.read_at_ns - reading.took_ns // 2  # `read_at_ns` is the middle
+    ahead_ns = sample.monotonic_ns - began_ns
+    return ahead_ns / 1e9 if ahead_ns > _LATE_TICKS * sample.interval_ns else 0.0
 
 
 def _unattached(

@@ -206,6 +206,10 @@ def test_a_source_that_stops_answering_is_stale() -> None:
 
     frames = fold(START, ovs(1, working(1, 1, MPPS_5, 0.7)), *(late(t) for t in (2, 3, 4, 5)))
     assert cpu(frames[2], "rx_packets_per_s") == pytest.approx(MPPS_5)  # held, not rated again
+    assert (frames[1].sources["ovs"].late_s, frames[1].sources["ovs"].detail) == (0.0, "")
+    assert frames[2].sources["ovs"].late_s == pytest.approx(1.0, abs=0.01)
+    said = "no answer in time: its numbers are up to 1.0 s old"
+    assert frames[2].sources["ovs"].detail.startswith(said)
     assert frames[4].sources["ovs"].reason is Reason.STALE
     assert reason(cpu(frames[4], "rx_packets_per_s")) is Reason.STALE
 

@@ -173,6 +173,7 @@ big = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(what=big)
 def test_a_steady_load_comes_back(what: Load) -> None:
     found = level_2(rounds(Core(), what, 2))
@@ -201,7 +202,7 @@ def test_parts_fit_into_their_whole_whatever_the_load_does(
                 assert sum(numbers) == pytest.approx(number(found[whole]), abs=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(before=big, after=big, at=st.integers(0, 2))
 def test_a_step_of_the_load_leaves_no_hole_and_is_over_after_a_round(
     before: Load, after: Load, at: int
@@ -280,7 +281,7 @@ def test_a_change_of_the_order_of_turns_is_followed() -> None:
 EVERYTHING = (*PLAN.groups, *SKX.focus_groups)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     main=st.lists(loads, min_size=1, max_size=4),
     seeds=st.lists(st.integers(0, 2**32 - 1), min_size=12, max_size=16),

@@ -1,0 +1,282 @@
+"""Samples of one interval of a recording, by network function, cache class and package.
+
+Ticks that follow each other are alike, and the longer an interval is, the slower the drift in it
+may be. So samples are put together before they are tested: blocks of equally many, in the order of
+time, of which the shorter of two intervals has at most `BLOCKS`; a block counts as its median. What
+persists from block to block widens the test as in `ranksum`: persistence there is bounded, which is
+safe for no more blocks than these, since with the bound on it no order of theirs is sure.
+
+Drift that is slower than an interval looks like a step between two. So where the halves of either
+interval lie half as far from each other as the intervals do, nothing is said.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from nftop.derive.compare import Compared, Word, compared, moved
+from nftop.derive.window import NF_KEPT, nf_misses, nf_sample
+from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.column import Floats
+from nftop.model.frame import CpuTable, Frame, NfRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.metric import Metric
+from nftop.model.rdt import ROOT
+from nftop.model.reading import Missing, Reading, Reason
+
+BLOCKS = 60
+RULE_BLOCKS = (
+    "samples follow each other and are alike, so they are tested as medians of equally long runs, "
+    f"at most {BLOCKS} of the interval that has fewer; where the halves of an interval lie half as "
+    "far apart as the intervals do, it is inconclusive: drift"
+)
+# From such a part of the difference on, the difference between halves is called a drift.
+_DRIFT_RATIO = 0.5
+_DIFFERS: tuple[Word, ...] = ("better", "worse", "more", "less")
+PACKAGE_COMPARED = (
+    "memory.read_bytes_per_s",
+    "memory.write_bytes_per_s",
+    "pcie.read_bytes_per_s",
+    "pcie.write_bytes_per_s",
+    "pcie.ddio_hit_ratio",
+    "upi.received_bytes_per_s",
+    "upi.sent_bytes_per_s",
+)
+CLASS_COMPARED = tuple(metric.id for metric in GROUP_METRICS)
+NF_ALL = (*NF_KEPT[:-1], "ipp", "busy_ratio")
+# Ages of readings are told in seconds: what is nearer to each other was read at the same time.
+_SAME_NS = 1_000_000
+_NONE = Missing(Reason.UNDEFINED, "there is no sample of it")
+_MISSES = NF_KEPT.index("llc_misses_per_packet")
+
+Kind: TypeAlias = Literal["nf", "class", "package"]
+
+
+class Thing(NamedTuple):
+    """What samples are of. Names are untrusted text.
+
+    A network function is known by its kind and name (`dpdk`, `vpp`, ...), since its process may be
+    another in another recording; where several of one name run at once, by its CPUs too.
+    """
+
+    kind: Kind
+    name: str
+    of: str = ""
+
+
+@dataclass(slots=True)
+class Series:
+    """One thing: each metric's values in the order of time, NaN where there was no number.
+
+    Attributes:
+        why: by metric, the last reason of a number that was not there.
+        keys: the processes it was, in the order they were seen; one, unless it was restarted.
+    """
+
+    values: dict[str, array[float]] = field(default_factory=dict)
+    why: dict[str, Missing] = field(default_factory=dict)
+    keys: dict[str, None] = field(default_factory=dict)
+
+    def of(self, metric: str) -> Floats:
+        """float64 (n,)."""
+        return np.array(self.values.get(metric, ()), dtype=np.float64)
+
+    def add(self, readings: Mapping[str, Reading]) -> None:
+        """One sample."""
+        for name, reading in readings.items():
+            if isinstance(reading, Missing):
+                self.why[name] = reading
+            number = np.nan if isinstance(reading, Missing) else reading
+            self.values.setdefault(name, array("d")).append(number)
+
+
+class Interval:
+    """What the frames of an interval have told, taken one by one in the order of time.
+
+    Attributes:
+        things: by what they are of. ticks: how many frames were taken.
+        first_ns, last_ns: wall clock of the first frame and the last.
+    """
+
+    def __init__(self) -> None:
+        self.things: dict[Thing, Series] = {}
+        self.ticks = self.first_ns = self.last_ns = 0
+        self._began_ns: float | None = None
+        self._read_at_ns: dict[str, float] = {}
+        self._misses: dict[str, tuple[float, ...]] = {}
+        self._metered_at_ns: dict[Thing, int] = {}
+
+    def take(self, frame: Frame) -> None:
+        """Keep what sources have read since the frame before.
+
+        A reading speaks for the time since the one before it: only those count of which all of
+        that lies behind the first frame.
+        """
+        if self._began_ns is None:
+            span_ns = (frame.interval_s or 0.0) * 1e9
+            self._began_ns = frame.monotonic_ns - span_ns / 2
+            self.first_ns = frame.wall_ns
+        self.last_ns = frame.wall_ns
+        self.ticks += 1
+        new = {name for name in frame.sources if self._is_new(frame, name)}
+        if self.ticks == 1:
+            self._take_classes(frame)
+            return
+        for thing, nf in _named(frame):
+            if nf.kind in new or nf.kind not in frame.sources:
+                series = self._series(thing)
+                series.keys[nf.key] = None
+                series.add(self._of_nf(frame, nf))
+        self._take_classes(frame)
+        for package in frame.packages:
+            own = {
+                name: package.readings[name]
+                for name in PACKAGE_COMPARED
+                if package.origins.get(name, "uncore") in new
+                or package.origins.get(name, "uncore") not in frame.sources
+            }
+            self._series(Thing("package", str(package.package))).add(own)
+
+    def _take_classes(self, frame: Frame) -> None:
+        for group in frame.groups:
+            shown = "(root)" if group.name == ROOT else group.name
+            for cache in group.caches:
+                thing = Thing("class", shown, f"L3 {cache.l3}")
+                before_ns = self._metered_at_ns.get(thing)
+                self._metered_at_ns[thing] = cache.metered_at_ns
+                if cache.metered_at_ns != before_ns and self._is_inside(before_ns):
+                    self._series(thing).add({name: cache.readings[name] for name in CLASS_COMPARED})
+
+    def _is_inside(self, before_ns: float | None) -> bool:
+        """Whether a reading whose predecessor was then speaks for this interval alone."""
+        return before_ns is not None and (self._began_ns or 0.0) <= before_ns
+
+    def _series(self, thing: Thing) -> Series:
+        return self.things.setdefault(thing, Series())
+
+    def _is_new(self, frame: Frame, source: str) -> bool:
+        """Whether a source was read anew, and the time before it in this interval."""
+        age_s = frame.sources[source].age_s
+        if age_s is None:
+            return False
+        read_at_ns = frame.monotonic_ns - age_s * 1e9
+        before_ns = self._read_at_ns.get(source)
+        self._read_at_ns[source] = read_at_ns
+        if before_ns is None or not self._is_inside(before_ns):
+            return False
+        return read_at_ns - before_ns > _SAME_NS
+
+    def _of_nf(self, frame: Frame, nf: NfRow) -> Mapping[str, Reading]:
+        numbers = nf_sample(frame, nf)
+        misses = nf_misses(frame, nf)
+        # They may be counted in turns, and hold in between.
+        if misses == self._misses.get(nf.key):
+            numbers[_MISSES] = np.nan
+        self._misses[nf.key] = misses
+        why = nf.problem or _NONE
+        found: dict[str, Reading] = {
+            name: number if np.isfinite(number) else _reason(frame.cpus, nf, name, why)
+            for name, number in zip(NF_KEPT[:-1], numbers, strict=True)
+        }
+        return {**found, "ipp": nf.readings["ipp"], "busy_ratio": _busy(frame.cpus, nf)}
+
+
+def _named(frame: Frame) -> Iterator[tuple[Thing, NfRow]]:
+    names = [(nf.kind, nf.name) for nf in frame.nfs]
+    for nf in frame.nfs:
+        alone = names.count((nf.kind, nf.name)) == 1
+        cpus = "" if alone else f", CPUs {format_cpu_list(nf.cpus) or 'none'}"
+        yield Thing("nf", nf.name, f"{nf.kind}{cpus}"), nf
+
+
+def _reason(cpus: CpuTable, nf: NfRow, name: str, otherwise: Missing) -> Missing:
+    told = nf.readings.get(name)
+    if isinstance(told, Missing):
+        return told
+    for cpu in nf.cpus:
+        row = cpus.topology.row_of.get(cpu)
+        reading = cpus.columns[name][row] if name in cpus.columns and row is not None else None
+        if isinstance(reading, Missing):
+            return reading
+    return otherwise
+
+
+def _busy(cpus: CpuTable, nf: NfRow) -> Reading:
+    """The mean of its CPUs' busy ratios, where all of them tell."""
+    readings = [
+        cpus.columns["busy_ratio"][cpus.topology.row_of[cpu]]
+        for cpu in nf.cpus
+        if cpu in cpus.topology.row_of
+    ]
+    numbers = [each for each in readings if not isinstance(each, Missing)]
+    if not readings or len(readings) != len(nf.cpus):
+        return Missing(Reason.SOURCE, "not all its CPUs were recorded")
+    if len(numbers) != len(readings):
+        return next(each for each in readings if isinstance(each, Missing))
+    return float(np.mean(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric of one thing in both intervals.
+
+    Attributes:
+        found: of all samples, but for its word, which is that of blocks of them.
+        blocks_a, blocks_b: how many blocks.
+    """
+
+    found: Compared
+    blocks_a: int
+    blocks_b: int
+
+
+def row_of(metric: Metric, a: Floats, b: Floats, why: Missing) -> Row:
+    """Compare two samples in the order of time, float64 (n,) and (m,), NaN where none is.
+
+    `why` is what to say where there is no number at all.
+    """
+    a, b = a[np.isfinite(a)], b[np.isfinite(b)]
+    blocks_a, blocks_b = blocks(a, b)
+    tested = compared(metric, blocks_a, blocks_b, why, over=True)
+    found = replace(compared(metric, a, b, why, over=True), word=tested.word)
+    gap = _gap(blocks_a, blocks_b) if found.word in _DIFFERS else np.inf
+    sides = {"A": blocks_a, "B": blocks_b}
+    drifting = [name for name, each in sides.items() if _drift(each) >= _DRIFT_RATIO * gap]
+    if drifting:
+        which = " and ".join(drifting)
+        found = replace(found, word="inconclusive", why=f"it drifts as far within {which}")
+    return Row(found, len(blocks_a), len(blocks_b))
+
+
+def moved_by(a: Floats, b: Floats) -> float | None:
+    """`compare.moved` of blocks of two samples as `row_of` takes them."""
+    return moved(*blocks(a[np.isfinite(a)], b[np.isfinite(b)]))
+
+
+def blocks(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Medians of runs of both samples, equally long; the rest of a run is left out at the end.
+
+    Noise must be the same in both for the test, so that runs are as long in the longer interval.
+    """
+    size = max(1, -(-min(len(a), len(b)) // BLOCKS))
+    return _medians(a, size), _medians(b, size)
+
+
+def _gap(a: Floats, b: Floats) -> float:
+    return abs(float(np.median(b) - np.median(a)))
+
+
+def _drift(values: Floats) -> float:
+    """How far the median of the later half is from that of the earlier."""
+    half = len(values) // 2
+    return _gap(values[:half], values[-half:]) if half else 0.0
+
+
+def _medians(values: Floats, size: int) -> Floats:
+    count = len(values) // size
+    return np.median(values[: count * size].reshape(count, size), axis=1) if count else values[:0]

@@ -1,0 +1,158 @@
+"""What two intervals come to: load, idle polls, clocks, and who is in one of them alone."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from nftop.derive.compare import Compared
+from nftop.derive.comparison import Part, comparison
+from nftop.derive.intervals import CLASS_COMPARED, PACKAGE_COMPARED, Interval, Thing
+from nftop.model.reading import Missing, Reason
+
+NF = Thing("nf", "vpp", "vpp")
+PACKAGE = Thing("package", "0")
+
+
+def interval(
+    values: Mapping[str, float], *, seed: int, thing: Thing = NF, keys: tuple[str, ...] = ("one",)
+) -> Interval:
+    """60 samples of one thing, each with a noise of 0.2 %."""
+    random = np.random.default_rng(seed)
+    found = Interval()
+    series = found._series(thing)
+    series.keys = dict.fromkeys(keys)
+    for _ in range(60):
+        noise = 1 + 0.002 * random.standard_normal()
+        exact = ("saturated", "clock")
+        series.add({name: v if name in exact else v * noise for name, v in values.items()})
+    return found
+
+
+def nf(mpps: float, cpp: float, *, saturated: float, **more: float) -> dict[str, float]:
+    packets = mpps * 1e6
+    return {
+        "packets_per_s": packets,
+        "offered_packets_per_s": packets,
+        "drop_packets_per_s": 0.0,
+        "cpp": cpp,
+        "busy_cpp": cpp * 0.5,
+        "ipp": 300.0,
+        "ipc": 300.0 / cpp,
+        "saturated": saturated,
+        "clock": 0.0,
+    } | more
+
+
+def only(a: Interval, b: Interval) -> tuple[Part, dict[str, Compared]]:
+    (part,) = comparison(a, b).parts
+    return part, {row.found.metric.id: row.found for row in part.rows}
+
+
+def test_where_cores_are_busy_all_the_time_cycles_are_compared() -> None:
+    part, rows = only(
+        interval(nf(10, 200, saturated=1), seed=1), interval(nf(12, 166, saturated=1), seed=2)
+    )
+    assert {rows[each].word for each in ("packets_per_s", "cpp", "busy_cpp", "ipc")} == {"better"}
+    assert rows["ipp"].word == "no difference"
+    assert part.word == "better" and "CPP -17." in part.why and "Mpps +20." in part.why
+    assert rows["cpp"].change_ratio == pytest.approx(-0.17, abs=0.01)
+
+
+def test_where_the_load_moved_cycles_are_inconclusive() -> None:
+    part, rows = only(
+        interval(nf(10, 200, saturated=0), seed=1), interval(nf(12, 166, saturated=0), seed=2)
+    )
+    assert {rows[each].word for each in ("cpp", "busy_cpp", "ipp", "ipc")} == {"inconclusive"}
+    assert rows["cpp"].why.startswith("load moved +") and part.why == rows["cpp"].why
+    # More packets are no merit: more were offered.
+    assert (rows["packets_per_s"].word, part.word) == ("more", "inconclusive")
+    assert rows["llc_misses_per_packet"].word == "no number"
+
+
+def test_with_idle_polls_only_the_cost_of_work_is_compared() -> None:
+    part, rows = only(
+        interval(nf(10, 200, saturated=0), seed=1),
+        interval(nf(10, 200, saturated=0, busy_cpp=120), seed=2),
+    )
+    assert (rows["cpp"].word, rows["busy_cpp"].word) == ("inconclusive", "worse")
+    assert rows["cpp"].why.startswith("empty polls are in it")
+    assert part.word == "worse"
+    unknown = nf(10, 200, saturated=np.nan)
+    _, rows = only(interval(unknown, seed=1), interval(unknown, seed=2))
+    assert rows["cpp"].why == "it is not known whether its cores are busy all the time"
+    # Nor where a sample now and then says so.
+    now_and_then = interval(nf(10, 220, saturated=np.nan), seed=2)
+    told = now_and_then.things[NF].of("saturated")
+    told[::50] = 1.0
+    now_and_then.things[NF].values["saturated"] = array("d", told)
+    _, rows = only(interval(unknown, seed=1), now_and_then)
+    assert rows["cpp"].why == "it is not known whether its cores are busy all the time"
+
+
+def test_a_bound_tells_in_one_direction() -> None:
+    free, full = nf(10, 200, saturated=0), nf(10, 220, saturated=1)
+    _, rows = only(interval(free, seed=1), interval(full, seed=2))
+    assert rows["cpp"].word == "worse" and rows["ipc"].word == "inconclusive"
+    busy, idle = nf(10, 200, saturated=1), nf(10, 220, saturated=0)
+    _, rows = only(interval(busy, seed=1), interval(idle, seed=2))
+    assert rows["cpp"].word == "inconclusive"
+
+
+def test_cycles_of_two_clocks_are_not_compared() -> None:
+    tsc = nf(10, 200, saturated=1, clock=1.0)
+    _, rows = only(interval(tsc, seed=1), interval(nf(10, 100, saturated=1), seed=2))
+    assert (rows["cpp"].word, rows["cpp"].why) == (
+        "no number",
+        "its cycles are counted by another clock",
+    )
+    a, b = interval(nf(10, 200, saturated=1), seed=1), interval(nf(10, 200, saturated=1), seed=2)
+    a.things[NF].add(tsc)
+    part, rows = only(a, b)
+    assert rows["cpp"].n_before == 60 and rows["packets_per_s"].n_before == 61
+    assert part.notes == ("1 samples of CPP count by another clock than core and are left out",)
+
+
+def test_who_was_restarted_and_who_is_alone() -> None:
+    full = nf(10, 200, saturated=1)
+    a, b = interval(full, seed=1, keys=("one", "two")), interval(full, seed=2)
+    b.things[Thing("class", "x", "L3 0")] = b.things[NF]
+    found = comparison(a, b)
+    assert found.parts[0].notes == ("it was 2 processes in A, one after the other",)
+    assert (found.only_a, found.only_b) == ((), (Thing("class", "x", "L3 0"),))
+
+
+def test_packages_and_classes_are_better_only_under_the_same_load() -> None:
+    slow = dict.fromkeys(PACKAGE_COMPARED, 1e9) | {"pcie.ddio_hit_ratio": 0.5}
+    fast = dict.fromkeys(PACKAGE_COMPARED, 1e9) | {"pcie.ddio_hit_ratio": 0.8}
+    a, b = (
+        interval(each, seed=seed, thing=PACKAGE) for seed, each in enumerate((slow, fast), start=1)
+    )
+    _, rows = only(a, b)
+    assert rows["pcie.ddio_hit_ratio"].word == "better"
+    assert rows["memory.read_bytes_per_s"].word == "no difference"
+    a.things[NF] = interval(nf(10, 200, saturated=0), seed=3).things[NF]
+    b.things[NF] = interval(nf(12, 166, saturated=0), seed=4).things[NF]
+    package = comparison(a, b).parts[-1]
+    words = {row.found.metric.id: row.found.word for row in package.rows}
+    assert package.thing == PACKAGE and words["pcie.ddio_hit_ratio"] == "more"
+    used = Thing("class", "vpp", "L3 0")
+    sizes = dict.fromkeys(CLASS_COMPARED, 1e6)
+    _, rows = only(
+        interval(sizes, seed=1, thing=used),
+        interval(sizes | {"occupancy_bytes": 2e6}, seed=2, thing=used),
+    )
+    assert rows["occupancy_bytes"].word == "more"
+
+
+def test_why_there_is_no_number() -> None:
+    none = Missing(Reason.PERMISSION, "run as root")
+    a, b = Interval(), Interval()
+    for each in (a, b):
+        each._series(NF).add(dict.fromkeys(nf(1, 1, saturated=1), none))
+    part, rows = only(a, b)
+    assert {row.word for row in rows.values()} == {"no number"} and part.word == "no number"
+    assert rows["busy_cpp"].why == "run as root" and rows["packets_per_s"].before == none

@@ -1,0 +1,163 @@
+"""Intervals: what counts as a sample, and that noise and drift are no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.derive.intervals import BLOCKS, Interval, Thing, blocks, moved_by, row_of
+from nftop.derive.ranksum import SURE_Z, shift
+from nftop.model.catalogue import cpu_metric
+from nftop.model.column import Floats
+from nftop.model.frame import Frame
+from nftop.model.reading import Missing, Reason
+from tests.frames import frame
+
+WHY = Missing(Reason.IDLE, "nothing runs")
+CPP = cpu_metric("cpp")
+Noise = Callable[[np.random.Generator, int], Floats]
+
+
+def persisting(ratio: float) -> Noise:
+    def noise(random: np.random.Generator, n: int) -> Floats:
+        steps = random.standard_normal(n + 200)
+        return np.array(list(accumulate(steps, lambda was, step: ratio * was + step)))[200:]
+
+    return noise
+
+
+def swinging(random: np.random.Generator, n: int) -> Floats:
+    at = np.arange(n) / random.uniform(20, 300) + random.uniform(0, 6)
+    return np.asarray(np.sin(at) + 0.1 * random.standard_normal(n))
+
+
+NOISES: dict[str, Noise] = {
+    "white": lambda random, n: random.standard_normal(n),
+    "persisting": persisting(0.98),
+    "persisting for long": persisting(0.995),
+    "a random walk": persisting(1.0),
+    "slow waves": swinging,
+}
+
+
+@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize(("n", "m"), [(60, 60), (300, 300), (1500, 120)])
+def test_noise_and_drift_are_no_difference(name: str, n: int, m: int) -> None:
+    random = np.random.default_rng(5)
+    found = []
+    for _ in range(100):
+        values = NOISES[name](random, n + m)
+        # So that a change of 1 % is less than the noise.
+        found.append(row_of(CPP, values[:n] + 50, values[n:] + 50, WHY).found.word)
+    assert sum(word in ("better", "worse") for word in found) <= 5
+
+
+def test_without_blocks_drift_would_be_a_difference() -> None:
+    random = np.random.default_rng(5)
+    sure = 0
+    for _ in range(100):
+        values = NOISES["a random walk"](random, 600)
+        sure += abs(shift(values[:300], values[300:]).z) >= SURE_Z
+    assert sure > 15
+
+
+def test_a_step_is_found_in_noise() -> None:
+    random = np.random.default_rng(5)
+    for n, m, step in ((60, 60, 3.0), (600, 600, 1.5), (1500, 120, 1.5)):
+        a, b = random.standard_normal(n) + 50, random.standard_normal(m) + 50 + step
+        assert row_of(CPP, a, b, WHY).found.word == "worse"
+        assert row_of(CPP, b, a, WHY).found.word == "better"
+        found = moved_by(a, b)
+        assert found == pytest.approx(step / 50, abs=0.015)
+
+
+def test_a_drift_within_an_interval_is_said() -> None:
+    random = np.random.default_rng(5)
+    ramp = np.linspace(0.0, 4.0, 60)
+    noise = random.standard_normal((2, 60))
+    found = row_of(CPP, 100 + ramp + noise[0], 103.3 + ramp + noise[1], WHY).found
+    assert (found.word, found.why) == ("inconclusive", "it drifts as far within A and B")
+    found = row_of(CPP, 100 + noise[0], 101 + ramp + noise[1], WHY).found
+    assert (found.word, found.why) == ("inconclusive", "it drifts as far within B")
+    assert row_of(CPP, 100 + ramp + noise[0], 110 + ramp + noise[1], WHY).found.word == "worse"
+
+
+@given(st.integers(0, 700), st.integers(0, 700))
+def test_blocks_are_as_long_on_both_sides_and_few(n: int, m: int) -> None:
+    a, b = blocks(np.arange(n, dtype=float), np.arange(m, dtype=float))
+    assert min(len(a), len(b)) <= BLOCKS and len(a) >= min(n, BLOCKS // 2)
+    size = max(1, -(-min(n, m) // BLOCKS))
+    assert (len(a), len(b)) == (n // size, m // size)
+    assert np.all(np.diff(np.concatenate((a, a[-1:] + size))) == size)
+
+
+def test_numbers_are_of_samples_and_words_of_blocks() -> None:
+    values = np.array([1.0, 9.0, np.nan, 2.0])
+    row = row_of(CPP, np.tile(values, 100), np.tile(values, 50), WHY)
+    assert (row.found.n_before, row.found.n_after) == (300, 150)
+    assert (row.found.before, row.found.spread_before) == (2.0, 1.0)
+    assert (row.blocks_a, row.blocks_b) == (100, 50)
+    empty = row_of(CPP, np.array([np.nan]), np.array([]), WHY).found
+    assert (empty.word, empty.why, empty.before) == ("no number", "nothing runs", WHY)
+
+
+FWD, VPP = Thing("nf", "fwd", "dpdk"), Thing("nf", "vpp", "vpp")
+
+
+def aged(tick: int, age_s: float | None) -> Frame:
+    """As `frame`, its DPDK applications asked so long before the tick."""
+    base = frame(8, tick)
+    base = replace(base, nfs=(base.nfs[0], replace(base.nfs[1], kind="vpp")))
+    dpdk = replace(base.sources["dpdk"], age_s=age_s)
+    return replace(base, sources={**base.sources, "dpdk": dpdk})
+
+
+def test_the_first_frame_only_begins_and_the_rest_counts() -> None:
+    found = Interval()
+    for tick in range(1, 6):
+        found.take(aged(tick, 0.1))
+    assert (found.ticks, len(found.things[FWD].of("packets_per_s"))) == (5, 4)
+    readings = [nf.readings["cpp"] for tick in range(2, 6) for nf in aged(tick, 0.1).nfs[:1]]
+    assert found.things[FWD].of("cpp").tolist() == readings
+    # Of a kind that is no source here all frames count.
+    assert len(found.things[VPP].of("cpp")) == 4
+    assert (found.last_ns - found.first_ns) == 4_000_000_000
+
+
+def test_what_is_shown_again_is_not_counted_again() -> None:
+    found = Interval()
+    # Asked every three seconds, first before the interval.
+    for tick in range(2, 11):
+        found.take(aged(tick, float((tick + 1) % 3)))
+    # Read at 2, 5 and 8: the first of these counts what was before.
+    assert len(found.things[FWD].of("packets_per_s")) == 2
+    silent = Interval()
+    for tick in range(1, 5):
+        silent.take(aged(tick, None))
+    assert FWD not in silent.things and VPP in silent.things
+
+
+def test_a_source_that_was_read_before_the_interval_counts_from_its_next_reading() -> None:
+    found = Interval()
+    for tick in range(4, 12):
+        found.take(aged(tick, float((tick + 1) % 3)))
+    # Read at 2, 5, 8 and 11: what 5 tells began at 2.
+    assert len(found.things[FWD].of("packets_per_s")) == 2
+
+
+def test_two_of_one_name_are_told_apart_by_their_cpus() -> None:
+    found = Interval()
+    for tick in range(1, 4):
+        base = aged(tick, 0.1)
+        twin = replace(base.nfs[0], key="other", cpus=base.nfs[1].cpus)
+        found.take(replace(base, nfs=(base.nfs[0], twin)))
+    assert set(found.things) == {
+        Thing("nf", "fwd", "dpdk, CPUs 1-2"),
+        Thing("nf", "fwd", "dpdk, CPUs 3"),
+    }
