@@ -14,7 +14,7 @@ from nftop.model.frame import Frame
 from nftop.model.looking import Looking
 from nftop.output import put
 from nftop.render.plain import frame_text
-from nftop.session.feed import Feed
+from nftop.session.feed import Feed, Player
 
 # Wide enough for every column of the catalogue: what is not a terminal is read by grep.
 TEXT_WIDTH = 240
@@ -24,23 +24,27 @@ TEXT_WIDTH = 240
 class Format:
     """Attributes.
 
-    one: a frame of at most so many columns, where the format has any, with its line ends.
+    one: a frame of at most so many columns, where the format has any, with its line ends; and how
+        it is watched (`LIVE`, `REPLAY`), where the format says so.
     before: what stands before the first frame, with its line ends.
     looking: what has to be counted for it that is not counted anyway.
     """
 
-    one: Callable[[Frame, int], str]
+    one: Callable[[Frame, int, str], str]
     before: Callable[[], str] = lambda: ""
     looking: Looking = field(default_factory=Looking)
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "text": Format(lambda frame, width: frame_text(frame, width, ascii_only=True) + "\n"),
-        "json": Format(
-            lambda frame, _: frame_json(frame).decode() + "\n", looking=Looking(traffic=True)
+        "text": Format(
+            lambda frame, width, mode: frame_text(frame, width, ascii_only=True, mode=mode) + "\n"
         ),
-        "csv": Format(lambda frame, _: frame_csv(frame), header_csv),
+        "json": Format(
+            lambda frame, _width, _mode: frame_json(frame).decode() + "\n",
+            looking=Looking(traffic=True),
+        ),
+        "csv": Format(lambda frame, _width, _mode: frame_csv(frame), header_csv),
     }
 )
 
@@ -59,12 +63,13 @@ def run_batch(
         OutputError: `out` can't be written. What reading the frames raises comes as it is.
     """
     written = FORMATS[form]
+    mode = "REPLAY" if isinstance(feed, Player) else "LIVE"
     feed.look_at(written.looking)
     put(out, written.before())
     with closing(feed.frames()) as frames:
         next(frames, None)
         for frame in _first(frames, count):
-            put(out, written.one(frame, width or TEXT_WIDTH))
+            put(out, written.one(frame, width or TEXT_WIDTH, mode))
         feed.stop()
 
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from nftop.control.entry import Entry
+from nftop.export.cells import change_object
 from nftop.export.encode import json_bytes
-from nftop.model.action import Change, parts
 from nftop.model.allocation import Cbm
 from nftop.model.rdt import GroupCache, ResctrlGroup, ResctrlTable
-from nftop.model.rdt_owner import owner_of
 from nftop.model.reading import Missing
 
 CLASSES_SCHEMA, CHANGE_SCHEMA = "nftop.cat/1", "nftop.change/1"
 
 
-def classes_json(table: ResctrlTable) -> str:
+def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: str = "") -> str:
     """One object: `groups`, `domains` (the caches and their ways of I/O), `mba_unit`, `notes`.
 
-    Masks are hexadecimal texts; what is absent is null.
+    Masks are hexadecimal texts; what is absent is null. `unfinished`: of a change that is under
+    way or was cut off, a sentence.
     """
     return json_bytes(
         {
             "schema": CLASSES_SCHEMA,
+            "simulated": simulated,
             "mba_unit": table.mba_unit,
             "groups": [_group(group) for group in table.groups],
             "domains": [
@@ -40,50 +41,39 @@ def classes_json(table: ResctrlTable) -> str:
                 for domain in table.domains
             ],
             "notes": table.gaps or None,
+            "unfinished": unfinished or None,
         }
     ).decode()
 
 
-def change_json(entry: Entry) -> str:
-    """One object for one change of the history."""
+def change_json(entry: Entry, *, simulated: bool = False, unfinished: str = "") -> str:
+    """One object for one change of the history.
+
+    `unfinished`: what is to be known of one that is under way or was cut off, a sentence; its
+    `outcome` is null unless all of it but to close it is done.
+    """
     return json_bytes(
         {
             "schema": CHANGE_SCHEMA,
+            "simulated": simulated,
             "number": entry.number,
             "time": entry.time,
             "operator": entry.operator,
             "command": entry.command or None,
             "outcome": entry.outcome,
+            "unfinished": unfinished or None,
             "undoes": list(entry.undoes),
+            "leaves": list(entry.leaves),
             "left": list(entry.left),
-            "changes": [_change(each) for each in entry.changes],
+            "changes": [change_object(each) for each in entry.changes],
         }
     ).decode()
-
-
-def _change(change: Change) -> dict[str, Any]:
-    cell = change.cell
-    found: dict[str, Any] = {"kind": cell.kind, "old": change.old, "new": change.new}
-    if cell.kind == "schemata":
-        found |= {"group": cell.group, "resource": cell.name, "domain": cell.number}
-    elif cell.kind == "cpu":
-        found |= {"cpu": cell.number}
-    elif cell.kind == "task":
-        found |= {"thread": int(cell.name.partition("@")[0])}
-    else:
-        found |= {"group": cell.group, "name": cell.name or None}
-    if cell.kind in ("cpu", "task"):
-        for side in ("old", "new"):
-            if found[side] is not None:
-                group, monitor = parts(found[side])
-                found[side] = {"group": group, "monitor": monitor or None}
-    return found
 
 
 def _group(group: ResctrlGroup) -> dict[str, Any]:
     return {
         "name": group.name,
-        "owner": owner_of(group.name),
+        "owner": group.owner,
         "clos": group.clos,
         "mode": group.mode or None,
         "cpus": list(group.cpus),

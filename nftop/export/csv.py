@@ -57,18 +57,18 @@ def frame_csv(frame: Frame) -> str:
             frame.host.simulated,
             frame.host.lab,
             frame.host.remote != "",
-            _text(frame.host.name),
+            text_cell(frame.host.name),
             info.cpu,
             info.core,
             info.package,
             info.l3,
-            _text(table.thread[row]),
-            _text(table.nf[row]),
+            text_cell(table.thread[row]),
+            text_cell(table.nf[row]),
             table.nf_pid[row],
             table.direction[row],
             table.saturated[row],
             table.cpp_clock[row],
-            None if isinstance(group, Missing) else _text(group.name),
+            None if isinstance(group, Missing) else text_cell(group.name),
         ]
         cells += [None if isinstance(r, Missing) else r for r in readings.values()]
         lines.append(_line([*cells, _missing({"group": group, **readings})]))
@@ -81,7 +81,7 @@ def _missing(readings: Mapping[str, object]) -> str:
     )
 
 
-def _text(name: str | None) -> str | None:
+def text_cell(name: str | None) -> str | None:
     """A name that no terminal obeys and no spreadsheet takes for a formula."""
     if name is None:
         return None

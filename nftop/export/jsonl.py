@@ -5,7 +5,9 @@ and `self.counter_interrupts`, of the CPUs that are counted, are since the tick 
 sources; `self.by_source` has them of each.
 `memory.channels` and `upi.links` of a package are objects by the kernel's number of the box, as in
 `uncore_imc_3`. `origins` of a CPU or a package names the source of numbers that are not of their
-metric's first choice: `{"ipc": "pcm"}`.
+metric's first choice: `{"ipc": "pcm"}`; as `links` it names that of a package's links.
+`actions` are the changes of cache classes that this tick was the first to show, by whomever they
+were made; `within_s` is how long before the reading that shows a change the one without it was.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from nftop.export.cells import change_object
 from nftop.export.classes import cache_object, group_object
 from nftop.export.encode import json_bytes
 from nftop.export.missing import with_missing
+from nftop.model.action import Noticed
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
@@ -69,7 +73,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             for each in frame.accelerators
         ],
         "findings": [],
-        "actions": [],
+        "actions": [_action(each) for each in frame.noticed if each.wall_ns == frame.wall_ns],
         "self": with_missing(
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
             {
@@ -103,6 +107,15 @@ def _source(state: SourceState) -> dict[str, Any]:
         "detail": state.detail,
         "age_s": state.age_s,
         "took_s": state.took_s,
+    }
+
+
+def _action(noticed: Noticed) -> dict[str, Any]:
+    return {
+        "kind": "classes",
+        "time": rfc3339(noticed.wall_ns),
+        "within_s": (noticed.at_ns - noticed.since_ns) / 1e9,
+        "changes": [change_object(each) for each in noticed.changes],
     }
 
 

@@ -33,6 +33,7 @@ from nftop.sources.base import Check
 from tests.derive.scene import START, forwarding, tick
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
 from tests.samples import fold
+from tests.story import Story
 
 CONTRACT_CPU = {
     "cpu", "core", "package", "l3", "siblings", "thread", "nf", "group", "busy_ratio", "ipc",
@@ -50,6 +51,20 @@ def frames() -> list[Frame]:
     return fold(START, tick(1, forwarding(1)), tick(2, forwarding(2)), tick(3, forwarding(3)))
 
 
+def test_json_has_each_noticed_change_once_where_it_was_first_shown() -> None:
+    told = [json.loads(frame_json(each)) for each in Story(changed_at=3).frames(5)]
+    assert [len(each["actions"]) for each in told] == [0, 0, 1, 0, 0]
+    cell = {"kind": "schemata", "group": "vpp", "resource": "L3", "domain": 0}
+    assert told[2]["actions"] == [
+        {
+            "kind": "classes",
+            "time": told[2]["time"],
+            "within_s": 1.0,
+            "changes": [{**cell, "old": "f0", "new": "3f0"}],
+        }
+    ]
+
+
 def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     text = frame_json(frames[1])
     assert b"\n" not in text
@@ -58,6 +73,7 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     assert frame["simulated"] is False
     assert frame["interval_s"] == pytest.approx(1.0)
     assert {"time", "host", "sources", "groups", "packages", "findings", "actions"} <= frame.keys()
+    assert frame["actions"] == []
     assert all(row.keys() >= CONTRACT_CPU for row in frame["cpus"])
     assert all(row.keys() >= CONTRACT_NF for row in frame["nfs"])
     assert frame["sources"]["perf"]["state"] == "ok"
@@ -348,6 +364,15 @@ def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> N
             with Path(os.devnull).open("w") as nowhere:  # it is flushed once more when closed
                 os.dup2(nowhere.fileno(), full.fileno())
     assert failure.value.cause.errno == errno.ENOSPC
+
+
+def test_batch_text_has_the_notice_of_its_frame_and_json_has_not(frames: list[Frame]) -> None:
+    notice = "cache classes: change 1 was cut off: `nftop recover` takes it back"
+    told = [replace(each, notice=notice) for each in frames]
+    for form, there in (("text", True), ("json", False)):
+        out = io.StringIO()
+        run_batch(Stepped(told), out, form=form, count=1)
+        assert (f"! {notice}" in out.getvalue()) is there
 
 
 def test_batch_ends_with_its_feed(frames: list[Frame]) -> None:

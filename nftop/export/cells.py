@@ -1,0 +1,27 @@
+"""One changed cell of the cache classes as a plain dictionary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nftop.model.action import Change, parts
+
+
+def change_object(change: Change) -> dict[str, Any]:
+    """One cell: what it is, `old` and `new`; null where it was or is not there."""
+    cell = change.cell
+    found: dict[str, Any] = {"kind": cell.kind, "old": change.old, "new": change.new}
+    if cell.kind == "schemata":
+        found |= {"group": cell.group, "resource": cell.name, "domain": cell.number}
+    elif cell.kind == "cpu":
+        found |= {"cpu": cell.number}
+    elif cell.kind == "task":
+        found |= {"thread": int(cell.name.partition("@")[0])}
+    else:
+        found |= {"group": cell.group, "name": cell.name or None}
+    if cell.kind in ("cpu", "task"):
+        for side in ("old", "new"):
+            if found[side] is not None:
+                group, monitor = parts(found[side])
+                found[side] = {"group": group, "monitor": monitor or None}
+    return found

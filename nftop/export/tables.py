@@ -1,0 +1,251 @@
+"""Frames as tidy tables: one row per tick and thing, columns named as the catalogue has them.
+
+`missing` names every number of a row that is not there with its reason: `cpp=idle ipc=source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nftop.export.events import EVENT, GAP
+from nftop.export.fields import (
+    MISSING,
+    TICK,
+    Columns,
+    Field,
+    Table,
+    fields_of,
+    numbers,
+    of_tick,
+    plain,
+    turned,
+    why_not,
+)
+from nftop.model.allocation import Cbm
+from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
+from nftop.model.column import Column
+from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Missing, Reading, Reason
+
+# CPUs
+
+_CPU = (
+    *fields_of("int", "cpu core package l3"),
+    Field("online", "bool"),
+    *fields_of("text", "thread nf"),
+    Field("nf_pid", "int"),
+    Field("direction", "text"),
+    Field("saturated", "bool"),
+    *fields_of("text", "cpp_clock attribution group"),
+    Field("base_frequency_hz", "float", "Hz"),
+    *numbers(CPU_METRICS),
+    MISSING,
+)
+
+
+_NO_BASE = Missing(Reason.SOURCE)
+
+
+def _cpus(number: int, frame: Frame) -> Columns:
+    table = frame.cpus
+    infos = table.topology.cpus
+    groups = [None if isinstance(each, Missing) else each.name for each in table.group]
+    columns = [table.columns[metric.id] for metric in CPU_METRICS]
+    return [
+        *of_tick(number, frame, len(table)),
+        [info.cpu for info in infos],
+        [info.core for info in infos],
+        [info.package for info in infos],
+        [info.l3 for info in infos],
+        table.online,
+        table.thread,
+        table.nf,
+        table.nf_pid,
+        table.direction,
+        table.saturated,
+        table.cpp_clock,
+        [text or None for text in table.attribution],
+        groups,
+        [info.base_frequency_hz for info in infos],
+        *map(_cells, columns),
+        _cpus_why(table),
+    ]
+
+
+def _cells(column: Column) -> list[float | None]:
+    values = column.values.astype(object)
+    values[~column.present] = None
+    found: list[float | None] = values.tolist()
+    return found
+
+
+def _cpus_why(table: CpuTable) -> list[str]:
+    """`missing` of each CPU: few are different from each other, so each text is made once."""
+    names = [metric.id for metric in CPU_METRICS]
+    reasons = np.array([table.columns[name].reasons for name in names], np.uint8).T
+    seen: dict[bytes, str] = {}
+    found = []
+    infos = table.topology.cpus
+    for row, group, info in zip(np.ascontiguousarray(reasons), table.group, infos, strict=True):
+        key = row.tobytes()
+        if key not in seen:
+            why = zip(names, map(Reason, row.tolist()), strict=True)
+            seen[key] = " ".join(f"{name}={each.key}" for name, each in why if each)
+        base = info.base_frequency_hz
+        own = why_not({"group": group, "base_frequency_hz": _NO_BASE if base is None else base})
+        found.append(f"{own} {seen[key]}".strip())
+    return found
+
+
+# Network functions
+
+_NF = (
+    *fields_of("text", "nf kind"),
+    Field("pid", "int"),
+    *fields_of("text", "cpus direction"),
+    Field("saturated", "bool"),
+    Field("cpp_clock", "text"),
+    Field("nf_interval_s", "float", "s"),
+    *fields_of("text", "attribution problem"),
+    *numbers(NF_METRICS),
+    MISSING,
+)
+
+
+def _nfs(number: int, frame: Frame) -> Columns:
+    return [
+        *of_tick(number, frame, len(frame.nfs)),
+        *turned(_NF, [_nf(nf) for nf in frame.nfs]),
+    ]
+
+
+def _nf(nf: NfRow) -> list[Any]:
+    readings = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
+    return [
+        nf.name,
+        nf.kind,
+        nf.pid,
+        format_cpu_list(nf.cpus),
+        nf.direction,
+        nf.saturated,
+        nf.cpp_clock,
+        nf.interval_s,
+        nf.attribution,
+        None if nf.problem is None else nf.problem.sentence,
+        *map(plain, readings.values()),
+        why_not(readings),
+    ]
+
+
+# Classes, and their monitoring groups
+
+_MONITOR_METRICS = tuple(metric for metric in GROUP_METRICS if metric.id != "capacity_bytes")
+_GROUP = (
+    Field("group", "text"),
+    *fields_of("int", "clos rmid"),
+    *fields_of("text", "mode owner"),
+    Field("tasks", "int"),
+    Field("cpus", "text"),
+    Field("l3", "int"),
+    *fields_of("text", "cbm code_cbm"),
+    Field("mba", "float"),
+    Field("mba_unit", "text"),
+    *numbers(GROUP_METRICS),
+    MISSING,
+)
+_MONITOR = (
+    *fields_of("text", "group monitor"),
+    Field("rmid", "int"),
+    *fields_of("text", "owner cpus"),
+    Field("l3", "int"),
+    *numbers(_MONITOR_METRICS),
+    MISSING,
+)
+
+
+def _groups(number: int, frame: Frame) -> Columns:
+    rows = [_group(group, cache) for group in frame.groups for cache in group.caches]
+    return [*of_tick(number, frame, len(rows)), *turned(_GROUP, rows)]
+
+
+def _group(group: GroupRow, cache: GroupCacheRow) -> list[Any]:
+    readings = {metric.id: cache.readings[metric.id] for metric in GROUP_METRICS}
+    return [
+        group.name,
+        group.clos,
+        group.rmid,
+        group.mode,
+        group.owner,
+        group.tasks,
+        format_cpu_list(group.cpus),
+        cache.l3,
+        cache.cbm.hex if isinstance(cache.cbm, Cbm) else None,
+        None if cache.code is None else cache.code.hex,
+        plain(cache.mba),
+        group.mba_unit,
+        *map(plain, readings.values()),
+        why_not({"cbm": cache.cbm, "mba": cache.mba, **readings}),
+    ]
+
+
+def _monitors(number: int, frame: Frame) -> Columns:
+    rows = [
+        [
+            group.name,
+            monitor.name,
+            monitor.rmid,
+            monitor.owner,
+            format_cpu_list(monitor.cpus),
+            l3,
+            *(plain(readings[metric.id]) for metric in _MONITOR_METRICS),
+            why_not({metric.id: readings[metric.id] for metric in _MONITOR_METRICS}),
+        ]
+        for group in frame.groups
+        for monitor in group.monitors
+        for l3, readings in monitor.readings.items()
+    ]
+    return [*of_tick(number, frame, len(rows)), *turned(_MONITOR, rows)]
+
+
+# Packages
+
+_PACKAGE_METRICS = (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)
+_PACKAGE = (
+    Field("package", "int"),
+    Field("estimates", "text"),
+    *numbers(_PACKAGE_METRICS),
+    MISSING,
+)
+
+
+def _packages(number: int, frame: Frame) -> Columns:
+    rows = [_package(package) for package in frame.packages]
+    return [*of_tick(number, frame, len(rows)), *turned(_PACKAGE, rows)]
+
+
+def _package(row: PackageRow) -> list[Any]:
+    readings: dict[str, Reading] = {each.id: row.readings[each.id] for each in _PACKAGE_METRICS}
+    estimates = " ".join(sorted(row.estimates))
+    return [row.package, estimates, *map(plain, readings.values()), why_not(readings)]
+
+
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {
+        "cpus": Table((*TICK, *_CPU), _cpus),
+        "nfs": Table((*TICK, *_NF), _nfs),
+        "groups": Table((*TICK, *_GROUP), _groups),
+        "monitors": Table((*TICK, *_MONITOR), _monitors),
+        "packages": Table((*TICK, *_PACKAGE), _packages),
+        "actions": Table(EVENT),
+        "markers": Table(EVENT),
+        "gaps": Table(GAP),
+    }
+)

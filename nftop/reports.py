@@ -1,0 +1,145 @@
+"""Commands that say something once: `doctor`, `explain`, `tma`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from nftop.control.checks import check
+from nftop.control.journal import FileJournal
+from nftop.hosts import open_asked, open_demo
+from nftop.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.render.text import printable
+from nftop.sources.topology import read_cpuid
+from nftop.uarch.table import GENERIC, Uarch, identify, load, names
+
+_ROOT = Path("/")
+_MAX_BYTES = 64 << 20
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """What every source sees here, and the fix for what it does not."""
+    from nftop.doctor import examine, report_json, report_text  # noqa: PLC0415 - only here
+
+    try:
+        here = open_asked(options)
+    except ValueError as error:
+        return fail(str(error), USAGE)
+    try:
+        checks = (*examine(here.sources), *here.checks)
+        if options.scenario is None:
+            checks = (*checks, check(FileJournal()))
+    finally:
+        for source in here.sources:
+            source.close()
+    report = report_json if options.json or options.form == "json" else report_text
+    put(sys.stdout, report(checks, here.host) + "\n")
+    return OK
+
+
+def explain(options: argparse.Namespace) -> int:
+    """What one metric means, or all of them."""
+    from nftop.render.explain import (  # noqa: PLC0415 - only here
+        explain_metric,
+        known_metrics,
+        metrics_called,
+    )
+
+    tables = _explained(options)
+    if tables is None:
+        there = ", ".join(each for each in names() if each != GENERIC)
+        wrong = printable(options.uarch)
+        return fail(f"no table for {wrong!r}; there is {there}, and all", USAGE)
+    if options.all:
+        said = (explain_metric(name, tables) for name in known_metrics())
+        put(sys.stdout, "\n\n".join(said) + "\n")
+        return OK
+    if options.metric is None:
+        put(sys.stdout, "\n".join(known_metrics()) + "\n")
+        return OK
+    called = metrics_called(options.metric)
+    if not called:
+        say("known: " + " ".join(known_metrics()))
+        return fail(f"no metric is called {options.metric!r}", USAGE)
+    put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")
+    return OK
+
+
+def _explained(options: argparse.Namespace) -> tuple[Uarch, ...] | None:
+    """The tables whose formulas are asked for: this host's unless told; None: there is no such."""
+    known = [each for each in names() if each != GENERIC]
+    if options.uarch is None:
+        if options.scenario is not None:
+            return (load(open_demo(options).host.uarch),)
+        cpuid = read_cpuid(_ROOT)
+        return () if cpuid is None else (load(identify(*cpuid)),)
+    wanted = options.uarch.upper()
+    if wanted == "ALL":
+        return tuple(load(each) for each in known)
+    return (load(wanted),) if wanted in known else None
+
+
+def tma(options: argparse.Namespace) -> int:
+    """Top-down of the counts in a file, or the command that counts them."""
+    from nftop.render.topdown import what_to_count  # noqa: PLC0415 - only here
+
+    name = options.uarch.upper()
+    tables = [each for each in names() if each != GENERIC]
+    if name not in tables:
+        known = ", ".join(tables)
+        return fail(f"no top-down for {printable(options.uarch)!r}; there is {known}", USAGE)
+    uarch = load(name)
+    if uarch.topdown is None:
+        return fail(f"nftop has no top-down of {name}", USAGE)
+    if options.file is None and not options.events:
+        return fail("FILE is missing; --events prints the perf command that makes it", USAGE)
+    if options.events:
+        put(sys.stdout, what_to_count(uarch, smt=options.smt == "on") + "\n")
+        return OK
+    return _tma_of_file(uarch, options)
+
+
+def _tma_of_file(uarch: Uarch, options: argparse.Namespace) -> int:
+    from nftop.derive.tma import tma_of_counts  # noqa: PLC0415 - only here
+    from nftop.export.tma import tma_json  # noqa: PLC0415
+    from nftop.render.topdown import report  # noqa: PLC0415
+    from nftop.sources.counts.read import read_counts  # noqa: PLC0415
+    from nftop.sources.counts.rows import BadCountsError  # noqa: PLC0415
+
+    smt = options.smt == "on"
+    shown = "standard input" if options.file == "-" else printable(options.file)
+    try:
+        counts = read_counts(_read_text(options.file), uarch)
+    except OSError as error:
+        return fail(f"{shown}: {error.strerror or error}", FAILURE)
+    except BadCountsError as error:
+        return fail(f"{shown}: {printable(str(error))}", FAILURE)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    ratios = tma_of_counts(uarch, counts.events, smt=smt)
+    notes = counts.notes
+    topdown = uarch.topdown
+    if options.smt is None and topdown and topdown.terms_smt_on != topdown.terms_smt_off:
+        notes = (*notes, "hyper-threading is taken to be off, since --smt does not say")
+    if options.json or options.form == "json":
+        text = tma_json(uarch.name, ratios, smt=smt, notes=notes, ignored=counts.unknown)
+    else:
+        text = report(uarch, ratios, smt=smt, origin=counts.form.value, notes=notes)
+    put(sys.stdout, text + "\n")
+    return OK
+
+
+def _read_text(file: str) -> str:
+    """A file's text, or standard input's; OSError where it can't be read or is far too long."""
+    if file == "-":
+        if sys.stdin is None:
+            raise OSError("it is closed")
+        read = sys.stdin.buffer.read(_MAX_BYTES + 1)
+    else:
+        with Path(file).open("rb") as opened:
+            read = opened.read(_MAX_BYTES + 1)
+    if len(read) > _MAX_BYTES:
+        raise OSError(f"longer than {_MAX_BYTES >> 20} MiB, which no counts are")
+    return read.decode("utf-8", "replace")

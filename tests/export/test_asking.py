@@ -1,0 +1,102 @@
+"""What may be asked over HTTP, and in which form it is answered."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.export.asking import Answer, answer, wanted
+from nftop.export.sheet import Form
+from nftop.model.reading import Missing, Reason
+
+ASK = b"GET /metrics HTTP/1.1\r\nHost: localhost"
+
+
+def asked(text: str, page: bytes | Missing = b"page") -> Answer:
+    return answer(text.replace("\n", "\r\n").encode("latin-1"), lambda form: page)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1:9739", "127.0.0.1", "localhost:19739", "LOCALHOST", "[::1]:9739", "127.8.0.1:1"],
+)
+@pytest.mark.parametrize("target", ["/metrics", "/metrics?a=b"])
+def test_a_scrape_of_this_machine_is_answered(host: str, target: str) -> None:
+    assert asked(f"GET {target} HTTP/1.1\nhOsT: {host} \nX: y").content == b"page"
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "says"),
+    [
+        ("GET /metrics HTTP/1.1\nHost: rebound.example:9739", 403, "127.0.0.1"),
+        ("GET /metrics HTTP/1.1\nHost: 127.0.0.1.evil.example", 403, "Host"),
+        ("GET /metrics HTTP/1.1\nHost: 192.0.2.1", 403, "proxy"),
+        ("GET /metrics HTTP/1.1\nHost: ", 403, "proxy"),
+        ("GET /metrics HTTP/1.1", 400, "Host"),
+        ("GET /metrics HTTP/1.1\nHost: localhost\nHost: evil.example", 400, "Host"),
+        ("GET / HTTP/1.1\nHost: localhost", 404, "/metrics"),
+        ("GET /metrics/../etc HTTP/1.1\nHost: localhost", 404, "/metrics"),
+        ("GET http://localhost/metrics HTTP/1.1\nHost: localhost", 404, "/metrics"),
+        ("POST /metrics HTTP/1.1\nHost: localhost", 405, "GET"),
+        ("HEAD /metrics HTTP/1.1\nHost: localhost", 405, "GET"),
+        ("OPTIONS /metrics HTTP/1.1\nHost: localhost", 405, "GET"),
+        ("GET /metrics HTTP/2.0\nHost: localhost", 400, "HTTP"),
+        ("GET  /metrics HTTP/1.1\nHost: localhost", 400, "HTTP"),
+        ("GET /metrics HTTP/1.1\nHost : localhost", 400, "HTTP"),
+        ("GET /metrics HTTP/1.1\n Host: localhost", 400, "HTTP"),
+        ("GET /metrics HTTP/1.1\nHost: localhost\nX\0: y", 400, "HTTP"),
+        ("", 400, "HTTP"),
+        ("\x16\x03\x01\x02", 400, "HTTP"),
+    ],
+)
+def test_everything_else_is_refused_in_a_sentence(question: str, status: int, says: str) -> None:
+    refused = asked(question)
+    assert refused.status == status
+    assert refused.content.startswith(b"nftop: ")
+    assert says.encode() in refused.content
+    assert b"evil" not in refused.encoded()  # nothing of the question comes back
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=60), st.sampled_from([b"", ASK, ASK[:-9], ASK + b"\r\nAccept: "]))
+def test_no_bytes_do_harm(noise: bytes, before: bytes) -> None:
+    found = answer(before + noise, lambda form: b"page")
+    assert found.status in (200, 400, 403, 404, 405)
+
+
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+    "application/openmetrics-text;version=0.0.1;q=0.4,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+)
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        (PROMETHEUS_2, Form.OPENMETRICS),
+        (PROMETHEUS_3, Form.OPENMETRICS),
+        ("application/openmetrics-text", Form.OPENMETRICS),
+        ("Application/OpenMetrics-Text; Q=0.1", Form.OPENMETRICS),
+        ("application/openmetrics-text;version=0.0.1", Form.TEXT),
+        ("application/openmetrics-text;version=2.0.0", Form.TEXT),
+        ("application/openmetrics-text;q=0", Form.TEXT),
+        ("application/openmetrics-text;q=0.5,text/plain;q=0.6", Form.TEXT),
+        ("text/plain", Form.TEXT),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", Form.TEXT),
+        ("", Form.TEXT),
+        (";;,,q=", Form.TEXT),
+    ],
+)
+def test_the_form_that_is_asked_for(accept: str, form: Form) -> None:
+    assert wanted(accept) is form
+
+
+def test_why_there_is_no_page_is_said() -> None:
+    none = asked("GET /metrics HTTP/1.1\nHost: localhost", Missing(Reason.STALE, "it is old"))
+    assert (none.status, none.content) == (503, b"nftop: it is old\n")

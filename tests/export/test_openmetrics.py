@@ -1,0 +1,275 @@
+"""Frames as Prometheus reads them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.derive.step import State
+from nftop.export import families
+from nftop.export.families import OF_CPUS, OF_GROUPS, OF_MONITORS, OF_NFS, OF_PACKAGES, Family
+from nftop.export.openmetrics import Tally, ending, page
+from nftop.export.sheet import Form, labels
+from nftop.model.catalogue import METRICS
+from nftop.model.frame import CounterCost, Frame
+from nftop.model.ids import Cpu, L3Domain
+from nftop.model.metric import Unit
+from nftop.model.rdt import Metered, MonitoringGroup
+from nftop.model.reading import Missing, Reason
+from nftop.render.text import printable
+from nftop.sources.pcm.document import table_of
+from nftop.sources.pcm.json_form import parse_json
+from nftop.sources.pcm.topology import topology_of
+from tests import frames
+from tests.export.prometheus import Labels, Read, read
+from tests.peers.pcm_server import captures
+from tests.rdt import MIB, frame_of, group, in_cache, table, values
+from tests.samples import HOST, fold, sample
+from tests.sim.hosts import Frozen, S
+
+_TABLES = (OF_CPUS, OF_NFS, OF_PACKAGES, OF_GROUPS, OF_MONITORS)
+FAMILIES = [family for table in _TABLES for family in table.values()] + [
+    each for each in vars(families).values() if isinstance(each, Family)
+]
+# What each unit is called at the end of a name; the others are counts per something.
+ENDS = {
+    Unit.RATIO: "_ratio",
+    Unit.HZ: "_hertz",
+    Unit.BYTES: "_bytes",
+    Unit.BYTES_PER_S: "_bytes_per_second",
+    Unit.PACKETS_PER_S: "_packets_per_second",
+    Unit.REQUESTS_PER_S: "_per_second",
+    Unit.PER_S: "_per_second",
+    Unit.PER_PACKET: "_per_packet",
+    Unit.PER_CYCLE: "_per_cycle",
+    Unit.CYCLES: "_cycles_per_packet",
+    Unit.INSTRUCTIONS: "_instructions_per_packet",
+    Unit.WATTS: "_watts",
+    Unit.JOULES: "_joules",
+    Unit.DEGREES_C: "_celsius",
+}
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Frame:
+    """A frame with numbers of all scopes, classes and boxes."""
+    host = Frozen(cpus=16)
+    return [host.tick(S) for _ in range(3)][-1]
+
+
+def read_page(
+    frame: Frame, form: Form = Form.OPENMETRICS, tally: Tally | None = None
+) -> dict[str, Read]:
+    text = page(frame, tally or Tally(), form) + ending({200: 3}, form)
+    return read(text, openmetrics=form is Form.OPENMETRICS)
+
+
+def where(family: Read, **wanted: object) -> list[tuple[dict[str, str], float]]:
+    pairs = {(name, str(value)) for name, value in wanted.items()}
+    return [(dict(each), value) for each, value in family.samples.items() if pairs <= each]
+
+
+def test_every_metric_of_the_catalogue_but_of_a_core_looked_at_has_a_name() -> None:
+    named = {("cpu", each) for each in OF_CPUS} | {("nf", each) for each in OF_NFS}
+    named |= {("package", each) for each in OF_PACKAGES} | {("group", each) for each in OF_GROUPS}
+    assert named == {(each.scope, each.id) for each in METRICS if each.scope != "core"}
+
+
+def test_names_are_prometheus() -> None:
+    assert not [each for each in FAMILIES if not re.fullmatch(r"nftop(_[a-z0-9]+)+", each.name)]
+    assert max(Counter(each.sample for each in FAMILIES).values()) == 1
+    types = {"counter", "gauge", "histogram", "summary", "untyped"}
+    assert not [each.name for each in FAMILIES if types & set(each.name.split("_"))]
+    # No family may be called what another's sample is called.
+    assert max(Counter(n for each in FAMILIES for n in {each.name, each.sample}).values()) == 1
+    tables = {"cpu": OF_CPUS, "nf": OF_NFS, "package": OF_PACKAGES, "group": OF_GROUPS}
+    wrong = [
+        name
+        for each in METRICS
+        if each.scope in tables
+        and not (name := tables[each.scope][each.id].name).endswith(ENDS[each.unit])
+    ]
+    assert not wrong
+
+
+def test_names_that_dashboards_rely_on() -> None:
+    assert {
+        OF_CPUS["cpp"].sample, OF_CPUS["ipc"].sample, OF_CPUS["busy_ratio"].sample,
+        OF_CPUS["tma.memory_bound"].sample, OF_NFS["drop_packets_per_s"].sample,
+        OF_PACKAGES["memory.read_bytes_per_s"].sample, OF_PACKAGES["energy_j"].sample,
+        OF_GROUPS["occupancy_bytes"].sample, OF_MONITORS["occupancy_bytes"].sample,
+    } == {
+        "nftop_cpu_cycles_per_packet", "nftop_cpu_instructions_per_cycle", "nftop_cpu_busy_ratio",
+        "nftop_cpu_topdown_memory_bound_ratio", "nftop_nf_drop_packets_per_second",
+        "nftop_package_memory_read_bytes_per_second", "nftop_package_energy_joules_total",
+        "nftop_group_occupancy_bytes", "nftop_monitor_occupancy_bytes",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", Form)
+def test_the_page_has_the_frames_numbers_and_no_other(simulated: Frame, form: Form) -> None:
+    found = read_page(simulated, form)
+    absent = {
+        (each["metric"], each["reason"]): count for each, count in where(found["nftop_missing"])
+    }
+    table = simulated.cpus
+    for name, family in OF_CPUS.items():
+        column = table.columns[name]
+        told = found[family.sample].samples if family.sample in found else {}
+        there = {int(dict(each)["cpu"]): value for each, value in told.items()}
+        assert there == {
+            info.cpu: reading
+            for row, info in enumerate(table.topology.cpus)
+            if not isinstance(reading := column[row], Missing)
+        }
+        for reason in Reason:
+            if reason is not Reason.PRESENT:
+                count = int((column.reasons == reason).sum())
+                assert absent.get((family.sample, reason.key), 0) == count
+    for nf in simulated.nfs:
+        cpp = found["nftop_nf_cycles_per_packet"]
+        assert where(cpp, nf=nf.name, pid=nf.pid)[0][1] == nf.readings["cpp"]
+    for package in simulated.packages:
+        reads = found["nftop_package_memory_read_bytes_per_second"]
+        whole = package.readings["memory.read_bytes_per_s"]
+        assert where(reads, package=package.package)[0][1] == whole
+        boxes = where(found["nftop_memory_channel_read_bytes_per_second"], package=package.package)
+        assert sum(value for _, value in boxes) == pytest.approx(whole)
+    for each in simulated.groups:
+        for cache in each.caches:
+            used = where(found["nftop_group_occupancy_bytes"], group=each.name, l3=cache.l3)
+            assert used[0][1] == cache.readings["occupancy_bytes"]
+
+
+def test_what_is_simulated_says_so_at_every_number_but_nftops_own(simulated: Frame) -> None:
+    found = read_page(simulated)
+    badge: Labels = frozenset({("badge", "SIMULATED")})
+    for name, family in found.items():
+        own = name.startswith("nftop_self")
+        assert all((badge <= each) != own for each in family.samples), name
+        assert family.help.startswith("SIMULATED: ") != own, name
+    assert all(not badge & each for r in read_page(frames.frame()).values() for each in r.samples)
+
+
+def test_who_polls_and_by_which_clock() -> None:
+    found = read_page(frames.frame())
+    ((info, one),) = where(found["nftop_cpu_info"], cpu=2)
+    assert one == 1.0
+    assert info == {
+        "cpu": "2", "core": "2", "package": "0", "l3": "0", "node": "0", "nf": "fwd", "pid": "4242",
+        "thread": "dpdk-worker2", "direction": "rx", "cpp_clock": "core", "saturated": "false",
+    }  # fmt: skip
+    ((nf, _),) = where(found["nftop_nf_info"], nf="fwd")
+    assert (nf["cpus"], nf["saturated"]) == ("1-2", "false")
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("make", [frames.bare, frames.all_missing, frames.hostile])
+def test_a_page_of_nothing_and_of_anything_can_be_read(make: object, form: Form) -> None:
+    assert callable(make)
+    text = page(make(), Tally(), form) + ending({}, form)
+    assert "nan" not in text.lower().replace("nanosecond", "")
+    found = read(text, openmetrics=form is Form.OPENMETRICS)
+    assert found["nftop_frame_timestamp_seconds"].samples
+    assert all(line == printable(line) for line in text.splitlines())
+
+
+def test_absent_is_absent() -> None:
+    found = read_page(frames.all_missing())
+    tables = (OF_CPUS, OF_NFS, OF_PACKAGES, OF_GROUPS)
+    assert not {each.sample for table in tables for each in table.values()} & found.keys()
+    assert set(found["nftop_source_up"].samples.values()) == {0.0}
+    assert set(found["nftop_nf_up"].samples.values()) == {0.0}
+    assert where(found["nftop_missing"], metric="nftop_self_cpu_ratio") == []
+
+
+def test_things_of_one_name_are_told_apart() -> None:
+    base = frames.frame()
+    one = replace(base.nfs[0], key="a", name="x\x1b")
+    found = read_page(replace(base, nfs=(one, replace(one, key="b", name="x\x07"))))
+    assert [each.get("twin") for each, _ in where(found["nftop_nf_up"], nf="x?")] == [None, "2"]
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=20))
+def test_any_text_is_one_label(text: str) -> None:
+    found = read(f"# HELP a b\n# TYPE a gauge\na{{{labels(x=text, y=1)}}} 1.0\n", openmetrics=False)
+    ((told, _),) = where(found["a"])
+    assert told == ({"x": printable(text)} if text else {}) | {"y": "1"}
+
+
+def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
+    origins = {"links": "pcm", "memory.read_bytes_per_s": "pcm"}
+    rows = tuple(
+        replace(each, origins=origins, estimates=frozenset({"power_w"}))
+        for each in simulated.packages
+    )
+    found = read_page(replace(simulated, packages=rows, notice="cut off", apart="by 7 %"))
+    for metric in (
+        "nftop_upi_link_sent_bytes_per_second",
+        "nftop_upi_link_received_bytes_per_second",
+        "nftop_package_memory_read_bytes_per_second",
+    ):
+        ((_, count),) = where(found["nftop_second_choice"], metric=metric, source="pcm")
+        assert count == len(rows)
+    assert len(where(found["nftop_package_estimate"], metric="nftop_package_power_watts")) == 2
+    flags = [found[name].samples[frozenset({("badge", "SIMULATED")})]
+             for name in ("nftop_notice", "nftop_sources_apart")]  # fmt: skip
+    assert flags == [1.0, 1.0]
+
+
+def test_what_counting_cost_is_added_up() -> None:
+    def costing(reads: float | Missing) -> Frame:
+        base = frames.frame()
+        cost = {"perf": CounterCost(reads, 3.0)}
+        return replace(base, own=replace(base.own, counters_by_source=cost))
+
+    tally = Tally()
+    for reads in (Missing(Reason.WARMING), 5.0, Missing(Reason.RESET), 7.0):
+        tally = tally.after(costing(reads), cpu_s=1.25)
+    found = read_page(frames.frame(), tally=tally)
+    assert found["nftop_self_pmu_reads_total"].samples == {frozenset({("source", "perf")}): 12}
+    assert list(found["nftop_self_pmu_interrupts_total"].samples.values()) == [12]
+    assert found["nftop_self_cpu_seconds_total"].samples == {frozenset(): 1.25}
+    assert found["nftop_self_frames_total"].samples == {frozenset(): 4}
+    assert list(found["nftop_self_http_responses_total"].samples.values()) == [3]
+
+
+def test_classes_and_what_is_metered_within_them() -> None:
+    monitor = MonitoringGroup("m1", 7, None, (Cpu(2),), (Metered(L3Domain(0), values(3 * MIB)),))
+    vpp = replace(group("vpp", 1, (1,), in_cache(0, 0xF0, mba=50)), monitors=(monitor,))
+    found = read_page(frame_of(replace(table(), groups=(vpp,))))
+    ((may, _),) = where(found["nftop_group_may_info"], group="vpp", l3=0)
+    assert (may["cbm"], may["mba"], may["mba_unit"]) == ("0f0", "50", "percent")
+    ((info, _),) = where(found["nftop_group_info"], group="vpp")
+    assert (info["clos"], info["cpus"]) == ("1", "1")
+    used = where(found["nftop_monitor_occupancy_bytes"], group="vpp", monitor="m1", l3=0)
+    assert [value for _, value in used] == [3 * MIB]
+    assert "nftop_monitor_mbm_total_bytes_per_second" not in found
+    warming = where(found["nftop_missing"], metric="nftop_monitor_mbm_total_bytes_per_second")
+    assert [count for _, count in warming] == [1]
+
+
+def test_a_host_by_its_sensor_server() -> None:
+    one = table_of(parse_json(captures()["icx_2026-06_msr_persecond1.json"]), since_start=False)
+    one = replace(one, accelerators=(("dsa 0", (("in.bytes", 2e6), ("out", -1.0))),))
+    host = replace(HOST, remote="http://127.0.0.1:9738")
+    (frame,) = fold(State(host, topology_of(one)), sample(S, pcm=one))
+    found = read_page(frame)
+    ((mine, _),) = found["nftop_accelerator_per_second"].samples.items()
+    assert mine == {("accelerator", "dsa 0"), ("counter", "in.bytes"), ("badge", "REMOTE")}
+    ((info, _),) = where(found["nftop_host_info"])
+    assert info["remote"] == "http://127.0.0.1:9738"
+    metric = "nftop_package_memory_read_bytes_per_second"
+    ((_, count),) = where(found["nftop_second_choice"], metric=metric, source="pcm")
+    assert count == len(frame.packages)
+
+
+def test_the_interval_is_said_not_to_be_that_of_a_servers_rates() -> None:
+    assert "sensor server" in families.INTERVAL.help
+    assert "of its last second instead, whatever -d is" in families.INTERVAL.help

@@ -1,0 +1,121 @@
+"""What Prometheus itself makes of nftop's pages: Debian's package, which `make prometheus` gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+from nftop.export.board import Board
+from nftop.export.openmetrics import Tally, ending, page
+from nftop.export.serving import Serving
+from nftop.export.sheet import Form
+from nftop.model.frame import CounterCost, Frame
+from nftop.model.loopback import Loopback
+from tests import frames
+from tests.sim.hosts import Frozen, S
+from tests.waiting import LONGEST_S, until
+
+_PATH = os.pathsep.join([os.environ.get("NFTOP_PROMETHEUS", ""), os.environ.get("PATH", "")])
+PROMETHEUS, PROMTOOL = (shutil.which(name, path=_PATH) for name in ("prometheus", "promtool"))
+pytestmark = pytest.mark.skipif(
+    not (PROMETHEUS and PROMTOOL), reason="Prometheus is not installed: make prometheus gets it"
+)
+CONFIG = """\
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: nftop
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+
+def simulated() -> Frame:
+    host = Frozen(cpus=16)
+    frame = [host.tick(S) for _ in range(3)][-1]
+    cost = {"perf": CounterCost(88.0, 176.0)}
+    return replace(frame, own=replace(frame.own, counters_by_source=cost))
+
+
+@pytest.mark.parametrize("make", [simulated, frames.hostile, frames.all_missing])
+def test_promtool_has_nothing_to_say(make: Any) -> None:
+    assert PROMTOOL
+    frame = make()
+    text = page(frame, Tally().after(frame, cpu_s=1.0), Form.TEXT) + ending({200: 1}, Form.TEXT)
+    checked = subprocess.run(
+        [PROMTOOL, "check", "metrics"],
+        input=text, capture_output=True, text=True, timeout=LONGEST_S, check=False,
+    )  # fmt: skip
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+@pytest.fixture
+def scraped(tmp_path: Path) -> Iterator[tuple[Frame, str]]:
+    """A frame that is served, and the address of a Prometheus that is to scrape it."""
+    assert PROMETHEUS
+    frame = simulated()
+    board = Board(3600.0)
+    board.publish(frame)
+    server = Serving(Loopback("127.0.0.1", 0), board.reply, board.counted)
+    server.start()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    (tmp_path / "prometheus.yml").write_text(CONFIG.format(target=server.where.shown))
+    command = [
+        PROMETHEUS,
+        f"--config.file={tmp_path / 'prometheus.yml'}",
+        f"--storage.tsdb.path={tmp_path / 'data'}",
+        f"--web.listen-address={address}",
+        "--log.level=warn",
+    ]
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
+        try:
+            yield frame, address
+        finally:
+            process.terminate()
+            process.wait(LONGEST_S)
+            server.close()
+    assert "level=error" not in (tmp_path / "log").read_text()
+
+
+def test_prometheus_scrapes_and_answers(scraped: tuple[Frame, str]) -> None:
+    frame, address = scraped
+
+    def told(path: str, **parameters: str) -> Any:
+        with urlopen(f"http://{address}/api/v1/{path}?{urlencode(parameters)}", timeout=30) as got:
+            return json.load(got)["data"]
+
+    def query(text: str) -> dict[str, float]:
+        found = told("query", query=text)["result"]
+        return {each["metric"].get("nf", ""): float(each["value"][1]) for each in found}
+
+    def scraped_once() -> bool:
+        try:
+            return query("up") == {"": 1.0}
+        except URLError:  # it has not begun to listen
+            return False
+
+    until(scraped_once)
+    per_nf = query('nftop_nf_cycles_per_packet{badge="SIMULATED"}')
+    assert per_nf == {nf.name: nf.readings["cpp"] for nf in frame.nfs}
+    joined = query(
+        "count by (nf) (nftop_cpu_packets_per_second"
+        " * on (cpu) group_left (thread) nftop_cpu_info{cpp_clock='core'})"
+    )
+    assert joined == {nf.name: len(nf.cpus) for nf in frame.nfs}
+    # Only OpenMetrics has units, so this is how it was read.
+    (power,) = told("metadata", metric="nftop_package_power_watts")["nftop_package_power_watts"]
+    assert (power["type"], power["unit"]) == ("gauge", "watts")
+    assert power["help"].startswith("SIMULATED: ")
+    (target,) = told("targets")["activeTargets"]
+    assert (target["health"], target["lastError"]) == ("up", "")

@@ -1,0 +1,250 @@
+"""Who may ask, what is answered, and that nobody is waited for."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from unittest import mock
+
+import pytest
+
+from nftop.export import board as boards
+from nftop.export import openmetrics, serving
+from nftop.export.board import Board
+from nftop.export.serving import LONGEST_HEAD, MOST_CONNECTIONS, Serving
+from nftop.model.loopback import Loopback
+from tests import frames
+from tests.command import NFTOP, called
+from tests.export.prometheus import read
+from tests.waiting import LONGEST_S, until
+
+HERE = Loopback("127.0.0.1", 0)
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+ASK = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9739\r\n\r\n"
+
+
+@pytest.fixture
+def board() -> Board:
+    board = Board(1.0)
+    board.publish(frames.frame())
+    return board
+
+
+@pytest.fixture
+def serve(board: Board) -> Iterator[Callable[..., Serving]]:
+    """Starts a server on a free port, which ends with the test."""
+    with ExitStack() as ends:
+
+        def start(reply: Callable[[bytes], bytes] = board.reply, patience_s: float = 60) -> Serving:
+            server = Serving(HERE, reply, board.counted, patience_s)
+            ends.callback(server.close)
+            server.start()
+            return server
+
+        yield start
+
+
+def connect(server: Serving) -> socket.socket:
+    return socket.create_connection(server.where, timeout=LONGEST_S)
+
+
+def rest(connection: socket.socket) -> bytes:
+    """All that comes until it is closed."""
+    parts = []
+    while part := connection.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def scrape(server: Serving, **headers: str) -> tuple[int, str, str]:
+    """Status, content type and page, by a client that is not ours."""
+    connection = http.client.HTTPConnection(*server.where, timeout=LONGEST_S)
+    with closing(connection):
+        connection.request("GET", "/metrics", headers=headers)
+        got = connection.getresponse()
+        return got.status, got.headers["Content-Type"], got.read().decode()
+
+
+def answered(server: Serving) -> bool:
+    """Whether a scrape is; where patience is short, a client that gets no CPU is cut off, too."""
+    try:
+        return scrape(server)[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def test_a_page_over_http(serve: Callable[..., Serving]) -> None:
+    server = serve()
+    status, kind, page = scrape(server)
+    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert read(page, openmetrics=False)["nftop_nf_up"].samples
+    status, kind, page = scrape(server, Accept=OPENMETRICS)
+    assert (status, kind) == (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+    answers = read(page, openmetrics=True)["nftop_self_http_responses_total"]
+    assert answers.samples == {frozenset({("code", "200")}): 1}
+    assert scrape(server, Host="evil.example")[0] == 403
+
+
+def test_a_page_is_made_once_a_frame(board: Board) -> None:
+    with mock.patch.object(boards, "page", wraps=openmetrics.page) as made:
+        for _ in range(20):
+            board.reply(ASK)
+        assert made.call_count == 1
+        board.publish(frames.frame(tick=1))
+        assert made.call_count == 1  # nobody has asked for it
+        assert b"1767225601.0" in board.reply(ASK)
+        assert made.call_count == 2
+
+
+def test_no_frame_and_an_old_frame_are_no_answer() -> None:
+    board = Board(10.0)
+    assert board.reply(ASK).startswith(b"HTTP/1.1 503 ")
+    with mock.patch.object(boards, "time") as clock:
+        clock.process_time_ns.return_value, clock.monotonic.return_value = 0, 1000.0
+        board.publish(frames.frame())
+        clock.monotonic.return_value = 1025.0
+        assert board.reply(ASK).startswith(b"HTTP/1.1 200 ")
+        clock.monotonic.return_value = 1026.0
+        said = board.reply(ASK)
+        assert said.startswith(b"HTTP/1.1 503 ")
+        assert b"the last frame is 26 s old, and one is due every 10 s" in said
+
+
+def test_what_fails_is_an_answer_too(board: Board) -> None:
+    with mock.patch.object(boards, "page", side_effect=KeyError("x")):
+        assert board.reply(ASK).startswith(b"HTTP/1.1 500 ")
+    assert board.reply(ASK).startswith(b"HTTP/1.1 200 ")
+
+
+def test_who_says_nothing_makes_way(serve: Callable[..., Serving]) -> None:
+    server = serve(patience_s=0.3)
+    with ExitStack() as all_of_them:
+        silent = [all_of_them.enter_context(connect(server)) for _ in range(MOST_CONNECTIONS + 3)]
+        until(lambda: answered(server))
+        assert all(b" 408 " in rest(each) for each in silent)
+
+
+def test_who_dribbles_is_cut_off(serve: Callable[..., Serving]) -> None:
+    server = serve(patience_s=0.3)
+    with connect(server) as connection:
+
+        def refused() -> bool:
+            try:
+                connection.sendall(b"G")
+            except OSError:
+                return True
+            return False
+
+        until(refused)
+    until(lambda: answered(server))
+
+
+def test_a_page_that_nobody_takes_is_thrown_away(serve: Callable[..., Serving]) -> None:
+    large = b"x" * (64 << 20)  # more than the kernel holds
+    server = serve(lambda head: large, patience_s=0.3)
+    with ExitStack() as all_of_them:
+        for _ in range(MOST_CONNECTIONS):
+            all_of_them.enter_context(connect(server)).sendall(ASK)
+
+        def begins() -> bool:
+            with connect(server) as connection:  # which waits until they are gone
+                connection.sendall(ASK)
+                return connection.recv(1) == b"x"
+
+        until(begins)
+
+
+def test_long_questions_and_those_who_hang_up(serve: Callable[..., Serving]) -> None:
+    server = serve()
+    with connect(server) as connection:
+        connection.sendall(b"GET /" + b"x" * (2 * LONGEST_HEAD))
+        assert rest(connection).startswith(b"HTTP/1.1 431 ")
+    with connect(server) as connection:
+        connection.sendall(ASK[:9])
+    with connect(server) as connection:
+        connection.sendall(ASK + b"and what comes behind it, unread" * 999)
+        assert rest(connection).startswith(b"HTTP/1.1 200 ")
+    with connect(server) as connection:
+        for byte in ASK:
+            connection.sendall(bytes([byte]))
+        assert rest(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_without_descriptors_it_waits(serve: Callable[..., Serving]) -> None:
+    accept, failures = socket.socket.accept, [OSError(24, "Too many open files")] * 2
+
+    def failing(door: socket.socket) -> tuple[socket.socket, object]:
+        if failures:
+            raise failures.pop()
+        return accept(door)
+
+    with (
+        mock.patch.object(serving, "_SHORT_OF_S", 0.01),
+        mock.patch.object(socket.socket, "accept", failing),
+    ):
+        assert scrape(serve())[0] == 200
+    assert not failures
+
+
+def test_what_is_closed_is_free_again(board: Board) -> None:
+    first = Serving(HERE, board.reply, board.counted)
+    first.start()
+    with connect(first) as connection:
+        connection.sendall(ASK)
+        assert rest(connection)
+        with pytest.raises(OSError, match="in use"):
+            Serving(first.where, board.reply, board.counted)
+        first.close()
+    again = Serving(first.where, board.reply, board.counted)
+    again.close()  # never started
+
+
+def test_ipv6_too(board: Board) -> None:
+    try:
+        server = Serving(Loopback("::1", 0), board.reply, board.counted)
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    server.start()
+    assert scrape(server)[0] == 200
+    server.close()
+
+
+def test_the_command_refuses_what_others_reach_and_what_is_taken() -> None:
+    refused = called("serve", "--listen", "0.0.0.0:9739")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "listens on loopback only" in refused.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        failed = called("demo", "serve", "--listen", where)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == f"nftop: can't listen at {where}: Address already in use\n"
+    assert called("demo", "--cpu-list", "999", "serve", "--listen", "localhost:0").returncode == 2
+
+
+def test_the_command_serves_until_it_is_told_to_end() -> None:
+    command = [*NFTOP, "demo", "--cpus", "4", "-d", "0.1", "serve", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        try:
+            assert line.startswith("nftop: SIMULATED: http://127.0.0.1:"), line
+            port = int(line.rpartition(":")[2].partition("/")[0])
+
+            def numbers() -> bool:
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_S)
+                with closing(connection):
+                    connection.request("GET", "/metrics")
+                    got = connection.getresponse()
+                    assert got.status in (200, 503)
+                    return b"\nnftop_cpu_cycles_per_packet{" in got.read()
+
+            until(numbers)
+        finally:
+            os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(LONGEST_S) == 0
+        assert process.stderr.read() == ""

@@ -1,0 +1,225 @@
+"""Tables of recordings: what is in them is what frames say, in every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nftop.export.events import event_columns, gap_columns
+from nftop.export.outputs import Outputs, OutputsError
+from nftop.export.tables import TABLES
+from nftop.export.writers import text_writer
+from nftop.model.frame import Frame, MonitorRow
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.topology import Host
+from nftop.store.records import Marker
+from nftop.store.scan import Loss
+from tests.frames import HOSTILE, hostile
+from tests.recordings import taken
+
+HOST = Host("edge", "Xeon", "SKX", simulated=True)
+MARKER = Marker("change", 1_000_000_000, 5, "vpp: L3 0 0f0 -> ff0", {"who": "=cmd()"})
+
+
+@pytest.fixture(scope="module")
+def frames() -> tuple[Frame, ...]:
+    """The first has hardly a number yet."""
+    seen = taken(3, cpus=6).frames
+    group = seen[2].groups[0]
+    readings: dict[str, Reading] = {
+        "occupancy_bytes": 4096.0,
+        "mbm_total_bytes_per_s": 1e6,
+        "mbm_local_bytes_per_s": Missing(Reason.WARMING),
+    }
+    monitor = MonitorRow("m", 7, (), "pqos", {group.caches[0].l3: readings})
+    groups = (replace(group, monitors=(monitor,)), *seen[2].groups[1:])
+    return (*seen[:2], replace(seen[2], groups=groups))
+
+
+def written(form: str, name: str, frames: Sequence[Frame]) -> str:
+    parts = list[str]()
+    writer = text_writer(form, TABLES[name], parts.append)
+    rows = TABLES[name].rows
+    assert rows is not None
+    for number, frame in enumerate(frames):
+        writer.write(rows(number, frame))
+    writer.close()
+    text = "".join(parts)
+    assert writer.rows == len(text.splitlines()) - (form == "csv")
+    return text
+
+
+OF_FRAMES = [name for name, table in TABLES.items() if table.rows is not None]
+
+
+@pytest.mark.parametrize("name", OF_FRAMES)
+def test_both_texts_say_the_same(name: str, frames: tuple[Frame, ...]) -> None:
+    cells = list(csv.DictReader(io.StringIO(written("csv", name, frames))))
+    objects = [json.loads(line) for line in written("jsonl", name, frames).splitlines()]
+    assert len(cells) == len(objects) > 0
+    for row, told in zip(cells, objects, strict=True):
+        assert list(row) == list(told) == [field.name for field in TABLES[name].fields]
+        missing = dict(pair.split("=") for pair in row["missing"].split())
+        assert missing == told["missing"]
+        for field in TABLES[name].fields[:-1]:
+            value, cell = told[field.name], row[field.name]
+            if value is None or value == "":
+                assert cell == ""
+            elif field.kind == "float":
+                assert float(cell) == value
+            elif field.name != "missing":
+                assert cell == str(value)
+            # A number that is not there has its reason, and no other has.
+            if field.unit and field.name not in (
+                "interval_s",
+                "nf_interval_s",
+                "base_frequency_hz",
+            ):
+                assert (value is None) == (field.name in missing)
+        assert told["simulated"] is True
+
+
+def test_numbers_are_the_frames(frames: tuple[Frame, ...]) -> None:
+    frame = frames[2]
+    cpus = [json.loads(line) for line in written("jsonl", "cpus", [frame]).splitlines()]
+    assert [row["cpu"] for row in cpus] == list(range(6))
+    for at, row in enumerate(cpus):
+        for name, column in frame.cpus.columns.items():
+            reading = column[at]
+            assert row[name] == (None if isinstance(reading, Missing) else reading)
+            if isinstance(reading, Missing):
+                assert row["missing"][name] == reading.reason.key
+    groups = [json.loads(line) for line in written("jsonl", "groups", [frame]).splitlines()]
+    assert [(row["group"], row["l3"]) for row in groups] == [
+        (group.name, cache.l3) for group in frame.groups for cache in group.caches
+    ]
+    masks = [cache.cbm for group in frame.groups for cache in group.caches]
+    assert [row["cbm"] for row in groups] == [m.hex for m in masks if not isinstance(m, Missing)]
+    (monitor,) = map(json.loads, written("jsonl", "monitors", [frame]).splitlines())
+    assert (monitor["monitor"], monitor["rmid"], monitor["occupancy_bytes"]) == ("m", 7, 4096.0)
+    assert monitor["missing"] == {"mbm_local_bytes_per_s": "warming"}
+    packages = [json.loads(line) for line in written("jsonl", "packages", [frame]).splitlines()]
+    assert (
+        packages[0]["memory.read_bytes_per_s"]
+        == (frame.packages[0].readings["memory.read_bytes_per_s"])
+    )
+
+
+def test_names_that_nobody_chose_stay_in_their_cells() -> None:
+    odd = hostile()
+    formula = replace(odd.nfs[0], name="=cmd()")
+    text = written("csv", "nfs", [replace(odd, nfs=(formula, *odd.nfs[1:]))])
+    assert "\x1b" not in text and "\u202e" not in text and "'=cmd()" in text
+    lines = written("jsonl", "cpus", [odd]).splitlines()
+    assert json.loads(lines[1])["thread"] == HOSTILE[1]
+    assert all("\x1b" not in line and "\u202e" not in line for line in lines)
+
+
+def outputs(path: Path | None, form: str, *names: str, folder: bool = True) -> Outputs:
+    return Outputs(path, form, names or tuple(TABLES), folder=folder, who=None, host=HOST)
+
+
+def test_nothing_is_written_over_and_nothing_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "nfs.csv").write_text("mine")
+    with pytest.raises(OutputsError, match=r"nfs\.csv exists, and nothing is written over"):
+        outputs(tmp_path, "csv")
+    assert [each.name for each in tmp_path.iterdir()] == ["nfs.csv"]
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(OutputsError, match="link exists"):
+        outputs(tmp_path / "link", "csv", "nfs", folder=False)
+    with pytest.raises(OutputsError, match="No such file"):
+        outputs(tmp_path / "none" / "x.csv", "csv", "nfs", folder=False)
+    made = outputs(tmp_path / "new" / "er", "csv")
+    made.marker(MARKER)
+    assert len(list((tmp_path / "new" / "er").iterdir())) == len(TABLES)
+    made.discard()
+    assert list((tmp_path / "new" / "er").iterdir()) == []
+    assert (tmp_path / "nfs.csv").read_text() == "mine"
+
+
+def test_a_full_disk_is_said() -> None:
+    with pytest.raises(OutputsError, match="exists"):
+        outputs(Path("/dev/full"), "csv", "nfs", folder=False)
+    made = outputs(None, "csv", "gaps")
+    full = text_writer("csv", TABLES["gaps"], lambda _: None)
+    made._writers["gaps"] = full
+
+    def write(_: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    full._out = write  # type: ignore[attr-defined]
+    with pytest.raises(OutputsError, match="No space left on device"):
+        made.losses([(1, Loss(3, 0, "x"))])
+
+
+def test_what_happened_has_tables_of_its_own(tmp_path: Path) -> None:
+    made = outputs(tmp_path, "jsonl", "actions", "markers", "gaps")
+    made.marker(MARKER)
+    made.marker(replace(MARKER, kind="marker", text="begin", detail={}))
+    made.losses([(2_000_000_000, Loss(None, 7, "damaged"))])
+    counts = made.close()
+    assert counts == dict.fromkeys(
+        (str(tmp_path / f"{each}.jsonl") for each in ("actions", "markers", "gaps")), 1
+    )
+    told = {each.stem: json.loads(each.read_text()) for each in tmp_path.iterdir()}
+    assert told["actions"] == {
+        "time": "1970-01-01T00:00:01.000Z", "host": "edge", "simulated": True, "kind": "change",
+        "text": MARKER.text, "detail": '{"who": "=cmd()"}',
+    }  # fmt: skip
+    assert told["markers"]["text"] == "begin" and told["markers"]["detail"] is None
+    assert (told["gaps"]["lost_ticks"], told["gaps"]["lost_bytes"]) == (None, 7)
+    assert all(each.stat().st_mode & 0o777 == 0o600 for each in tmp_path.iterdir())
+    assert len(event_columns(HOST, MARKER)) == len(TABLES["actions"].fields)
+    assert [len(column) for column in gap_columns(HOST, [])] == [0] * len(TABLES["gaps"].fields)
+
+
+def test_without_pyarrow_it_is_said_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "nftop.export.parquet", None)
+    with pytest.raises(OutputsError, match=r"pip install 'nftop\[parquet\]'"):
+        outputs(tmp_path / "new", "parquet")
+    assert not (tmp_path / "new").exists()
+
+
+def test_parquet_is_read_by_others(tmp_path: Path, frames: tuple[Frame, ...]) -> None:
+    pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    made = outputs(tmp_path, "parquet")
+    for number, frame in enumerate(frames):
+        made.tick(number, frame)
+    made.marker(MARKER)
+    made.tick(3, hostile())
+    made.close()
+    for name in OF_FRAMES:
+        table = pq.read_table(tmp_path / f"{name}.parquet")
+        lines = written("jsonl", name, (*frames, hostile())).splitlines()
+        assert table.num_rows == len(lines)
+        for row, line in zip(table.to_pylist(), lines, strict=True):
+            told = json.loads(line)
+            for field in TABLES[name].fields:
+                if field.kind not in ("time", "text"):
+                    assert row[field.name] == told[field.name], field.name
+    schema = pq.read_schema(tmp_path / "cpus.parquet")
+    assert schema.field("frequency_hz").metadata == {b"unit": b"Hz"}
+    assert str(schema.field("time").type) == "timestamp[ns, tz=UTC]"
+    assert pq.read_table(tmp_path / "gaps.parquet").num_rows == 0
+
+
+def test_a_database_answers_from_the_parquet(tmp_path: Path, frames: tuple[Frame, ...]) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    made = outputs(tmp_path / "nfs.parquet", "parquet", "nfs", folder=False)
+    for number, frame in enumerate(frames):
+        made.tick(number, frame)
+    made.close()
+    found = duckdb.sql(
+        f"select nf, max(cpp) from '{tmp_path / 'nfs.parquet'}' where tick = 2 group by nf"
+    ).fetchall()
+    assert dict(found) == {nf.name: nf.readings["cpp"] for nf in frames[2].nfs}
