@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from nftop.derive.ways import Shares, in_use, shares_of
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.metric import Unit
-from nftop.model.rdt import ROOT, CacheDomain, MbaUnit
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.rdt import ROOT, CacheDomain
+from nftop.model.reading import Missing, Reading
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line
 from nftop.render.text import fit, printable
+from nftop.render.ways import way_spans
 
 # From this share of its capacity on a class has no room; beyond the other its lines stand in ways
 # that it has lost, or the kernel's rounding is worse than it should be.
 FULL_RATIO, OVER_RATIO = 0.95, 1.05
 
 MARKS: tuple[tuple[str, str], ...] = (
-    ("#", "a way that this class alone may fill; way 0 stands right"),
-    ("+", "a way that another class may fill too"),
-    (".", "a way that it may not fill"),
-    (
-        "I",
-        "a way that devices write into (DDIO), whoever has it; CPUID's hint is shareable_bits",
-    ),
     ("COS -", "the kernel does not show the number of the class"),
     ("code", "with CDP code has a mask of its own, on the line below that of data"),
     ("full", f"the class has filled {FULL_RATIO:.0%} of its ways or more"),
     ("over", "it fills more than its ways: lines stay where they are when a mask shrinks"),
 )
 
-# What a limit on bandwidth is that limits nothing.
-_UNLIMITED: Mapping[MbaUnit, float] = {"percent": 100, "MBps": math.inf, "GBps/8": 2048}
 _GAP = "   "
 _COS, _USED, _FULL, _RATE = 6, 13, 5, 8
 _NAME_LEAST, _NAME_MOST = 8, 16
@@ -84,7 +76,7 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
     longest = max(cell_len(group_name(group.name)) for group in frame.groups) + 2
     name = _NAME_LEAST + max(0, each - least.width)
     shape = _Shape(min(name, _NAME_MOST, max(longest, _NAME_LEAST)), ways + 2, digits)
-    used = [group for group in frame.groups if _in_use(group)]
+    used = [group for group in frame.groups if in_use(group)]
     unused = len(frame.groups) - len(used)
     blocks = [_block(used, unused, domain, shape) for domain in frame.domains]
     bands = [blocks[at : at + beside] for at in range(0, len(blocks), beside)]
@@ -102,28 +94,6 @@ def cache_absences(frame: Frame) -> list[tuple[Missing, list[str]]]:
                 why = Missing(value.reason, value.sentence)
                 found.setdefault(why, {})[label] = None
     return [(why, list(labels)) for why, labels in found.items()]
-
-
-def _in_use(group: GroupRow) -> bool:
-    """Whether anything is in a class, has left lines, or limits who would be in it."""
-    if group.name == ROOT or group.cpus or group.tasks:
-        return True
-    return any(_limited(cache, group.mba_unit) or _filled(cache) for cache in group.caches)
-
-
-def _limited(cache: GroupCacheRow, mba_unit: MbaUnit) -> bool:
-    if isinstance(cache.cbm, Missing):
-        # Where nothing can be allocated no mask limits anything; any other is not known.
-        if cache.cbm.reason is not Reason.HARDWARE:
-            return True
-    elif any(mask is not None and mask.ways < mask.width for mask in (cache.cbm, cache.code)):
-        return True
-    return not isinstance(cache.mba, Missing) and cache.mba < _UNLIMITED[mba_unit]
-
-
-def _filled(cache: GroupCacheRow) -> bool:
-    used = cache.readings["occupancy_bytes"]
-    return not isinstance(used, Missing) and used > 0
 
 
 def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None) -> list[Line]:
@@ -162,10 +132,10 @@ def _block(
     groups: Sequence[GroupRow], unused: int, domain: CacheDomain, shape: _Shape
 ) -> list[Line]:
     rows = [(group, cache) for group in groups for cache in group.caches if cache.l3 == domain.l3]
+    shares = shares_of(groups, domain)
     lines = [_header(domain, shape)]
     for group, cache in rows:
-        others = [other for each, other in rows if each is not group]
-        lines += _class_lines(group, cache, _shared(others), shape)
+        lines += _class_lines(group, cache, shares.get(group.name), shape)
     if unused:
         text = f"+ {unused} class{'es' * (unused != 1)} that nobody is in and nothing limits"
         lines.append(crop(line(Span(text, Tone.DIM)), shape.width))
@@ -190,33 +160,32 @@ def _header(domain: CacheDomain, shape: _Shape) -> Line:
 
 
 def _class_lines(
-    group: GroupRow, cache: GroupCacheRow, shared: Cbm | None, shape: _Shape
+    group: GroupRow, cache: GroupCacheRow, shares: Shares | None, shape: _Shape
 ) -> list[Line]:
     number = "COS -" if group.clos is None else f"COS{group.clos}"
     name = fit(group_name(group.name), shape.name - 1) + " "
+    exclusive = group.mode == "exclusive"
     first = line(
         fit(number, _COS),
         name,
-        *_mask_cells(cache.cbm, shared, shape),
+        *_mask_cells(cache.cbm, shares, shape, exclusive=exclusive),
         *_used_cells(cache),
         _rate_cell(cache.readings["mbm_total_bytes_per_s"]),
     )
     if cache.code is None:
         return [first]
     code = fit("  code", shape.name)
-    return [first, line(" " * _COS, Span(code, Tone.DIM), *_mask_cells(cache.code, shared, shape))]
+    mask = _mask_cells(cache.code, shares, shape, exclusive=exclusive)
+    return [first, line(" " * _COS, Span(code, Tone.DIM), *mask)]
 
 
-def _mask_cells(mask: Cbm | Missing, shared: Cbm | None, shape: _Shape) -> list[Span]:
+def _mask_cells(
+    mask: Cbm | Missing, shares: Shares | None, shape: _Shape, *, exclusive: bool
+) -> list[Span]:
     if isinstance(mask, Missing):
         room = shape.ways + shape.digits
         return [Span(fit(fmt.mark(mask.reason, room), room), Tone.MISSING)]
-    spans = [
-        Span("+", Tone.ACCENT)
-        if mask.has(way) and shared is not None and shared.has(way)
-        else Span("#" if mask.has(way) else ".", Tone.PLAIN if mask.has(way) else Tone.DIM)
-        for way in reversed(range(mask.width))
-    ]
+    spans = way_spans(mask, shares, exclusive=exclusive)
     pad = " " * (shape.ways - mask.width)
     return [*spans, Span(pad + fit(mask.hex, shape.digits), Tone.PLAIN)]
 
@@ -259,13 +228,3 @@ def _io_line(domain: CacheDomain, shape: _Shape) -> Line:
     ways = "".join("I" if cbm.has(way) else "." for way in reversed(range(cbm.width)))
     text = fit(ways, shape.ways) + fit(cbm.hex, shape.digits)
     return crop(line(head, text, Span(domain.io.provenance, Tone.DIM)), shape.width)
-
-
-def _shared(others: Sequence[GroupCacheRow]) -> Cbm | None:
-    """Every way that one of these may fill; None where none has a mask."""
-    found: Cbm | None = None
-    for other in others:
-        for mask in (other.cbm, other.code):
-            if isinstance(mask, Cbm):
-                found = mask if found is None else found.union(mask)
-    return found

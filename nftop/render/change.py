@@ -21,15 +21,23 @@ def preview(proposal: Proposal, ways: Mapping[str, int], unit: MbaUnit) -> list[
         ways: of the masks of each line of schemata.
         unit: of limits on bandwidth.
     """
-    changes = proposal.changes
+    notes = [f"note: {printable(each)}" for each in proposal.effects]
+    return [*changed(proposal.changes, ways, unit), *against(proposal), *notes]
+
+
+def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -> list[str]:
+    """What would be different, a line each; as in `preview`."""
     rows = [*_directories(changes), *_values(changes, ways, unit), *_moves(changes)]
     width = max((cells(row[0]) for row in rows), default=0)
-    lines = [f"{fit(head, width)}  {old} -> {new}" for head, old, new in rows]
-    for mark, sentences in (
-        ("can't", proposal.refusals), ("warning", proposal.warnings), ("note", proposal.effects),
-    ):  # fmt: skip
-        lines += [f"{mark}: {printable(each)}" for each in sentences]
-    return lines
+    return [f"{fit(head, width)}  {old} -> {new}" for head, old, new in rows]
+
+
+def against(proposal: Proposal) -> list[str]:
+    """What speaks against it: nobody should confirm it without having seen that."""
+    said = (
+        ("can't", proposal.refusals), ("not done", proposal.unmet), ("warning", proposal.warnings),
+    )  # fmt: skip
+    return [f"{mark}: {printable(each)}" for mark, sentences in said for each in sentences]
 
 
 def drawn(bits: int, ways: int) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt import CacheDomain, ResctrlGroup, ResctrlTable
-from nftop.model.rdt_owner import owner_of
 from nftop.model.reading import Missing
 from nftop.render.change import drawn, limit, named
 from nftop.render.text import cells, fit, printable
@@ -21,9 +20,8 @@ def classes(table: ResctrlTable) -> list[str]:
 
 
 def _group(group: ResctrlGroup, table: ResctrlTable) -> Iterator[str]:
-    owner = owner_of(group.name)
     about = [f"COS{group.clos}"] if group.clos is not None else []
-    about += [f"{owner}'s by its name"] if owner else []
+    about += [f"{group.owner}'s by its name"] if group.owner else []
     about += [printable(group.mode)] if group.mode not in ("", "shareable") else []
     about += [f"{len(group.tasks)} thread{'s' * (len(group.tasks) != 1)}"] if group.tasks else []
     yield named(group.name) + (f"  ({', '.join(about)})" if about else "")

@@ -1,16 +1,19 @@
-"""Which columns of the CPU table fit in a width."""
+"""Which columns of a table of CPUs fit in a width: that of the Cores screen, or of another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Reason
 
+# Whose columns: each screen that has a table of CPUs.
+Table: TypeAlias = Literal["cores", "power"]
 NARROW = 40
 _LONG_BARS_FROM = 100
 _GROUP_NAMES_FROM = 150
@@ -59,17 +62,15 @@ LABELS = (
     Col("thread", "THREAD", 16, right=False, priority=0.5),
     Col("nf", "NF", 11, right=False, priority=5.5, grows=14),
 )
+
+
+def _column_of(metric: Metric, priority: float) -> Col:
+    width = max(_WIDTHS[metric.unit], len(metric.label)) + 1
+    return Col(metric.id, metric.label, width, right=True, priority=priority, metric=metric)
+
+
 METRICS = tuple(
-    Col(
-        metric.id,
-        metric.label,
-        max(_WIDTHS[metric.unit], len(metric.label)) + 1,
-        right=True,
-        priority=metric.priority,
-        metric=metric,
-    )
-    for metric in CPU_METRICS
-    if metric.priority is not None
+    _column_of(metric, metric.priority) for metric in CPU_METRICS if metric.priority is not None
 )
 LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group"})
 
@@ -80,31 +81,63 @@ GROUP = Col("group", "COS", 4, right=False, priority=5.3)
 BAR = Col("tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring"))
 _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 
+# The Power screen's from left to right, each with its priority there.
+_OF_POWER: tuple[tuple[str, float], ...] = (
+    ("frequency_hz", 1),
+    ("busy_ratio", 3),
+    ("c0_ratio", 2),
+    ("c1_ratio", 4),
+    ("c3_ratio", 9),
+    ("c6_ratio", 4.1),
+    ("thermal_headroom_c", 2.1),
+    ("smi_per_s", 5),
+    ("ipc", 7),
+    ("context_switches_per_s", 8),
+)
+
 _FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
-_IN_ORDER = (*LABELS, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
-_OPTIONAL = tuple(col for col in _IN_ORDER if col is GROUP or (col.metric and col.metric.optional))
+_CORES = (*LABELS, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
+# On a screen of its own what a server would tell keeps its column: that it is absent is said there.
+_OPTIONAL: Mapping[Table, tuple[Col, ...]] = {
+    "cores": tuple(col for col in _CORES if col is GROUP or (col.metric and col.metric.optional)),
+    "power": (),
+}
+_TABLES: Mapping[Table, tuple[Col, ...]] = {
+    "cores": _CORES,
+    "power": (
+        *LABELS,
+        *(_column_of(cpu_metric(name), priority) for name, priority in _OF_POWER),
+    ),
+}
 _HARDWARE = int(Reason.HARDWARE)
-_BY_KEY = {col.key: col for col in _IN_ORDER}
+_BY_KEY = {col.key: col for table in (_TABLES["power"], _CORES) for col in table}
+# What the Power screen's table shows of a CPU.
+POWER_CPU_METRICS: tuple[Metric, ...] = tuple(cpu_metric(name) for name, _ in _OF_POWER)
 
 
-def columns_for(width: int, cpus: CpuTable | None = None) -> tuple[Col, ...]:
+def columns_for(
+    width: int, cpus: CpuTable | None = None, table: Table = "cores"
+) -> tuple[Col, ...]:
     """The columns shown in so many cells, from left to right; that of CPUs is always there.
 
-    An optional metric, and the cache class, has a column only where some CPU in `cpus` has one.
-    What this hardware can't give any CPU makes room for what there is.
+    On the Cores screen an optional metric, and the cache class, has a column only where some CPU in
+    `cpus` has one. What this hardware can't give any CPU makes room for what there is.
     """
-    here = frozenset(col.key for col in _OPTIONAL if _is_told(col, cpus))
-    never = frozenset(col.key for col in METRICS if cpus is not None and _is_never(col, cpus))
-    return _columns_for(width, here, never)
+    here = frozenset(col.key for col in _OPTIONAL[table] if _is_told(col, cpus))
+    metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
+    never = frozenset(col.key for col in metrics if cpus is not None and _is_never(col, cpus))
+    return _columns_for(width, here, never, table)
 
 
 @lru_cache(maxsize=16)  # they change with the width only, and every tick asks for them
-def _columns_for(width: int, here: frozenset[str], never: frozenset[str]) -> tuple[Col, ...]:
+def _columns_for(
+    width: int, here: frozenset[str], never: frozenset[str], table: Table
+) -> tuple[Col, ...]:
     """`columns_for`: optional columns are shown if they are `here`; `never` are ranked last."""
     room = width
     chosen: dict[str, Col] = {}
-    for col in sorted(_IN_ORDER, key=lambda col: (col.key in never, col.priority)):
-        if col in _OPTIONAL and col.key not in here:
+    for col in sorted(_TABLES[table], key=lambda col: (col.key in never, col.priority)):
+        if col in _OPTIONAL[table] and col.key not in here:
             continue
         fitted = _fitted(col, width)
         if chosen and fitted.width > room:
@@ -112,7 +145,7 @@ def _columns_for(width: int, here: frozenset[str], never: frozenset[str]) -> tup
         chosen[col.key] = fitted
         room -= fitted.width
     shown = []
-    for col in (chosen[each.key] for each in _IN_ORDER if each.key in chosen):
+    for col in (chosen[each.key] for each in _TABLES[table] if each.key in chosen):
         more = max(0, min(room, col.grows))
         room -= more
         shown.append(replace(col, width=col.width + more))

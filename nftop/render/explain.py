@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from nftop.model.catalogue import EXPLAINED
+from nftop.model.catalogue_pcm import caveat_of
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric
 from nftop.render.columns import BAR
@@ -72,7 +73,9 @@ def _computed(table: Uarch, name: str) -> str:
 def _explain(metric: Metric) -> str:
     better = {None: "", "high": ", higher is better", "low": ", lower is better"}[metric.good]
     head = f"{metric.id} ({metric.label}), {_SCOPES[metric.scope]}, {metric.unit.value}{better}"
-    parts = (("", metric.meaning), ("formula: ", metric.formula), ("source: ", metric.origin))
+    parts = [("", metric.meaning), ("formula: ", metric.formula), ("source: ", metric.origin)]
+    if metric.scope == "package" and caveat_of(metric.id):
+        parts.append(("else: ", caveat_of(metric.id)))
     return "\n".join(
         [head]
         + [

@@ -109,6 +109,11 @@ def worded(reading: Reading, unit: Unit) -> str:
     return text if isinstance(reading, Missing) else f"{text} {_WORDS[unit]}".rstrip()
 
 
+def way_mib(size_bytes: float) -> str:
+    """A way of a cache in MiB: digits enough for the ways times it to be right."""
+    return f"{size_bytes / 2**20:.3g}"
+
+
 def _fixed(value: float, places: int) -> str:
     text = f"{value:.{places}f}"
     if -0.5 <= value <= 0.5 and not text.strip("-0."):
@@ -158,6 +163,7 @@ _FORMS: Mapping[Unit, _Form] = {
     Unit.BYTES_PER_S: _Form(1e-9, 10.0, 2, 1),
     Unit.BYTES: _Form(2.0**-20, 99.95, 1, 0),
     Unit.WATTS: _COUNT,
+    Unit.JOULES: _Form(1e-3, 99.95, 1, 0),
     Unit.DEGREES_C: _Form(1.0, math.inf, 0, 0),
 }
 
@@ -175,5 +181,6 @@ _WORDS: Mapping[Unit, str] = {
     Unit.BYTES_PER_S: "GB/s",
     Unit.BYTES: "MiB",
     Unit.WATTS: "W",
+    Unit.JOULES: "kJ",
     Unit.DEGREES_C: "degrees C",
 }

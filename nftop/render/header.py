@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from nftop.model.frame import Frame, SelfCost
+from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Unit
+from nftop.model.position import Position
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Host, Topology
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.replay import banner_lines
 
 WIDE = 80  # cells from which the CPU model has its place
 _GAP = "   "
@@ -38,13 +40,21 @@ class Status:
         mode: `LIVE`, or whatever else must not be taken for it: `STOPPED`, `PAUSED at ...`.
         interval_s: the feed's pace; None where none is to be said.
         problem: why there are no new frames, a sentence; "" while there are.
+        recording: how a recording does that is under way; "" where there is none.
+        position: where in a recording the frame is; None where it is of none.
+        notice: what the newest frame has to say beside the numbers, a sentence; "" if nothing.
         tabs: which screen this is of how many; None where there is but one.
+        unlocked: the host can be changed from here.
     """
 
     mode: str = "LIVE"
     interval_s: float | None = None
     problem: str = ""
     tabs: Tabs | None = None
+    notice: str = ""
+    unlocked: bool = False
+    recording: str = ""
+    position: Position | None = None
 
 
 def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
@@ -52,15 +62,16 @@ def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
     groups = (
         _identity(frame.host, size_of(frame.topology), status, width),
         tuple(
-            _source(name, state.reason, partial=bool(state.detail))
+            _source(name, state.reason, partial=bool(state.detail), age=_age(state))
             for name, state in frame.sources.items()
             if name not in _TAKEN_FOR_GRANTED or state.reason is not Reason.PRESENT or state.detail
         ),
         (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_told(frame.own) else (),
         () if status.tabs is None else _tabs(status.tabs),
     )
-    lines = _grouped(groups, width)
-    return [*lines, *alert_lines(frame.own.warning, status.problem, width=width)]
+    banner = [] if status.position is None else banner_lines(status.position, width)
+    lines = [*banner, *_grouped(groups, width)]
+    return [*lines, *alert_lines(frame.own.warning, status.notice, status.problem, width=width)]
 
 
 @lru_cache(maxsize=8)  # hardly anything of it changes from tick to tick
@@ -123,8 +134,13 @@ def _identity(host: Host, size: str, status: Status, width: int) -> tuple[Line, 
         line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),
         line(Span(f" {model}{size} ", Tone.DIM)),
         line(Span(f"{status.mode}{pace}", mode)),
-        line(" ", Span("READ-ONLY", Tone.DIM)),
+        *((line(" ", Span(status.recording, Tone.BADGE)),) if status.recording else ()),
+        line(" ", _lock(unlocked=status.unlocked)),
     )
+
+
+def _lock(*, unlocked: bool) -> Span:
+    return Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.DIM)
 
 
 def badge_lines(host: Host) -> list[Line]:
@@ -150,10 +166,15 @@ def short_model(model: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _source(name: str, reason: Reason, *, partial: bool) -> Line:
+def _source(name: str, reason: Reason, *, partial: bool, age: str) -> Line:
     if reason is not Reason.PRESENT:
         return line(Span(name, Tone.DIM), Span(reason.mark, Tone.MISSING))
-    return line(name, Span("~" if partial else "+", Tone.ACCENT))
+    return line(name, Span(f"~{age}" if partial else "+", Tone.ACCENT))
+
+
+def _age(state: SourceState) -> str:
+    """How old its numbers are, where they are not of this tick: `1.2s`."""
+    return f"{state.late_s:.1f}s" if state.late_s else ""
 
 
 def _is_told(own: SelfCost) -> bool:

@@ -9,19 +9,27 @@ from nftop.model.catalogue import CPU_METRICS, NF_METRICS, cpu_metric
 from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
 from nftop.model.frame import Frame
 from nftop.model.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.bars import PARTS
+from nftop.render.board_rows import MARKS as EDITOR_MARKS
 from nftop.render.cache import MARKS as CACHE_MARKS
+from nftop.render.cache_table import MARKS as CLASS_MARKS
 from nftop.render.core_tree import MARKS as TREE_MARKS
 from nftop.render.core_tree import focus_of, meaning_of, tree_of, words
 from nftop.render.detail import absence_lines, attribution_lines
 from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.power import MARKS as POWER_MARKS
+from nftop.render.power import POWER_PACKAGE_METRICS
 from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
+from nftop.render.told_by import caveat
 from nftop.render.traffic import MARKS as TRAFFIC_MARKS
+from nftop.render.verdict import MARKS as VERDICT_MARKS
+from nftop.render.ways import MARKS as WAY_MARKS
 from nftop.uarch.table import load, names
 from nftop.uarch.told import definition
 
@@ -55,15 +63,25 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *_section("Beside a number", _MARKS, width),
         *_section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
         *_section("On the Topdown screen", TREE_MARKS, width),
+        *_section("The ways of a cache class", WAY_MARKS, width),
+        *_section("On the Cache screen", CLASS_MARKS, width),
+        *_section("In a verdict on a change of classes", VERDICT_MARKS, width),
         *_section("On the Memory/PCIe screen", TRAFFIC_MARKS, width),
+        *_section("On the Power screen", POWER_MARKS, width),
         *_section("In the map of CPUs", _MAP, width),
         *_section("In the panel of cache classes", CACHE_MARKS, width),
         *_section("Columns", _columns(CPU_METRICS), width),
         *_section("Cache classes", _columns(GROUP_METRICS), width),
         *_section("Network functions", _columns(NF_METRICS), width),
         *_section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
+        *_section("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS), width),
         *_section("Probes of the core looked at", _columns(CORE_METRICS), width),
     ]
+
+
+def editor_help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
+    """Keys and marks of the editor of cache classes."""
+    return [*_section("Keys", keys, width), *_section("Marks", (*WAY_MARKS, *EDITOR_MARKS), width)]
 
 
 def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Line]:
@@ -93,17 +111,49 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
 def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
     """Some metrics of packages: what each means, and its value or why it has none."""
     lines = [crop(each, width) for each in badge_lines(frame.host)]
+    lines += _package_facts(frame, metrics, width)
+    lines += _computed(frame, [metric.id for metric in metrics], width)
+    return [*lines, *_section("Sources", _sources(frame), width)]
+
+
+def explain_power_lines(frame: Frame, row: int | None, metric: Metric, width: int) -> list[Line]:
+    """The Power screen's numbers of packages, then one of the selected CPU if there is one."""
+    facts = _package_facts(frame, POWER_PACKAGE_METRICS, width)
+    if row is None:
+        badge = [crop(each, width) for each in badge_lines(frame.host)]
+        return [*badge, *facts, *_section("Sources", _sources(frame), width)]
+    of_cpu = explain_lines(frame, row, metric, width)
+    head = len(badge_lines(frame.host))
+    return [*of_cpu[:head], *facts, *of_cpu[head:]]
+
+
+def _package_facts(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
+    lines: list[Line] = []
     for metric in metrics:
         facts = _definition(metric)
         for row in frame.packages:
-            estimate = metric.id in row.estimates
-            value = _worded(row.readings[metric.id], metric, estimate=estimate)
-            if metric.id in row.origins:
-                value += f"; told by {row.origins[metric.id]}"
-            facts.append((f"socket {row.package}", f"{value}, at {time_of_day(frame)}"))
+            reading = row.readings.get(metric.id, Missing(Reason.SOURCE))
+            value = _worded(reading, metric, estimate=metric.id in row.estimates)
+            said = f"{value}{caveat(row, metric.id)}"
+            facts.append((f"socket {row.package}", f"{said}, at {time_of_day(frame)}"))
         lines += _section(f"{metric.label} ({metric.id})", facts, width)
-    lines += _computed(frame, [metric.id for metric in metrics], width)
-    return [*lines, *_section("Sources", _sources(frame), width)]
+    return lines
+
+
+def explain_class_lines(frame: Frame, about: str, lines: Sequence[Line], width: int) -> list[Line]:
+    """A cache class: `lines` with all there is to say of it, then what each metric means."""
+    rows = [
+        (metric.label, f"{metric.meaning} {metric.formula} [{metric.origin}]")
+        for metric in GROUP_METRICS
+    ]
+    return [
+        *(crop(each, width) for each in badge_lines(frame.host)),
+        *_titled(f"{about} at {time_of_day(frame)}", list(lines), width),
+        *_section("What the numbers mean", rows, width),
+        *_section("In the table", (*WAY_MARKS, *CLASS_MARKS), width),
+        *_section("In a verdict", VERDICT_MARKS, width),
+        *_section("Sources", _sources(frame), width),
+    ]
 
 
 def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:

@@ -18,18 +18,24 @@ from nftop.render.text import ascii_only as to_ascii
 _EVERYTHING = View(folded=False)
 
 
-def frame_text(frame: Frame, width: int, ascii_only: bool) -> str:  # noqa: FBT001 - a contract
+def frame_text(
+    frame: Frame,
+    width: int,
+    ascii_only: bool,  # noqa: FBT001 - a contract
+    mode: str = "LIVE",
+) -> str:
     """One frame as a block of lines of at most `width` cells; it ends with an empty line.
 
-    The time (UTC), the header, the network functions, memory and PCIe of each package, the cache
-    classes, every CPU, and a sentence for every reason a number is absent.
+    `mode` is how it is watched: `LIVE`, `REPLAY`. The time (UTC), the header, the network
+    functions, memory and PCIe of each package, the cache classes, every CPU, and a sentence for
+    every reason a number is absent.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
     packages = package_lines(frame, width)
     classes = cache_lines(frame, width)
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
-        *header_lines(frame, Status(interval_s=_interval_s(frame)), width),
+        *header_lines(frame, Status(mode, _interval_s(frame), notice=frame.notice), width),
         BLANK,
         *nf_lines(frame, width),
         BLANK,

@@ -16,11 +16,15 @@ from nftop.model.metric import Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render import spark
-from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.line import BLANK, Line, Span, Tone, crop, line
 from nftop.render.text import fit
+from nftop.render.told_by import told_lines
+from nftop.render.traffic_notes import absence_lines, accelerator_lines, boxes_of
 from nftop.render.traffic_rows import (
     BOXES,
     HIT_RATIO,
+    OF_SERVER,
+    TRAFFIC_METRICS,
     Boxes,
     Section,
     TrafficRow,
@@ -28,6 +32,7 @@ from nftop.render.traffic_rows import (
     sections,
 )
 
+_UNTOLD = Missing(Reason.SOURCE)
 # History of one metric of one package, in so many points over so many seconds.
 Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
@@ -68,7 +73,8 @@ class Traffic:
 def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
     """All lines, packages side by side as far as they fit, and why numbers are absent below.
 
-    Rows that no package of this hardware has are left out.
+    Above them which numbers are not of their first choice, by whom and how old. Rows that no
+    package of this hardware has are left out.
 
     Args:
         frame: whose `packages` are shown.
@@ -78,7 +84,8 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
     """
     shape = _shape(len(frame.packages), width)
     shown = _that_can_be(frame)
-    drawn: list[tuple[Line, TrafficRow | None]] = []
+    told = told_lines(frame, TRAFFIC_METRICS, width)
+    drawn: list[tuple[Line, TrafficRow | None]] = [(each, None) for each in told]
     for at in range(0, len(frame.packages), shape.abreast):
         band = frame.packages[at : at + shape.abreast]
         if at:
@@ -92,29 +99,36 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
             drawn += zip(lines, (None, *[boxes.row(number) for number in numbers]), strict=False)
     if not frame.packages:
         drawn.append((line(Span("the topology names no package", Tone.DIM)), None))
-    drawn += [(each, None) for each in _absences(frame, width)]
+    below = (*accelerator_lines(frame, width), *absence_lines(frame, width))
+    drawn += [(each, None) for each in below]
     return Traffic(tuple(crop(each, width) for each, _ in drawn), tuple(row for _, row in drawn))
 
 
-_SECTIONS = sections()
+_SECTIONS, _OF_PERF = sections(), sections(PACKAGE_METRICS)
 _MOST_CELLS = max(len(section.cells) for section in _SECTIONS)
 
 
 def _that_can_be(frame: Frame) -> tuple[Section, ...]:
     """The sections with the rows this hardware can fill; all of them where it can fill none.
 
-    What it can't is named below, once, with the reason.
+    What it can't is named below, once, with the reason. What only a sensor server tells has rows
+    where one tells it.
     """
     never = {
         metric.id
         for metric in PACKAGE_METRICS
         if all(_is_never(row.readings[metric.id]) for row in frame.packages)
     }
+    never |= {
+        metric.id
+        for metric in OF_SERVER
+        if not any(isinstance(row.readings.get(metric.id), float) for row in frame.packages)
+    }
     sections = (
         replace(section, rows=tuple(row for row in section.rows if not _ids(row) <= never))
         for section in _SECTIONS
     )
-    return tuple(section for section in sections if section.rows) or _SECTIONS
+    return tuple(section for section in sections if section.rows) or _OF_PERF
 
 
 def _ids(row: TrafficRow) -> set[str]:
@@ -232,7 +246,8 @@ def _titles(
 def _cell(package: PackageRow, row: TrafficRow, at: int) -> Span:
     if at < len(row.metrics):
         metric = row.metrics[at]
-        return _number(package.readings[metric.id], metric.unit, metric.id in package.estimates)
+        reading = package.readings.get(metric.id, _UNTOLD)
+        return _number(reading, metric.unit, metric.id in package.estimates)
     estimate = any(metric.id in package.estimates for metric in row.metrics)
     return _number(hit_ratio(package, row.metrics), Unit.RATIO, estimate)
 
@@ -253,12 +268,8 @@ def _graph(values: NDArray[np.float32] | None, top: float, shape: Shape, cells: 
 
 def _numbers(frame: Frame, attribute: str) -> list[int]:
     """The numbers of the boxes that any package has."""
-    boxes = (box for row in frame.packages for box in _of(row, attribute))
+    boxes = (box for row in frame.packages for box in boxes_of(row, attribute))
     return sorted({box.number for box in boxes})
-
-
-def _of(row: PackageRow, attribute: str) -> tuple[BoxTraffic, ...]:
-    return row.channels if attribute == "channels" else row.links
 
 
 def _box_lines(
@@ -269,7 +280,7 @@ def _box_lines(
         return []
     cells = min(2, shape.columns)
     points = _points(shape, cells)
-    by_number = [{box.number: box for box in _of(row, boxes.attribute)} for row in band]
+    by_number = [{box.number: box for box in boxes_of(row, boxes.attribute)} for row in band]
     sums = [_both(box) for mine in by_number for box in mine.values()]
     top = spark.scale_top(np.array([each for each in sums if each], np.float32), Unit.BYTES_PER_S)
     scale = f"{_to(top, Unit.BYTES_PER_S)}, both" if points else ""
@@ -292,33 +303,3 @@ def _both(box: BoxTraffic) -> float:
     return sum(
         each for each in (box.in_bytes_per_s, box.out_bytes_per_s) if not isinstance(each, Missing)
     )
-
-
-def _absences(frame: Frame, width: int) -> list[Line]:
-    """Why numbers are absent: each reason once, with what it is the reason of and where."""
-    found: dict[Missing, dict[str, list[str]]] = {}
-    for row in frame.packages:
-        named: list[tuple[str, Reading]] = [
-            (metric.label, row.readings[metric.id]) for metric in PACKAGE_METRICS
-        ]
-        for boxes in BOXES:
-            for box in _of(row, boxes.attribute):
-                both = (box.in_bytes_per_s, box.out_bytes_per_s)
-                gone = next((each for each in both if isinstance(each, Missing)), 0.0)
-                named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone))
-        for label, reading in named:
-            if isinstance(reading, Missing):
-                why = Missing(reading.reason, reading.sentence)
-                found.setdefault(why, {}).setdefault(label, []).append(f"s{row.package}")
-    lines: list[Line] = []
-    for why, labels in found.items():
-        everywhere = all(len(where) == len(frame.packages) for where in labels.values())
-        places = dict.fromkeys(place for where in labels.values() for place in where)
-        where = "" if everywhere else f" on {', '.join(places)}"
-        lines += paragraph(
-            f"{', '.join(labels)}{where}: {why.sentence}",
-            width,
-            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
-            tone=Tone.DIM,
-        )
-    return [BLANK, *lines] if lines else []

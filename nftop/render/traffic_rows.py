@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
 from nftop.model.frame import PackageRow
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reading, Reason
@@ -64,6 +65,9 @@ class Section:
     rows: tuple[TrafficRow, ...]
 
 
+# What only a sensor server tells of memory and links, behind what perf counts.
+OF_SERVER: tuple[Metric, ...] = tuple(each for each in PCM_PACKAGE_METRICS if "." in each.id)
+TRAFFIC_METRICS: tuple[Metric, ...] = (*PACKAGE_METRICS, *OF_SERVER)
 _MEMORY, _LINKS = (
     tuple(metric for metric in PACKAGE_METRICS if metric.id.startswith(head))
     for head in ("memory.", "upi.")
@@ -74,7 +78,7 @@ BOXES = (
 )
 
 
-def sections(metrics: Sequence[Metric] = PACKAGE_METRICS) -> tuple[Section, ...]:
+def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]:
     """The catalogue's metrics as they stand on the screen, each of them once."""
     single: dict[str, list[TrafficRow]] = {}
     tables: dict[str, dict[str, list[Metric]]] = {}

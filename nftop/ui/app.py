@@ -9,22 +9,30 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
-from nftop.session.feed import Feed
+from nftop.render.standing import outcome_text
+from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history import History
-from nftop.ui.messages import FeedEnded, FrameReady
+from nftop.ui.changing import Changes
+from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady
 from nftop.ui.options import Options
+from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.main import MainScreen
 
 _NO_COLOR = NoColor()
+_COUNT_DOWN_S = 0.5
+_FEED = "feed"
 
 
 class NftopApp(App[None]):
     """Args of `__init__`.
 
     feed: where frames come from; consumed in a thread and stopped when the application ends.
-    history: every frame goes there first, those the screen is too slow for included.
+    history: every frame goes there first, those the screen is too slow for included; a player has
+        put them there itself.
     options: how to draw.
     """
 
@@ -44,13 +52,24 @@ class NftopApp(App[None]):
         self.theme = "ansi-dark"
         self._feed = feed
         self._history = history
+        self._countdown: Timer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._main = MainScreen(feed, history, self._options)
+        self.changes = Changes(self._options.gate, self._tell)
+        self._main = MainScreen(feed, history, self._options, self.changes)
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.push_screen(self._main)
-        self.run_worker(self._consume, name="feed", thread=True, exit_on_error=False)
+        self.run_worker(self._consume, name=_FEED, thread=True, exit_on_error=False)
+
+    @property
+    def last_words(self) -> str:
+        """After `run`: of a change under way by then, if it is not as was asked for; else ""."""
+        left = self.changes.left
+        if left is None:
+            return ""
+        head = "the change" if left.outcome == "kept" else "the change was not kept"
+        return f"{head}: {outcome_text(left)}"
 
     def leave(self, code: int) -> None:
         """End with this exit code soon. Safe from any thread and from signal handlers."""
@@ -60,6 +79,7 @@ class NftopApp(App[None]):
 
     def on_unmount(self) -> None:
         self._feed.stop()
+        self.changes.close()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         # Textual heeds an empty NO_COLOR too, and no option; ours are settled in `Options`.
@@ -68,14 +88,77 @@ class NftopApp(App[None]):
         return kept if self._options.color else [*kept, _NO_COLOR]
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        if event.worker.name != _FEED:
+            return
         error = event.worker.error
         if event.state is WorkerState.SUCCESS:
             self._main.post_message(FeedEnded())
         elif event.state is WorkerState.ERROR and error is not None:
             said = f"{type(error).__name__}: {error}".removesuffix(": ")
-            self._main.post_message(FeedEnded(f"nftop's own fault, no more frames: {said}"))
+            fault = f"nftop's own fault, no more frames: {said}"
+            self._main.post_message(
+                FeedEnded(str(error) if isinstance(error, FeedError) else fault)
+            )
+
+    # Changes, whichever screen is up
+
+    def action_keep(self) -> None:
+        if not self.changes.keep():
+            self._say("no change waits to be kept")
+
+    def action_take_back(self) -> None:
+        if not self.changes.take_back():
+            self._say("no change waits to be taken back; u undoes the last that was kept")
+
+    def action_undo(self) -> None:
+        """Take back what waits; where nothing does preview the undoing of what was kept last."""
+        if self.changes.take_back():
+            return
+        gate = self.changes.gate
+        if gate is None:
+            self._say(f"no undo: {self._options.no_gate or 'nothing here changes the host'}")
+        elif isinstance(self.screen, ConfirmScreen):
+            self._say("this is a preview already: y or Esc")
+        else:
+            self.push_screen(
+                ConfirmScreen(
+                    "Preview of taking the last change back",
+                    lambda gate: gate.propose_undo(),
+                    self.changes,
+                    self._options,
+                    frame=self._main.frame,
+                ),
+                lambda _: self._repaint(),
+            )
+
+    def on_change_moved(self) -> None:
+        standing = self.changes.standing
+        if standing.phase == "none" and self._countdown is not None:
+            self._countdown.stop()
+            self._countdown = None
+        elif standing.phase != "none" and self._countdown is None:
+            self._countdown = self.set_interval(_COUNT_DOWN_S, self._repaint)
+        self._main.has_made(self.changes.made)
+        if standing.receipt is not None and standing.receipt.outcome == "kept":
+            self.changes.dismiss()
+            self._say(outcome_text(standing.receipt))
+        self._repaint()
+
+    def _tell(self) -> None:
+        """From the thread of a change, which may outlive the screen."""
+        self.post_message(ChangeMoved())
+
+    def _repaint(self) -> None:
+        if isinstance(self.screen, BannerScreen):
+            self.screen.paint()
+
+    def _say(self, message: str) -> None:
+        if isinstance(self.screen, BannerScreen):
+            self.screen.say(message)
 
     def _consume(self) -> None:
+        remembers = isinstance(self._feed, Player)
         for frame in self._feed.frames():
-            self._history.append(frame)
+            if not remembers:
+                self._history.append(frame)
             self._main.post_message(FrameReady(frame))

@@ -75,11 +75,43 @@ TOPDOWN: tuple[Key, ...] = (
         hint=("t", "Group"),
     ),
 )
-DRILL: tuple[Key, ...] = (
+CLASSES: tuple[Key, ...] = (
+    Key("D", "jump", "D", "Cache: the next cache, and after the last the first", 1, ("D", "Cache")),
     Key(
-        "enter", "screen", "Enter", "Cores: top-down of the selected core", 6, ("Enter", "Topdown")
+        "v",
+        "swap",
+        "v",
+        "Cache: below the table the class, or the verdict on the last change",
+        hint=("v", "Verdict"),
     ),
+    # The same action as in `DRILL`: a key has one. What it leads to says where it is of use.
+    Key("enter", "open", "Enter", "Cache: all of what is below the table, as a page", 6),
+    Key("i", "fold", "i", "Cache: show or fold the classes nobody uses", hint=("i", "Others")),
 )
+DRILL: tuple[Key, ...] = (
+    Key("enter", "open", "Enter", "Cores: top-down of the selected core", 6, ("Enter", "Topdown")),
+)
+# Known on every screen: a change that nobody keeps is taken back, wherever one looks meanwhile.
+CHANGE: tuple[Key, ...] = (
+    Key("K", "app.keep", "K", "keep the change that was applied"),
+    Key("U", "app.take_back", "U", "take back the change that is not kept yet"),
+    Key("u", "app.undo", "u", "the same; where none waits, undo the last kept one after a preview"),
+)
+EDIT: tuple[Key, ...] = (
+    Key("e", "edit", "e", "Cores, Cache, Memory: edit the cache classes", hint=("e", "Edit")),
+)
+TAPE: tuple[Key, ...] = (
+    Key("R", "record", "R", "record into a file, with the last minutes; again: stop",
+        hint=("R", "Rec")),
+    Key("m", "ask_mark", "m", "set a marker in the recording", hint=("m", "Mark"), asks=True),
+    Key("left_square_bracket", "step", "[", "replay: a tick back", -1),
+    Key("right_square_bracket", "step", "]", "replay: a tick on", 1),
+    Key("left_curly_bracket", "marker", "{", "replay: the marker or change before", -1),
+    Key("right_curly_bracket", "marker", "}", "replay: the next marker or change", 1),
+    Key("S", "ask_seek", "S", "replay: go to a time", asks=True),
+    Key("plus", "faster", "+", "replay: twice as fast", 1),
+    Key("minus", "faster", "-", "replay: half as fast", -1),
+)  # fmt: skip
 ALWAYS: tuple[Key, ...] = (
     Key(
         "x",
@@ -92,16 +124,36 @@ ALWAYS: tuple[Key, ...] = (
         "space",
         "pause",
         "Space",
-        "freeze the screen; nftop goes on measuring",
+        "freeze the screen, nftop goes on measuring; a replay stands still",
         hint=("Spc", "Pause"),
     ),
+    *TAPE,
     Key("d", "ask_delay", "d", "seconds between ticks", hint=("d", "Delay"), asks=True),
     Key("question_mark,h,f1", "help", "? h F1", "this page", hint=("?", "Help")),
     Key("escape", "clear", "Esc", "clear message and filter, then back to Cores"),
     Key("q,f10", "app.quit", "q F10", "quit (also Ctrl-C)", hint=("q", "Quit")),
+    *CHANGE,
 )
 
-_HINT_ORDER = ("?", "q", "Spc", "/", "Enter", "t", "\\", "<>", "x", "i", "I", "d")
+_HINT_ORDER = (
+    "?",
+    "q",
+    "Spc",
+    "/",
+    "Enter",
+    "t",
+    "D",
+    "v",
+    "\\",
+    "<>",
+    "x",
+    "e",
+    "i",
+    "I",
+    "d",
+    "R",
+    "m",
+)
 
 
 def hints(keys: Iterable[Key]) -> tuple[tuple[str, str], ...]:
@@ -118,8 +170,52 @@ PAGE: tuple[Key, ...] = (
     Key("g,home", "move", "g", "to the top", -MOST),
     Key("G,end", "move", "G", "to the end", MOST),
     Key("escape,q,f10,x,question_mark,h,f1", "close", "Esc q", "close"),
+    *CHANGE,
 )
 PAGE_HINTS = (("Esc", "Close"), ("jk", "Scroll"))
+
+# The editor of cache classes; ways are drawn with the highest left.
+EDITOR: tuple[Key, ...] = (
+    Key("left", "way", "left", "the next higher way", 1),
+    Key("right", "way", "right", "the next lower way", -1),
+    Key("down,j,tab", "class", "down j Tab", "the next class", 1),
+    Key("up,k,shift+tab", "class", "up k", "the one before", -1),
+    Key("space", "toggle", "Space", "give the class the way or take it; an edge of its mask moves"),
+    Key("left_square_bracket", "shift", "[", "shift the mask left, to higher ways", 1),
+    Key("right_square_bracket", "shift", "]", "shift it right", -1),
+    Key("plus", "grow", "+", "a way more, at the edge that is nearer to the selected way", 1),
+    Key("minus", "grow", "-", "a way less", -1),
+    Key("D", "domain", "D", "the next cache", 1),
+    Key("L", "link", "L", "change all caches alike, or one"),
+    Key("equals_sign", "alike", "=", "make the class's mask the same in all caches"),
+    Key("c", "cache", "c", "L3 or L2"),
+    Key("greater_than_sign", "bandwidth", ">", "a step more memory bandwidth (MBA)", 1),
+    Key("less_than_sign", "bandwidth", "<", "a step less", -1),
+    Key("b", "ask_limit", "b", "limit memory bandwidth to a number", asks=True),
+    Key("m", "ask_cpus", "m", "move CPUs into the class (4 or 0-3,8)", asks=True),
+    Key("n", "ask_name", "n", "a new class of nftop's own", asks=True),
+    Key("p", "ask_profile", "p", "take a profile into the draft, by its name", asks=True),
+    Key("X,delete", "remove", "X Del", "remove the class, if it is nftop's own"),
+    Key("z", "reset", "z", "drop what was changed in the draft"),
+    Key("r", "reload", "r", "read the host again, and keep the draft's changes"),
+    Key("d", "diff", "d", "all that the draft would change"),
+    Key("enter", "preview", "Enter", "preview: what would be written, and then apply it"),
+    Key("question_mark,h,f1", "help", "? h F1", "this page"),
+    Key("escape", "close", "Esc", "back to where one was; asks about a changed draft"),
+    Key("q,f10", "quit", "q F10", "quit nftop; asks about a changed draft"),
+    *CHANGE,
+)
+EDITOR_HINTS = (
+    ("Enter", "Preview"), ("Spc", "Toggle"), ("[]", "Shift"), ("+-", "Size"), ("D", "Cache"),
+    ("L", "Link"), ("?", "Help"), ("Esc", "Back"), ("m", "CPUs"), ("<>", "MBA"), ("d", "Diff"),
+)  # fmt: skip
+CONFIRM: tuple[Key, ...] = (
+    *PAGE[:6],
+    Key("y", "yes", "y", "apply it; it is taken back by itself unless it is kept"),
+    Key("escape,n,q,f10", "close", "Esc n", "leave everything as it is"),
+    *CHANGE,
+)
+CONFIRM_HINTS = (("y", "Apply"), ("Esc", "Back"), ("jk", "Scroll"))
 
 
 def bindings(keys: Iterable[Key]) -> list[BindingType]:

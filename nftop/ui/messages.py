@@ -28,6 +28,13 @@ class FeedEnded(Message):
         super().__init__()
 
 
+class ChangeMoved(Message):
+    """A change has come further, or to its end."""
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, ChangeMoved)
+
+
 class LineClicked(Message):
     """A line of the table's body was clicked, 0 being the first on screen; -1 is the headers."""
 

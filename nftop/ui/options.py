@@ -1,12 +1,17 @@
-"""How the interface may draw, from what the operator and the environment say."""
+"""How the interface may draw and what it may change, from what the operator says."""
 
 from __future__ import annotations
 
 import locale
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
+
+from nftop.control.changing import Changing
+from nftop.control.profile.listing import Listing
+from nftop.store.recorder import Recorder
+from nftop.store.sink import Sink
 
 ColorChoice = Literal["auto", "always", "never"]
 
@@ -17,10 +22,20 @@ class Options:
 
     color: draw in colours; bold, dim and reverse are used either way.
     ascii_only: draw with ASCII characters only.
+    gate: changes of the host that is shown; None where there can be none, for the reason `no_gate`.
+    rw: the operator unlocked the editors: only then does anything call `gate.apply`.
+    profiles: what the editor can take into its draft, by name.
+    recorder: what is shown can be recorded with it, into what `new_sink` makes; None: it can't.
     """
 
     color: bool = True
     ascii_only: bool = False
+    gate: Changing | None = None
+    no_gate: str = ""
+    rw: bool = False
+    profiles: Mapping[str, Listing] = field(default_factory=dict)
+    recorder: Recorder | None = None
+    new_sink: Callable[[], Sink] | None = None
 
 
 def options_from(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from nftop.model.action import Made
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.render.browse import Place, find, move, settle
 from nftop.render.header import Status, time_of_day
 from nftop.render.rows import Rows, View, arrange
-from nftop.session.feed import Feed
+from nftop.session.feed import Feed, Player
 from nftop.store.history import History
 
 
@@ -26,7 +27,9 @@ class Watch:
     place: the CPU selected.
     page: CPUs that a page is, so far as there are pages of them.
     sought: what was last looked for.
+    recording: how a recording does that is under way, as the header has it.
     message: what there is to say at the bottom until the next key.
+    made: what nftop itself wrote of cache classes; what else is noticed others did.
     """
 
     feed: Feed
@@ -40,6 +43,8 @@ class Watch:
     page: int = 1
     sought: str = ""
     message: str = ""
+    made: tuple[Made, ...] = ()
+    recording: Callable[[], str] = lambda: ""
 
     @property
     def frame(self) -> Frame | None:
@@ -61,11 +66,17 @@ class Watch:
     @property
     def status(self) -> Status:
         """What the header says of it."""
+        notice = "" if self.newest is None else self.newest.notice
         if self.ended is not None:
-            return Status("STOPPED" if self.ended else "ENDED", None, self.ended)
-        if self.frozen is not None:
-            return Status(f"PAUSED at {time_of_day(self.frozen)}")
-        return Status("LIVE", self.feed.interval_s)
+            status = Status("STOPPED" if self.ended else "ENDED", None, self.ended, notice=notice)
+        elif isinstance(self.feed, Player):
+            status = Status("REPLAY", self.feed.interval_s, notice=notice)
+        elif self.frozen is not None:
+            status = Status(f"PAUSED at {time_of_day(self.frozen)}", notice=notice)
+        else:
+            status = Status("LIVE", self.feed.interval_s, notice=notice)
+        position = self.feed.position if isinstance(self.feed, Player) else None
+        return replace(status, position=position, recording=self.recording())
 
     def arrange(self) -> None:
         """Bring the rows in line with the frame: first of all where CPUs are drawn."""

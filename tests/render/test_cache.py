@@ -92,12 +92,12 @@ def test_every_way_that_two_may_fill_is_marked_for_both_with_code_and_data() -> 
     second = group("b", 2, (), in_cache(0, 0x300, code=Cbm(0x018, 12)))
     lines = texts(frame_of(table(groups=(first, second), domains=DOMAINS[:1])), 80)
     cells = [text[14:26] for text in lines[1:5]]
-    assert cells == ["....###+....", "........+###", "..##........", ".......++..."]
+    assert cells == ["....###o....", "........o###", "..##........", ".......oo..."]
 
 
 def test_a_class_alone_overlaps_nobody_and_no_class_is_no_panel() -> None:
     alone = frame_of(table(groups=(group(ROOT, 0, (), in_cache(0, 0xFFF)),)))
-    assert "############" in row_of(alone, "default")
+    assert "ii##########" in row_of(alone, "default")
     assert cache_lines(frame(8), 120) == []
     assert "CACHE" not in frame_text(frame(8), 120, True)
     assert "CACHE" in frame_text(MOCK_UP, 120, True)
@@ -205,6 +205,6 @@ def test_rows_sort_by_class() -> None:
 def test_help_says_what_the_marks_are() -> None:
     page = "\n".join(line.text for line in help_lines((), 100))
     assert "In the panel of cache classes" in page
-    for mark in ("#", "+", "I", "full", "over"):
+    for mark in ("#", "o", "I", "full", "over"):
         assert f"\n{mark} " in page
     assert "\nUSED " in page

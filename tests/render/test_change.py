@@ -17,6 +17,7 @@ from nftop.model.rdt import L2Mask, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.render.change import drawn, limit, named, preview
 from nftop.render.classes import classes
+from nftop.render.confirm import confirm_lines
 from tests.rdt import table
 
 CHANGES = (
@@ -123,3 +124,24 @@ def test_a_change_as_json() -> None:
         "kind": "cpu", "cpu": 2,
         "old": {"group": "/", "monitor": None}, "new": {"group": "vpp", "monitor": None},
     }  # fmt: skip
+
+
+def test_a_command_is_one_whatever_is_in_it_and_several_are_called_so() -> None:
+    one = "nftop cat import 'a; b.toml'"
+    for commands, title in (((one,), "the same by"), ((one, "nftop undo"), "by single commands")):
+        lines, _ = confirm_lines(
+            Proposal({}, CHANGES, commands=commands), (), 80,
+            ways={"L3": 4}, unit="percent", obstacle="", keep_within_s=60.0,
+        )  # fmt: skip
+        shown = [each.text.rstrip() for each in lines]
+        at = shown.index(title)
+        assert shown[at + 1 : at + 1 + len(commands)] == [f"  {each}" for each in commands]
+
+
+def test_a_class_of_the_hardware_is_nobodys_whatever_it_is_called() -> None:
+    group = replace(odd().groups[0], name="COS3", clos=3)
+    for inode, said, owner in ((103, "  (COS3, pqos's by its name", "pqos"), (3, "  (COS3", None)):
+        shown = ResctrlTable((replace(group, inode=inode),), ())
+        assert classes(shown)[0].startswith(f"COS3{said}")
+        assert ("by its name" in "\n".join(classes(shown))) == (owner is not None)
+        assert json.loads(classes_json(shown, simulated=False))["groups"][0]["owner"] == owner

@@ -93,6 +93,7 @@ FACTOR = {
     Unit.HZ: 1e9,
     Unit.BYTES_PER_S: 1e9,
     Unit.BYTES: 2.0**20,
+    Unit.JOULES: 1e3,
 }
 
 

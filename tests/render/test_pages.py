@@ -94,6 +94,9 @@ def test_sources_show_how_they_did() -> None:
     states = {**base.sources, "dpdk": partial, "perf": all_missing().sources["kernel"]}
     text = _text(header_lines(replace(base, sources=states), Status(), 200))
     assert "perf[p] dpdk~ kernel+" in text
+    states = {**states, "dpdk": replace(partial, late_s=1.23)}
+    text = _text(header_lines(replace(base, sources=states), Status(), 200))
+    assert "perf[p] dpdk~1.2s kernel+" in text
 
 
 def test_own_trouble_is_said_in_the_header() -> None:

@@ -17,7 +17,7 @@ from nftop.model.ids import Package
 from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.traffic import Traffic, traffic
-from nftop.render.traffic_rows import hit_ratio, sections
+from nftop.render.traffic_rows import TRAFFIC_METRICS, hit_ratio, sections
 from tests.frames import frame
 from tests.traffic import NO_UNIT, TAKEN, with_traffic
 
@@ -51,7 +51,8 @@ def test_lines(packages: int, width: int, snapshot: SnapshotAssertion) -> None:
 
 def test_every_metric_of_the_catalogue_has_its_place_once() -> None:
     shown = [metric for section in sections() for row in section.rows for metric in row.metrics]
-    assert sorted(metric.id for metric in shown) == sorted(metric.id for metric in PACKAGE_METRICS)
+    assert sorted(metric.id for metric in shown) == sorted(each.id for each in TRAFFIC_METRICS)
+    assert set(TRAFFIC_METRICS) >= set(PACKAGE_METRICS)
     rows = [row for row in drawn(host(1), 120).rows if row is not None]
     assert {metric for row in rows for metric in row.metrics} == set(PACKAGE_METRICS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from tests.ui.feeds import StepFeed
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 @dataclass
@@ -42,6 +42,14 @@ class Running:
         await self.pilot.press(*keys)
         await self.pilot.pause()
         return self.text
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for what a thread of the application does."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < deadline, self.text
+            await self.pilot.pause(0.01)
+        await self.pilot.pause()
 
     async def give(self, *frames: Frame | Exception) -> str:
         """Put frames in and wait until the screen has them."""

@@ -155,6 +155,16 @@ async def test_filtering(key: str) -> None:
         assert _order(run) == [1, 2, 3]
 
 
+async def test_a_notice_is_on_the_screen_while_it_stands_still_too() -> None:
+    notice = "cache classes: change 1 was cut off: `nftop recover` takes it back"
+    async with running(*ticks(lambda tick: frame(8, tick), 2)) as run:
+        assert "cache classes" not in await run.press("space")
+        text = await run.give(replace(frame(8, 3), notice=notice))
+        assert "PAUSED at 00:00:01Z" in text
+        assert f"! {notice}" in text
+        assert "cache classes" not in await run.give(frame(8, 4))
+
+
 async def test_pausing_freezes_the_view_and_nothing_else() -> None:
     async with running(*ticks(lambda tick: frame(8, tick), 3)) as run:
         frozen = await run.press("space")
@@ -197,7 +207,7 @@ async def test_help(key: str) -> None:
         before = run.text
         text = await run.press(key)
         assert text.startswith("Keys")
-        assert "Where there is no number" in await run.press("pagedown")
+        assert "Where there is no number" in await run.press("pagedown", "pagedown")
         assert "Probes of the core looked at" in await run.press("G", "pageup")
         assert (await run.press("g")) == text
         assert (await run.press("j")) != text

@@ -38,7 +38,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 60.0  # nothing waits that long but a test that fails
+PATIENCE_S = 180.0  # nothing waits that long but a test that fails
 QUIET_S = 0.4
 # pyte takes the private prefixes of keyboard protocols for text; they draw nothing.
 _PRIVATE = re.compile(rb"\x1b\[[<>=][0-9;]*[a-zA-Z]")
@@ -308,6 +308,20 @@ def test_a_signal_leaves_in_order(number: signal.Signals) -> None:
         term.child.send_signal(number)
         assert term.end() == 128 + number
         assert b"\x1b[?1049l" in term.raw
+
+
+def test_a_signal_takes_back_what_is_not_kept_and_says_so() -> None:
+    command = [*NFTOP, "demo", "--cpus", "16"]
+    with terminal("", (100, 30), command=command) as term:
+        term.read("READ-WRITE")
+        term.press("e", "CHECK")
+        term.press("-", "$ nftop demo cat set")
+        term.press("\r", "applies it")
+        term.press("y", "IS NOT KEPT")
+        term.child.send_signal(signal.SIGHUP)
+        assert term.end() == 128 + signal.SIGHUP
+        left = bytes(term.raw).rpartition(b"\x1b[?1049l")[2]
+        assert b"the change was not kept: reverted: everything is as it was before" in left
 
 
 @pytest.mark.real

@@ -162,7 +162,7 @@ async def test_ascii_without_colour() -> None:
 
 async def test_keys_that_lead_nowhere_say_so() -> None:
     async with running(*HOST, size=(120, 36)) as run:
-        assert "no screen 7" in await run.press("7")
+        assert "no screen 8" in await run.press("8")
         assert "z does nothing: ? lists the keys" in await run.press("z")
         # Escape with a digit right behind it is Alt to Textual.
         run.app.screen.post_message(events.Key("pilcrow_sign", "¶"))

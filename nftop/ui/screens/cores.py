@@ -15,7 +15,7 @@ from nftop.render.layout import Parts, share_out
 from nftop.render.line import Line
 from nftop.render.map import map_metric
 from nftop.render.pages import explain_lines
-from nftop.ui.keys import ALWAYS, CPUS, DRILL, MOVE, Key
+from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, MOVE, Key
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.stage import Stage
 from nftop.ui.watch import Watch
@@ -24,7 +24,7 @@ from nftop.ui.watch import Watch
 class CoresView(ScreenView):
     """The table of CPUs, and what there is room for around it."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *DRILL, *CPUS, *ALWAYS)
+    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *DRILL, *CPUS, *EDIT, *ALWAYS)
 
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)

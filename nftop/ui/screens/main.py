@@ -10,8 +10,9 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
 
+from nftop.model.action import Made
+from nftop.model.frame import Frame
 from nftop.model.looking import Looking
 from nftop.render.footer import footer_line
 from nftop.render.header import Tabs, waiting_lines
@@ -19,14 +20,20 @@ from nftop.render.line import Line
 from nftop.render.pages import help_lines
 from nftop.session.feed import Feed
 from nftop.store.history import History
+from nftop.ui.changing import Changes
+from nftop.ui.deck import Deck
+from nftop.ui.desk import Desk
 from nftop.ui.keys import bindings, help_rows, hints
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
 from nftop.ui.options import Options
+from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.page import PageScreen
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.screens.views import KEYS, TABS, VIEWS, place_of
 from nftop.ui.stage import Stage
 from nftop.ui.watch import Watch
+from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.cpu_table import CpuTableView
 from nftop.ui.widgets.detail import Detail
 from nftop.ui.widgets.footer import Footer
@@ -46,14 +53,15 @@ def _named(character: str | None) -> str:
     return f"Alt-{_ALT[character]}" if character in _ALT else str(character)
 
 
-class MainScreen(Screen[None]):
+class MainScreen(BannerScreen[None]):
     """Shows the newest frame, or the one it was frozen at, as the operator asked to see it."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS)
 
-    def __init__(self, feed: Feed, history: History, options: Options) -> None:
+    def __init__(self, feed: Feed, history: History, options: Options, changes: Changes) -> None:
         super().__init__()
+        self.changes = changes
         self._feed = feed
         self._options = options
         self._watch = Watch(feed, history)
@@ -61,19 +69,26 @@ class MainScreen(Screen[None]):
         self._up = 0
         self._asking = False
         self._looking = Looking()
+        self._desk: Desk | None = None  # with a draft that was kept
+        self._deck = Deck(self._watch, options)
         # What a key does, given how far or which.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
             "page": lambda by: self._move(by, paged=True),
             "sort": self._sort,
             "group": lambda _: self._view.group(),
+            "jump": self._jump,
+            "swap": lambda _: self._view.swap(),
             "screen": self._show,
+            "open": self._open,
             "invert": lambda _: self._watch.look(inverted=not self._watch.view.inverted),
             "fold": lambda _: self._watch.look(folded=not self._watch.view.folded),
             "find_again": self._again,
-            "pause": lambda _: self._watch.pause(),
+            **self._deck.acts,
+            **{name: partial(self._ask_deck, name) for name in self._deck.questions},
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
+            "edit": lambda _: self._edit(),
             "help": lambda _: self._page(partial(help_lines, help_rows(KEYS))),
             "ask_find": lambda _: self._ask("find", "find thread, NF or CPU"),
             "ask_filter": lambda _: self._ask(
@@ -86,6 +101,7 @@ class MainScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
+        yield Banner(ascii_only=plain)
         yield Header(ascii_only=plain)
         yield CpuTableView(ascii_only=plain)
         yield Panels(ascii_only=plain)
@@ -97,51 +113,70 @@ class MainScreen(Screen[None]):
         # The keys of prompts are letters too: within one they are typed.
         return not (self._asking and str(next(iter(parameters), "")).startswith("ask_"))
 
+    @property
+    def frame(self) -> Frame | None:
+        """The frame on screen."""
+        return self._watch.frame
+
+    def has_made(self, made: tuple[Made, ...]) -> None:
+        """What was written here so far, and by nobody else."""
+        self._watch.made = made
+
     # What comes in
 
     def on_frame_ready(self, message: FrameReady) -> None:
-        self._watch.newest = message.frame
-        if self._watch.frozen is None:
-            self._paint()
+        before, self._watch.newest = self._watch.newest, message.frame
+        news = before is None or before.notice != message.frame.notice
+        if self._watch.frozen is None or news:
+            self.paint()
+        if isinstance(self.app.screen, EditorScreen):
+            self.app.screen.paint()
 
     def on_feed_ended(self, message: FeedEnded) -> None:
         self._watch.ended = message.problem
-        self._paint()
+        self.paint()
 
     def on_resize(self) -> None:
-        self._paint()
+        self.paint()
 
     def on_line_clicked(self, message: LineClicked) -> None:
         self._view.click(message.line, message.x)
-        self._paint()
+        self.paint()
 
     def on_wheel(self, message: Wheel) -> None:
         self._view.wheel(message.by)
-        self._paint()
+        self.paint()
 
     def on_key(self, event: events.Key) -> None:
         bound = event.key in self._bindings.key_to_bindings
         if not self._asking and event.is_printable and not bound:
-            self._say(f"no screen {event.key}" if event.key in "12345678"
+            self.say(f"no screen {event.key}" if event.key in "12345678"
                       else f"{_named(event.character)} does nothing: ? lists the keys")  # fmt: skip
 
     def on_answer(self, message: Answer) -> None:
         self._asking = False
         self._watch.message = ""
         if message.text is not None:
-            answers = {"find": self._find, "filter": self._filter, "delay": self._delay}
+            answers = {
+                "find": self._find,
+                "filter": self._filter,
+                "delay": self._delay,
+                **self._deck.answers,
+            }
             answers[message.about](message.text.strip())
-        self._paint()
+        self.paint()
 
     def action_act(self, action: str, by: int) -> None:
         """Do what a key says, where the view that is up knows it."""
-        if action != "screen" and action not in {key.action for key in self._view.KEYS}:
-            self._say(f"not a key of the {VIEWS[self._up].name} screen: ? lists them")
+        if action not in ("screen", "open") and action not in {
+            key.action for key in self._view.KEYS
+        }:
+            self.say(f"not a key of the {VIEWS[self._up].name} screen: ? lists them")
             return
         if action != "clear":
             self._watch.message = ""
         self._acts[action](by)
-        self._paint()
+        self.paint()
 
     # What it leads to
 
@@ -159,11 +194,16 @@ class MainScreen(Screen[None]):
     def _sort(self, step: int) -> None:
         self._view.turn(step)
 
+    def _jump(self, by: int) -> None:
+        self._view.jump(by)
+
     def _show(self, number: int) -> None:
         self._up = place_of(number)
 
     def _clear(self) -> None:
         """Take back what narrows the view, one step at a time."""
+        if self.changes.dismiss():
+            return
         if self._watch.view.filter:
             self._watch.look(filter="")
         elif self._watch.message:
@@ -177,19 +217,48 @@ class MainScreen(Screen[None]):
         if text is not None:
             self._page(text)
 
+    def _open(self, number: int) -> None:
+        """All of what the view has cut off, where it has a page of that; else a screen."""
+        frame = self._watch.frame
+        text = None if frame is None else self._view.opened(frame)
+        if text is None:
+            self._show(number)
+        else:
+            self._page(text)
+
+    def _edit(self) -> None:
+        gate = self.changes.gate
+        if gate is None:
+            self.say(f"no classes to edit: {self._options.no_gate or 'nothing here changes them'}")
+            return
+        group, l3 = self._view.edited
+        screen = EditorScreen(
+            gate, self.changes, self._watch, self._options, group=group, l3=l3, desk=self._desk
+        )
+        self.app.push_screen(screen, self._edited)
+
+    def _edited(self, desk: Desk | None) -> None:
+        self._desk = desk
+        self.paint()
+
     def _page(self, text: Callable[[int], list[Line]]) -> None:
-        self.app.push_screen(PageScreen(text, self._options), self._back)
+        self.app.push_screen(PageScreen(text, self._options, self.changes), self._back)
 
     def _back(self, number: int | None) -> None:
         """From a page, by a key that leads to a screen if there is a number."""
         if number is not None:
             self._show(number)
-            self._paint()
+            self.paint()
 
     def _ask(self, about: str, label: str, value: str = "") -> None:
         self._asking = True
-        self._paint()
+        self.paint()
         self.query_one(Prompt).ask(about, label, value)
+
+    def _ask_deck(self, name: str, _by: int) -> None:
+        question = self._deck.questions[name]()
+        if question is not None:
+            self._ask(*question)
 
     def _find(self, text: str) -> None:
         self._watch.sought = text
@@ -206,21 +275,27 @@ class MainScreen(Screen[None]):
         if LEAST_DELAY_S <= seconds <= MOST_DELAY_S:
             self._feed.set_interval(seconds)
         else:
-            self._say(f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds")
+            self.say(f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds")
 
-    def _say(self, message: str) -> None:
+    def say(self, message: str) -> None:
         self._watch.message = message
-        self._paint()
+        self.paint()
 
     # Drawing
 
-    def _paint(self) -> None:
+    def paint(self) -> None:
         width, height = self.size
         watch = self._watch
-        if not width or not height:
+        taken = self.show_banner()
+        if taken is None:
             return
+        height -= taken
         tabs = Tabs(TABS, self._up)
-        status = replace(watch.status, tabs=tabs)
+        status = replace(
+            watch.status, tabs=tabs, unlocked=self._options.rw and self.changes.gate is not None
+        )
+        if self.changes.standing.phase != "none":
+            status = replace(status, notice="")  # our own change, which the banner tells of
         if watch.frame is None:
             self.query_one(Header).show(waiting_lines(status, width), height)
             return

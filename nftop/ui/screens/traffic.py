@@ -18,7 +18,7 @@ from nftop.render.line import Line, pointed_at
 from nftop.render.pages import explain_package_lines
 from nftop.render.traffic import traffic
 from nftop.render.traffic_rows import TrafficRow
-from nftop.ui.keys import ALWAYS, MOVE, Key
+from nftop.ui.keys import ALWAYS, EDIT, MOVE, Key
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.stage import Stage
 from nftop.ui.watch import Watch
@@ -27,7 +27,7 @@ from nftop.ui.watch import Watch
 class TrafficView(ScreenView):
     """A cursor over the rows; the lines scroll with it."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *ALWAYS)
+    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *EDIT, *ALWAYS)
 
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)

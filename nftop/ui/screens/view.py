@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Protocol
 
-from nftop.model.frame import Frame
+from nftop.model.frame import CacheClass, Frame
 from nftop.model.looking import Looking
+from nftop.model.rdt import ROOT
 from nftop.render.header import Status
 from nftop.render.line import Line
 from nftop.ui.keys import Key
@@ -30,10 +31,21 @@ class ScreenView(Protocol):
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         """The page for `x`, made for a width; None where there is nothing to explain."""
 
+    def opened(self, frame: Frame) -> Callable[[int], list[Line]] | None:  # noqa: ARG002 - not every view cuts anything off
+        """The page for Enter, made for a width; None where Enter leads to a screen."""
+        return None
+
     @property
     def looking(self) -> Looking:
         """What should be counted because this view is up."""
         return Looking()
+
+    @property
+    def edited(self) -> tuple[str, int | None]:
+        """Where the editor begins: a group, and an L3 if one is meant."""
+        frame, row = self.watch.frame, self.watch.row
+        told = None if frame is None or row is None else frame.cpus.group[row]
+        return told.name if isinstance(told, CacheClass) else ROOT, None
 
     def move(self, by: int) -> None:
         """So many rows down."""
@@ -57,6 +69,14 @@ class ScreenView(Protocol):
 
     def group(self) -> None:
         """The next way to bring rows together."""
+        return
+
+    def jump(self, by: int) -> None:  # noqa: ARG002 - not every view has blocks of rows
+        """So many blocks of rows down."""
+        return
+
+    def swap(self) -> None:
+        """The next thing in a place that several have in turn."""
         return
 
     def click(self, line: int, x: int) -> None:  # noqa: ARG002 - nor anything to click on

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nftop.ui.keys import CPUS, MOVE, Key
+from nftop.ui.screens.cache import CacheView
 from nftop.ui.screens.cores import CoresView
+from nftop.ui.screens.power import PowerView
 from nftop.ui.screens.topdown import TopdownView
 from nftop.ui.screens.traffic import TrafficView
 from nftop.ui.screens.view import ScreenView
@@ -27,8 +29,10 @@ class ViewRow:
 
 VIEWS: tuple[ViewRow, ...] = (
     ViewRow("1", "Cores", CoresView),
+    ViewRow("3", "Cache", CacheView),
     ViewRow("45", "Memory/PCIe", TrafficView),
     ViewRow("6", "Topdown", TopdownView),
+    ViewRow("7", "Power", PowerView),
 )
 # What the header says of them: number and name.
 TABS: tuple[tuple[str, str], ...] = tuple((row.numbers[0], row.name) for row in VIEWS)

@@ -1,0 +1,210 @@
+"""A change on its way: asked for, applied, kept or taken back; the same for every screen.
+
+One thread has the change from its beginning to its end, and nobody else talks to its guard. When
+the application ends, whatever is not kept is taken back.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from nftop.control.changing import Changing, Settling
+from nftop.derive.changes import MOST
+from nftop.model.action import Change, Made, Outcome, Proposal, Receipt, parts
+from nftop.model.keeping import KEEP_WITHIN_S
+from nftop.render.line import Line
+from nftop.render.standing import applying_lines, outcome_lines, settling_lines, unkept_lines
+
+Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
+_LOOK_S = 0.2  # how soon a key is heeded, and how often the guard is asked
+# Of these nothing was written; of any other, what may have been is taken back.
+_UNWRITTEN: tuple[Outcome, ...] = ("conflict", "locked")
+# Applied and taken back: more than a frame remembers of what was noticed.
+_MOST_MADE = 4 * MOST
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Attributes.
+
+    at_ns: CLOCK_MONOTONIC when it had been written. groups: the classes it is about.
+    """
+
+    at_ns: int
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Attributes.
+
+    phase: how far the change has come; `none` while there is none.
+    word: in `settling`, what is done. until_s: CLOCK_MONOTONIC when it is taken back by itself.
+    kept: whether the last one that is over was.
+    receipt: what became of it, or of the one before; None where there was none.
+    applied: the last that was applied.
+    changed: how often the host was changed: who has read it before has to again.
+    """
+
+    phase: Phase = "none"
+    word: str = ""
+    until_s: float = 0.0
+    receipt: Receipt | None = None
+    applied: Applied | None = None
+    changed: int = 0
+    kept: bool = False
+
+
+class Changes:
+    """Asked from the application's thread only; `tell` is called from any."""
+
+    def __init__(
+        self,
+        gate: Changing | None,
+        tell: Callable[[], None],
+        *,
+        keep_within_s: float = KEEP_WITHIN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`gate`: None where nothing can be changed. `tell`: that `standing` is another.
+
+        `left`: what became of a change that was under way when the application ended; None where
+        it was kept, and is as it was asked for.
+        `made`: what was written here and taken back, the oldest first.
+        """
+        self.gate = gate
+        self.keep_within_s = keep_within_s
+        self.standing = Standing()
+        self.left: Receipt | None = None
+        self.made: tuple[Made, ...] = ()
+        self._tell = tell
+        self._clock = clock
+        self._closing = False
+        self._heard = threading.Event()
+        self._lock = threading.Lock()  # of `standing`: a key and the end of the time may coincide
+        self._keeps = False
+
+    def begin(self) -> bool:
+        """Whether a change may be asked for now; if so, `serve` is to be called for it."""
+        if self.standing.phase != "none" or self._closing:
+            return False
+        self._keeps = False
+        self._heard.clear()
+        self._now(phase="applying", receipt=None)
+        return True
+
+    def serve(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
+        """See it through, in a thread of its own; returns when nothing is left to be settled."""
+        if self.gate is None:
+            return
+        began_ns = time.monotonic_ns()
+        try:
+            pending = self.gate.apply(proposal, keep_within_s=self.keep_within_s, undoes=undoes)
+            receipt = pending.receipt
+            if receipt.outcome == "applied":
+                self._is_applied(receipt, began_ns)
+                receipt = self._settled(pending, receipt.changes)
+            elif receipt.outcome not in _UNWRITTEN:
+                self._wrote(proposal.changes, began_ns)
+                self._took_back(proposal.changes, began_ns)
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
+            hint = "; `nftop recover` says what it left" * self.gate.lasts
+            receipt = Receipt("failed", (f"{type(error).__name__}: {error}{hint}",))
+            self._wrote(proposal.changes, began_ns)
+            self._took_back(proposal.changes, began_ns)
+        if self._closing and (receipt.outcome != "kept" or receipt.unmet):
+            self.left = receipt
+        kept, changed = receipt.outcome == "kept", self.standing.changed + 1
+        self._now(phase="none", receipt=receipt, changed=changed, kept=kept)
+
+    def keep(self) -> bool:
+        """It stays; whether there is one to be kept."""
+        return self._answer(keeps=True)
+
+    def take_back(self) -> bool:
+        """Take it back; whether there is one."""
+        return self._answer(keeps=False)
+
+    def dismiss(self) -> bool:
+        """What became of the last one has been read; whether it stood there."""
+        with self._lock:
+            stood = self.standing.phase == "none" and self.standing.receipt is not None
+            if stood:
+                self.standing = replace(self.standing, receipt=None)
+        return stood
+
+    def close(self) -> None:
+        """The application ends: what is not kept is taken back, now or once it was applied."""
+        self._closing = True
+        self._heard.set()
+
+    def lines(self, width: int) -> list[Line]:
+        """What stands above every screen."""
+        now = self.standing
+        if now.phase == "applying":
+            return applying_lines(width)
+        if now.phase == "settling":
+            return settling_lines(now.word, width)
+        if now.phase == "unkept":
+            left_s = max(0, math.ceil(now.until_s - self._clock()))
+            number = None if now.receipt is None else now.receipt.number
+            return unkept_lines(number, left_s, width)
+        return [] if now.receipt is None else outcome_lines(now.receipt, width)
+
+    def _answer(self, *, keeps: bool) -> bool:
+        with self._lock:
+            if self.standing.phase != "unkept" or self._closing:
+                return False
+            self._keeps = keeps
+            word = "KEEPING" if keeps else "TAKING BACK"
+            self.standing = replace(self.standing, phase="settling", word=word)
+        self._heard.set()
+        self._tell()
+        return True
+
+    def _is_applied(self, receipt: Receipt, began_ns: int) -> None:
+        self._wrote(receipt.changes, began_ns)
+        cells = [(each.cell, each.old, each.new) for each in receipt.changes]
+        groups = {cell.group for cell, _, _ in cells if cell.group}
+        groups |= {parts(where)[0] for cell, *places in cells if not cell.group
+                   for where in places if where is not None}  # fmt: skip
+        self._now(
+            phase="unkept",
+            receipt=receipt,
+            until_s=self._clock() + self.keep_within_s,
+            applied=Applied(time.monotonic_ns(), tuple(sorted(groups))),
+            changed=self.standing.changed + 1,
+        )
+
+    def _settled(self, pending: Settling, changes: tuple[Change, ...]) -> Receipt:
+        """What becomes of it: its time is up, or somebody says."""
+        receipt, began_ns = None, 0
+        while receipt is None:
+            began_ns = time.monotonic_ns()
+            heard = self._heard.wait(_LOOK_S)
+            if heard:
+                receipt = pending.keep() if self._keeps else pending.revert()
+            else:
+                receipt = pending.settled(0.0)
+        if receipt.outcome != "kept":
+            self._took_back(changes, began_ns)
+        return receipt
+
+    def _wrote(self, changes: tuple[Change, ...], began_ns: int) -> None:
+        """Between then and now, so that nobody else is said to have."""
+        one = Made(changes, began_ns, time.monotonic_ns())
+        self.made = (*self.made, one)[-_MOST_MADE:]
+
+    def _took_back(self, changes: tuple[Change, ...], began_ns: int) -> None:
+        back = tuple(Change(each.cell, each.new, each.old) for each in reversed(changes))
+        self._wrote(back, began_ns)
+
+    def _now(self, **changes: object) -> None:
+        with self._lock:
+            self.standing = replace(self.standing, **changes)  # type: ignore[arg-type]
+        self._tell()

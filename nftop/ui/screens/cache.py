@@ -1,0 +1,168 @@
+"""The Cache screen: the ways of every class, who is in it, and what the last change did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.derive.verdict import Verdict
+from nftop.derive.window import ClassKey
+from nftop.model.action import Noticed
+from nftop.model.frame import Frame
+from nftop.model.rdt import ROOT
+from nftop.render.cache import group_name
+from nftop.render.cache_detail import Trends, class_lines
+from nftop.render.cache_page import Page, card, judged, page, upper, whole
+from nftop.render.header import Status
+from nftop.render.layout import above_text
+from nftop.render.line import Line, pointed_at
+from nftop.render.pages import explain_class_lines
+from nftop.ui.keys import ALWAYS, CLASSES, EDIT, MOVE, Key
+from nftop.ui.screens.view import ScreenView
+from nftop.ui.stage import Stage
+from nftop.ui.watch import Watch
+
+
+class CacheView(ScreenView):
+    """A cursor over the classes of every cache; the table scrolls with it.
+
+    `chosen`: the class and the cache under the cursor; None where there is none.
+    """
+
+    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *CLASSES, *EDIT, *ALWAYS)
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self.chosen: ClassKey | None = None
+        self._keys: tuple[ClassKey, ...] = ()
+        self._top = 0
+        self._room = 1
+        # Until it is asked for, the verdict is in front as long as samples still come.
+        self._verdict_first: bool | None = None
+        self._shows_verdict = False
+        self._judged: tuple[int, tuple[Noticed, ...], Verdict | None] = (0, (), None)
+
+    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+        watch = self.watch
+        above, height, footer = above_text(frame, status, width=stage.width, height=stage.height)
+        table = upper(frame, stage.width, watch.made, folded=watch.view.folded)
+        self._keys = tuple(dict.fromkeys(key for key in table.rows if key is not None))
+        self._settle()
+        shown = page(frame, table, stage.width, height, self._lower(frame, stage.width))
+        self._room = shown.room
+        body = [*shown.fixed, *self._scrolled(shown)]
+        body += [Line()] * (height - len(body) - len(shown.lower))
+        stage.show_text(above, [*body, *shown.lower], height)
+        place = self._keys.index(self.chosen) + 1 if self.chosen in self._keys else 0
+        return f"{place}/{len(self._keys)}", bool(footer)
+
+    @property
+    def edited(self) -> tuple[str, int | None]:
+        return (ROOT, None) if self.chosen is None else self.chosen
+
+    def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
+        if self.chosen is None:
+            return None
+        watch = self.watch
+        verdict, made = self._verdict(frame), watch.made
+        trends = self._trends(frame)
+        key = self.chosen
+        about = f"Class {group_name(key[0])} in L3 {key[1]}"
+
+        def text(width: int) -> list[Line]:
+            detail = class_lines(frame, key, width, trends, made)
+            told = [] if verdict is None else card(verdict, width, made)
+            return explain_class_lines(frame, about, [*detail, *told], width)
+
+        return text
+
+    def move(self, by: int) -> None:
+        if self._keys:
+            at = self._keys.index(self.chosen) if self.chosen in self._keys else 0
+            self.chosen = self._keys[max(0, min(at + by, len(self._keys) - 1))]
+
+    def page(self, pages: int) -> None:
+        self.move(pages * max(1, self._room - 1))
+
+    def jump(self, by: int) -> None:
+        caches = list(dict.fromkeys(l3 for _, l3 in self._keys))
+        if self.chosen in self._keys and self.chosen is not None:
+            name, l3 = self.chosen
+            wanted = caches[(caches.index(l3) + by) % len(caches)]
+            there = [key for key in self._keys if key[1] == wanted]
+            self.chosen = (name, wanted) if (name, wanted) in there else there[0]
+
+    def swap(self) -> None:
+        if self._judged[2] is None:
+            self.watch.message = "no verdict: no change of classes was seen since nftop began"
+        else:
+            self._verdict_first = not self._shows_verdict
+
+    def opened(self, frame: Frame) -> Callable[[int], list[Line]] | None:
+        verdict, made = self._verdict(frame), tuple(self.watch.made)
+        trends, key, first = self._trends(frame), self.chosen, self._shows_verdict
+
+        def text(width: int) -> list[Line]:
+            detail = [] if key is None else class_lines(frame, key, width, trends, made)
+            told = [] if verdict is None else card(verdict, width, made)
+            return whole(frame, (told, detail) if first else (detail, told), width)
+
+        return text
+
+    def _settle(self) -> None:
+        """Keep the class selected; one that is gone gives way to the first of its cache."""
+        if self.chosen in self._keys:
+            return
+        beside = [key for key in self._keys if self.chosen is not None and key[1] == self.chosen[1]]
+        self.chosen = next(iter([*beside, *self._keys]), None)
+
+    def _lower(self, frame: Frame, width: int) -> list[list[Line]]:
+        watch = self.watch
+        detail = []
+        if self.chosen is not None:
+            detail = class_lines(frame, self.chosen, width, self._trends(frame), watch.made)
+        verdict = self._verdict(frame)
+        if verdict is None:
+            self._shows_verdict = False
+            return [detail]
+        first = self._verdict_first
+        self._shows_verdict = not verdict.over if first is None else first
+        both = [detail, card(verdict, width, watch.made)]
+        return both[::-1] if self._shows_verdict else both
+
+    def _verdict(self, frame: Frame) -> Verdict | None:
+        """Made once a frame, since it takes as long as all the rest; a final one is made once."""
+        at_ns, noticed, verdict = self._judged
+        if noticed == frame.noticed and at_ns == frame.monotonic_ns:
+            return verdict
+        final = verdict is not None and verdict.over
+        if not (final and noticed == frame.noticed and at_ns < frame.monotonic_ns):
+            verdict = judged(self.watch.history.window(frame)) if frame.noticed else None
+        self._judged = (frame.monotonic_ns, frame.noticed, verdict)
+        return verdict
+
+    def _scrolled(self, shown: Page) -> list[Line]:
+        lines = list(shown.table)
+        at = [place for place, key in enumerate(shown.keys) if key and key == self.chosen]
+        last = max(0, len(lines) - shown.room)
+        if at:
+            lines[at[0]] = pointed_at(lines[at[0]])
+            # With the first or the last class comes what stands above or below it.
+            first = 0 if self.chosen == self._keys[0] else at[0] - 1
+            end = len(lines) if self.chosen == self._keys[-1] else at[-1] + 1
+            self._top = min(max(self._top, end - shown.room), first)
+        self._top = max(0, min(self._top, last))
+        return lines[self._top : self._top + shown.room]
+
+    def _trends(self, frame: Frame) -> Trends:
+        past = partial(self._past, until_ns=frame.monotonic_ns)
+        return Trends(past, self.watch.feed.interval_s)
+
+    def _past(
+        self, metric: str, key: ClassKey, points: int, span_s: float, *, until_ns: int
+    ) -> NDArray[np.float32]:
+        return self.watch.history.class_series(metric, key, points, span_s, until_ns)

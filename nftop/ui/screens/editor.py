@@ -1,0 +1,344 @@
+"""The editor of cache classes: a draft of every mask, edited by keys, applied after a preview."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+
+from nftop.control import draft as drafts
+from nftop.control.changing import Changing
+from nftop.control.draft import Draft
+from nftop.control.rules import Rules
+from nftop.derive.verdict import verdict_of
+from nftop.model.action import State
+from nftop.model.frame import Frame
+from nftop.model.rdt import ROOT
+from nftop.render.board import Board
+from nftop.render.cache import group_name
+from nftop.render.cache_page import card
+from nftop.render.editor import diff_lines, editor_lines, where_text
+from nftop.render.footer import footer_line
+from nftop.render.header import alert_lines, badge_lines
+from nftop.render.line import Line, line
+from nftop.render.pages import editor_help_lines
+from nftop.render.text import printable
+from nftop.ui.changing import Changes
+from nftop.ui.desk import Desk, Fate, drift_of, has_masks
+from nftop.ui.keys import EDITOR, EDITOR_HINTS, bindings, help_rows
+from nftop.ui.messages import Answer
+from nftop.ui.options import Options
+from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.confirm import ConfirmScreen
+from nftop.ui.screens.page import PageScreen
+from nftop.ui.watch import Watch
+from nftop.ui.widgets.banner import Banner
+from nftop.ui.widgets.footer import Footer
+from nftop.ui.widgets.lines import Lines
+from nftop.ui.widgets.prompt import Prompt
+
+_LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"
+NO_PROFILES = "there are no profiles: {} cat export -o ~/.config/nftop/profiles/NAME.toml"
+# What is asked of a changed draft, answered by one key.
+_QUESTIONS = {
+    "close": "keep the draft until nftop ends? y keeps it, n drops it, Esc stays here",
+    "quit": "quit and drop the draft? y quits, n or Esc stays here",
+}
+
+
+class IsRead(Message):
+    """The host as it was at `read_at_ns`; `why` where it could not be read.
+
+    `number`: of the reading, in the order in which they were asked for. `fate`: what had become
+    by then of what was applied.
+    """
+
+    def __init__(
+        self, number: int, fate: Fate, state: State | None, rules: Rules | None, why: str = ""
+    ) -> None:
+        self.number = number
+        self.fate: Fate = fate
+        self.state = state
+        self.rules = rules
+        self.why = why
+        self.read_at_ns = time.monotonic_ns()
+        super().__init__()
+
+
+class EditorScreen(BannerScreen[Desk | None]):
+    """Gives the desk with a draft that is to be kept, if there is one."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    BINDINGS: ClassVar[list[BindingType]] = bindings(EDITOR)
+
+    def __init__(
+        self,
+        gate: Changing,
+        changes: Changes,
+        watch: Watch,
+        options: Options,
+        *,
+        group: str = ROOT,
+        l3: int | None = None,
+        desk: Desk | None = None,
+    ) -> None:
+        """`group`, `l3`: the class and the cache to begin with. `desk`: one that was kept."""
+        super().__init__()
+        self.changes = changes
+        self._gate = gate
+        self._watch = watch
+        self._options = options
+        self._begins = (group, l3)
+        self._desk = desk
+        self._why = "reading the classes of the host"
+        self._asking = False
+        self._question = ""  # of `_QUESTIONS`
+        # Readings: asked for, taken over, and asked for when the draft was applied.
+        self._asked, self._read_last, self._asked_before = 0, 0, 0
+        self._seen = changes.standing.changed
+        self._card_about: tuple[int, int, int] | None = None
+        self._card_lines: list[Line] = []
+        self._acts: Mapping[str, Callable[[], object]] = {
+            "preview": self._preview,
+            "diff": self._diff,
+            "help": lambda: self._page(partial(editor_help_lines, help_rows(EDITOR))),
+            "reload": self._read,
+            "close": lambda: self._leave("close"),
+            "quit": lambda: self._leave("quit"),
+            "ask_limit": lambda: self._ask("limit", f"memory bandwidth of {self._named()}"),
+            "ask_cpus": lambda: self._ask("cpus", f"CPUs into {self._named()} (4 or 0-3,8)"),
+            "ask_profile": self._ask_profile,
+            "ask_name": lambda: self._ask("name", "name of the new class: nftop"),
+        }
+
+    def compose(self) -> ComposeResult:
+        plain = self._options.ascii_only
+        yield Banner(ascii_only=plain)
+        yield Lines(ascii_only=plain, id="editor")
+        yield Footer(ascii_only=plain)
+        yield Prompt()
+
+    def on_mount(self) -> None:
+        self._read()
+
+    def on_resize(self) -> None:
+        self.paint()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
+        # What a question is about stays selected until it is answered.
+        return not ((self._asking or self._question) and action == "act")
+
+    def on_is_read(self, message: IsRead) -> None:
+        if message.number < self._read_last:
+            return  # it was overtaken
+        self._read_last = message.number
+        if message.state is None or message.rules is None:
+            self._why = message.why
+            if self._desk is not None:
+                self._desk.said = message.why
+        elif not has_masks(message.rules, message.state):
+            self._why = "nothing can be allocated here: no cache of this host has classes' masks"
+            if self._desk is not None:
+                self._desk.said = self._why
+        elif self._desk is not None:
+            fate = message.fate if message.number > self._asked_before else "open"
+            self._desk.reload(message.state, message.rules, message.read_at_ns, fate)
+        else:
+            group, l3 = self._begins
+            self._desk = Desk(
+                message.state,
+                message.rules,
+                self._gate.host.where,
+                self._gate.program,
+                read_at_ns=message.read_at_ns,
+                group=group,
+                l3=l3,
+                profiles=self._options.profiles,
+            )
+        self.paint()
+
+    def on_answer(self, message: Answer) -> None:
+        self._asking = False
+        desk = self._desk
+        if desk is not None and message.text is not None:
+            desk.said = ""
+            desk.answers[message.about](message.text.strip())
+        self.paint()
+
+    def on_key(self, event: events.Key) -> None:
+        if self._question:
+            if event.key.lower() in ("y", "n", "escape"):
+                # Answered it is no key of the table any more; K and u are heeded all the time.
+                event.stop()
+                self._left(event.key.lower())
+            return
+        bound = event.key in self._bindings.key_to_bindings
+        if not self._asking and event.is_printable and not bound:
+            self.say("that key does nothing here: ? lists the keys")
+
+    def action_act(self, action: str, by: int) -> None:
+        desk = self._desk
+        if desk is None:
+            if action in ("close", "quit", "help", "reload"):
+                self._acts[action]()
+            return
+        desk.said = ""
+        if action in desk.acts:
+            desk.acts[action](by)
+        else:
+            self._acts[action]()
+        if self.is_current:
+            self.paint()
+
+    def say(self, message: str) -> None:
+        if self._desk is not None:
+            self._desk.said = message
+        self.paint()
+
+    def paint(self) -> None:
+        width, height = self.size
+        taken = self.show_banner()
+        if taken is None:
+            return
+        if self.changes.standing.changed != self._seen:
+            # Ours, or taken back: what the draft begins with is another state now.
+            self._seen = self.changes.standing.changed
+            self._read()
+        room = max(0, height - 1 - taken)
+        frame, desk = self._watch.newest, self._desk
+        said, spot = "", ""
+        if frame is None or desk is None:
+            badge = [] if frame is None else badge_lines(frame.host)
+            head = line(*badge, " " * bool(badge), "CAT editor")
+            lines = [head, *alert_lines(self._why, width=width)]
+        else:
+            desk.see(frame)
+            board = self._board(desk, frame)
+            lines = editor_lines(board, frame, width, room, self._card(frame, width))
+            said, spot = desk.said, where_text(board)
+        if self._question:
+            said, spot = _QUESTIONS[self._question], ""
+        self.query_one("#editor", Lines).show(lines, room)
+        foot = footer_line(EDITOR_HINTS, spot, width, said)
+        # A prompt takes the footer's line.
+        self.query_one(Footer).show([foot], int(not self._asking))
+
+    # What keys lead to
+
+    def _ask_profile(self) -> None:
+        names = ", ".join(map(printable, self._options.profiles))
+        if names:
+            self._ask("profile", f"profile to take into the draft ({names})")
+        else:
+            self.say(NO_PROFILES.format(self._gate.program))
+
+    def _preview(self) -> None:
+        desk = self._desk
+        if desk is not None and not desk.draft.changed:
+            desk.said = "nothing is changed yet"
+        elif desk is not None:
+            draft = desk.draft  # as it is now: a thread plans it
+            screen = ConfirmScreen(
+                "Preview of the draft",
+                lambda gate: (gate.propose(drafts.actions(draft), draft.plan.commands), ()),
+                self.changes,
+                self._options,
+                frame=self._watch.newest,
+                drift=partial(drift_of, draft),
+            )
+            self.app.push_screen(screen, partial(self._previewed, desk, draft))
+
+    def _previewed(self, desk: Desk, draft: Draft, asked: bool | None) -> None:  # noqa: FBT001 - the preview's answer
+        if asked:
+            desk.applied, self._asked_before = draft, self._asked
+        self.paint()
+
+    def _diff(self) -> None:
+        desk, frame = self._desk, self._watch.newest
+        if desk is not None and frame is not None:
+            board = self._board(desk, frame)
+            self._page(lambda width: diff_lines(board, frame, self._card(frame, width), width))
+
+    def _page(self, text: Callable[[int], list[Line]]) -> None:
+        self.app.push_screen(PageScreen(text, self._options, self.changes), lambda _: self.paint())
+
+    def _leave(self, how: str) -> None:
+        if how == "close" and self.changes.dismiss():
+            return
+        if self._desk is not None and self._desk.draft.changed:
+            self._question = how
+        elif how == "quit":
+            self.app.exit()
+        else:
+            # One that was applied may be taken back yet.
+            self.dismiss(self._desk if self._desk is not None and self._desk.applied else None)
+
+    def _left(self, key: str) -> None:
+        """The answer to the question."""
+        how, self._question = self._question, ""
+        if how == "close" and key != "escape":
+            self.dismiss(self._desk if key == "y" else None)
+        elif how == "quit" and key == "y":
+            self.app.exit()
+        else:
+            self.paint()
+
+    def _ask(self, about: str, label: str) -> None:
+        self._asking = True
+        self.paint()
+        self.query_one(Prompt).ask(about, label)
+
+    # How
+
+    def _named(self) -> str:
+        return "" if self._desk is None else group_name(self._desk.spot.group)
+
+    def _board(self, desk: Desk, frame: Frame) -> Board:
+        locked = "" if self._options.rw else _LOCKED
+        # Of our own change the banner tells.
+        notice = frame.notice if self.changes.standing.phase == "none" else ""
+        board = desk.board(frame, locked=locked, keep_within_s=self.changes.keep_within_s)
+        return replace(board, trouble=(*board.trouble, *[notice] * bool(notice)))
+
+    def _card(self, frame: Frame, width: int) -> list[Line]:
+        """What the last applied change has done so far; made once a frame, not once a key."""
+        applied = self.changes.standing.applied
+        if applied is None:
+            return []
+        about = (frame.monotonic_ns, applied.at_ns, width)
+        if self._card_about != about:
+            window = self._watch.history.window(frame)
+            found = verdict_of(window, applied.at_ns, applied.groups)
+            self._card_about = about
+            self._card_lines = card(found, width, self._watch.made)
+        return self._card_lines
+
+    def _read(self) -> None:
+        self._asked += 1
+        number, standing = self._asked, self.changes.standing
+        over: Fate = "kept" if standing.kept else "back"
+        fate: Fate = over if standing.phase == "none" else "open"
+        self.run_worker(
+            lambda: self._read_host(number, fate),
+            name="read",
+            group="read",
+            thread=True,
+            exit_on_error=False,
+        )
+
+    def _read_host(self, number: int, fate: Fate) -> None:
+        """In a thread: a gate reads files."""
+        try:
+            state, rules = self._gate.host.state(), self._gate.host.rules()
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
+            why = str(error) or type(error).__name__
+            self.post_message(IsRead(number, fate, None, None, f"the classes can't be read: {why}"))
+            return
+        self.post_message(IsRead(number, fate, state, rules))

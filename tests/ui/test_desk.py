@@ -1,0 +1,140 @@
+"""The editor without its screen: whatever its keys and questions are given, the draft is legal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.control import draft as drafts
+from nftop.control.plan import propose
+from nftop.control.profile.pqos_file import parse
+from nftop.model.action import Cell
+from nftop.model.frame import SourceState
+from nftop.model.reading import Reason
+from nftop.render.board import rows_of
+from nftop.render.editor import editor_lines
+from nftop.ui.desk import Desk
+from nftop.ui.keys import EDITOR
+from tests.ui.gates import frame_at, open_gate
+
+OPENED = {cdp: open_gate("7.2", *["cdp"] * cdp).host for cdp in (False, True)}
+STATES = {cdp: host.state() for cdp, host in OPENED.items()}
+FRAMES = {cdp: frame_at(state) for cdp, state in STATES.items()}
+PROFILES = {
+    "quiet": parse(
+        "# nftop: COS 1 is group vpp\n# nftop: COS 2 is group nftop.b\n"
+        "alloc-class-set: llc:1=0x7f0;llc:2=12;mba:2=20\nalloc-assoc-set: llc:2=6-7\n"
+    ),
+    "wide": parse("alloc-class-set: llc:0=0xfffff0;l2:0=0x3\n"),
+}
+_KEYS = st.sampled_from([(key.action, key.by) for key in EDITOR])
+_TEXTS = st.tuples(
+    st.sampled_from(["cpus", "name", "limit", "profile"]),
+    st.one_of(
+        st.sampled_from(["1-2", "0-7", "a", "nftop.b", "50", "4294967295", "quiet", "wide"]),
+        st.text(),
+    ),
+)
+
+
+def desk(*, cdp: bool = False) -> Desk:
+    host = OPENED[cdp]
+    return Desk(
+        STATES[cdp],
+        host.rules(),
+        "/sys/fs/resctrl",
+        "nftop",
+        read_at_ns=0,
+        group="vpp",
+        profiles=PROFILES,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.booleans(), st.lists(st.one_of(_KEYS, _TEXTS), max_size=25), st.integers(1, 130))
+def test_no_sequence_of_keys_yields_an_illegal_draft_or_a_screen_that_does_not_fit(
+    cdp: bool, pressed: list[tuple[str, int | str]], width: int
+) -> None:
+    board = desk(cdp=cdp)
+    frame = FRAMES[cdp]
+    for action, given_to_it in pressed:
+        board.see(frame)
+        if isinstance(given_to_it, str):
+            board.answers[action](given_to_it)
+        elif action in board.acts:
+            board.acts[action](given_to_it)
+        draft = board.draft
+        assert propose(draft.base, draft.rules, drafts.actions(draft)).refusals == ()
+    board.see(frame)
+    shown = board.board(frame)
+    assert (board.spot.group, board.spot.line) in rows_of(shown, frame)
+    assert 0 <= board.spot.way < 11
+    for height in (5, 23, 60):
+        lines = editor_lines(shown, frame, width, height)
+        assert len(lines) <= height
+        assert all(line.width <= width for line in lines)
+
+
+def test_the_selected_class_is_shown_however_few_lines_there_are() -> None:
+    board = desk()
+    for _ in range(9):
+        board.acts["class"](1)
+        board.see(FRAMES[False])
+        for height in range(6, 30):
+            texts = [line.text for line in editor_lines(board.board(FRAMES[False]), FRAMES[False],
+                                                        80, height)]  # fmt: skip
+            assert any(text.startswith("> ") for text in texts)
+
+
+def test_a_class_that_somebody_removes_is_not_selected_any_more() -> None:
+    board = desk()
+    board.see(FRAMES[False])
+    board.acts["shift"](1)
+    without = {cell: value for cell, value in STATES[False].items() if cell.group != "vpp"}
+    without |= {cell: "/" for cell, where in without.items() if where == "vpp"}
+    board.reload(without, board.draft.rules, 0)
+    board.see(frame_at(without))
+    assert board.spot.group == "/"
+    assert board.said == "left out of the draft: vpp L3 0=1e0 (there is no group vpp)"
+    assert board.trouble == ()
+
+
+def test_what_somebody_else_changed_is_said_from_the_first_reading_after_the_base() -> None:
+    """Also where none agreed with the base before: it was changed right behind it."""
+    other = frame_at({**STATES[False], Cell("schemata", "vpp", "L3", 0): "3c0"})
+    read_at_ns = other.monotonic_ns - 10**9
+    board = desk()
+    board.reload(STATES[False], board.draft.rules, read_at_ns)
+    for age_s, took_s, said in ((1.1, 0.0, False), (0.9, 0.4, False), (0.9, 0.1, True)):
+        seen = SourceState(Reason.PRESENT, "", age_s, took_s)
+        board.see(replace(other, sources={"resctrl": seen}))
+        assert bool(board.trouble) == said
+    stale = SourceState(Reason.STALE, "late", 0.0, 0.0)
+    board.reload(STATES[False], board.draft.rules, read_at_ns)
+    board.see(replace(other, sources={"resctrl": stale}))
+    assert board.trouble == ()
+    msr = SourceState(Reason.PRESENT, "", 0.9, 0.1)
+    board.see(replace(other, sources={"resctrl": stale, "pqos": msr}))
+    assert "L3 0 of vpp: f0 was, 3c0 is" in str(board.trouble)
+
+
+def test_a_profile_is_taken_into_the_draft_or_not_at_all() -> None:
+    board = desk()
+    board.answers["profile"]("wide")
+    assert not board.draft.changed
+    assert board.said == (
+        "wide does not fit: mask 0xfffff0: the cache has 11 ways, 0x7ff at most; 0x7f0 is what is "
+        "left and 1 more; nftop cat import offers fixes"
+    )
+    board.answers["profile"]("loud")
+    assert board.said == "there is no profile 'loud'; there are quiet, wide"
+
+    for _ in range(2):  # a second time it is so already
+        board.answers["profile"]("quiet")
+        assert drafts.commands(drafts.actions(board.draft), "nftop") == (
+            "nftop cat create --group nftop.b --l3 0=c --l3 1=c --mba 0=20 --mba 1=20 --cpus 6-7",
+            "nftop cat set --group vpp --l3 0=7f0 --l3 1=7f0",
+        )
+        assert "takes 12 as decimal: ways 0xc" in board.said

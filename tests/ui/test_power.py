@@ -1,0 +1,87 @@
+"""The Power screen: keys and sizes."""
+
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.ui.options import Options
+from tests.power import captured, serverless, simulated
+from tests.ui.harness import Running, running
+
+
+def body(run: Running) -> list[str]:
+    """The rows of the table of CPUs."""
+    lines = run.text.split("\n")
+    head = next(at for at, line in enumerate(lines) if "CPU" in line and "HEADROOM" in line[20:]
+                and "C0" in line and "PC0" not in line)  # fmt: skip
+    return [line for line in lines[head + 1 :] if line[:5].strip().isdecimal()]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 8)])
+async def test_screen(size: tuple[int, int], snapshot: SnapshotAssertion) -> None:
+    async with running(*simulated(), size=size) as run:
+        assert await run.press("7") == snapshot
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_screen_of_another_host(size: tuple[int, int], snapshot: SnapshotAssertion) -> None:
+    async with running(*captured(), size=size) as run:
+        assert await run.press("7") == snapshot
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])
+async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
+    async with running(serverless(), size=size) as run:
+        text = await run.press("7", "G", "pageup")
+        assert len(text.split("\n")) == size[1]
+
+
+async def test_rows_sort_by_its_columns_and_stay_sorted_on_the_other_screens() -> None:
+    async with running(*captured(), size=(120, 36)) as run:
+        await run.press("7")
+        for _ in range(12):
+            if "by C6" in run.text:
+                break
+            await run.press("greater_than_sign")
+        assert "by C6" in run.text
+        falling = [float(line.split()[9].rstrip("%")) for line in body(run)]
+        assert falling == sorted(falling, reverse=True) and len(set(falling)) > 8
+        await run.press("I")
+        assert [float(line.split()[9].rstrip("%")) for line in body(run)] == falling[::-1]
+        assert "by C6" in await run.press("1")
+        assert "C6" in await run.press("x"), "what it is sorted by is explained"
+
+
+async def test_a_filter_keeps_the_rows_it_names() -> None:
+    async with running(*captured(), size=(120, 36)) as run:
+        await run.press("7", "backslash", *"3,12", "enter")
+        assert [line.split()[0] for line in body(run)] == ["3", "12"]
+        assert len(body(run)) == 2
+        await run.press("escape")
+        assert len(body(run)) == 16
+
+
+async def test_without_a_server_it_says_how_to_start_one() -> None:
+    async with running(serverless(), size=(80, 24)) as run:
+        text = " ".join((await run.press("7")).split())
+        assert "no pcm-sensor-server listens at" in text
+        assert "PCM_NO_RDT=1 pcm-sensor-server" in text
+        assert len(body(run)) >= 3
+
+
+async def test_explain_and_enter() -> None:
+    async with running(*captured(), size=(120, 36)) as run:
+        assert "PKG.W (power_w)" in await run.press("7", "x")
+        assert "[6 Topdown]" in await run.press("escape", "enter")
+
+
+async def test_ascii_and_no_colour() -> None:
+    async with running(*simulated(), size=(120, 36)) as run:
+        plain = await run.press("7")
+    for options in (Options(color=False), Options(ascii_only=True, color=False)):
+        async with running(*simulated(), size=(120, 36), options=options) as run:
+            text = await run.press("7")
+            assert text.isascii() if options.ascii_only else text == plain
+            styles = [style for row in run.rows for _, style in row]
+            assert all(style.color is None or style.color.is_default for style in styles)
