@@ -10,7 +10,9 @@ PREFIX ?= /opt/nftop
 BINDIR ?= /usr/local/bin
 # Where `make newer-dpdk` keeps its Debian.
 NEWER ?= /var/tmp/nftop-trixie
-# And `make lab-sid` its own.
+# `make prometheus` its Prometheus.
+PROMETHEUS ?= /var/tmp/nftop-prometheus
+# And `make lab-sid` its own Debian.
 SID ?= /var/tmp/nftop-sid
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -18,12 +20,16 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   { command -v $$p; break; }; done)
 BIN := $(VENV)/bin
 # Real parts the tests run against; without them those tests are skipped, with the reason.
-TEST_PACKAGES := dpdk-dev fuse3 intel-cmt-cat linux-perf strace
+TEST_PACKAGES := dpdk-dev fuse3 intel-cmt-cat linux-perf pcm perl strace zstd
 READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
+# How many tests at once. What measures this machine or binds its CPUs comes after them, alone.
+JOBS ?= 2
+# Python is started some thousand times by them, and is to keep what it has compiled.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q --durations=15
 
-.PHONY: run live lab test check coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk lab-sid test-packages clean
+.PHONY: run live lab test check coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk lab-sid prometheus test-packages clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -33,18 +39,21 @@ live: $(READY)
 	@$(BIN)/nftop
 
 test: $(READY) test-packages
-	@$(BIN)/pytest -q
+	@$(PYTEST) -n $(JOBS) --dist loadgroup -m "not alone"
+	@$(PYTEST) -m alone
 
 check: $(READY) test-packages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -q
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not alone"
+	$(PYTEST) -m alone
 
 # Apart from `check`, which it would make a quarter longer.
 coverage: $(READY) test-packages
-	$(BIN)/pytest -q --cov --cov-report=term
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not alone" --cov --cov-report=
+	$(PYTEST) -m alone --cov --cov-append --cov-report=term
 
 # Where nftop and the usual tools can be tried as on a server.
 # A Cascade Lake has all of resctrl; Skylake (skx-4) shows none of the cache without --rdt.
@@ -55,7 +64,8 @@ lab: $(READY) test-packages
 	@echo "events that it doesn't know count 0: cat /sys/fs/lab/live/ctl/unknown"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab $(LAB) -- $${SHELL:-/bin/sh}
 
-# What a sensor server may send, 100000 documents of it.
+# What a sensor server may send: 100000 documents, and a third as many real ones spoilt, of JSON and
+# of text each. Ten minutes.
 fuzz-pcm: $(READY)
 	@NFTOP_PCM_DOCUMENTS=100000 $(BIN)/pytest -q --no-cov tests/sources/pcm/test_forms.py
 
@@ -78,6 +88,12 @@ newer-dpdk: $(READY)
 # this host and in the lab. As root.
 lab-sid: $(READY) test-packages
 	@NFTOP_SID=$(SID) $(BIN)/pytest -q -m sid -s tests/real
+
+# Debian's Prometheus, 19 MB, unpacked and not installed: it scrapes nftop and answers queries.
+prometheus: $(READY)
+	@test -x $(PROMETHEUS)/usr/bin/prometheus || { mkdir -p $(PROMETHEUS) && cd $(PROMETHEUS) && \
+	  apt-get download -q prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; }
+	@NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/pytest -q --no-cov tests/export/test_real_prometheus.py
 
 # For every user: the system's Python, not one that lives in somebody's home.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))

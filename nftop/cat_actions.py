@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from nftop.cat_parser import MASKS
 from nftop.control.resctrl import Host, threads_of
@@ -21,6 +22,7 @@ from nftop.model.action import (
 )
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 
+Threads: TypeAlias = Callable[[int], tuple[int, ...]]
 _ROOT_NAMES = ("/", "default")  # the second is what nftop's screen calls it
 
 
@@ -28,18 +30,27 @@ class UsageError(Exception):
     """The command line asks for nothing that can be; the text says why."""
 
 
-def actions(options: argparse.Namespace) -> Sequence[Action]:
-    """What is asked for. Raises UsageError."""
+class GoneError(Exception):
+    """What it names is not on this host; the text says what."""
+
+
+def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequence[Action]:
+    """What is asked for. Raises UsageError, GoneError.
+
+    `threads` gives a process's; of this host where it is not told.
+    """
     group = ROOT if options.group in _ROOT_NAMES else options.group
+    if getattr(options, "tasks", None):
+        return [MoveTasks(_threads(options.tasks, threads or threads_of), group)]
     return _DEEDS[options.deed](options, group)
 
 
-def missed(options: argparse.Namespace, host: Host) -> str:
+def missed(options: argparse.Namespace, host: Host, threads: Threads | None = None) -> str:
     """A sentence for threads of a process that was moved which are elsewhere now; "" if none are.
 
     A thread that was started between the preview and the move by one not moved yet.
     """
-    wanted = [each for each in actions(options) if isinstance(each, MoveTasks)]
+    wanted = [each for each in actions(options, threads) if isinstance(each, MoveTasks)]
     left = [
         name
         for each in wanted
@@ -52,9 +63,7 @@ def missed(options: argparse.Namespace, host: Host) -> str:
 
 
 def _move(options: argparse.Namespace, group: str) -> Sequence[Action]:
-    if options.cpus:
-        return [MoveCpus(options.cpus, group)]
-    return [MoveTasks(_threads(options.tasks), group)]
+    return [MoveCpus(options.cpus, group)]
 
 
 def _remove(options: argparse.Namespace, group: str) -> Sequence[Action]:
@@ -96,17 +105,17 @@ def _unlimited(value: int | None) -> int:
     return UNLIMITED_MBPS if value is None else value
 
 
-def _threads(pids: Sequence[int]) -> tuple[int, ...]:
-    found = {pid: threads_of(pid) for pid in pids}
-    gone = [pid for pid, threads in found.items() if not threads]
+def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
+    found = {pid: threads(pid) for pid in pids}
+    gone = [pid for pid, own in found.items() if not own]
     if gone:
-        raise UsageError(f"there is no process {', '.join(map(str, gone))}")
-    return tuple(dict.fromkeys(tid for threads in found.values() for tid in threads))
+        raise GoneError(f"there is no process {', '.join(map(str, gone))}")
+    return tuple(dict.fromkeys(tid for own in found.values() for tid in own))
 
 
-def command(options: argparse.Namespace) -> str:
-    """The command line that does the same, for the history."""
-    words = ["nftop", "cat", options.deed, "--group", options.group]
+def command(options: argparse.Namespace, program: str) -> str:
+    """The command line of `program` that does the same, for the history."""
+    words = ["cat", options.deed, "--group", options.group]
     for option, base in {**dict.fromkeys(MASKS, "x"), "mba": "d"}.items():
         for domain, value in getattr(options, option, ()):
             text = "unlimited" if value is None else format(value, base)
@@ -117,7 +126,7 @@ def command(options: argparse.Namespace) -> str:
             words += [f"--{option}", ",".join(map(str, values))]
     if getattr(options, "monitor", None) is not None:
         words += ["--monitor", options.monitor]
-    return shlex.join(words)
+    return f"{program} {shlex.join(words)}"
 
 
 _DEEDS: Mapping[str, Callable[[argparse.Namespace, str], Sequence[Action]]] = {

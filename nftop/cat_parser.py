@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.keeping import KEEP_WITHIN_S
 
 Commands: TypeAlias = Any  # argparse has no public name for what add_subparsers gives
 
@@ -20,13 +21,14 @@ MASKS = {
     "l2": "L2", "l2code": "L2CODE", "l2data": "L2DATA",
 }  # fmt: skip
 UNLIMITED = "unlimited"
-_KEEP_WITHIN_S = 60.0
 _EPILOG = """\
 A change is shown first: what would be different, what comes with it, what is written. It is done
 after a `y`, and taken back by itself unless a second `y` comes in time. --yes is both.
 
-exit codes: 0 it is as asked for (or was before); 1 nothing was changed; 2 usage, or nobody to ask;
-5 it is not as asked for: somebody else changed the classes meanwhile, or it was taken back
+exit codes: 0 it is as asked for (or was before); 1 nothing was changed, since it could not be or
+you said no; 2 usage, or nobody to ask; 5 it is not, or not known to be, as asked for: somebody else
+changed the classes meanwhile, a part was left alone, it was taken back, or the guard was killed;
+130 Ctrl-C: nothing was changed, or it was taken back
 
 examples:
   sudo nftop cat set --group vpp --l3 0=3f0 --l3 1=ff0 --mba 0=50
@@ -63,9 +65,12 @@ def add_commands(commands: Commands) -> None:
     remove = _deed(deeds, "remove", "a class or a monitoring group that nftop made")
     _add_monitor(remove)
     _add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))
+    _add_profiles(deeds)
 
     undo = commands.add_parser("undo", help="take back the last change of classes that was kept")
     _add_confirmation(undo)
+    undo.add_argument("--past", dest="beyond", action="store_true",
+                      help="pass over changes that somebody else has overwritten")  # fmt: skip
     undo.set_defaults(command="undo")
     history = commands.add_parser("history", help="every change that nftop made on this host")
     history.add_argument("--json", action="store_true", help="JSON Lines, schema nftop.change/1")
@@ -73,6 +78,26 @@ def add_commands(commands: Commands) -> None:
     recover = commands.add_parser("recover", help="take back what a crash cut off")
     recover.add_argument("--yes", action="store_true", help="do it without asking")
     recover.set_defaults(command="recover")
+
+
+def _add_profiles(deeds: Commands) -> None:
+    take = deeds.add_parser("import", help="what a profile asks for: nftop's own, or `pqos -f`'s")
+    take.add_argument("file", metavar="FILE", help="- is standard input")
+    take.add_argument(
+        "--fix",
+        action="store_true",
+        help="mend what is wrong in it wherever that can be; else it is asked",
+    )
+    _add_confirmation(take)
+    give = deeds.add_parser("export", help="the classes of this host as a profile")
+    give.add_argument("-o", dest="output", metavar="FILE", help="a new file; else standard output")
+    for parser in (take, give):
+        parser.add_argument(
+            "--profile",
+            choices=("toml", "pqos"),
+            default=None,
+            help="its form; else by the file's name or its text, or toml",
+        )
 
 
 def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:
@@ -88,8 +113,8 @@ def _add_confirmation(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--yes", action="store_true", help="do it and keep it, without asking")
     asked.add_argument("--dry-run", action="store_true", help="show what would be done")
     parser.add_argument(
-        "--keep-within", dest="keep_within_s", metavar="S", type=_seconds, default=_KEEP_WITHIN_S,
-        help="seconds until it is taken back unless it is kept (default 60)",
+        "--keep-within", dest="keep_within_s", metavar="S", type=_seconds, default=KEEP_WITHIN_S,
+        help="seconds until it is taken back unless it is kept (default %(default)g)",
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The command line.
 
-Exit codes: 0 ok, 1 failure, 2 usage, 5 the host is not as a change was to make it, 128 + n ended
-by signal n.
+Exit codes: 0 ok, 1 failure, 2 usage, 4 a recording that can't be read, 5 the host is
+not as a change was to make it, 128 + n ended by signal n.
 
 `--help` must be instant, so nothing heavy is imported before a command is known.
 """
@@ -12,14 +12,17 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from nftop import __version__, cat_parser
+from nftop import __version__, cat_parser, record_parser, recorded_parser
+from nftop.common_parser import DEFAULTS, add_batch, add_sampling, count_of
+from nftop.model.errors import said
+from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.queue_map import parse_queue_map
 from nftop.output import OutputError
 
 # What of another host's sensor server can be asked.
-_BY_SERVER = ("live", "doctor")
+_BY_SERVER = ("live", "doctor", "serve", "record")
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
 keys: ? for help, q to quit
@@ -30,6 +33,8 @@ examples:
   nftop demo                       all of it on a simulated host: needs no privilege
   nftop doctor                     what can be seen here, and how to see more
   nftop explain cpp                what a number means
+  sudo nftop record -o FILE        all of it into a file; nftop replay FILE shows it again
+  ssh HOST sudo nftop record -o - | nftop replay -    another host, live
   perf stat -j ... 2>&1 >/dev/null | nftop tma --uarch SPR -    top-down from anywhere
 """
 
@@ -44,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         options.queue_map = parse_queue_map(options.queue_map)
     except ValueError as error:
         parser.error(f"--queue-map: {error}")
-    from nftop import commands  # noqa: PLC0415 - numpy and the sources come with it
+    from nftop import commands  # noqa: PLC0415 - --help needs none of it
 
     if sys.stdout is None:  # started with it closed
         return _no_output("standard output is closed")
@@ -56,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
             return 128 + signal.SIGPIPE
         return _no_output(error.cause.strerror or str(error.cause))
     except OSError as error:  # of the host: it names the file
-        return _failure(str(error))
+        return _failure(said(error))
 
 
 def _no_output(why: str) -> int:
@@ -76,15 +81,13 @@ def _discard_output() -> None:
 
 def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = build_parser()
+    arguments = record_parser.with_times(arguments)
     options, rest = parser.parse_known_args(arguments)
     if options.command == "demo":
         # All that stands around the word is a command line of its own, on another host.
         word = arguments.index("demo")
         parser = build_parser(demo=True)
         rest = [*arguments[:word], *arguments[word + 1 :]]
-        unchanged = next((each for each in rest if each in cat_parser.NAMES), None)
-        if unchanged is not None:
-            parser.error(f"{unchanged} changes a host, and the simulated host can't be changed yet")
         return parser, parser.parse_args(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -100,52 +103,21 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(command="live", scenario=None, pcm=None)
+    parser.set_defaults(command="live", scenario=None, pcm=None, **DEFAULTS)
     parser.add_argument("--version", action="version", version=f"nftop {__version__}")
-    parser.add_argument(
-        "-d", dest="interval_s", metavar="S", type=_interval, default=1.0,
-        help="seconds between frames (default 1, at least 0.1)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--cpu-list", metavar="LIST", type=cat_parser.cpu_list, default=None,
-        help="show only these CPUs, such as 2-7,66-71, and read the counters of no other core (but "
-        "of their hyper-thread siblings, which top-down takes in); what packages and caches count "
-        "is read all the same: --quiet-cpus leaves that out",
-    )  # fmt: skip
-    parser.add_argument(
-        "--quiet-cpus", metavar="LIST", type=cat_parser.cpu_list, default=(),
-        help="read no hardware counters on these CPUs (each read interrupts its CPU): neither "
-        "their own, nor those of a package (memory, PCIe, links) or a cache that the kernel reads "
-        "on one of them; nftop doctor says on which",
-    )  # fmt: skip
-    parser.add_argument(
-        "--tma-level", metavar="N", type=int, choices=(1, 2), default=2,
-        help="top-down level to count all the time (default 2). 1: where level 2 needs counter "
-        "groups that take turns, do without them and read each CPU once a tick",
-    )  # fmt: skip
-    parser.add_argument(
-        "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append", default=[],
-        help="which lcore of a DPDK application polls which queue, where it does not say itself; "
-        "PREFIX is its --file-prefix (rte if it has none)",
-    )  # fmt: skip
+    add_sampling(parser)
     screen = parser.add_argument_group("screen")
     screen.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto",
         help="auto heeds NO_COLOR (default)",
     )  # fmt: skip
     screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
-    batch = parser.add_argument_group("batch")
-    batch.add_argument("--batch", action="store_true", help="write frames, draw no screen")
-    batch.add_argument(
-        "-n", dest="count", metavar="N", type=_count("frames"), default=None,
-        help="end after N frames; implies --batch",
+    screen.add_argument(
+        "--rw", action="store_true",
+        help="unlock what changes the host, such as the editor of cache classes (the simulated "
+        "host's is unlocked)",
     )  # fmt: skip
-    form = batch.add_mutually_exclusive_group()
-    form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
-                      help="JSON Lines, schema nftop.frame/1")  # fmt: skip
-    form.add_argument("--csv", dest="form", action="store_const", const="csv",
-                      help="CSV, a row per CPU and frame; packages, cache classes and "
-                      "network functions are in --json alone")  # fmt: skip
+    add_batch(parser)
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     if demo:
@@ -154,6 +126,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         hint = "any command on a simulated host: demo --help"
         commands.add_parser("demo", help=hint, add_help=False).set_defaults(command="demo")
         _add_pmu(parser)
+        _add_pqos(parser)
     doctor = commands.add_parser("doctor", help="what can be seen here, and how to see more")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
     doctor.set_defaults(command="doctor")
@@ -165,9 +138,13 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         help="with which CPU's formulas and events: such as SKX, or all (default this host's)",
     )  # fmt: skip
     explain.set_defaults(command="explain")
+    _add_serve(commands)
+    cat_parser.add_commands(commands)
+    record_parser.add_record(commands)
     if not demo:
+        record_parser.add_replay(commands)
+        recorded_parser.add_commands(commands)
         _add_pcm(parser)
-        cat_parser.add_commands(commands)
         _add_tma(commands)
     return parser
 
@@ -192,6 +169,15 @@ def _add_pmu(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _add_pqos(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pqos", choices=("auto", "off", "read", "monitor"), default="auto",
+        help="where the kernel has no resctrl: classes through MSRs, by PyPI's pqos and libpqos. "
+        "read writes nothing; monitor also meters them, which writes RMIDs; auto (default) reads "
+        "unless --quiet-cpus are given, on which libpqos runs for a moment when it starts",
+    )  # fmt: skip
+
+
 def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Of a file, so that there is none of the simulated host."""
     tma = commands.add_parser(
@@ -213,6 +199,26 @@ def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     tma.set_defaults(command="tma")
 
 
+def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="the latest frame for Prometheus, over HTTP on loopback",
+        description="The latest frame as OpenMetrics, at http://127.0.0.1:9739/metrics for every "
+        "user of this machine. A scrape reads nothing of the host: -d says how often that is read, "
+        "and what span of time rates and ratios are of. Best it is Prometheus' scrape_interval.",
+    )
+    serve.add_argument(
+        "--listen", metavar="ADDRESS:PORT", type=_loopback, default=f"127.0.0.1:{PORT}",
+        help=f"where, on loopback only (default 127.0.0.1:{PORT}; port 0: any free one)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--traffic", action="store_true",
+        help="count the requests of cores and their register accesses (MMIO), too: up to twelve "
+        "reads and interrupts a frame of the CPU where a package is counted, instead of four",
+    )  # fmt: skip
+    serve.set_defaults(command="serve")
+
+
 def _add_demo_options(parser: argparse.ArgumentParser) -> None:
     simulated = parser.add_argument_group("simulated host")
     simulated.add_argument(
@@ -221,27 +227,13 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
         "to stream through the cache after a minute)",
     )  # fmt: skip
     simulated.add_argument(
-        "--cpus", metavar="N", type=_count("CPUs"), default=88,
+        "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"), default=88,
         help="its CPUs, 2 to 512 (default 88)",
     )  # fmt: skip
 
 
-def _interval(text: str) -> float:
+def _loopback(text: str) -> Loopback:
     try:
-        seconds = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError("between 0.1 and 3600 seconds")
-    return seconds
-
-
-def _count(of: str) -> Callable[[str], int]:
-    """The type of an option that counts these: a whole number from 1 on."""
-
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) <= 9):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {of}")
-        return int(text)
-
-    return parse
+        return parse_loopback(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

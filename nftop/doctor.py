@@ -13,7 +13,7 @@ from nftop.sources.base import Check, Source
 SCHEMA = "nftop.doctor/1"
 _CAVEATS = {
     "SIMULATED": "nothing below is of this machine, but for nftop itself",
-    "REMOTE": "nothing below is of this machine: a server told it",
+    "REMOTE": "a server told what is below; self and changes are of this machine, not of that one",
     "LAB": "the kernel's interfaces are emulated; processes and sockets are this machine's",
 }
 

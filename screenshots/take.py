@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nftop.model.ids import Cpu
 from nftop.sources.base import Focusing
+from screenshots.tuning import tune
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import running
 
@@ -41,6 +42,7 @@ SHOTS = (
     Shot("topdown", "noisy", 60, (120, 48), ("6", "slash", "3", "enter"), Cpu(3)),
     Shot("groups", "default", 60, (200, 16), ("6", "t")),
     Shot("traffic", "noisy", 290, (120, 44), ("4",)),
+    Shot("power", "noisy", 200, (120, 36), ("7",)),
 )
 
 
@@ -61,6 +63,7 @@ def main() -> int:
     """Take every picture the README shows."""
     for shot in SHOTS:
         asyncio.run(take(shot))
+    asyncio.run(tune(FOLDER))
     return 0
 
 

@@ -11,7 +11,7 @@ from unittest import mock
 from nftop.cli import run
 
 NFTOP = [sys.executable, "-m", "nftop"]
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 def nftop(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -19,10 +19,10 @@ from fnmatch import fnmatchcase
 
 # Modules that change nothing outside the process whatever of them is used, METHODS aside.
 HARMLESS = frozenset(
-    "__future__ argparse collections contextlib csv dataclasses datetime enum errno "
-    "functools itertools json locale math re select shlex stat struct textwrap threading tomllib "
-    "types typing unicodedata msgspec numpy rich.cells rich.color rich.segment rich.style textual "
-    "nftop".split()
+    "__future__ argparse array bisect collections contextlib csv dataclasses datetime enum errno "
+    "functools http.HTTPStatus ipaddress itertools json locale math re select shlex stat struct "
+    "textwrap threading tomllib types typing unicodedata msgspec numpy rich.cells rich.color "
+    "rich.segment rich.style textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
 MAY: Mapping[str, str] = {
@@ -52,6 +52,17 @@ MAY: Mapping[str, str] = {
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
     "http.client.RemoteDisconnected urllib.parse.urlsplit",
+    # libpqos, in a process of its own that is started here and nowhere else.
+    "sources/pqos/client.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
+    "socket.socket kill os.fdopen os.memfd_create sys.executable",
+    "sources/pqos/worker.py": "os.dup os.dup2 os.write signal.signal signal.SIG* sys.stdin "
+    "sys.exit",
+    "sources/pqos/library.py": "pqos.* sys.stderr",
+    # Which library it is, before anything in it is called.
+    "sources/pqos/fit.py": "ctypes.CDLL importlib.metadata.version "
+    "importlib.metadata.PackageNotFoundError",
+    # A value of libpqos' by its member's name.
+    "sources/pqos/meters.py": "getattr",
     # The package's own data files; formulas are parsed by Python's grammar and never run as code.
     "uarch": "importlib.resources.files ast.*",
     # Its scenarios and workloads.
@@ -59,35 +70,73 @@ MAY: Mapping[str, str] = {
     # A field of our own record, by name.
     "derive/cpus.py": "getattr",
     "cat_actions.py": "getattr",
+    "cat_host.py": "pathlib.Path",
     # The one code that writes to the host, and looks whether a thread is still the same.
-    "control/resctrl.py": "os.open os.close os.write os.O_* fcntl.flock fcntl.LOCK_EX "
+    "control/resctrl.py": "os.open os.close os.write os.O_* os.statvfs fcntl.flock fcntl.LOCK_EX "
     "fcntl.LOCK_NB pathlib.Path open mkdir rmdir",
     "control/limits.py": "pathlib.Path",
+    "control/pqos.py": "pathlib.Path",
+    "control/choice.py": "pathlib.Path",
     # What is under way, in its own folder.
     "control/journal.py": "os.open os.close os.read os.write os.pread os.pwrite os.ftruncate "
     "os.fsync os.fstat os.getpid os.geteuid os.O_* fcntl.flock fcntl.LOCK_* "
     "pathlib.Path open mkdir unlink replace",
     "control/entry.py": "getattr",
+    # Whether a guard is a child of this process.
+    "control/checks.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
     # The guard: a process of its own, started here and nowhere else.
     "control/gate.py": "subprocess.Popen socket.socketpair socket.socket "
     "subprocess.TimeoutExpired pathlib.Path os.fspath os.fdopen os.memfd_create "
     "os.environ os.getuid os.geteuid pwd.getpwuid sys.executable",
     "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
-    "cat.py": "pathlib.Path sys.stdin sys.stdout sys.stderr",
+    "cat.py": "pathlib.Path sys.stdout",
+    "cat_dialogue.py": "signal.SIGINT sys.stdin sys.stdout",
+    "cat_profile.py": "pathlib.Path sys.stdin sys.stdout",
+    # A file that the operator named, and that was not there.
+    "export/files.py": "os.environ os.fdopen pathlib.Path unlink",
+    # Recordings: new files only, in the user's folders, and the oldest of a rotation go.
+    "store": "backports.zstd.* compression.zstd.* zlib.crc32 sys.version_info",
+    # Fields of our own records, by their descriptions.
+    "store/codec.py": "operator.attrgetter",
+    "store/files.py": "os.open os.close os.pread os.fstat os.mkdir os.fchown os.geteuid "
+    "os.strerror os.O_* pathlib.Path pwd.getpwuid open mkdir unlink",
+    "store/sink.py": "os.write os.close os.fdatasync os.ftruncate os.lseek os.SEEK_SET "
+    "pathlib.Path",
+    "store/profiles.py": "os.open os.close os.pread os.fstat os.O_* pathlib.Path",
+    "store/readable.py": "os.close os.read os.pread os.fstat",
+    # What waits to be written.
+    "store/recorder.py": "queue.SimpleQueue",
+    "recorders.py": "os.environ os.uname platform.python_version sys.argv",
+    "recording.py": "os.open os.close os.dup os.dup2 os.fstat os.environ os.path.lexists os.O_* "
+    "pathlib.Path sys.stdout",
     # Text in memory.
     "export/csv.py": "io.StringIO",
+    "export/writers.py": "io.StringIO",
+    # The files of an export: new ones, and those go again where it fails.
+    "export/outputs.py": "os.fdopen os.path.lexists pathlib.Path unlink sys.stdout",
+    "export/parquet.py": "pyarrow.*",
+    "recorded.py": "os.environ pathlib.Path signal.SIG* sys.stdout",
+    # The recording that an interval is of.
+    "session/interval.py": "os.open os.close os.fstat os.O_* pathlib.Path",
     # An attribute of Textual's own strip, after it was made.
     "ui/widgets/strips.py": "getattr",
+    # The one port that nftop listens at, on loopback: who asks gets the latest frame.
+    "export/serving.py": "socket.socket socket.AF_INET socket.AF_INET6 socket.SOCK_STREAM "
+    "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
+    "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
     # The end of the session, and how Python was started.
     "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop",
     "leaving.py": "os._exit signal.signal signal.SIG*",
     "ui/options.py": "sys.flags",
     # Standard output, and how nftop ends.
     "cli.py": "os.open os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout sys.stderr",
-    "commands.py": "io.TextIOWrapper os.environ pathlib.Path shutil.get_terminal_size "
-    "signal.SIG* sys.stdin "
-    "sys.stdout sys.stderr sys.__stdout__ sys.__stderr__",
+    "output.py": "sys.stderr",
+    "hosts.py": "pathlib.Path",
+    "reports.py": "pathlib.Path signal.SIG* sys.stdin sys.stdout",
+    "serve.py": "signal.SIG*",
+    "watching.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
+    "sys.stdout sys.__stdout__ sys.__stderr__",
     "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit",
 }
 # Layers that read nothing either.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import python
-from tests.guard import MAY, Guard, guard, imports
+from tests.guard import MAY, Guard, guard, imports, uses
 
 PACKAGE = Path(__file__).parent.parent / "nftop"
 
@@ -30,8 +30,21 @@ def test_no_exception_outlives_its_need(module: str) -> None:
 
 
 # Who may ask the gate for a change, and who may only read what was done or is there.
-CHANGERS = {"cat.py"}
-READERS = {"cat.py", "cat_actions.py", "commands.py", "export/changes.py"}
+# `hosts.py` builds the gate for the screen, whose confirmation is what calls it.
+CHANGERS = {"cat.py", "hosts.py"}
+READERS = CHANGERS | {
+    "cat_actions.py",
+    "cat_dialogue.py",
+    "cat_profile.py",
+    "cat_host.py",
+    "reports.py",
+    "export/changes.py",
+    "watching.py",
+}
+# The screens see the gate as a protocol; one asks for a change, and another has it done.
+SCREENS = {f"ui/{name}.py" for name in ("options", "desk", "changing", "screens/confirm",
+                                        "screens/editor")}  # fmt: skip
+READERS |= SCREENS
 _CHANGING = ("gate", "guard", "transaction")
 
 
@@ -47,6 +60,29 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
         ):
             users.add(module)
     assert users == (CHANGERS if inside else READERS)
+
+
+@pytest.mark.parametrize(
+    ("method", "users"),
+    [
+        (
+            "apply",
+            {"cat.py", "ui/changing.py", "ui/widgets/lines.py"},
+        ),  # the last one's: of colours
+        ("serve", {"ui/screens/confirm.py"}),
+        ("revert", {"cat_dialogue.py", "ui/changing.py"}),
+    ],
+)
+def test_a_change_is_asked_for_where_it_is_confirmed_and_nowhere_else(
+    method: str, users: set[str]
+) -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for use in uses(ast.parse(path.read_text()))
+        if use.attributes[-1:] == (method,)
+    }
+    assert {each for each in found if not each.startswith(("control/", "sim/"))} == users
 
 
 READER = "sources/kernel.py"
@@ -116,7 +152,7 @@ READER = "sources/kernel.py"
         (READER, "getattr(path, 'unlink')()"),
         (READER, "getattr(path, name)()"),
         (READER, "get = getattr"),
-        ("commands.py", "from pathlib import Path\nPath('x').unlink()"),
+        ("reports.py", "from pathlib import Path\nPath('x').unlink()"),
         (READER, "import shutil"),
         (READER, "import tempfile"),
         (READER, "import numpy as np\nnp.save('/x', values)"),
@@ -152,6 +188,11 @@ READER = "sources/kernel.py"
         ("sources/pcm/client.py", "from urllib.request import urlopen\nurlopen(url)"),
         ("sources/pcm/source.py", "from http.client import HTTPConnection"),
         ("session/live.py", "import os\nos.sched_setaffinity(0, {1})"),
+        ("export/board.py", "import socket"),
+        ("export/serving.py", "import socket\nsocket.create_server(('', 80))"),
+        ("export/serving.py", "import socket\nsocket.create_connection(('x', 80))"),
+        ("export/serving.py", "open('/etc/shadow')\nimport os"),
+        ("export/asking.py", "from http.server import HTTPServer"),
         # What changes classes: each writes one thing only.
         ("control/plan.py", "path.mkdir()"),
         ("control/transaction.py", "import os\nos.write(handle, b'x')"),
@@ -200,7 +241,14 @@ def test_the_guard_lets_pass(module: str, harmless: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["doctor", "--help"], ["tma", "--help"], ["cat", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["doctor", "--help"],
+        ["tma", "--help"],
+        ["cat", "--help"],
+        ["serve", "--help"],
+    ],
 )
 def test_help_imports_neither_textual_nor_numpy(arguments: list[str]) -> None:
     code = (
@@ -211,3 +259,14 @@ def test_help_imports_neither_textual_nor_numpy(arguments: list[str]) -> None:
         "print(sorted({'textual', 'numpy', 'rich', 'psutil', 'msgspec'} & set(sys.modules)))\n"
     )
     assert python(code).stdout.splitlines()[-1] == "[]"
+
+
+def test_what_changes_the_host_starts_without_numpy() -> None:
+    """It doubles the time until a change is made, and until one that was cut off is mended."""
+    code = (
+        "import sys\n"
+        "import nftop.cat, nftop.control.guard\n"
+        "from nftop.commands import COMMANDS\n"
+        "print(sorted(COMMANDS)[0], 'numpy' in sys.modules)\n"
+    )
+    assert python(code).stdout == "cat False\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cat_actions import UsageError, actions, command, missed
+from nftop.cat_actions import GoneError, UsageError, actions, command, missed
 from nftop.cli import build_parser
 from nftop.model.action import (
     Action,
@@ -82,8 +82,8 @@ def test_options_are_actions(line: str, expected: list[Action]) -> None:
     ],
 )
 def test_a_command_line_does_the_same_again(line: str) -> None:
-    assert command(parse(line)) == f"nftop cat {line}"
-    assert command(parse(f"{line} --dry-run")) == f"nftop cat {line}"
+    assert command(parse(line), "nftop") == f"nftop cat {line}"
+    assert command(parse(f"{line} --dry-run"), "nftop") == f"nftop cat {line}"
 
 
 def test_a_process_is_all_its_threads() -> None:
@@ -98,12 +98,16 @@ def test_a_process_is_all_its_threads() -> None:
         ("set --group a", "nothing to set"),
         ("set --group a --l3 0=1 --l3 0=3", "given twice"),
         ("create --group a --monitor nftop.m --l3 0=1", "no masks of its own"),
-        ("move --group a --tasks 4194305", "no process 4194305"),
     ],
 )
 def test_what_makes_no_sense_is_said(line: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         actions(parse(line))
+
+
+def test_a_process_that_is_not_there_is_no_fault_of_the_command_line() -> None:
+    with pytest.raises(GoneError, match="no process 4194305"):
+        actions(parse("move --group a --tasks 4194305"))
 
 
 def test_threads_that_came_since_a_move_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,12 @@ import json
 
 import pytest
 
+from nftop.cli import build_parser
+from nftop.hosts import open_asked, open_demo
+from nftop.model.action import SetSchemata
+from nftop.model.allocation import Cbm
+from nftop.model.rdt import ResctrlTable
+from nftop.watching import options_of
 from tests.command import called, nftop, python
 
 
@@ -98,3 +104,93 @@ def test_nftop_stays_where_it_was_started() -> None:
     assert done.returncode == 0
     frame = json.loads(done.stdout.splitlines()[-1])
     assert next(row["thread"] for row in frame["cpus"] if row["cpu"] == 1) == "dpdk-worker1"
+
+
+def test_classes_are_shown_and_everything_says_so() -> None:
+    text = called("demo", "cat", "show")
+    assert (text.returncode, text.stderr) == (0, "")
+    assert text.stdout.startswith(
+        "SIMULATED: nothing of this machine is shown or changed\n/ (root)"
+    )
+    shown = json.loads(called("demo", "--scenario", "noisy", "cat", "show", "--json").stdout)
+    assert shown["simulated"] is True
+    assert [group["name"] for group in shown["groups"]] == ["/", "vpp", "switch", "tenant"]
+
+
+def test_a_change_is_shown_done_and_ends_with_the_command() -> None:
+    change = ("demo", "--scenario", "noisy", "cat", "set", "--group", "tenant", "--l3", "0=3")
+    dry = called(*change, "--dry-run")
+    assert dry.returncode == 0
+    assert "tenant L3 0  ...#######. 0fe -> .........## 003\n" in dry.stdout
+    assert "echo 'L3:0=3' > /SIMULATED/resctrl/tenant/schemata\n" in dry.stdout
+    assert "kept" not in dry.stdout
+    done = called(*change, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "\nkept: " in done.stdout
+    ended = "SIMULATED: its host ended with this command, and the change with it\n"
+    assert done.stdout.endswith(ended)
+    assert "there is nothing to take back\n" in called("demo", "undo", "--yes").stdout
+    history = called("demo", "history")
+    assert history.stdout == "SIMULATED: nothing of this machine is shown or changed\n"
+    assert called("demo", "history", "--json").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["set", "--group", "vpp", "--l3", "0=5"], 1, "ways that are side by side"),
+        (["set", "--group", "vpp", "--mba", "0=50"], 2, "nobody to ask"),
+        (["move", "--group", "vpp", "--tasks", "1", "--yes"], 1, "there is no process 1"),
+        (["move", "--group", "vpp", "--tasks", "4000", "--yes"], 0, "thread 4000"),
+        (["move", "--group", "vpp", "--cpus", "99", "--yes"], 1, "CPU 99 is not there"),
+        (["create", "--group", "nftop.x", "--l3", "0=3", "--cpus", "3", "--yes"], 0, "kept"),
+        (["remove", "--group", "vpp", "--yes"], 1, "not nftop's"),
+        (["reset", "--yes"], 0, "there is nothing to take back"),
+    ],
+)
+def test_changes_of_the_simulated_host(arguments: list[str], code: int, sentence: str) -> None:
+    done = called("demo", "--cpus", "16", "cat", *arguments)
+    assert done.returncode == code
+    assert sentence in done.stdout + done.stderr
+    assert done.stdout.startswith("SIMULATED: ")
+
+
+def test_no_simulated_host_of_that_kind_has_classes() -> None:
+    done = called("demo", "--scenario", "x", "cat", "show")
+    assert done.returncode == 2 and "no scenario is called 'x'" in done.stderr
+    assert "nothing was cut off" in called("demo", "recover").stdout
+
+
+def test_the_screen_of_the_demo_has_a_gate_that_is_unlocked() -> None:
+    asked = build_parser(demo=True).parse_args(["--cpus", "8"])
+    here = open_demo(asked)
+    try:
+        drawn = options_of(here, asked)
+    finally:
+        for source in here.sources:
+            source.close()
+    assert drawn.rw and drawn.gate is not None and drawn.no_gate == ""
+    before = drawn.gate.host.state()
+    shrink = drawn.gate.propose([SetSchemata("tenant", "L3", ((0, 1),))])
+    pending = drawn.gate.apply(shrink)
+    table = next(source for source in here.sources if source.name == "resctrl").read()
+    assert isinstance(table, ResctrlTable)
+    tenant = next(group for group in table.groups if group.name == "tenant")
+    assert tenant.caches[0].cbm == Cbm(1, 11), "the screen shows what its gate changed"
+    assert pending.revert().outcome == "reverted"
+    assert drawn.gate.host.state() == before
+
+
+@pytest.mark.parametrize("unlocked", [False, True])
+def test_the_screen_of_this_host_is_unlocked_by_rw_alone(
+    unlocked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nftop.hosts.needed", lambda: "run it with sudo")
+    asked = build_parser().parse_args(["--rw"] * unlocked)
+    here = open_asked(asked)
+    try:
+        drawn = options_of(here, asked)
+    finally:
+        for source in here.sources:
+            source.close()
+    assert (drawn.gate, drawn.no_gate, drawn.rw) == (None, "run it with sudo", unlocked)

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from nftop import commands
+from nftop import hosts
 from nftop.sources.pcm.source import PcmSource
 from tests.command import nftop
 from tests.peers.pcm_server import pcm_server
@@ -74,7 +74,7 @@ def test_a_cpu_that_the_other_host_does_not_have() -> None:
 
 
 def test_this_hosts_own_server_is_looked_for_on_loopback() -> None:
-    here = commands.open_host()
+    here = hosts.open_host()
     (server,) = [source for source in here.sources if isinstance(source, PcmSource)]
     assert server.address.shown == "127.0.0.1:9738"
     assert here.host.remote == ""

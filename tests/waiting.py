@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-LONGEST_S = 60.0  # for a machine that is very busy; nothing waits that long but a test that fails
+LONGEST_S = 180.0  # for a machine that is very busy; nothing waits that long but a test that fails
 
 
 def until(holds: Callable[[], bool]) -> None:

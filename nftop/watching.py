@@ -1,0 +1,135 @@
+"""The default command: frames of a host, on the screen or on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import shutil
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nftop.control.profile.forms import parse
+from nftop.hosts import OpenHost, open_asked
+from nftop.leaving import leaving_when_told, stopping
+from nftop.model.errors import said
+from nftop.output import FAILURE, OK, USAGE, OutputError, fail, say
+from nftop.render.recording import recorded
+from nftop.render.text import printable
+from nftop.session.feed import Feed, FeedError
+from nftop.store.profiles import folder_of, read_profiles
+
+if TYPE_CHECKING:
+    from nftop.store.history import History
+    from nftop.ui.options import Options
+
+
+def live(options: argparse.Namespace) -> int:
+    """The default command: the screen, or frames on standard output where there is no screen."""
+    try:
+        here = open_asked(options)
+    except ValueError as error:
+        return fail(str(error), USAGE)
+    asked = {
+        "interval_s": options.interval_s,
+        "cpus": options.cpu_list,
+        "queue_map": options.queue_map,
+    }
+    if wants_batch(options):
+        return batch(here.feed(**asked), options)
+    if not has_screen():
+        say("nftop: no terminal here, so frames as text (--batch)")
+        return batch(here.feed(**asked), options)
+    return _live_screen(here, asked, options)
+
+
+def _live_screen(here: OpenHost, asked: dict[str, Any], options: argparse.Namespace) -> int:
+    from nftop.control.recorded import RecordedGate  # noqa: PLC0415 - only here
+    from nftop.recorders import default_sink, header_of  # noqa: PLC0415
+    from nftop.store.history import History  # noqa: PLC0415
+    from nftop.store.recorder import Recorder  # noqa: PLC0415
+
+    recorder = Recorder(header_of(here, options))
+    # Somebody who looks at the screen should not wait a long interval for the first numbers.
+    feed = here.feed(**asked, soon_s=1.0, on_sample=recorder.take)
+    try:
+        sink = partial(default_sink, here.host.name)
+        drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)
+        if drawn.gate is not None:
+            drawn = replace(drawn, gate=RecordedGate(drawn.gate, recorder.acted))
+        return screen(feed, History(), drawn)
+    finally:
+        done = recorder.close()
+        if done is not None:
+            problem = f"; {done.problem}" if done.problem else ""
+            say(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
+
+
+def wants_batch(options: argparse.Namespace) -> bool:
+    """Whether frames on standard output are asked for."""
+    return options.batch or options.form != "text" or options.count is not None
+
+
+def batch(feed: Feed, options: argparse.Namespace) -> int:
+    """Write frames to standard output. Raises OutputError, FeedError."""
+    from nftop.export.batch import run_batch  # noqa: PLC0415 - only here
+
+    if isinstance(sys.stdout, io.TextIOWrapper) and options.form != "text":
+        sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: JSON is UTF-8
+    with stopping(feed.stop) as ended:
+        try:
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            run_batch(feed, sys.stdout, form=options.form, count=options.count, width=width)
+        except (OutputError, FeedError):
+            raise  # who knows more says it
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
+            return fail(said(error), FAILURE)
+    return 128 + ended[0] if ended else OK
+
+
+def screen(feed: Feed, history: History, drawn: Options) -> int:
+    """Draw frames until somebody leaves."""
+    from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
+
+    # Textual draws on standard error; `nftop 2>log` must not draw into the log, and libraries that
+    # write to it not on the screen. What can't be encoded is escaped there, and so it is here.
+    if isinstance(sys.__stdout__, io.TextIOWrapper):
+        sys.__stdout__.reconfigure(errors="backslashreplace")
+    sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
+    app = NftopApp(feed, history, options=drawn)
+    with leaving_when_told(app.leave, sys.stdin.fileno()):
+        app.run()
+    if app.last_words:
+        say(f"nftop: {printable(app.last_words)}")
+    return app.return_code or OK
+
+
+def style_of(options: argparse.Namespace) -> Options:
+    """How the screen may draw."""
+    from nftop.ui.options import options_from  # noqa: PLC0415 - only for the screen
+
+    return options_from(os.environ, color=options.color, ascii_only=options.ascii)
+
+
+def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
+    """How the screen may draw, and what it may change."""
+    # The simulated host is there to be tried out.
+    unlocked = options.rw or here.host.simulated
+    # Without a gate there is no editor to take them.
+    texts = {} if here.gate is None else read_profiles(folder_of(os.environ))
+    return replace(
+        style_of(options),
+        gate=here.gate,
+        no_gate=here.no_gate,
+        rw=unlocked,
+        profiles={name: parse(name, text) for name, text in texts.items()},
+    )
+
+
+def has_screen() -> bool:
+    """Whether there is a terminal to draw on."""
+    streams = (sys.stdin, sys.stdout)  # None where nftop was started with it closed
+    here = all(stream is not None and stream.isatty() for stream in streams)
+    return here and os.environ.get("TERM", "dumb") != "dumb"

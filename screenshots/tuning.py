@@ -1,0 +1,69 @@
+"""The noisy neighbour of the demo, tuned away step by step and back: a picture of each.
+
+Keys and a stepped clock only: what the pictures show is what the simulated host made of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
+
+from nftop.control.simulated import simulated_gate
+from nftop.ui.options import Options
+from tests.sim.hosts import Frozen, S
+from tests.ui.harness import Running, running
+
+# The neighbour starts after a minute; then there is a minute to compare with.
+_BEFORE_S = 130
+_AFTER_S = 75
+_SIZE = (120, 50)
+Save = Callable[[str, Running], None]
+
+
+async def tune(folder: Path) -> None:
+    """Take them all."""
+    host = Frozen("noisy")
+    options = Options(gate=simulated_gate(host.simulated.world), rw=True)
+    frames = [host.tick(S) for _ in range(_BEFORE_S)]
+
+    def save(name: str, run: Running) -> None:
+        picture = run.app.export_screenshot(title="nftop demo --scenario noisy")
+        (folder / f"tune-{name}.svg").write_text(picture, encoding="utf-8")
+
+    # What nftop changes itself is known by when it did: by the stepped clock, too.
+    clock = SimpleNamespace(monotonic=time.monotonic, monotonic_ns=lambda: host.now_ns)
+    with patch("nftop.ui.changing.time", clock):
+        async with running(*frames, size=_SIZE, options=options) as run:
+            await _changed(run, host, save)
+
+
+async def _changed(run: Running, host: Frozen, save: Save) -> None:
+    await run.press("3", *("down",) * 3)
+    save("1-noisy", run)
+    await run.press("e")
+    await run.until(lambda: "CHECK" in run.text)
+    await run.press(*("minus",) * 6)
+    save("2-draft", run)
+    await run.press("enter")
+    await run.until(lambda: "y applies it" in run.text)
+    save("3-preview", run)
+    await _answered(run, "y", "IS NOT KEPT")
+    await run.press("escape")
+    await run.give(*[host.tick(S) for _ in range(_AFTER_S)])
+    await run.press("v")
+    save("4-verdict", run)
+    await _answered(run, "K", "LIVE")
+    await run.press("u")
+    await run.until(lambda: "y applies it" in run.text)
+    await _answered(run, "y", "IS NOT KEPT")
+    await run.give(*[host.tick(S) for _ in range(_AFTER_S)])
+    save("5-undone", run)
+    await _answered(run, "K", "LIVE")
+
+
+async def _answered(run: Running, key: str, seen: str) -> None:
+    await run.press(key)
+    await run.until(lambda: seen in run.text)

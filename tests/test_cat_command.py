@@ -1,0 +1,426 @@
+"""The commands that change classes, in this process: what they say and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from nftop import cat
+from nftop.cli import build_parser
+from nftop.control.gate import Gate, in_a_process
+from nftop.control.journal import FileJournal, Journal
+from nftop.control.transaction import Asked, apply, keep, revert
+from nftop.model.action import Proposal, Receipt, SetSchemata
+from nftop.model.rdt import ResctrlTable
+from tests.control.hosts import Disk, LabHost, lab_host, memory, without_births
+
+SET = "cat set --group vpp --l3 0=3f0 --l3 1=f"
+Typed = str | type[KeyboardInterrupt]
+
+
+@dataclass
+class Terminal:
+    """What an operator types, line by line, and reads. `meanwhile` is done before a line."""
+
+    typed: list[Typed]
+    meanwhile: dict[int, Callable[[], object]] = field(default_factory=dict)
+    out: io.StringIO = field(default_factory=io.StringIO)
+    count: int = 0
+    ready: int = -1
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.ready
+
+    def readline(self) -> str:
+        self.meanwhile.get(self.count, lambda: None)()
+        line = self.typed[self.count] if self.count < len(self.typed) else ""
+        self.count += 1
+        if isinstance(line, str):
+            return line
+        raise line
+
+    def write(self, text: str) -> int:
+        return self.out.write(text)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+
+@dataclass
+class NearPending:
+    """A guard in this process. `deaf`: Ctrl-C comes again while it takes the change back."""
+
+    host: LabHost
+    journal: Journal
+    asked: tuple[Receipt, object]
+    deaf: bool = False
+
+    def __post_init__(self) -> None:
+        self.receipt, self.entry = self.asked
+
+    def settled(self, seconds: float) -> Receipt | None:
+        assert seconds == 0
+        return None
+
+    def keep(self) -> Receipt:
+        return keep(self.host, self.journal, self.entry)  # type: ignore[arg-type]
+
+    def revert(self) -> Receipt:
+        if self.deaf:
+            raise KeyboardInterrupt
+        return revert(self.host, self.journal, self.entry)  # type: ignore[arg-type]
+
+
+@dataclass
+class Desk:
+    """A host, its journal, and commands for them."""
+
+    host: LabHost
+    journal: Journal
+    terminal: Terminal
+    deaf: bool = False
+
+    def run(self, line: str, *typed: Typed) -> int:
+        self.terminal.typed, self.terminal.count = list(typed), 0
+        self.terminal.out.seek(0)
+        self.terminal.out.truncate()
+        options = build_parser().parse_args(line.split())
+        deed = {"recover": "recovery"}.get(options.command, options.command)
+        with pytest.MonkeyPatch.context() as patch:  # pytest puts its own back before a test
+            for name in ("stdin", "stdout", "stderr"):
+                patch.setattr(sys, name, self.terminal)
+            code: int = getattr(cat, deed)(options)
+        return code
+
+    @property
+    def text(self) -> str:
+        return self.terminal.out.getvalue()
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    host = lab_host()
+    for number, group in enumerate(("vpp", "ovs"), 1):
+        host.lab.mkdir(f"/{group}")
+        host.lab.echo(f"{number}-{number}", f"/{group}/cpus_list")
+    readable, writable = os.pipe()
+    os.write(writable, b"\n")
+    terminal = Terminal([], ready=readable)
+    found = Desk(host, memory(Disk()), terminal)
+
+    class NearGate(Gate):
+        __slots__ = ()
+
+        def __init__(self, host: LabHost) -> None:
+            super().__init__(host, found.journal, in_a_process, "nftop")
+
+        def apply(
+            self,
+            proposal: Proposal,
+            *,
+            keep_within_s: float | None = 60.0,
+            undoes: tuple[int, ...] = (),
+        ) -> NearPending:
+            done = apply(host, found.journal, proposal, Asked("me", undoes))
+            pending = NearPending(host, found.journal, done, found.deaf)
+            if keep_within_s is None and done[1] is not None:
+                pending.receipt = pending.keep()
+            return pending
+
+    monkeypatch.setattr(cat, "real_gate", NearGate)
+    monkeypatch.setattr(cat, "FileJournal", lambda: found.journal)
+    monkeypatch.setattr(cat, "open_classes", lambda: host)
+    monkeypatch.setattr(cat, "needed", lambda: "")
+    yield found
+    os.close(readable)
+    os.close(writable)
+
+
+def test_ctrl_c_before_anything_is_done(desk: Desk) -> None:
+    before = desk.host.state()
+    assert desk.run(SET, KeyboardInterrupt) == 130
+    assert desk.text.endswith("apply? [y/N] \nnftop: nothing was changed\n")
+    assert (desk.host.state(), desk.host.writes) == (before, 0)
+
+
+def test_ctrl_c_before_keep_waits_until_it_is_taken_back(desk: Desk) -> None:
+    before = desk.host.state()
+    assert desk.run(SET, "y\n", KeyboardInterrupt) == 130
+    assert "\nit is being taken back\nreverted: everything is as it was before\n" in desk.text
+    assert desk.host.state() == before
+
+
+def test_ctrl_c_twice_does_not_wait(desk: Desk) -> None:
+    desk.deaf = True
+    assert desk.run(SET, "y\n", KeyboardInterrupt) == 130
+    assert desk.text.endswith("nftop: the guard takes it back: `nftop history` says when it has\n")
+
+
+@pytest.mark.parametrize(("typed", "code"), [((), 1), (("n\n",), 1), (("y\n",), 5)])
+def test_the_end_of_input_is_a_no(desk: Desk, typed: tuple[str, ...], code: int) -> None:
+    before = desk.host.state()
+    assert desk.run(SET, *typed) == code
+    assert desk.host.state() == before
+    assert desk.text.endswith("\n")
+
+
+def test_what_somebody_changes_before_keep_is_said(desk: Desk) -> None:
+    desk.terminal.meanwhile[1] = lambda: desk.host.lab.echo("L3:0=1", "/vpp/schemata")
+    assert desk.run(SET, "y\n", "y\n") == 5
+    said = "L3 0 of vpp: 3f0 was asked for, 1 now, changed by somebody else since"
+    head = "kept: but not all of it is as it was asked for any more"
+    assert desk.text.endswith(f"{head}\n  {said}\n  `nftop undo` takes the rest back\n")
+    assert desk.journal.history()[-1].outcome == "kept"
+
+
+def test_undo_is_no_way_back_where_nothing_of_a_change_is_left(desk: Desk) -> None:
+    desk.terminal.meanwhile[1] = lambda: desk.host.lab.echo("L3:0=f", "/vpp/schemata")
+    assert desk.run("cat set --group vpp --l3 0=3", "y\n", "y\n") == 5
+    said = "L3 0 of vpp: 3 was asked for, f now, changed by somebody else since"
+    assert desk.text.endswith(
+        f"kept: but nothing of it is as it was asked for any more\n  {said}\n"
+    )
+
+
+def test_what_is_asked_for_and_kept_is_fine(desk: Desk) -> None:
+    assert desk.run(SET, "y\n", "y\n") == 0
+    assert "kept: `nftop undo` takes it back\n" in desk.text
+    assert desk.run(f"{SET} --yes") == 0
+    assert "nothing to change: it is so already\n" in desk.text
+    assert desk.run("cat reset --yes") == 0
+    assert desk.run("undo") == 0
+    assert desk.text == "there is nothing to take back\n"
+
+
+@pytest.mark.parametrize("command", ["undo", "cat reset"])
+def test_an_undo_that_leaves_all_alone_is_not_as_asked_for(desk: Desk, command: str) -> None:
+    desk.run(f"{SET} --yes")
+    desk.host.lab.echo("L3:0=1;1=1", "/vpp/schemata")
+    count = desk.host.writes
+    assert desk.run(f"{command} --yes") == 5
+    assert desk.text == (
+        "not done: L3 0 of vpp was changed by somebody else since: left alone, 1 now\n"
+        "not done: L3 1 of vpp was changed by somebody else since: left alone, 1 now\n"
+        "there is nothing else to change\n"
+    )
+    assert desk.host.writes == count
+
+
+@pytest.mark.parametrize("command", ["undo", "cat reset"])
+def test_an_undo_that_leaves_a_part_alone_does_the_rest(desk: Desk, command: str) -> None:
+    desk.run(f"{SET} --yes")
+    desk.host.lab.echo("L3:0=1", "/vpp/schemata")
+    assert desk.run(f"{command} --yes") == 5
+    assert (
+        "not done: L3 0 of vpp was changed by somebody else since: left alone, 1 now" in desk.text
+    )
+    left = "L3 0 of vpp was changed by somebody else since: left alone, 1 now"
+    assert desk.text.endswith(f"kept: but not all is taken back\n  {left}\n")
+    assert desk.host.lab.state.groups["vpp"].values["L3"] == {0: 1, 1: 0x7FF}
+
+
+def test_an_older_change_is_not_taken_back_past_one_that_was_overwritten(desk: Desk) -> None:
+    desk.run("cat set --group ovs --l3 0=3 --yes")
+    desk.run("cat set --group vpp --l3 0=f --yes")
+    desk.host.lab.echo("L3:0=1", "/vpp/schemata")
+    count = desk.host.writes
+    for _ in range(2):
+        assert desk.run("undo --yes") == 5
+        assert desk.text == (
+            "not done: L3 0 of vpp was changed by somebody else since: left alone, 1 now\n"
+            "warning: nothing older is taken back before change 2: `nftop undo --past` passes over "
+            "it, `nftop cat reset` takes back all that can be\n"
+            "there is nothing else to change\n"
+        )
+    assert desk.host.writes == count
+    assert desk.run("undo --past --yes") == 5
+    assert (
+        "not done: L3 0 of vpp was changed by somebody else since: left alone, 1 now" in desk.text
+    )
+    assert "warning: change 2 was overwritten: passed over" in desk.text
+    assert desk.host.lab.state.groups["ovs"].values["L3"][0] == 0x7FF
+    assert desk.run("history") == 0
+    assert "kept (takes back 1; leaves 2)  nftop undo --past\n" in desk.text
+    desk.run("cat set --group ovs --l3 0=3 --yes")
+    assert desk.run("undo --yes") == 0  # what was passed over knowingly is no obstacle to others
+    assert desk.run("undo --yes") == 5
+    desk.host.lab.echo("L3:0=f", "/vpp/schemata")
+    assert desk.run("undo --yes") == 0  # it can be had now
+    assert desk.host.lab.state.groups["vpp"].values["L3"][0] == 0x7FF
+    assert desk.run("undo") == 0
+    assert desk.text == "there is nothing to take back\n"
+
+
+def test_what_was_taken_back_in_part_is_called_so_and_tried_again(desk: Desk) -> None:
+    desk.run("cat set --group ovs --l3 0=3 --yes")
+    desk.run(f"{SET} --yes")
+    desk.host.lab.echo("L3:0=1", "/vpp/schemata")
+    assert desk.run("undo --yes") == 5
+    desk.run("history")
+    assert "kept (takes back 2 in part)  nftop undo\n" in desk.text
+    desk.run("history --json")
+    last = json.loads(desk.text.splitlines()[-1])
+    said = "L3 0 of vpp was changed by somebody else since: left alone, 1 now"
+    assert (last["undoes"], last["leaves"], last["left"]) == ([2], [2], [said])
+    assert desk.run("undo --dry-run") == 0
+    over = "what was left of change 2 can't be taken back: passed over"
+    assert f"warning: {over}\n" in desk.text
+    assert "ovs L3 0" in desk.text
+    desk.host.lab.echo("L3:0=3f0", "/vpp/schemata")
+    assert desk.run("undo --yes") == 0
+    assert desk.host.lab.state.groups["vpp"].values["L3"] == {0: 0x7FF, 1: 0x7FF}
+    assert desk.host.lab.state.groups["ovs"].values["L3"][0] == 3
+    assert desk.run("undo --yes") == 0
+    assert desk.host.lab.state.groups["ovs"].values["L3"][0] == 0x7FF
+
+
+def test_what_was_cut_off_is_said_where_classes_and_changes_are_shown(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = ResctrlTable(groups=(), domains=())
+    monkeypatch.setattr(cat, "table_of", lambda _: nothing)
+    desk.run(f"{SET} --yes")
+    assert desk.run("cat show --json") == 0
+    assert json.loads(desk.text)["unfinished"] is None
+    gate = Gate(desk.host, desk.journal, in_a_process, "nftop")
+    wish = gate.propose([SetSchemata("vpp", "L3", ((0, 1),))], ("nftop cat set",))
+    apply(gate.host, gate.journal, wish, Asked("me"))
+    said = "change 2 was cut off: `nftop recover` takes it back"
+    assert desk.run("cat show") == 0
+    assert desk.text.startswith(f"{said}\n\n")
+    assert desk.run("cat show --json") == 0
+    assert json.loads(desk.text)["unfinished"] == said
+    assert desk.run("history") == 0
+    assert desk.text.endswith(f"\n{said}\n")
+    assert desk.run("history --json") == 0
+    first, last = map(json.loads, desk.text.splitlines())
+    assert (first["outcome"], first["unfinished"]) == ("kept", None)
+    assert (last["number"], last["outcome"], last["unfinished"]) == (2, None, said)
+
+
+def test_a_part_that_a_reset_left_is_tried_again(desk: Desk) -> None:
+    desk.run(f"{SET} --yes")
+    desk.host.lab.echo("L3:0=1", "/vpp/schemata")
+    assert desk.run("cat reset --yes") == 5
+    assert "takes back 1 in part" in (desk.run("history"), desk.text)[1]
+    desk.host.lab.echo("L3:0=3f0", "/vpp/schemata")
+    assert desk.run("undo --yes") == 0
+    assert desk.host.lab.state.groups["vpp"].values["L3"] == {0: 0x7FF, 1: 0x7FF}
+
+
+def test_a_cpu_that_is_offline_is_called_so(desk: Desk) -> None:
+    desk.run("cat move --group ovs --cpus 1,3 --yes")
+    desk.host.lab.state.groups["ovs"].cpus.discard(1)  # as the kernel does
+    assert desk.run("undo --yes") == 5
+    said = "CPU 1: offline, so in no group; the root group has it when it is back"
+    assert f"not done: {said}\n" in desk.text
+    assert "somebody else" not in desk.text
+    desk.terminal.meanwhile[0] = lambda: desk.host.lab.state.groups["ovs"].cpus.discard(2)
+    assert desk.run("cat move --group vpp --cpus 2", "y\n") == 5
+    assert (
+        "conflict: the classes are not as they were in the preview: nothing was written\n"
+        in desk.text
+    )
+    assert "  CPU 2 is offline now\n" in desk.text
+
+
+def test_a_group_made_again_since_the_preview_is_no_number(desk: Desk) -> None:
+    def again() -> None:
+        desk.host.lab.rmdir("/vpp")
+        desk.host.lab.mkdir("/vpp")
+        desk.host.lab.echo("1", "/vpp/cpus_list")
+
+    desk.terminal.meanwhile[0] = again
+    assert desk.run(SET, "y\n") == 5
+    said = "group vpp is another of that name now: it was removed and made again"
+    assert f"  {said}\n" in desk.text
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("cat set --group nobody --l3 0=1", "can't: there is no group nobody"),
+        ("cat move --group vpp --tasks 4194305", "nftop: there is no process 4194305"),
+        ("cat move --group vpp --cpus 99", "can't: CPU 99 is not there, or offline"),
+        ("cat set --group vpp --mba 0=unlimited", "MB 0=unlimited: between 10 and 100 % here"),
+    ],
+)
+def test_what_is_not_here_ends_all_alike(desk: Desk, line: str, why: str) -> None:
+    assert desk.run(f"{line} --yes") == 1
+    assert why in desk.text
+    assert "429496729" not in desk.text
+
+
+@pytest.mark.parametrize("line", ["undo --yes", "recover --yes", "history", "cat reset --yes"])
+def test_a_journal_that_can_not_be_read_is_not_an_empty_one(
+    desk: Desk, tmp_path: Path, line: str
+) -> None:
+    before = without_births(desk.host.state())
+    for name, why in (("open", "is open to others (755)"), ("file", "is no folder")):
+        desk.journal = FileJournal(tmp_path / name)
+        if name == "open":
+            (tmp_path / name).mkdir(mode=0o755)
+        else:
+            (tmp_path / name).write_text("")
+        assert desk.run(line) == 1
+        assert "nftop: the journal of changes can't be read: " in desk.text
+        assert why in desk.text
+        assert "nothing" not in desk.text
+    desk.journal = FileJournal(tmp_path / "damaged")
+    with desk.journal.hold():
+        for name in ("history.jsonl", "pending.json"):
+            (tmp_path / "damaged" / name).write_text("{}\n")
+    assert desk.run(line) == 1
+    assert "of nftop's journal is damaged: move it aside" in desk.text
+    assert without_births(desk.host.state()) == before
+
+
+def test_a_profile_that_asks_for_nothing_is_an_error(desk: Desk, tmp_path: Path) -> None:
+    for name, text in (("none.conf", ""), ("none.toml", 'schema = "nftop.profile/1"\n')):
+        file = tmp_path / name
+        file.write_text(text)
+        assert desk.run(f"cat import {file} --yes") == 1
+        said = "error: it asks for nothing: no mask, limit, CPU or thread of any class\n"
+        assert desk.text == f"{said}can't: 1 error in {file} is left, see above\n"
+
+
+def test_the_form_of_a_profile_is_what_its_text_says(desk: Desk, tmp_path: Path) -> None:
+    toml = 'schema = "nftop.profile/1"\n[[class]]\ngroup = "vpp"\nl3 = "3f"\n'
+    for name, text in (
+        ("vpp.conf", f"# not pqos\n\n{toml}"),
+        ("vpp", f"# as alloc-class-set of pqos\n{toml}"),
+        ("pqos.conf", "# nftop: COS 1 is group vpp\nalloc-class-set: llc:1=0x3f\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        assert desk.run(f"cat import {tmp_path / name} --dry-run") == 0
+        assert "vpp L3 0" in desk.text
+
+
+def test_nothing_is_changed_while_something_is_cut_off(desk: Desk, tmp_path: Path) -> None:
+    """Neither is it taken back by itself: `nftop recover` is for an operator to give."""
+    desk.run("cat create --group nftop.a --yes")
+    gate = Gate(desk.host, desk.journal, in_a_process, "nftop")
+    _, entry = apply(
+        desk.host, desk.journal, gate.propose([SetSchemata("vpp", "L3", ((0, 1),))]), Asked("me")
+    )
+    assert entry is not None
+    profile = tmp_path / "profile.toml"
+    profile.write_text("")
+    count = desk.host.writes
+    for line in (
+        SET, "cat move --group vpp --cpus 3", "cat create --group nftop.b",
+        "cat remove --group nftop.a", "cat reset", "undo", f"cat import {profile}",
+    ):  # fmt: skip
+        assert desk.run(f"{line} --yes") == 1
+        assert desk.text == "nftop: change 2 was cut off: `nftop recover` takes it back\n"
+    assert desk.host.writes == count

@@ -1,0 +1,242 @@
+"""`nftop record` and `nftop replay`, as somebody starts them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from nftop import recording as deeds
+from nftop.derive.step import State
+from nftop.export.batch import FORMATS, run_batch
+from nftop.session.live import Live
+from nftop.session.replay import Replay
+from nftop.sources.affinity import Affinity
+from nftop.sources.own import OwnSource
+from nftop.sources.simulated import simulated_host
+from nftop.store.readable import FileBytes
+from nftop.store.recorder import Recorder
+from nftop.store.records import Header, Marker
+from nftop.store.scan import BREAKS_OFF
+from nftop.store.sink import FileSink
+from tests.command import NFTOP, called
+from tests.recordings import everything, same, taken, ticks_of
+from tests.waiting import until
+
+FAST = ["-d", "0.1", "--cpus", "2"]
+
+
+def recording(*arguments: str) -> subprocess.Popen[bytes]:
+    command = [*NFTOP, "demo", *FAST, "record", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_finishes_the_recording(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "a.nftop"
+    with recording("-o", str(file)) as process:
+        until(lambda: file.exists() and file.stat().st_size > 6000)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    found, ended, rest = everything(file)
+    assert ended and rest is None and ticks_of(found)
+    assert re.fullmatch(rb"nftop: \d+ ticks, 0.0 MB in .*a\.nftop\n", said), said
+    header = found[0]
+    assert isinstance(header, Header) and header.host.simulated
+    assert header.command[-2:] == ("-o", str(file)) and header.interval_ns == 100_000_000
+    assert {"nftop", "python", "kernel"} == set(header.versions)
+    assert ("cpp", "CPP", "cycles", "cpu") in header.catalogue
+
+
+def test_killed_at_any_moment_all_but_the_last_tick_is_there(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    for at in range(4):
+        file = tmp_path / f"{at}.nftop"
+        least = rng.randrange(5000, 12_000)
+        with recording("-o", str(file)) as process:
+            until(lambda file=file, least=least: file.exists() and file.stat().st_size > least)  # type: ignore[misc]
+            process.kill()
+            process.communicate(timeout=60)
+        found, ended, rest = everything(file)
+        numbers = [tick.number for tick in ticks_of(found)]
+        assert numbers == list(range(len(numbers))) and numbers and not ended
+        assert rest is None or (rest.why == BREAKS_OFF and rest.ticks == 1)
+
+
+def test_from_one_nftop_to_the_other_through_a_pipe() -> None:
+    with recording("-o", "-", "--duration", "1") as process:
+        assert process.stdout is not None
+        done = subprocess.run(
+            [*NFTOP, "replay", "-", "--json"], stdin=process.stdout, capture_output=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        process.stdout.close()
+        assert process.wait(60) == 0
+    assert done.returncode == 0, done.stderr
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(frames) >= 5 and all(frame["simulated"] for frame in frames)
+    assert done.stderr == b""
+
+
+def test_who_reads_may_leave() -> None:
+    with recording("-o", "-") as process:
+        assert process.stdout is not None
+        process.stdout.read(6000)
+        process.stdout.close()
+        assert process.wait(60) == 1
+        assert process.stderr is not None and b"who read it went away" in process.stderr.read()
+
+
+def test_frames_of_one_session_are_the_same_live_and_replayed(tmp_path: Path) -> None:
+    demo = simulated_host(cpus=4)
+    topology = demo.model.layout.topology
+    header = Header(1, demo.host, topology, demo.uarch.name, True, 100_000_000)
+    recorder = Recorder(header)
+    file = tmp_path / "a.nftop"
+    recorder.start(FileSink(file))
+    live = Live(
+        (*demo.sources, OwnSource((), Affinity())),
+        State(demo.host, topology, demo.uarch),
+        0.1,
+        on_pollers=lambda _cpus, _topology: None,
+        on_sample=recorder.take,
+    )
+    seen = []
+    with closing(live.frames()) as frames:
+        for frame in frames:
+            seen.append(frame)
+            if len(seen) == 12:
+                break
+    recorder.close()
+
+    def again() -> Replay:
+        data = FileBytes(os.open(file, os.O_RDONLY))
+        return Replay(data, paced=False, stays=False, follow=False)
+
+    replayed = list(again().frames())
+    assert len(replayed) == 12
+    assert all(map(same, seen, replayed))
+    lines, out = io.StringIO(), io.StringIO()
+    for frame in seen[1:]:
+        lines.write(FORMATS["json"].one(frame, 80, "LIVE"))
+    run_batch(again(), out, form="json", count=None)
+    assert lines.getvalue() == out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("stored") / "a.nftop"
+    file.write_bytes(taken(20, cpus=2, marks=(5,), frame=8).data)
+    return file
+
+
+def test_forms_of_a_replay(stored: Path) -> None:
+    text = called("replay", str(stored), "-n", "1")
+    assert text.returncode == 0 and "SIMULATED" in text.stdout and "REPLAY" in text.stdout
+    assert "LIVE" not in text.stdout
+    rows = called("replay", str(stored), "--csv").stdout.splitlines()
+    assert len(rows) == 1 + 19 * 2
+    lines = called("replay", str(stored), "--json", "--at", "-3s").stdout.splitlines()
+    assert len(lines) == 4
+    assert lines == called("replay", str(stored), "--json").stdout.splitlines()[-4:]
+
+
+def test_a_recording_that_breaks_off_is_shown_as_far_as_it_goes(
+    stored: Path, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.nftop"
+    cut.write_bytes(stored.read_bytes()[:-300])
+    done = called("replay", str(cut), "--json")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) > 10
+    assert done.stderr.startswith("nftop: 1 tick lost: it breaks off within a tick (")
+
+
+def test_a_damaged_recording_says_what_is_lost(stored: Path, tmp_path: Path) -> None:
+    spoilt = bytearray(stored.read_bytes())
+    spoilt[len(spoilt) // 2] ^= 8
+    bad = tmp_path / "bad.nftop"
+    bad.write_bytes(spoilt)
+    done = called("replay", str(bad), "--json")
+    assert done.returncode == 4
+    assert re.match(r"nftop: \d ticks lost: .* \(\d+ bytes\)\n", done.stderr)
+    assert len(done.stdout.splitlines()) > 10
+
+
+def test_what_can_not_be_replayed(stored: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no such thing")
+    for file, code, said in (
+        (tmp_path / "text", 4, "it is no recording of nftop's"),
+        (tmp_path / "none", 1, "No such file or directory"),
+        (tmp_path, 1, "it is a folder"),
+    ):
+        done = called("replay", str(file), "--batch")
+        assert (done.returncode, done.stdout) == (code, "")
+        assert done.stderr == f"nftop: {file}: {said}\n"
+    for at, said in (("noon", "HH:MM:SS"), ("+500s", "nothing was recorded at ")):
+        done = called("replay", str(stored), "--batch", "--at", at)
+        assert (done.returncode, done.stdout) == (2, "") and said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--keep", "3"], "--keep and --keep-size go with"),
+        (["-o", "-", "--rotate-time", "1h"], "standard output can't be rotated"),
+        (["--rotate-size", "1M"], "go with -o FILE"),
+        (["--duration", "soon"], "no span of time"),
+        (["--rotate-size", "12"], "at least 64K"),
+        (["-o", "/nonexistent/a.nftop"], "there is no folder /nonexistent"),
+    ],
+)
+def test_record_s_usage(arguments: list[str], said: str) -> None:
+    done = called("demo", "record", *arguments)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_an_existing_file_is_refused(stored: Path) -> None:
+    before = stored.read_bytes()
+    done = called("demo", "record", "-o", str(stored))
+    assert done.returncode == 2 and "exists" in done.stderr
+    assert stored.read_bytes() == before
+
+
+def test_without_a_name_it_goes_into_the_data_folder(tmp_path: Path) -> None:
+    with mock.patch.dict(os.environ, {"XDG_DATA_HOME": str(tmp_path)}):
+        os.environ.pop("SUDO_UID", None)
+        done = called("demo", *FAST, "record", "--duration", "1")
+    assert done.returncode == 0, done.stderr
+    (file,) = tmp_path.glob("nftop/recordings/demo-*Z.nftop")
+    found, ended, _ = everything(file)
+    assert ended and len(ticks_of(found)) >= 5
+    assert not [each for each in found if isinstance(each, Marker)]
+
+
+def test_options_stand_before_the_command_or_behind_it(tmp_path: Path) -> None:
+    file = tmp_path / "a.nftop"
+    done = called(
+        "demo", "record", "-o", str(file), "-d", "0.2", "--cpu-list", "1", "--duration", "1"
+    )
+    assert done.returncode == 0, done.stderr
+    header = everything(file)[0][0]
+    assert isinstance(header, Header)
+    assert (header.interval_ns, header.cpus) == (200_000_000, (1,))
+    (row,) = json.loads(called("replay", str(file), "-n", "1", "--json").stdout)["cpus"]
+    assert row["cpu"] == 1
+
+
+def test_a_terminal_is_no_place_for_a_recording() -> None:
+    with mock.patch.object(sys, "stdout", mock.Mock(isatty=lambda: True)):
+        options = mock.Mock(rotate_size=None, rotate_time=None, keep=None, keep_size=None)
+        options.output = "-"
+        assert "nothing for a terminal" in deeds._wrong_output(options)

@@ -1,0 +1,192 @@
+"""`nftop compare` and `nftop export`, as they are called."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from nftop.cli import run
+from nftop.store.readable import FileBytes
+from tests.recordings import Taken, taken
+
+TICKS = 30
+
+
+@pytest.fixture(scope="module")
+def session() -> Taken:
+    return taken(TICKS, cpus=4, marks=(15,), frame=10)
+
+
+@pytest.fixture(scope="module")
+def stored(session: Taken, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("stored") / "a.nftop"
+    file.write_bytes(session.data)
+    return file
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.read_text().splitlines()))
+
+
+Said = pytest.CaptureFixture[str]
+
+
+def test_intervals_of_one_recording_are_compared(stored: Path, capsys: Said) -> None:
+    asked = ("compare", f"{stored}@,mark 15", f"{stored}@mark 15")
+    assert run(asked) == 0
+    text = capsys.readouterr().out.splitlines()
+    assert text[0].startswith("A  ") and text[1].startswith("B  ")
+    assert all("SIMULATED" in line for line in text[:2]) and "15 ticks" in text[0]
+    (cpp,) = [line for line in text if line.startswith("  CPP")][:1]
+    assert cpp.split()[1:2] == ["cycles"] and cpp.split()[4] == "14"
+    assert any(line.startswith("class ") for line in text)
+    assert any(line.startswith("package 0") for line in text)
+    assert run((*asked, "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "nftop.compare/1" and told["a"]["simulated"] is True
+    assert (told["a"]["ticks"], told["b"]["ticks"]) == (15, 15)
+    cpp = told["nfs"][0]["metrics"]["cpp"]
+    assert cpp["a"]["samples"] == cpp["a"]["blocks"] == 14
+    assert cpp["change"] == pytest.approx(cpp["b"]["median"] / cpp["a"]["median"] - 1)
+    assert cpp["word"] not in ("better", "worse")
+    used = told["classes"][0]["metrics"]["occupancy_bytes"]
+    assert (used["a"]["samples"], used["b"]["samples"]) == (14, 14)
+    assert told["packages"] and "rank sums" in told["test"]
+
+
+def test_a_neighbour_who_takes_the_cache_is_seen(tmp_path: Path, capsys: Said) -> None:
+    """It comes a minute after the start, and takes VPP's cache from it."""
+    files = [tmp_path / "before.nftop", tmp_path / "after.nftop"]
+    for began_ns, (file, after_s) in enumerate(zip(files, (0, 90), strict=True)):
+        data = taken(14, 24, scenario="noisy", after_s=after_s, began_ns=began_ns).data
+        file.write_bytes(data)
+    assert run(("compare", *map(str, files), "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    (vpp,) = [each for each in told["nfs"] if each["name"] == "vpp"]
+    assert vpp["word"] == "worse" and "CPP +" in vpp["why"]
+    assert vpp["metrics"]["llc_misses_per_packet"]["word"] == "worse"
+    assert vpp["metrics"]["ipp"]["word"] == "no difference"
+    # Of the others the switch shares that cache; testpmd is on the other package.
+    words = {each["name"]: each["word"] for each in told["nfs"]}
+    assert words["loop/dpdk-testpmd"] == "no difference"
+    assert "better" not in words.values()
+    metrics = told["packages"][0]["metrics"]
+    assert metrics["memory.read_bytes_per_s"]["word"] == "more"
+
+
+def test_what_can_not_be_compared(stored: Path, tmp_path: Path, capsys: Said) -> None:
+    (tmp_path / "text").write_text("no such thing")
+    for a, b, code, said in (
+        (f"{stored}@,+9s", f"{stored}@+5s", 2, "A and B overlap"),
+        (str(stored), str(tmp_path / "none"), 1, "No such file or directory"),
+        (str(tmp_path / "text"), str(stored), 4, "it is no recording of nftop's"),
+        (f"{stored}@noon", str(stored), 2, "'noon' is no time: HH:MM:SS"),
+        (f"{stored}@+10s,+5s", str(stored), 2, "its interval ends before it begins"),
+        (str(stored), f"{stored}@+1h,+2h", 2, "nothing was recorded in that interval"),
+    ):
+        assert run(("compare", a, b)) == code
+        assert said in capsys.readouterr().err
+
+
+def test_a_recording_without_its_end_is_whole_and_it_is_said(
+    session: Taken, tmp_path: Path, capsys: Said
+) -> None:
+    file = tmp_path / "killed.nftop"
+    out = ("--format", "csv", "--table", "gaps", "-o", "-")
+    for end, code in ((session.ends[24], 0), (session.ends[24] + 9, 0), (len(session.data), 0)):
+        file.write_bytes(session.data[:end])
+        finished = end == len(session.data)
+        for command in (
+            ("replay", str(file), "--batch"),
+            ("export", str(file), *out),
+            ("compare", f"{file}@,+9s", f"{file}@+12s"),
+        ):
+            assert run(command) == code
+            said = "".join(capsys.readouterr())
+            assert ("was not finished: what came after " in said) is not finished, command
+        assert run(("export", f"{file}@,+9s", *out)) == 0
+        assert "not finished" not in "".join(capsys.readouterr())
+
+
+def test_a_damaged_recording_is_compared_as_far_as_it_goes(
+    session: Taken, stored: Path, tmp_path: Path, capsys: Said
+) -> None:
+    spoilt = bytearray(session.data)
+    spoilt[session.ends[22] - 5] ^= 8
+    bad = tmp_path / "bad.nftop"
+    bad.write_bytes(spoilt)
+    assert run(("compare", f"{bad}@,+9s", f"{bad}@+10s")) == 4
+    assert "note: B: " in (out := capsys.readouterr().out) and "ticks lost" in out
+    assert run(("compare", f"{bad}@,+4s", f"{bad}@+5s,+9s")) == 0
+    folder = tmp_path / "out"
+    assert run(("export", str(bad), "--format", "csv", "-o", str(folder))) == 4
+    assert "ticks lost" in capsys.readouterr().err
+    (gap,) = rows_of(folder / "gaps.csv")
+    ticks = {row["tick"] for row in rows_of(folder / "packages.csv")}
+    assert int(gap["lost_ticks"]) == TICKS - len(ticks)
+
+
+def test_a_recording_becomes_tables(
+    session: Taken, stored: Path, tmp_path: Path, capsys: Said
+) -> None:
+    folder = tmp_path / "out"
+    asked = ("export", str(stored), "--format", "csv", "-o", str(folder))
+    assert run(asked) == 0
+    rows = rows_of(folder / "cpus.csv")
+    assert len(rows) == TICKS * 4
+    assert f"{TICKS * 4} rows in {folder}/cpus.csv" in capsys.readouterr().err
+    for row in rows[-4:]:
+        reading = session.frames[-1].cpus.columns["ipc"][int(row["cpu"])]
+        assert isinstance(reading, float) and float(row["ipc"]) == reading
+    assert [row["text"] for row in rows_of(folder / "markers.csv")] == ["mark 15"]
+    assert run(asked) == 1
+    assert "exists, and nothing is written over" in capsys.readouterr().err
+
+
+def test_one_table_goes_to_a_file_or_to_standard_output(
+    stored: Path, tmp_path: Path, capsys: Said
+) -> None:
+    asked = ("export", f"{stored}@+20s,+22s", "--format", "jsonl", "--table", "nfs", "-o")
+    assert run((*asked, "-")) == 0
+    lines = capsys.readouterr().out
+    assert {json.loads(line)["tick"] for line in lines.splitlines()} == {20, 21, 22}
+    assert run((*asked, str(tmp_path / "nfs.jsonl"))) == 0
+    assert (tmp_path / "nfs.jsonl").read_text() == lines
+    capsys.readouterr()
+    for wrong in (
+        ("--format", "csv", "-o", "-"),
+        ("--format", "parquet", "--table", "nfs", "-o", "-"),
+        ("--format", "csv", "--table", "none", "-o", "x"),
+    ):
+        assert run(("export", str(stored), *wrong)) == 2
+        assert capsys.readouterr().err.startswith("nftop: ")
+
+
+@pytest.mark.parametrize("command", ["replay", "compare", "export"])
+def test_a_signal_ends_reading_where_no_tick_comes_any_more(
+    command: str, session: Taken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, end = tmp_path / "a.nftop", session.ends[24]
+    file.write_bytes(session.data[:end] + b"\xff" * (1 << 22))
+    told: list[int] = []
+    read = FileBytes.read
+
+    def reading(self: FileBytes, at: int, size: int) -> bytes:
+        found = read(self, at, size)
+        if at > end and callable(signal.getsignal(signal.SIGTERM)):
+            told.append(at)
+            signal.raise_signal(signal.SIGTERM)
+        return found
+
+    monkeypatch.setattr(FileBytes, "read", reading)
+    arguments = {
+        "replay": (str(file), "--batch"),
+        "compare": (f"{file}@,+9s", f"{file}@+12s"),
+        "export": (str(file), "--format", "csv", "-o", str(tmp_path / "out")),
+    }
+    assert run((command, *arguments[command])) == 128 + signal.SIGTERM
+    assert len(told) == 1 and not list((tmp_path / "out").glob("*"))
