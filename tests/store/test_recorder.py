@@ -66,7 +66,7 @@ def test_a_recording_has_what_was_before_it_began(tmp_path: Path) -> None:
     for sample in samples()[20:30]:
         taking.take(sample)
     done = taking.close()
-    assert done == Recording(str(file), 29.0, 30, file.stat().st_size, 0, "", 19.0)
+    assert done == Recording(str(file), 29.0, 30, file.stat().st_size, 0, "", before_s=19.0)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     found, ended, rest = everything(file)
     assert ended and rest is None

@@ -116,7 +116,7 @@ def test_events_that_take_turns() -> None:
     for event, (per_s, share) in found.items():
         # Five want four counters, and what has its own is kept off now and then.
         assert 0.6 < share < 1.0
-        # Where turns begin late, time running and what was counted are of not quite the same moment.
+        # Where a turn begins late, its time and its counts are not of quite the same moment.
         check("skx-4", event, range(CPUS), per_s, within=0.03)
 
 
