@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nftop.derive.absence import after_absence
+from nftop.derive.baseline import BaselineState, step_baselines
 from nftop.derive.cache import CacheState, classes_reading, step_cache
 from nftop.derive.changes import ChangeState, step_changes
 from nftop.derive.classes import disturbed, effective_classes
@@ -17,6 +18,7 @@ from nftop.derive.focus import FocusState, step_focus
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
 from nftop.derive.nf import Around, NfRates
+from nftop.derive.nf_cores import Beside, with_cores
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.second_choice import ServerState, step_server
@@ -65,6 +67,7 @@ class State:
     focus: FocusState = field(default_factory=FocusState)
     misses: MissState = field(default_factory=MissState)
     server: ServerState = field(default_factory=ServerState)
+    baseline: BaselineState = field(default_factory=BaselineState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -113,6 +116,14 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         state.server, readings.get("pcm"), counted, package_rows, readings.keys(),
         pace_s=sample.interval_ns / 1e9,
     )  # fmt: skip
+    beside = Beside(shown.cpus, classes, thread_rates)
+    of_cores = rates.core_cycles, rates.rate("instructions")
+    rows = tuple(
+        with_cores(nf_row(nf, topology, cycles, of_cores, pollers), nf, beside) for nf in nfs
+    )
+    baseline, cpus, rows = step_baselines(
+        state.baseline, shown.cpus, rows, readings, sample.wall_ns
+    )
     remarks = {
         "dpdk": _unmatched(state.queue_map, nfs),
         "resctrl": disturbed(classes, forwarding),
@@ -126,8 +137,8 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         host=state.host,
         topology=topology,
         sources=_source_states(readings, sample, remarks),
-        cpus=shown.cpus,
-        nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
+        cpus=cpus,
+        nfs=rows,
         packages=shown.packages,
         groups=classes.groups,
         domains=classes.domains,
@@ -137,6 +148,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         focus=looked_at,
         accelerators=shown.accelerators,
         apart=shown.apart,
+        baselines=baseline.kept,
     )
     after = replace(
         state,
@@ -151,6 +163,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         shares=shares,
         focus=focus,
         server=server,
+        baseline=baseline,
         misses=misses,
         own=_known_use(state.own, own),
     )

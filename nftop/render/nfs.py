@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from nftop.model.catalogue import NF_METRICS
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metric import ESTIMATE_BELOW, Metric
@@ -18,6 +18,13 @@ from nftop.render.table import is_bound, is_other, value_tone
 from nftop.render.text import fit
 
 _NAME, _CPUS, _CELL = 18, 10, 8  # cells
+_MOST_PRIORITY = 6
+# The line in short; the NFs screen has the others.
+_COLUMNS = tuple(
+    metric
+    for metric in NF_METRICS
+    if metric.priority is not None and metric.priority <= _MOST_PRIORITY and not metric.optional
+)
 _COVERAGES = tuple(dict.fromkeys(each.coverage for each in NF_METRICS if each.coverage))
 
 
@@ -77,7 +84,7 @@ def _nobody(frame: Frame, width: int) -> list[Line]:
 @lru_cache(maxsize=8)  # with the width only, as what is below
 def _metrics_for(width: int) -> tuple[Metric, ...]:
     room = (width - _NAME - _CPUS - 2) // (_CELL + 1)
-    ranked = sorted(NF_METRICS, key=lambda metric: metric.priority or 0)
+    ranked = sorted(_COLUMNS, key=lambda metric: metric.priority or 0)
     return tuple(ranked[: max(0, room)])
 
 

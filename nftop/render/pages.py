@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS, cpu_metric
+from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
 from nftop.model.frame import Frame
