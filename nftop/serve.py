@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import signal
 
+from nftop.baselines import open_book
 from nftop.export.board import Board
 from nftop.export.serving import Serving
 from nftop.hosts import OpenHost, open_asked
 from nftop.leaving import stopping
+from nftop.model.baseline import Baselines
 from nftop.model.errors import said
 from nftop.model.looking import Looking
 from nftop.output import FAILURE, OK, USAGE, fail, say
@@ -26,6 +28,7 @@ def serve(options: argparse.Namespace) -> int:
         return fail(f"can't listen at {options.listen.shown}: {error.strerror}", FAILURE)
     try:
         try:
+            book = open_book(options)
             here = open_asked(options)
         except ValueError as error:
             return fail(str(error), USAGE)
@@ -33,16 +36,19 @@ def serve(options: argparse.Namespace) -> int:
         serving.start()
         badge = f"{here.host.badge}: " if here.host.badge else ""
         say(f"nftop: {badge}http://{serving.where.shown}/metrics")
-        return _frames(here, options, board)
+        return _frames(here, options, board, book.begun)
     finally:
         serving.close()
 
 
-def _frames(here: OpenHost, options: argparse.Namespace, board: Board) -> int:
+def _frames(
+    here: OpenHost, options: argparse.Namespace, board: Board, baselines: Baselines | None
+) -> int:
     feed = here.feed(
         interval_s=options.interval_s,
         cpus=options.cpu_list,
         queue_map=options.queue_map,
+        baselines=baselines,
         soon_s=_SOON_S,
     )
     feed.look_at(Looking(traffic=options.traffic))

@@ -121,7 +121,8 @@ def _kept(seen: Sequence[Seen], nf: NfRow) -> NfBaseline:
     numbers = {name: [_of_nf(row, name) for row in rows] for name in (*KEPT, _DROPS)}
     return NfBaseline(
         key=nf.key,
-        name=nf.name,
+        # As a recording can have it.
+        name=nf.name.encode("utf-8", "replace").decode(),
         kind=nf.kind,
         pid=nf.pid,
         levels=_levels(numbers, [row.cpp_clock for row in rows], nf.cpp_clock),

@@ -156,9 +156,8 @@ def _tasks_of_others(group: GroupRow, row: NfRow, beside: Beside) -> list[str]:
     """Of a class' tasks only their number is known, and which of them are watched."""
     tasks = beside.classes.of_tasks
     own = sum(
-        rate.thread.pid == row.pid
-        and getattr(tasks.get(rate.thread.tid), "name", None) == group.name
-        for rate in beside.threads
+        told is not None and told.name == group.name and rate.thread.pid == row.pid
+        for rate, told in ((each, tasks.get(each.thread.tid)) for each in beside.threads)
     )
     others = max(group.tasks - own, 0)
     return [f"{others} other thread{'s' * (others != 1)}"] if others else []

@@ -26,6 +26,7 @@ from nftop.derive.shares import ShareState
 from nftop.derive.stages import NfMemory, step_nfs
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
+from nftop.model.baseline import Baselines
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Column, missing
 from nftop.model.frame import CounterCost, Frame, SelfCost, SourceState
@@ -186,6 +187,11 @@ def _topdown(
     if table is not None and brings_topdown(table):
         return ShareState(), kernel_tma_columns(table, rates)
     return tma_columns(state.shares, state.uarch, rates, topology)
+
+
+def comparing(state: State, kept: Baselines | None) -> State:
+    """The state that compares with this from the next sample on; None: with nothing."""
+    return replace(state, baseline=replace(state.baseline, kept=kept))
 
 
 def polling_cpus(frame: Frame) -> frozenset[Cpu]:

@@ -322,6 +322,9 @@ class Stepped:
     def set_interval(self, seconds: float) -> None:
         self.interval_s = seconds
 
+    def baseline(self, *, keep: bool) -> None:
+        raise AssertionError(keep)
+
     def look_at(self, looking: Looking) -> None:
         assert not self.taken, "what is looked at is known from the first reading on"
         self.looking = looking
