@@ -105,7 +105,8 @@ MAY: Mapping[str, str] = {
     "pathlib.Path",
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
     "baselines.py": "os.environ pathlib.Path",
-    "store/baselines.py": "os.open os.close os.pread os.fdopen os.getpid os.O_* pathlib.Path unlink",
+    "store/baselines.py": "os.open os.close os.pread os.fdopen os.getpid os.O_* "
+    "pathlib.Path unlink replace",
     "store/profiles.py": "os.open os.close os.pread os.fstat os.O_* pathlib.Path",
     "store/readable.py": "os.close os.read os.pread os.fstat",
     # What waits to be written.
