@@ -191,6 +191,11 @@ def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
     return bool(told or column.present.any())
 
 
+def is_column(key: str) -> bool:
+    """Whether any table of CPUs has a column with this key."""
+    return key in _BY_KEY
+
+
 def column_name(key: str) -> str:
     """What the column with this key is called on screen."""
     return _BY_KEY[key].label
