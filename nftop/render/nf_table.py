@@ -63,7 +63,7 @@ _COLS: tuple[Col, ...] = (
         for key, width, rank in _NUMBERS
     ),
 )
-_LONG_BAR_FROM, _CLASS_NAMES_FROM = 130, 150
+_LONG_BAR_FROM, _CLASS_NAMES_FROM = 136, 150
 SORTS: tuple[str, ...] = tuple(col.key for col in _COLS)
 
 

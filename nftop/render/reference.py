@@ -89,19 +89,22 @@ def title_of(workload: str) -> str:
 
 
 def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -> list[Line]:
-    """Rows that match by what is known: kind, microarchitecture, hyper-threading in use.
+    """Rows that match by what is known: kind and hyper-threading in use; those of its CPU first.
 
     `workload` is the operator's word on what it runs; without one all there are for its kind.
+    Rows of another microarchitecture step back.
     """
     every = choices(nf)
     if not every:
         return []
     here = here_of(frame, nf)
+    uarch = frame.host.uarch
     found = [
         row
-        for row in matching(kind=nf.kind, workload=workload, uarch=frame.host.uarch, smt=here.smt)
+        for row in matching(kind=nf.kind, workload=workload, smt=here.smt)
         if row.figures.keys() & set(_SHOWN)
     ]
+    found.sort(key=lambda row: row.uarch != uarch)
     name = "any workload" if workload is None else title_of(workload)
     head = line(Span(f"PAPERS  {name}", Tone.HEADER), fill=Tone.HEADER)
     said = _note(frame, nf, here, workload, found)
@@ -111,7 +114,11 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     labels = "".join(f"{each:>{_CELL}} " for each in ("CPP", "IPP", "IPC", "Mpps"))
     top = line(Span(fit(f"PAPERS  {name}", names) + labels, Tone.HEADER), fill=Tone.HEADER)
     own = Line((Span(fit("here, by physical core", names), Tone.ACCENT), *_here(nf, here)))
-    body = [Line((Span(fit(_named(row), names), Tone.PLAIN), *_figures(row))) for row in found]
+    body = [
+        Line((Span(fit(_named(row), names), tone), *_figures(row, tone)))
+        for row in found
+        for tone in (Tone.PLAIN if row.uarch == uarch else Tone.DIM,)
+    ]
     lines = [top, own, *body, *paragraph(said, width, tone=Tone.DIM)]
     return [crop(each, width) for each in lines]
 
@@ -120,10 +127,14 @@ def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequ
     smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
     use = _MIXED.sentence if here.smt is None else smt[here.smt]
     if not found:
-        cpus = dict.fromkeys(f"{row.cpu} ({row.uarch})" for row in matching(kind=nf.kind))
-        where = f"{nf.kind} on {frame.host.uarch}, where {use}"
-        return f"no paper has a row for {where}; they measured on {', '.join(cpus)}"
-    parts = [f"matched by kind, {frame.host.uarch}, and that {use}"]
+        return f"no paper has a row for {nf.kind} where {use}"
+    own = any(row.uarch == frame.host.uarch for row in found)
+    which = (
+        f"those of its CPU ({frame.host.uarch}) first"
+        if own
+        else (f"none is of its CPU ({frame.host.uarch})")
+    )
+    parts = [f"rows match by kind, and that {use}: {which}"]
     if workload is None:
         likely = workload_of(nf.kind, nf.name.rpartition("/")[2], _nodes(nf))
         parts.append(_WHICH)
@@ -133,7 +144,7 @@ def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequ
         parts.append("the workload is as you chose it (w)")
     papers = dict.fromkeys(row.paper_title for row in found)
     bytes_of = " or ".join(dict.fromkeys(str(row.frame_bytes) for row in found))
-    parts.append(f"{', '.join(papers)}: {bytes_of}-byte frames, cores saturated")
+    parts.append(f"{', '.join(papers)}: {bytes_of}-byte frames")
     return "; ".join(parts)
 
 
@@ -147,7 +158,7 @@ def _named(row: Row) -> str:
     return f"{row.title}, {row.cpu.removeprefix('Xeon ')} {ht}, {cores}"
 
 
-def _figures(row: Row) -> list[Span]:
+def _figures(row: Row, tone: Tone) -> list[Span]:
     """Of a core: packets are those of all its cores."""
     spans = []
     for metric in _SHOWN:
@@ -157,7 +168,7 @@ def _figures(row: Row) -> list[Span]:
             continue
         value = figure.value / row.cores if metric == "packets_per_s" else figure.value
         text = fmt.number(value, _UNITS[metric], _CELL)
-        spans.append(Span(f"{text:>{_CELL}} ", Tone.PLAIN))
+        spans.append(Span(f"{text:>{_CELL}} ", tone))
     return spans
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from nftop.model.frame import Frame, NfRow
+from nftop.model.ids import Cpu
 from nftop.render.browse import Place
 from nftop.render.columns import Col
 from nftop.render.header import Status
@@ -51,6 +52,7 @@ class NfsView(ScreenView):
         self._rows: tuple[NfRow, ...] = ()
         self._columns: tuple[Col, ...] = ()
         self._top = 0
+        self._seen_cpu: Cpu | None = None  # the one selected when last drawn
         # What the operator said runs there, by `NfRow.key`.
         self._workloads: dict[str, str] = {}
 
@@ -60,8 +62,9 @@ class NfsView(ScreenView):
         above, height, footer = above_text(frame, status, width=width, height=stage.height)
         self._columns = nf_columns(width, compared=frame.baselines is not None)
         order = self._order()
+        watch.arrange()
         self._rows = in_order(frame, order)
-        self._settle(frame)
+        self._settle()
         if not self._rows:
             why = "no network function matches the filter" if frame.nfs else ""
             body = [line(Span(why, Tone.DIM))] if why else nobody(frame, width)
@@ -83,7 +86,6 @@ class NfsView(ScreenView):
             more = f"+ {len(lines) - len(shown) + 1} more lines: Enter shows all"
             shown[-1] = crop(line(Span(more, Tone.DIM)), width)
         stage.show_text(above, [head, *table, *shown], height)
-        watch.page = max(1, self._page)
         return self._spot(len(lines), last), bool(footer)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
@@ -161,10 +163,14 @@ class NfsView(ScreenView):
         self._at, self._scroll = at, 0
         nf = self._rows[at]
         self._key = nf.key
-        if nf.cpus and self.watch.cpu not in nf.cpus:
-            self.watch.place = Place(nf.cpus[0])
+        watch = self.watch
+        if watch.frame is not None and watch.place.cpu not in nf.cpus:
+            infos = watch.frame.cpus.topology.cpus
+            shown = {infos[row].cpu for row in watch.rows.shown}
+            cpu = next((cpu for cpu in nf.cpus if cpu in shown), None)
+            watch.place = watch.place if cpu is None else Place(cpu)
 
-    def _settle(self, frame: Frame) -> None:
+    def _settle(self) -> None:
         """Keep it selected; where a CPU was chosen elsewhere, that one's; else who is there now."""
         keys = [nf.key for nf in self._rows]
         if self._key in keys:
@@ -174,12 +180,11 @@ class NfsView(ScreenView):
             self._key = keys[self._at]
         cpu = self.watch.place.cpu
         there = next((at for at, nf in enumerate(self._rows) if cpu in nf.cpus), None)
-        if keys and there is not None and cpu not in self._rows[self._at].cpus:
+        chosen = cpu != self._seen_cpu and there is not None
+        if there is not None and chosen and cpu not in self._rows[self._at].cpus:
             self._at, self._key = there, keys[there]
-        elif keys and there is None and self._rows[self._at].cpus:
-            cpus = self._rows[self._at].cpus
-            if cpus[0] in frame.cpus.topology.row_of:
-                self.watch.place = Place(cpus[0])
+        self.watch.settle(self.watch.page)
+        self._seen_cpu = self.watch.place.cpu
 
     def _order(self) -> NfOrder:
         """As it was chosen here, or since then on another screen by a metric that is here too."""
