@@ -362,7 +362,7 @@ def test_the_card(story: tuple[History, Frame], width: int) -> None:
     assert drawn[1].startswith("CHANGED 00:01:00Z by somebody else: vpp L3 0 f0 -> 3f0")
     assert drawn[2].startswith("fwd better: CPP -1")
     cpp = next(each for each in drawn if each.startswith(" CPP"))
-    assert cpp.split()[1:3] == ["377", "320"] and cpp.endswith("better")
+    assert cpp.split()[1:3] == ["376", "319"] and cpp.endswith("better")
     assert ("/" in cpp.split()[5]) == (width == 120)
     assert max(map(len, drawn)) <= width
     assert any(each.startswith("class ovs, overlaps") for each in drawn)
