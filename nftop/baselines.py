@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from nftop.model.baseline import Baselines
+from nftop.model.topology import Host
 from nftop.render.text import printable
 from nftop.store.baselines import file_of, read_baselines, write_baselines
 from nftop.store.files import Person, caller
@@ -23,10 +24,11 @@ class Book:
         problem: why the last was not written, a sentence; "" where it was.
     """
 
-    def __init__(self, path: Path | None, begun: Baselines | None, who: Person | None) -> None:
+    def __init__(self, path: Path | None, host: Host, begun: Baselines | None) -> None:
         self.begun = begun
         self.problem = ""
-        self._path, self._who = path, who
+        self._path, self._host = path, host
+        self._who: Person | None = caller(os.environ)
         self._latest: Baselines | None = None
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -53,26 +55,26 @@ class Book:
             return
         with self._lock:
             try:
-                write_baselines(self._path, self._latest, self._who)
+                write_baselines(self._path, self._host, self._latest, self._who)
             except OSError as error:
                 self.problem = f"{printable(str(self._path))}: {error.strerror or error}"
             else:
                 self.problem = ""
 
 
-def open_book(options: argparse.Namespace) -> Book:
+def open_book(options: argparse.Namespace, host: Host) -> Book:
     """The file that `--baseline` means.
 
     Raises:
-        ValueError: it is none, or can't be read; a sentence.
+        ValueError: it is none, or is of another host, or can't be read; a sentence.
     """
     if options.baseline is None:
-        return Book(None, None, None)
+        return Book(None, host, None)
     path = file_of(os.environ, options.baseline)
     try:
-        begun = read_baselines(path)
+        begun = read_baselines(path, host)
     except ValueError as error:
         raise ValueError(f"{printable(str(path))}: {error}") from None
     except OSError as error:
         raise ValueError(f"{printable(str(path))}: {error.strerror}") from None
-    return Book(path, begun, caller(os.environ))
+    return Book(path, host, begun)

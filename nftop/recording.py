@@ -39,8 +39,8 @@ def record(options: argparse.Namespace) -> int:
     if wrong:
         return fail(wrong, USAGE)
     try:
-        book = open_book(options)
         here = open_asked(options)
+        book = open_book(options, here.host)
     except ValueError as error:
         return fail(str(error), USAGE)
     recorder = Recorder(header_of(here, options, book.begun), past_bytes=0)

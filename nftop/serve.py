@@ -28,8 +28,8 @@ def serve(options: argparse.Namespace) -> int:
         return fail(f"can't listen at {options.listen.shown}: {error.strerror}", FAILURE)
     try:
         try:
-            book = open_book(options)
             here = open_asked(options)
+            book = open_book(options, here.host)
         except ValueError as error:
             return fail(str(error), USAGE)
         # Before the frames begin, which move every thread there is off the cores that poll.

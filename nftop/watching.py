@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def live(options: argparse.Namespace) -> int:
     """The default command: the screen, or frames on standard output where there is no screen."""
     try:
-        book = open_book(options)
         here = open_asked(options)
+        book = open_book(options, here.host)
     except ValueError as error:
         return fail(str(error), USAGE)
     asked = {

@@ -96,9 +96,15 @@ def step_baselines(
 
 
 def keep(state: BaselineState) -> Baselines:
-    """A baseline of the ticks folded so far: medians over those in which there was anything new."""
+    """A baseline of the ticks folded so far: medians over those in which there was anything new.
+
+    Where nobody had ticks enough, what is kept already stays.
+    """
     nfs = state.seen[-1].nfs if state.seen else ()
     found = [_kept(state.seen, nf) for nf in nfs]
+    too_few = all(each.ticks < LEAST_TICKS for each in found)
+    if too_few and state.kept is not None and state.kept.nfs:
+        return state.kept
     return Baselines(
         state.seen[-1].wall_ns if state.seen else 0,
         tuple(each for each in found if each.ticks >= LEAST_TICKS),

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from nftop.model.baseline import Baselines
+from nftop.model.topology import Host
 from nftop.store.files import Person, caller, create, make_folder
 
 FOLDER = Path("nftop/baselines")
@@ -46,11 +47,16 @@ def file_of(environ: Mapping[str, str], name: str) -> Path:
     return home / ".local/share" / FOLDER / f"{name}.json"
 
 
-def read_baselines(path: Path) -> Baselines | None:
-    """What was kept there; None where nothing was.
+def _named(host: Host) -> str:
+    """Whose numbers they are: a simulated or a remote host has its badge before its name."""
+    return f"{host.badge} {host.name}".strip().encode("utf-8", "replace").decode()
+
+
+def read_baselines(path: Path, host: Host) -> Baselines | None:
+    """What was kept there of this host; None where nothing was.
 
     Raises:
-        ValueError: the file makes no sense.
+        ValueError: the file makes no sense, or is of another host.
         OSError: it can't be read.
     """
     try:
@@ -65,10 +71,16 @@ def read_baselines(path: Path) -> Baselines | None:
         os.close(handle)
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise ValueError(f"it is no file of baselines ({SCHEMA})")
+    if found.get("host") != _named(host):
+        raise ValueError(
+            f"it is of another host than this one ({_named(host)}): choose another name"
+        )
     return from_plain(found.get("baselines"))
 
 
-def write_baselines(path: Path, baselines: Baselines | None, who: Person | None) -> None:
+def write_baselines(
+    path: Path, host: Host, baselines: Baselines | None, who: Person | None
+) -> None:
     """Keep them there instead of what was; None: nothing. Raises OSError; the old file then stays.
 
     A reader sees the old file or the new one, whole.
@@ -79,7 +91,8 @@ def write_baselines(path: Path, baselines: Baselines | None, who: Person | None)
         beside.unlink()
     handle = create(beside, who)
     try:
-        data = msgspec.json.encode({"schema": SCHEMA, "baselines": plain(baselines)})
+        about = {"schema": SCHEMA, "host": _named(host)}
+        data = msgspec.json.encode({**about, "baselines": plain(baselines)})
         with os.fdopen(handle, "wb") as file:
             file.write(data + b"\n")
         beside.replace(path)

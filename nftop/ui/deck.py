@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from nftop.model.baseline import LEAST_TICKS
 from nftop.render.recording import recorded, recording_text
 from nftop.session.feed import Player
 from nftop.session.when import FORMS, moment_ns
@@ -91,7 +92,9 @@ class Deck:
         """It is of the newest ticks, wherever the screen stands still."""
         self._watch.feed.baseline(keep=keep)
         if keep:
-            said = "baseline kept: vs.base compares with it from the next tick on, B forgets it"
+            said = (
+                f"vs.base compares with the last ticks if there are {LEAST_TICKS}; B forgets them"
+            )
         elif self._player is not None:
             said = "from the next tick on compared with the recording's own baseline, if it has one"
         else:

@@ -84,6 +84,12 @@ def test_too_few_ticks_are_none_and_that_is_said() -> None:
     assert cpus.columns["cpp_vs_base"][1] == why
 
 
+def test_too_few_ticks_take_no_baseline_away() -> None:
+    few = folded([frame(8, tick) for tick in range(LEAST_TICKS - 1)])
+    kept = Baselines(0, (base_of(),))
+    assert keep(replace(few, kept=kept)) is kept
+
+
 def test_a_source_that_gave_nothing_new_adds_no_tick() -> None:
     state, each = BaselineState(), frame(8)
     for _ in range(10):
