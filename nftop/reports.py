@@ -10,8 +10,10 @@ from pathlib import Path
 from nftop.control.checks import check
 from nftop.control.journal import FileJournal
 from nftop.hosts import open_asked, open_demo
+from nftop.model.topology import Topology
 from nftop.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.render.text import printable
+from nftop.sources.base import Check
 from nftop.sources.topology import read_cpuid
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
@@ -31,12 +33,27 @@ def doctor(options: argparse.Namespace) -> int:
         checks = (*examine(here.sources), *here.checks)
         if options.scenario is None:
             checks = (*checks, check(FileJournal()))
+        if options.scenario is None and options.pcm is None:
+            checks = (*checks, *_host_checks(here.topology))
     finally:
         for source in here.sources:
             source.close()
     report = report_json if options.json or options.form == "json" else report_text
     put(sys.stdout, report(checks, here.host) + "\n")
     return OK
+
+
+def _host_checks(topology: Topology) -> tuple[Check, ...]:
+    """How this host is set up for those who poll on it."""
+    from nftop.doctor import pollers  # noqa: PLC0415 - only here
+    from nftop.sources.processes import ProcessSource  # noqa: PLC0415
+    from nftop.sources.tuning.rows import host_checks  # noqa: PLC0415
+
+    processes = ProcessSource(_ROOT)
+    try:
+        return host_checks(_ROOT, topology, pollers(processes.read, topology))
+    finally:
+        processes.close()
 
 
 def explain(options: argparse.Namespace) -> int:
