@@ -57,7 +57,13 @@ def _host_checks(topology: Topology) -> tuple[Check, ...]:
 
 
 def explain(options: argparse.Namespace) -> int:
-    """What one metric means, or all of them."""
+    """What one metric means, or all of them, or what papers measured."""
+    if options.json and not options.references:
+        return fail("--json goes with --references", USAGE)
+    return _references(options) if options.references else _meanings(options)
+
+
+def _meanings(options: argparse.Namespace) -> int:
     from nftop.render.explain import (  # noqa: PLC0415 - only here
         explain_metric,
         known_metrics,
@@ -81,6 +87,36 @@ def explain(options: argparse.Namespace) -> int:
         say("known: " + " ".join(known_metrics()))
         return fail(f"no metric is called {options.metric!r}", USAGE)
     put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")
+    return OK
+
+
+def _references(options: argparse.Namespace) -> int:
+    from nftop.export.references import references_json  # noqa: PLC0415 - only here
+    from nftop.papers.changes import changes_of  # noqa: PLC0415
+    from nftop.papers.rows import matching, rows  # noqa: PLC0415
+    from nftop.papers.table import tool_tables  # noqa: PLC0415
+    from nftop.render.references import of_metric, of_workload, overview  # noqa: PLC0415
+
+    uarch, name = options.uarch and options.uarch.upper(), options.metric
+    uarch = None if uarch == "ALL" else uarch
+    found, changes = matching(uarch=uarch), changes_of(uarch=uarch)
+    if name is None:
+        text = overview(found, changes, tool_tables() if uarch is None else ())
+    elif name in {row.workload for row in rows()}:
+        found, changes = matching(workload=name, uarch=uarch), changes_of(name, uarch=uarch)
+        text = of_workload(found, changes)
+    else:
+        found = tuple(row for row in found if name in row.figures)
+        changes = tuple(change for change in changes if change.metric == name)
+        text = of_metric(name, found, changes)
+    if not found and not changes:
+        workloads = dict.fromkeys(row.workload for row in rows())
+        metrics = dict.fromkeys(metric for row in rows() for metric in row.figures)
+        say(f"of {', '.join(dict.fromkeys(row.uarch for row in rows()))}: {' '.join(workloads)}")
+        say(f"metrics: {' '.join(metrics)}")
+        return fail(f"no paper has {printable(name or options.uarch)!r} of that", USAGE)
+    text = "\n".join(references_json(found, changes)) if options.json else text
+    put(sys.stdout, text + "\n")
     return OK
 
 

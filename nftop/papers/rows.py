@@ -64,6 +64,7 @@ class Row:
         frame_bytes: Ethernet frames, with their checksum.
         figures: by metric; numbers are those of all its cores.
         absent: why there is none, by metric, where a table has a cell without a number.
+        notes: what to know before one compares, `Table 14: ...`.
     """
 
     paper: str
@@ -82,6 +83,7 @@ class Row:
     figures: Mapping[str, Figure]
     absent: Mapping[str, str]
     cpu_note: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -93,10 +95,10 @@ def rows() -> tuple[Row, ...]:
     """Every run of every paper: by paper, then cores, CPU, workload and hyper-threading."""
     figures: dict[_Run, dict[str, Figure]] = {}
     absent: dict[_Run, dict[str, str]] = {}
-    notes: dict[_Run, str] = {}
+    of_run: dict[_Run, dict[int, Table]] = {}
     for table in tables():
         for run, cell, source in _cells(table):
-            notes.setdefault(run, table.cpu_note)
+            of_run.setdefault(run, {})[table.number] = table
             figures.setdefault(run, {})
             if cell.value is None:
                 absent.setdefault(run, {})[cell.metric] = f"{source}: not applicable"
@@ -108,7 +110,8 @@ def rows() -> tuple[Row, ...]:
         found.update(_per_packet(found))
     ordered = sorted(figures, key=_order)
     return tuple(
-        _row(run, figures[run], absent.get(run, {}), notes.get(run, "")) for run in ordered
+        _row(run, figures[run], absent.get(run, {}), tuple(of_run.get(run, {}).values()))
+        for run in ordered
     )
 
 
@@ -215,7 +218,9 @@ def _per_packet(figures: Mapping[str, Figure]) -> dict[str, Figure]:
     return computed
 
 
-def _row(run: _Run, figures: dict[str, Figure], absent: dict[str, str], note: str) -> Row:
+def _row(
+    run: _Run, figures: dict[str, Figure], absent: dict[str, str], found: tuple[Table, ...]
+) -> Row:
     about = papers()
     paper, cpu = about["papers"][run.paper], about["cpus"][run.cpu]
     work = about["workloads"][run.workload]
@@ -236,5 +241,6 @@ def _row(run: _Run, figures: dict[str, Figure], absent: dict[str, str], note: st
         frame_bytes=paper["frame_bytes"],
         figures=MappingProxyType(figures),
         absent=MappingProxyType(absent),
-        cpu_note=note,
+        cpu_note=next((table.cpu_note for table in found if table.cpu_note), ""),
+        notes=tuple(f"Table {each.number}: {each.note}" for each in found if each.note),
     )
