@@ -35,11 +35,11 @@ def isolation(look: Look) -> Iterator[Found]:
         return
     found = set(isolated) | set(_partitions(look))
     yield _covered(look, found, "isolated from the scheduler", "isolcpus")
-    for name, pid, last in sorted(
-        {(p.program, p.pid, p.cpu) for p in look.pollers if not p.pinned}
-    ):
+    # Of others that are busy all the time nothing says that they forward packets.
+    roaming = {(p.program, p.pid, p.cpu) for p in look.pollers if p.kind and not p.pinned}
+    for name, pid, last in sorted(roaming):
         yield otherwise(
-            f"{name}[{pid}] polls on a CPU of the scheduler's choice, now CPU {last}",
+            f"{name}[{pid}] polls and is not pinned: the scheduler has it on CPU {last} now",
             "give it cores of its own",
         )
 

@@ -60,8 +60,7 @@ def channels(look: Look) -> Iterator[Found]:
     """Whether every memory channel has as much memory as the others."""
     controllers = [_controller(look, name) for name in sorted(
         filter(_CONTROLLER.fullmatch, look.tree.names(_EDAC)), key=_number)]  # fmt: skip
-    controllers = [each for each in controllers if each.megabytes]
-    if not controllers:
+    if not any(size for each in controllers for size in each.megabytes.values()):
         yield from _without_edac(look)
         return
     text = "; ".join(each.told for each in controllers)
@@ -122,14 +121,12 @@ def _controller(look: Look, name: str) -> _Controller:
     last = _CHANNEL.search(look.tree.text(f"{at}/max_location") or "")
     # Channels of which there are none to see; a controller has at most some dozen.
     sizes = dict.fromkeys(range(min(int(last[1]), 63) + 1) if last else (), 0)
-    found = False
     for dimm in filter(_DIMM.fullmatch, look.tree.names(at)):
         place = _CHANNEL.search(look.tree.text(f"{at}/{dimm}/dimm_location") or "")
         size = look.tree.number(f"{at}/{dimm}/size")
         if place and size:
             sizes[int(place[1])] = sizes.get(int(place[1]), 0) + size
-            found = True
-    return _Controller(name, sizes if found else {})
+    return _Controller(name, sizes)
 
 
 def _without_edac(look: Look) -> Iterator[Found]:

@@ -45,7 +45,10 @@ def test_a_poller_that_is_not_pinned_is_named(tmp_path: Path) -> None:
     first, second, *_ = host_checks(tmp_path, read_topology(tmp_path), (roaming,))
     assert first.text.startswith("no thread that polls is pinned; CPU 2-3")
     assert (second.name, second.state) == ("host isolation", "tune")
-    assert second.text == "testpmd[100] polls on a CPU of the scheduler's choice, now CPU 5"
+    assert second.text == "testpmd[100] polls and is not pinned: the scheduler has it on CPU 5 now"
+    compiler = poller(5, pinned=False, kind="")
+    found = host_checks(tmp_path, read_topology(tmp_path), (compiler,))
+    assert [check.name for check in found].count("host isolation") == 1
 
 
 def test_the_tick(tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ def test_an_empty_channel_and_uneven_ones(tmp_path: Path) -> None:
     empty = checks(host(tmp_path, edac(0, 16384, 0, 16384)))["memory channels"]
     assert empty.state == "tune"
     assert empty.text == "mc0: channel 0 16 GB, channel 1 empty, channel 2 16 GB"
+    bare = checks(host(tmp_path, edac(1, 0, 0)))["memory channels"]
+    assert bare.text.endswith("; mc1: channel 0 empty, channel 1 empty")
     uneven = checks(host(tmp_path, edac(1, 16384, 32768)))["memory channels"]
     assert uneven.state == "tune"
 
