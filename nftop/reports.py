@@ -100,7 +100,9 @@ def _references(options: argparse.Namespace) -> int:
     uarch, name = options.uarch and options.uarch.upper(), options.metric
     uarch = None if uarch == "ALL" else uarch
     found, changes = matching(uarch=uarch), changes_of(uarch=uarch)
-    if name is None:
+    if name is None and options.all:
+        text = of_workload(found, changes)
+    elif name is None:
         text = overview(found, changes, tool_tables() if uarch is None else ())
     elif name in {row.workload for row in rows()}:
         found, changes = matching(workload=name, uarch=uarch), changes_of(name, uarch=uarch)

@@ -44,6 +44,13 @@ def test_a_workload_has_all_its_numbers_repairs_and_notes() -> None:
     assert "ipp" in references("coremark") and "not applicable" in references("coremark")
 
 
+def test_all_is_every_number_of_every_run() -> None:
+    text = references("--all", "--uarch", "BDX")
+    assert text.count(", 1 core\n") == 28
+    assert text.count(", 4 cores\n") == 6
+    assert "the scan has 443" in text
+
+
 def test_json_says_the_same_in_nftop_s_units() -> None:
     lines = [json.loads(line) for line in references("vpp_ip4", "--json").splitlines()]
     runs = [line for line in lines if line["schema"] == "nftop.reference/1"]

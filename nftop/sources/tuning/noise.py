@@ -52,7 +52,8 @@ def balancer(look: Look) -> Iterator[Found]:
             "configuration",
         )
     else:
-        yield as_advised("irqbalance does not run")
+        # Those of other namespaces, or of other users under hidepid, can't.
+        yield as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
 
 
 def interrupts(look: Look) -> Iterator[Found]:
