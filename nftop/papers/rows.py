@@ -3,6 +3,10 @@
     rows_of = matching(workload=workload_of("vpp", "vpp", nodes), uarch="BDX", smt=True, cores=1)
     rows_of[0].figures["cpp"].value, .source
 
+The papers count by physical core: with hyper-threading CPP are cycles of the core over the packets
+of both its threads, and IPC the instructions of both over the same cycles. nftop counts by CPU:
+`of_a_cpu` is what compares with its columns, of CPUs and of network functions alike.
+
 What a paper measured is of its own software, NIC and 64-byte packets: a row stands beside a running
 network function, it is no target.
 """
@@ -62,7 +66,7 @@ class Row:
         smt: hyper-threading was on: two threads on each core.
         cores, threads: physical cores, and threads on all of them.
         frame_bytes: Ethernet frames, with their checksum.
-        figures: by metric; numbers are those of all its cores.
+        figures: by metric; rates are of all its cores, cycles and IPC of a physical core.
         absent: why there is none, by metric, where a table has a cell without a number.
         notes: what to know before one compares, `Table 14: ...`.
     """
@@ -133,6 +137,23 @@ def matching(
         and smt in (None, row.smt)
         and cores in (None, row.cores)
     )
+
+
+def of_a_cpu(row: Row, metric: str) -> float | None:
+    """A figure as one of the run's CPUs (logical) would show it; None where the paper has none.
+
+    All of them do the same there, so each has its part of rates; a packet takes as many cycles of a
+    CPU more as there are threads on its core, which are counted on each. What is per packet, and
+    shares of slots, are the same.
+    """
+    if metric not in row.figures:
+        return None
+    value, threads_per_core = row.figures[metric].value, row.threads // row.cores
+    if metric == "cpp":
+        return value * threads_per_core
+    if metric == "ipc":
+        return value / threads_per_core
+    return value / row.threads if metric.endswith("_per_s") else value
 
 
 def workload_of(kind: str, app: str = "", nodes: Collection[str] = ()) -> str | None:

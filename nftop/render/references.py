@@ -18,6 +18,9 @@ _COLUMNS = (
     ("pcie_writes_per_packet", "wr/pkt"), ("pcie_reads_per_packet", "rd/pkt"),
 )  # fmt: skip
 _TITLE = 27
+_PER_CORE = """\
+With hyper-threading (HT) the papers count by physical core, nftop by CPU: there
+a CPU shows twice the CPP and half of the IPC and Mpps that are printed here."""
 
 
 def overview(
@@ -29,6 +32,8 @@ def overview(
         mine = list(runs)
         of_cpu = [each for each in changes if (each.paper, each.cpu) == (paper, cpu) and cores == 1]
         blocks.append("\n".join([*_section(mine), *_changes(of_cpu, sources=False)]))
+    if any(row.smt for row in rows):
+        blocks.append(_PER_CORE)
     blocks += ["\n".join(_tools(table)) for table in tools]
     return "\n\n".join(blocks)
 

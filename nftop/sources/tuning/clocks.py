@@ -30,7 +30,7 @@ def turbo(look: Look) -> Iterator[Found]:
         return
     ranges = {cpu: (_khz(look, cpu, "base_frequency"), _khz(look, cpu, "scaling_max_freq"))
               for cpu in look.judged}  # fmt: skip
-    if all(base and most and most <= base for base, most in ranges.values()):
+    if ranges and all(base and most and most <= base for base, most in ranges.values()):
         yield as_advised(f"turbo is on, but {cpus(look.judged)} may not run above base frequency")
         return
     tops = sorted({most for _, most in ranges.values() if most})
