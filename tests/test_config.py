@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tomllib
@@ -120,8 +121,13 @@ def test_it_reaches_the_frames(write: Path) -> None:
     assert "no application has that prefix" in done.stdout
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_stops_nobody(write: Path) -> None:
+def test_a_file_that_may_not_be_read_stops_nobody(
+    write: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
     write.write_text("interval_s = 2\n")
-    write.chmod(0)
+    monkeypatch.setattr(config, "read_text", refused)
     assert parsed()["interval_s"] == 1.0
+    assert f"# {write}: Permission denied" in config.shown([], [write])
