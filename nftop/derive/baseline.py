@@ -118,7 +118,8 @@ def _kept(seen: Sequence[Seen], nf: NfRow) -> NfBaseline:
     ticks: list[tuple[Seen, NfRow]] = []
     for tick in reversed(seen):
         row = next((each for each in tick.nfs if each.key == nf.key), None)
-        if row is None or row.cpus != nf.cpus:
+        # The kernel, which has no pid, is where packets happen to come.
+        if row is None or (row.pid and row.cpus != nf.cpus):
             break
         is_new = nf.kind in tick.new or nf.kind not in sources
         if is_new and not isinstance(_of_nf(row, "packets_per_s"), Missing):
@@ -284,7 +285,7 @@ def _column(
         cores = {} if isinstance(base, Missing) else {core.cpu: core for core in base.cores}
         for cpu in nf.cpus:
             row = cpus.topology.row_of.get(cpu)
-            if row is not None:
+            if row is not None and cpus.nf_pid[row] == nf.pid:
                 why = base if isinstance(base, Missing) else _NOT_THEN
                 core = cores.get(cpu)
                 readings[row] = why if core is None else _core_vs_base(cpus, row, core)

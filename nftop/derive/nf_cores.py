@@ -72,9 +72,13 @@ def imbalance_ratio(cores: Iterable[NfCore]) -> Reading:
         packets = core.packets_per_s
         if not (isinstance(packets, Missing) and packets.reason is Reason.UNDEFINED):
             by_cpu.setdefault(core.cpu, []).append(packets)
-    if len(by_cpu) < 2:
+    return spread_of([total(each) for each in by_cpu.values()])
+
+
+def spread_of(of_cores: Sequence[Reading]) -> Reading:
+    """The largest by the mean, minus 1; of one there is none."""
+    if len(of_cores) < 2:
         return _ALONE
-    of_cores = [total(each) for each in by_cpu.values()]
     summed = total(of_cores)
     if isinstance(summed, Missing):
         return summed

@@ -15,8 +15,10 @@ from nftop.derive.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.focus import FocusState, step_focus
+from nftop.derive.kernel_parts import with_kernel_parts
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
+from nftop.derive.netdev import NetdevState, kernel_row, step_netdev
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_cores import Beside, with_cores
 from nftop.derive.nf_row import nf_row
@@ -69,6 +71,7 @@ class State:
     misses: MissState = field(default_factory=MissState)
     server: ServerState = field(default_factory=ServerState)
     baseline: BaselineState = field(default_factory=BaselineState)
+    netdev: NetdevState = field(default_factory=NetdevState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -83,6 +86,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     topology = state.topology
     counters, rates = step_counters(state.counters, readings.get("perf"), topology)
     cpu_times, times = step_cpu_times(state.cpu_times, readings.get("kernel"), topology)
+    netdev, kernel = step_netdev(state.netdev, readings.get("netdev"), topology)
     threads, thread_rates = step_threads(
         state.threads,
         readings.get("processes"),
@@ -106,7 +110,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         online=online_rows(readings.get("kernel"), topology),
         rates=rates,
         cycles=cycles,
-        ready={**times, **tma},
+        ready={**times, **kernel.columns, **tma},
         group=effective_classes(classes, thread_rates, topology),
         pollers=pollers,
         undecided=undecided_rows(topology, thread_rates),
@@ -119,8 +123,12 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     )  # fmt: skip
     beside = Beside(shown.cpus, classes, thread_rates)
     of_cores = rates.core_cycles, rates.rate("instructions")
-    rows = tuple(
-        with_cores(nf_row(nf, topology, cycles, of_cores, pollers), nf, beside) for nf in nfs
+    rows = (
+        *(with_cores(nf_row(nf, topology, cycles, of_cores, pollers), nf, beside) for nf in nfs),
+        *(
+            with_kernel_parts(row, kernel, topology, times)
+            for row in kernel_row(kernel, topology, cycles, times)
+        ),
     )
     baseline, cpus, rows = step_baselines(
         state.baseline, shown.cpus, rows, readings, sample.wall_ns
@@ -150,6 +158,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         accelerators=shown.accelerators,
         apart=shown.apart,
         baselines=baseline.kept,
+        interfaces=kernel.interfaces,
     )
     after = replace(
         state,
@@ -165,6 +174,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         focus=focus,
         server=server,
         baseline=baseline,
+        netdev=netdev,
         misses=misses,
         own=_known_use(state.own, own),
     )

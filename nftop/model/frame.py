@@ -11,6 +11,7 @@ from nftop.model.allocation import Cbm
 from nftop.model.baseline import Baselines
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
+from nftop.model.netdev import InterfaceRow
 from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
@@ -330,8 +331,8 @@ class Frame:
     what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
     `apart` says where perf and a sensor server have told different numbers for some time; "" where
     they agree. `notice` is what the operator of this host is to know now beside the numbers; no
-    sample has it, so that no recording does. `baselines` is what numbers are compared with; None
-    where the operator has kept none.
+    sample has it, so that no recording does. `interfaces` are the kernel's. `baselines` is what
+    numbers are compared with; None where the operator has kept none.
     """
 
     wall_ns: int
@@ -353,4 +354,5 @@ class Frame:
     notice: str = ""
     apart: str = ""
     baselines: Baselines | None = None
+    interfaces: tuple[InterfaceRow, ...] = ()
     schema: str = SCHEMA

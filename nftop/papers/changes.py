@@ -51,13 +51,13 @@ def changes() -> tuple[Change, ...]:
 
 
 def changes_of(
-    workload: str, *, uarch: str | None = None, smt: bool | None = None
+    workload: str | None = None, *, uarch: str | None = None, smt: bool | None = None
 ) -> tuple[Change, ...]:
     """Those that are of this workload; what is None says nothing."""
     return tuple(
         change
         for change in changes()
-        if workload in change.workloads
+        if workload in (None, *change.workloads)
         and uarch in (None, change.uarch)
         and smt in (None, change.smt)
     )

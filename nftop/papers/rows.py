@@ -3,6 +3,10 @@
     rows_of = matching(workload=workload_of("vpp", "vpp", nodes), uarch="BDX", smt=True, cores=1)
     rows_of[0].figures["cpp"].value, .source
 
+The papers count by physical core: with hyper-threading CPP are cycles of the core over the packets
+of both its threads, and IPC the instructions of both over the same cycles. nftop counts by CPU:
+`of_a_cpu` is what compares with its columns, of CPUs and of network functions alike.
+
 What a paper measured is of its own software, NIC and 64-byte packets: a row stands beside a running
 network function, it is no target.
 """
@@ -62,8 +66,9 @@ class Row:
         smt: hyper-threading was on: two threads on each core.
         cores, threads: physical cores, and threads on all of them.
         frame_bytes: Ethernet frames, with their checksum.
-        figures: by metric; numbers are those of all its cores.
+        figures: by metric; rates are of all its cores, cycles and IPC of a physical core.
         absent: why there is none, by metric, where a table has a cell without a number.
+        notes: what to know before one compares, `Table 14: ...`.
     """
 
     paper: str
@@ -82,6 +87,7 @@ class Row:
     figures: Mapping[str, Figure]
     absent: Mapping[str, str]
     cpu_note: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -93,10 +99,10 @@ def rows() -> tuple[Row, ...]:
     """Every run of every paper: by paper, then cores, CPU, workload and hyper-threading."""
     figures: dict[_Run, dict[str, Figure]] = {}
     absent: dict[_Run, dict[str, str]] = {}
-    notes: dict[_Run, str] = {}
+    of_run: dict[_Run, dict[int, Table]] = {}
     for table in tables():
         for run, cell, source in _cells(table):
-            notes.setdefault(run, table.cpu_note)
+            of_run.setdefault(run, {})[table.number] = table
             figures.setdefault(run, {})
             if cell.value is None:
                 absent.setdefault(run, {})[cell.metric] = f"{source}: not applicable"
@@ -108,7 +114,8 @@ def rows() -> tuple[Row, ...]:
         found.update(_per_packet(found))
     ordered = sorted(figures, key=_order)
     return tuple(
-        _row(run, figures[run], absent.get(run, {}), notes.get(run, "")) for run in ordered
+        _row(run, figures[run], absent.get(run, {}), tuple(of_run.get(run, {}).values()))
+        for run in ordered
     )
 
 
@@ -130,6 +137,23 @@ def matching(
         and smt in (None, row.smt)
         and cores in (None, row.cores)
     )
+
+
+def of_a_cpu(row: Row, metric: str) -> float | None:
+    """A figure as one of the run's CPUs (logical) would show it; None where the paper has none.
+
+    All of them do the same there, so each has its part of rates; a packet takes as many cycles of a
+    CPU more as there are threads on its core, which are counted on each. What is per packet, and
+    shares of slots, are the same.
+    """
+    if metric not in row.figures:
+        return None
+    value, threads_per_core = row.figures[metric].value, row.threads // row.cores
+    if metric == "cpp":
+        return value * threads_per_core
+    if metric == "ipc":
+        return value / threads_per_core
+    return value / row.threads if metric.endswith("_per_s") else value
 
 
 def workload_of(kind: str, app: str = "", nodes: Collection[str] = ()) -> str | None:
@@ -215,7 +239,9 @@ def _per_packet(figures: Mapping[str, Figure]) -> dict[str, Figure]:
     return computed
 
 
-def _row(run: _Run, figures: dict[str, Figure], absent: dict[str, str], note: str) -> Row:
+def _row(
+    run: _Run, figures: dict[str, Figure], absent: dict[str, str], found: tuple[Table, ...]
+) -> Row:
     about = papers()
     paper, cpu = about["papers"][run.paper], about["cpus"][run.cpu]
     work = about["workloads"][run.workload]
@@ -236,5 +262,6 @@ def _row(run: _Run, figures: dict[str, Figure], absent: dict[str, str], note: st
         frame_bytes=paper["frame_bytes"],
         figures=MappingProxyType(figures),
         absent=MappingProxyType(absent),
-        cpu_note=note,
+        cpu_note=next((table.cpu_note for table in found if table.cpu_note), ""),
+        notes=tuple(f"Table {each.number}: {each.note}" for each in found if each.note),
     )

@@ -19,9 +19,9 @@ from nftop.render.bars import bars
 from nftop.render.header import clock_time
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.nf_cells import Column, fitting, head_line, number_cell, text_cell
+from nftop.render.nf_papers import reference_lines
 from nftop.render.nf_parts import node_lines, port_lines, queue_lines
 from nftop.render.nf_table import class_text
-from nftop.render.reference import reference_lines
 from nftop.render.table import estimates, is_bound
 
 _CLOCKS = {

@@ -126,6 +126,44 @@ def test_four_cores_are_of_the_cpu_that_the_note_says(row: Row) -> None:
     assert (share > 0.94) != (row.workload in held_up)
 
 
+@pytest.mark.parametrize(
+    ("workload", "smt", "lowest", "highest"),
+    [
+        ("testpmd", True, 49, 50),
+        ("testpmd", False, 64, 68),
+        ("l3fwd", True, 65, 67),
+        ("l3fwd", False, 90, 92),
+        ("vpp_l2_patch", True, 115, 118),
+        ("vpp_l2_patch", False, 140, 144),
+        ("vpp_ip4", True, 180, 180),
+        ("vpp_ip4", False, 210, 212),
+        ("vpp_l2_mac", True, 212, 218),
+        ("vpp_l2_mac", False, 253, 259),
+        ("ovs", True, 199, 220),
+        ("ovs", False, 269, 272),
+    ],
+)
+def test_cycles_are_those_of_the_text(workload: str, smt: bool, lowest: int, highest: int) -> None:
+    """Section 4.3.2.4, of both CPUs."""
+    mine = [row for row in MEASURED if (row.workload, row.smt) == (workload, smt)]
+    assert [row.figures["cpp"].value for row in mine] == [lowest, highest]
+
+
+@pytest.mark.parametrize("row", TOP_DOWN, ids=named)
+def test_level_3_is_as_the_text_has_it(row: Row) -> None:
+    """Sections 6.5.1.2 to 6.5.1.5: no sum checks these columns, so this is all there is."""
+    share = {name: figure.value for name, figure in row.figures.items()}
+    if row.workload == "coremark":
+        assert (share["tma.l2_bound"], share["tma.store_bound"]) == (0, 0)
+        return
+    assert share["tma.l3_bound"] > max(share["tma.l1_bound"], share["tma.l2_bound"])
+    assert share["tma.dram_bound"] == 0
+    if row.kind == "vpp":
+        assert share["tma.l2_bound"] == 0
+    high = row.workload in ("testpmd", "l3fwd", "vpp_l2_patch") and not row.smt
+    assert (share["tma.store_bound"] > 0.25) == high
+
+
 def test_repairs_are_stated() -> None:
     repaired = [
         (table.number, row.workload, cell.column.smt, cell.scanned, cell.printed)

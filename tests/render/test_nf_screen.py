@@ -15,8 +15,8 @@ from nftop.model.nf_parts import NfQueue
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.nf_detail import joined, nf_detail
 from nftop.render.nf_page import explain_nf_lines
+from nftop.render.nf_papers import choices, here_of, reference_lines, title_of
 from nftop.render.nf_table import NfOrder, header_line, in_order, nf_columns, nf_line
-from nftop.render.reference import choices, here_of, reference_lines, title_of
 from tests.frames import all_missing, frame, hostile
 from tests.sim.hosts import Frozen, S
 

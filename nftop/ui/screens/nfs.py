@@ -15,9 +15,9 @@ from nftop.render.layout import above_text
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, selected
 from nftop.render.nf_detail import joined, nf_detail
 from nftop.render.nf_page import explain_nf_lines
+from nftop.render.nf_papers import choices
 from nftop.render.nf_table import SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
 from nftop.render.nfs import nobody
-from nftop.render.reference import choices
 from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, Key
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.stage import Stage
