@@ -42,6 +42,7 @@ from nftop.sources.resctrl.register import UARCHS as WITH_IO_REGISTER
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.sources.uncore.source import UncoreSource
+from nftop.sources.vpp.source import VppSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load
 
 _ROOT = Path("/")
@@ -138,6 +139,7 @@ def open_host(
         KernelSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(),
+        VppSource(),
         *classes,
         PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
         TopologySource(_ROOT),

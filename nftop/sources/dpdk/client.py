@@ -185,7 +185,7 @@ def connect(path: str) -> Link:
             connected = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             on_failure.callback(connected.close)
             connected.settimeout(0)
-            _connect_in_folder(connected, path)
+            connect_in_folder(connected, path)
             link = Link(connected)
         except PermissionError:
             raise
@@ -204,8 +204,11 @@ def _unconnected(error: OSError) -> Missing:
     return Missing(Reason.ERROR, f"its telemetry socket can't be opened: {error.strerror}")
 
 
-def _connect_in_folder(connected: socket.socket, path: str) -> None:
-    # A socket address holds 107 bytes, which a path through /proc/<pid>/root may exceed.
+def connect_in_folder(connected: socket.socket, path: str) -> None:
+    """Connect to a path of any length: OSError where that fails.
+
+    A socket address holds 107 bytes, which a path through /proc/<pid>/root may exceed.
+    """
     folder, name = os.path.split(path)
     handle = os.open(folder, os.O_RDONLY | os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,0 +1,315 @@
+"""One VPP: its socket, its segment, the process that reads that, and what it told last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+import numpy as np
+
+from nftop.model.ids import Cpu
+from nftop.model.nf_vpp import VppInstance, VppInterfaces, VppNodes
+from nftop.model.reading import Missing, Reason
+from nftop.sources.vpp import fit, link, process
+from nftop.sources.vpp.discovery import Found
+from nftop.sources.vpp.link import Link, LinkError, NobodyThereError
+from nftop.sources.vpp.process import Life
+from nftop.sources.vpp.reader import Reader, ReaderError
+from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
+from nftop.sources.vpp.told import Question, Told, interfaces_of, nodes_of, threads_of
+
+Identity = tuple[int, int]
+
+_THREADS_NS = 5_000_000_000  # threads seldom move
+_GIVE_UP_NS = 60_000_000_000
+_BACKOFF_S = (1, 2, 4, 8, 16, 30)
+_FORBIDDEN_BACKOFF_S = 30
+_NS_PER_S = 1_000_000_000
+_OPENING = Missing(Reason.WARMING, "its stats segment is being opened")
+_STOPPED = Missing(Reason.STALE, "is stopped, by a signal or a debugger")
+_NO_COUNTS = np.zeros((0, 0), dtype=np.uint64)
+_NONE_YET = VppInterfaces((), _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS)
+
+
+class Standing(Enum):
+    """What stands behind a socket, as far as was seen."""
+
+    VPP = auto()
+    NOBODY = auto()  # it is left over from a VPP that has ended
+    FORBIDDEN = auto()  # we may not open it
+    DUPLICATE = auto()  # a VPP we already know by another path
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The last reading that worked; of the nodes, the last with which they were refreshed."""
+
+    told: Told
+    interfaces: VppInterfaces
+    nodes: VppNodes | None
+    nodes_beat: int
+
+
+class Session:
+    """One socket, and whoever is behind it.
+
+    Attributes:
+        found: the socket.
+        standing: what the last attempt to connect showed.
+    """
+
+    def __init__(
+        self,
+        found: Found,
+        proc: Path,
+        clock: Callable[[], int],
+        read_by: Callable[[int], Reader] = Reader,
+    ) -> None:
+        """`proc` is where procfs is; `read_by` starts the process that reads a descriptor."""
+        self.found = found
+        self.standing = Standing.VPP
+        self._proc, self._clock, self._read_by = proc, clock, read_by
+        self._link: Link | None = None
+        self._handle: int | None = None
+        self._reader: Reader | None = None
+        self._pid = 0
+        self._life: Life | None = None
+        self._cpus: Mapping[int, Cpu] = {}
+        self._cpus_at_ns: int | None = None
+        self._last: _Last | None = None
+        self._pulse: Pulse | None = None
+        self._problem: Missing | None = None
+        self._probe_at_ns = 0
+        self._failures = 0
+        self._retry_at_ns = 0
+        self._tick = self._asked_tick = self._heard_tick = 0
+        self._asked_at_ns = 0
+
+    @property
+    def connected(self) -> bool:
+        """It has a segment, or waits for one."""
+        return self._link is not None or self._handle is not None
+
+    @property
+    def identity(self) -> Identity:
+        """The process behind the socket; (0, 0) before the first connection."""
+        return self._pid, 0 if self._life is None else self._life.start_ticks
+
+    @property
+    def fd(self) -> int | None:
+        """What is heard from next, if from anybody."""
+        if self._link is not None:
+            return self._link.fileno()
+        return None if self._reader is None else self._reader.fileno()
+
+    @property
+    def pressing(self) -> bool:
+        """It is worth waiting for: it was asked in this tick, and has not answered."""
+        waiting = self._link is not None or (self._reader is not None and self._reader.waiting)
+        return waiting and self._asked_tick == self._tick
+
+    def begin(self, claimed: set[Identity], cpus: list[int]) -> None:
+        """Start a tick: connect if need be, take what came late, ask.
+
+        `claimed` holds the processes other sessions are connected to, and gets this one's; `cpus`
+        are those nftop may use.
+        """
+        self._tick += 1
+        if self.connected and self._gone():
+            self._leave(Standing.NOBODY)
+        elif self._handle is not None and self._life is None and self._stands_still():
+            self._probe()
+        known = self.standing is Standing.DUPLICATE and self.identity in claimed
+        if not self.connected and self._due() and not known:
+            self._connect(claimed)
+        self.hear(cpus)
+        self._read(cpus)
+
+    def hear(self, cpus: list[int]) -> None:
+        """Take what has come, and ask what follows from it."""
+        try:
+            if self._link is not None:
+                self._handle = self._link.hear()
+                if self._handle is not None:
+                    self._link.close()
+                    self._link = None
+                    self._read(cpus)
+            elif self._reader is not None and self._reader.waiting:
+                told = self._reader.hear()
+                if told is not None:
+                    self._take(told)
+        except LinkError as error:
+            self._drop(error.why)
+        except ReaderError as error:
+            if error.ended:
+                self._reader = None
+            self._fail(error.why)
+
+    def instance(self) -> VppInstance | None:
+        """What to show; None while nobody is there, or somebody we may not ask."""
+        if self.standing is not Standing.VPP or not self._tick:
+            return None
+        last, told = self._last, None if self._last is None else self._last.told
+        pid, start_ticks = self.identity
+        return VppInstance(
+            pid=pid,
+            start_ticks=start_ticks,
+            name="vpp" if self._life is None else process.program(self._life),
+            socket=self.found.path,
+            version="",
+            problem=self._why_old(),
+            heartbeat=0 if last is None else last.nodes_beat,
+            threads=() if told is None else threads_of(told, self._cpus),
+            interfaces=_NONE_YET if last is None else last.interfaces,
+            nodes=None if last is None else last.nodes,
+            read_at_ns=0 if told is None else (told.began_ns + told.ended_ns) // 2,
+            took_ns=0 if told is None else told.ended_ns - told.began_ns,
+        )
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._link is not None:
+            self._link.close()
+        if self._reader is not None:
+            self._reader.close()
+        if self._handle is not None:
+            os.close(self._handle)
+        self._link = self._reader = self._handle = None
+
+    def _gone(self) -> bool:
+        """Whether the process we know has ended, or is another's by now; look how it is else."""
+        if not self._pid or self._life is None:
+            return False
+        now = process.look_up(self._pid, self._proc)
+        if now is None or now.start_ticks != self._life.start_ticks:
+            return True
+        self._life = now
+        return False
+
+    def _connect(self, claimed: set[Identity]) -> None:
+        self.standing = Standing.VPP
+        try:
+            opened = link.connect(self.found.path)
+        except NobodyThereError:
+            self._leave(Standing.NOBODY)
+        except PermissionError:
+            self.standing = Standing.FORBIDDEN
+            self._wait(_FORBIDDEN_BACKOFF_S)
+        except LinkError as error:
+            self._drop(error.why)
+        else:
+            self._adopt(opened, claimed)
+
+    def _adopt(self, opened: Link, claimed: set[Identity]) -> None:
+        before = self.identity
+        self._pid = opened.peer_pid
+        self._life = process.look_up(self._pid, self._proc) if self._pid else None
+        if self.identity != before:
+            self._forget()
+        if self._pid and self.identity in claimed:
+            opened.close()
+            self.standing = Standing.DUPLICATE
+            return
+        claimed.add(self.identity)
+        self._link = opened
+        self._asked_tick, self._asked_at_ns = self._tick, self._clock()
+
+    def _read(self, cpus: list[int]) -> None:
+        """Ask for a reading, unless one is under way or it is too early after a failure."""
+        handle, now_ns = self._handle, self._clock()
+        if handle is None or (self._reader is not None and self._reader.waiting):
+            if self._reader is not None and now_ns - self._asked_at_ns > _GIVE_UP_NS:
+                self._reader.close()
+                self._reader = None
+                self._fail(Missing(Reason.ERROR, "the process that reads its segment hangs"))
+            return
+        if not self._due():
+            return
+        if self._reader is None:
+            unfit = fit.unfit(fit.installed())
+            if unfit is not None:
+                self._problem = unfit
+                self._wait(_FORBIDDEN_BACKOFF_S)
+                return
+            self._reader = self._read_by(handle)
+        beat = None if self._last is None or self._last.nodes is None else self._last.nodes_beat
+        self._reader.ask(Question(cpus, beat))
+        self._asked_tick, self._asked_at_ns = self._tick, now_ns
+
+    def _take(self, told: Told) -> None:
+        try:
+            interfaces = interfaces_of(told)
+            nodes = None if told.nodes is None else nodes_of(told.nodes, len(told.rx_packets))
+        except ValueError as error:
+            self._fail(Missing(Reason.ERROR, f"its stats segment makes no sense: {error}"))
+            return
+        held = self._last.nodes if self._last is not None and told.counts_nodes else None
+        self._last = _Last(told, interfaces, held if nodes is None else nodes, told.heartbeat)
+        self._problem = None
+        self._failures = 0
+        self._heard_tick = self._tick
+        now_ns = self._clock()
+        counted = int(interfaces.rx_packets.sum() + interfaces.tx_packets.sum())
+        ticks = 0 if self._life is None else self._life.cpu_ticks
+        self._pulse = felt(self._pulse, Signs(told.heartbeat, counted, ticks), now_ns)
+        if self._cpus_at_ns is None or now_ns - self._cpus_at_ns >= _THREADS_NS:
+            self._cpus_at_ns = now_ns
+            self._cpus = process.cpus(self._pid, self._proc) if self._pid else {}
+
+    def _why_old(self) -> Missing | None:
+        if self._life is not None and self._life.stopped:
+            return _STOPPED
+        if self._link is not None:
+            return self._late("has not handed out its stats segment")
+        if self._problem is not None:
+            return self._problem
+        if self._last is None:
+            return _OPENING
+        if self._heard_tick != self._tick:
+            return self._late("the process that reads its stats segment has not answered")
+        return self._stands_still()
+
+    def _stands_still(self) -> Missing | None:
+        return None if self._pulse is None else why_still(self._pulse, self._clock())
+
+    def _probe(self) -> None:
+        """Where /proc does not show its process, ask now and then whether anybody listens."""
+        now_ns = self._clock()
+        if now_ns >= self._probe_at_ns:
+            self._probe_at_ns = now_ns + _BACKOFF_S[-1] * _NS_PER_S
+            self.close()
+
+    def _late(self, what: str) -> Missing:
+        seconds = (self._clock() - self._asked_at_ns) // _NS_PER_S
+        return Missing(Reason.STALE, f"{what} for {seconds} s" if seconds else f"{what} in time")
+
+    def _forget(self) -> None:
+        """Nothing of one process may pass for another's."""
+        self._last = self._pulse = self._problem = None
+        self._cpus, self._cpus_at_ns = {}, None
+        self._failures = 0
+
+    def _leave(self, standing: Standing) -> None:
+        self.close()
+        self._pid, self._life = 0, None
+        self._forget()
+        self.standing, self._retry_at_ns = standing, 0
+
+    def _drop(self, why: Missing) -> None:
+        """End the connection, and try again later."""
+        self.close()
+        self._fail(why)
+
+    def _fail(self, why: Missing) -> None:
+        self._problem = why
+        self._wait(_BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)])
+        self._failures += 1
+
+    def _due(self) -> bool:
+        return self._clock() >= self._retry_at_ns
+
+    def _wait(self, seconds: int) -> None:
+        self._retry_at_ns = self._clock() + seconds * _NS_PER_S
