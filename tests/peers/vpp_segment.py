@@ -98,8 +98,9 @@ class Segment:
             start = number * _PAGE
             if number == 0:  # in_progress is ours
                 self.memory[:_IN_PROGRESS] = page[:_IN_PROGRESS]
-                start, page = _DIRECTORY, page[_DIRECTORY:]
-            self.memory[start : start + len(page)] = page
+                self.memory[_DIRECTORY:_PAGE] = page[_DIRECTORY:]
+            else:
+                self.memory[start : start + _PAGE] = page
 
     @contextmanager
     def changing(self) -> Iterator[None]:

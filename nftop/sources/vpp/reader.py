@@ -39,7 +39,7 @@ class Reader:
     def __init__(self, handle: int, *, module: str = _MODULE) -> None:
         """Start it. `handle` is the segment's descriptor, `module` what runs there."""
         self._helper = helper.start(module, str(handle), handles=(handle,))
-        self._helper.channel.setblocking(False)
+        self._helper.channel.settimeout(0)
         self._heard = bytearray()
         self.waiting = False
 

@@ -11,7 +11,6 @@ directory at once and with no end, so the mapping is made here, and handed to it
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 import time
 from collections.abc import Sequence
@@ -111,12 +110,11 @@ class Segment:
         )
 
     def _mapped(self) -> Any:
-        size = os.stat(self._handle).st_size
-        if size < _HEADER_BYTES:
-            raise UnreadableError(Reason.ERROR, f"its stats segment has only {size} bytes")
+        memory = mmap.mmap(self._handle, 0, mmap.MAP_SHARED, mmap.PROT_READ)
+        if len(memory) < _HEADER_BYTES:
+            raise UnreadableError(Reason.ERROR, f"its stats segment has only {len(memory)} bytes")
         stats = VPPStats("")
-        stats.statseg = mmap.mmap(self._handle, size, mmap.MAP_SHARED, mmap.PROT_READ)
-        stats.size = size
+        stats.statseg, stats.size = memory, len(memory)
         if stats.version != _VERSION:
             raise UnreadableError(
                 Reason.SOURCE,

@@ -90,7 +90,8 @@ def interfaces_of(told: Told) -> VppInterfaces:
     known = set(told.names)
     own = [i for i, name in enumerate(told.names) if not _is_part(name, known)]
     names = tuple(told.names[index][:_NAME_LIMIT] for index in own)
-    return VppInterfaces(names, *(table[:, own] for table in tables))
+    received, sent, misses, drops = (table[:, own] for table in tables)
+    return VppInterfaces(names, received, sent, misses, drops)
 
 
 def nodes_of(told: ToldNodes, threads: int) -> VppNodes:

@@ -7,6 +7,7 @@ must not do so for ever, even if nobody is left to end it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -51,10 +52,8 @@ def main() -> int:
 def _stay_on(cpus: frozenset[int]) -> None:
     """Where nftop itself may run: off the cores that poll."""
     if cpus and cpus != os.sched_getaffinity(0):
-        try:
+        with contextlib.suppress(OSError):  # they have gone offline
             os.sched_setaffinity(0, cpus)
-        except OSError:
-            pass  # they have gone offline
 
 
 if __name__ == "__main__":
