@@ -132,14 +132,15 @@ def open_host(
     )
     msrs = PqosSource(_ROOT, topology, way=pqos, quiet_cpus=quiet_cpus)
     classes = (resctrl, msrs) if offered(_ROOT) else (resctrl,)
-    own = OwnSource((perf, uncore, *classes), affinity)
+    vpp = VppSource()
+    own = OwnSource((perf, uncore, *classes), affinity, (vpp,))
     sources = (
         perf,
         uncore,
         KernelSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(),
-        VppSource(),
+        vpp,
         *classes,
         PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
         TopologySource(_ROOT),

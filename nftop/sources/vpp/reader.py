@@ -34,6 +34,7 @@ class Reader:
 
     Attributes:
         waiting: it was asked, and has not answered.
+        cpu_ns: what it had used of CPUs when it answered last.
     """
 
     def __init__(self, handle: int, *, module: str = _MODULE) -> None:
@@ -42,6 +43,7 @@ class Reader:
         self._helper.channel.settimeout(0)
         self._heard = bytearray()
         self.waiting = False
+        self.cpu_ns = 0
 
     def fileno(self) -> int:
         return self._helper.channel.fileno()
@@ -80,6 +82,7 @@ class Reader:
     def _understood(self, line: bytes) -> Told:
         try:
             answer = _DECODER.decode(line)
+            self.cpu_ns = answer.cpu_ns
             if answer.told is not None:
                 return answer.told
             why = Missing(Reason(answer.reason), answer.sentence)

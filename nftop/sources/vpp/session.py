@@ -16,10 +16,11 @@ from nftop.model.reading import Missing, Reason
 from nftop.sources.vpp import fit, link, process
 from nftop.sources.vpp.discovery import Found
 from nftop.sources.vpp.link import Link, LinkError, NobodyThereError
+from nftop.sources.vpp.payload import interfaces_of, nodes_of, threads_of
 from nftop.sources.vpp.process import Life
 from nftop.sources.vpp.reader import Reader, ReaderError
 from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
-from nftop.sources.vpp.told import Question, Told, interfaces_of, nodes_of, threads_of
+from nftop.sources.vpp.told import Question, Told
 
 Identity = tuple[int, int]
 
@@ -75,6 +76,7 @@ class Session:
         self._link: Link | None = None
         self._handle: int | None = None
         self._reader: Reader | None = None
+        self._spent_ns = 0
         self._pid = 0
         self._life: Life | None = None
         self._cpus: Mapping[int, Cpu] = {}
@@ -97,6 +99,11 @@ class Session:
     def identity(self) -> Identity:
         """The process behind the socket; (0, 0) before the first connection."""
         return self._pid, 0 if self._life is None else self._life.start_ticks
+
+    @property
+    def helper_cpu_ns(self) -> int:
+        """CPU time of the processes that have read for it, as far as they told."""
+        return self._spent_ns + (0 if self._reader is None else self._reader.cpu_ns)
 
     @property
     def fd(self) -> int | None:
@@ -145,7 +152,7 @@ class Session:
             self._drop(error.why)
         except ReaderError as error:
             if error.ended:
-                self._reader = None
+                self._count_off()
             self._fail(error.why)
 
     def instance(self) -> VppInstance | None:
@@ -175,9 +182,13 @@ class Session:
             self._link.close()
         if self._reader is not None:
             self._reader.close()
+            self._count_off()
         if self._handle is not None:
             os.close(self._handle)
-        self._link = self._reader = self._handle = None
+        self._link = self._handle = None
+
+    def _count_off(self) -> None:
+        self._spent_ns, self._reader = self.helper_cpu_ns, None
 
     def _gone(self) -> bool:
         """Whether the process we know has ended, or is another's by now; look how it is else."""
@@ -223,7 +234,7 @@ class Session:
         if handle is None or (self._reader is not None and self._reader.waiting):
             if self._reader is not None and now_ns - self._asked_at_ns > _GIVE_UP_NS:
                 self._reader.close()
-                self._reader = None
+                self._count_off()
                 self._fail(Missing(Reason.ERROR, "the process that reads its segment hangs"))
             return
         if not self._due():

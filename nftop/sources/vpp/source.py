@@ -48,6 +48,12 @@ class VppSource:
         self._proc, self._deadline_s = proc, deadline_s
         self._clock, self._read_by = clock, read_by
         self._sessions: dict[tuple[int, int], Session] = {}
+        self._spent_ns = self._past_ns = 0
+
+    @property
+    def helper_cpu_ns(self) -> int:
+        """CPU time of the processes that read segments."""
+        return self._spent_ns
 
     def read(self) -> VppTable:
         """Every VPP found, one that could not be read with its `problem`."""
@@ -87,7 +93,9 @@ class VppSource:
         sessions = self._sessions.values()
         _read_all(sorted(sessions, key=lambda session: not session.connected), deadline_s)
         for key in [k for k, s in self._sessions.items() if k not in here and not s.connected]:
+            self._past_ns += self._sessions[key].helper_cpu_ns
             self._sessions.pop(key).close()
+        self._spent_ns = self._past_ns + sum(session.helper_cpu_ns for session in sessions)
         instances = [each for session in sessions if (each := session.instance()) is not None]
         instances.sort(key=lambda each: (each.socket, each.pid))
         closed = [

@@ -11,6 +11,8 @@ import contextlib
 import os
 import signal
 import sys
+import time
+from dataclasses import replace
 
 import msgspec
 
@@ -39,6 +41,7 @@ def main() -> int:
             answer = Answer(segment.read(asked.heartbeat))
         except UnreadableError as error:
             answer = Answer(None, int(error.reason), str(error))
+        answer = replace(answer, cpu_ns=time.process_time_ns())
         data = msgspec.json.encode(answer) + b"\n"
         signal.setitimer(signal.ITIMER_PROF, 0)
         try:
