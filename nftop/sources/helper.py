@@ -73,7 +73,10 @@ def start(module: str, *arguments: str, handles: Collection[int] = ()) -> Helper
 
 
 def end(helper: Helper, *, kill: bool) -> Ended:
-    """End it: by the end of its input, or at once, as it is where it does not mind the former."""
+    """End it: by the end of its input, or at once, as it is where it does not mind the former.
+
+    Safe to call twice.
+    """
     helper.channel.close()
     if kill:
         helper.process.kill()
@@ -82,8 +85,10 @@ def end(helper: Helper, *, kill: bool) -> Ended:
     except subprocess.TimeoutExpired:
         helper.process.kill()
         code = helper.process.wait()
-    with helper.errors as errors:
-        errors.seek(0)
-        said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+    said: list[str] = []
+    if not helper.errors.closed:
+        with helper.errors as errors:
+            errors.seek(0)
+            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
     complaint = f" ({said[0][:_COMPLAINT_CHARS]})" if said else ""
     return Ended(signal.Signals(-code).name if code < 0 else "", complaint)

@@ -13,6 +13,7 @@ import array
 import lzma
 import mmap
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -50,6 +51,16 @@ class Peer:
         self.process.stdin.flush()
         assert self.process.stdout.readline().strip() == command.encode()
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """SIGSTOP, from when its last thread has stopped: kill(2) does not wait for that."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def kill(self, *, reap: bool = True) -> None:
         """SIGKILL: the socket stays behind, and until it is reaped its pid."""
         self.process.kill()
@@ -63,17 +74,25 @@ class Peer:
 
 
 @contextmanager
-def vpp_peer(folder: Path, cpu: int | None = None) -> Iterator[Peer]:
-    """One whose socket is `folder`/stats.sock and whose worker is bound to `cpu`."""
+def vpp_peer(folder: Path, cpu: int | None = None, *, contained: bool = False) -> Iterator[Peer]:
+    """One whose socket is `folder`/stats.sock and whose worker is bound to `cpu`.
+
+    Where it is `contained` that is /run/vpp in a mount namespace of its own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / NAME).unlink(missing_ok=True)
+    script = 'mount -t tmpfs none /run && mkdir /run/vpp && cd /run/vpp && exec "$@"'
     process = subprocess.Popen(
-        [sys.executable, "-S", __file__, NAME, *([] if cpu is None else [str(cpu)])],
+        [
+            *(("unshare", "--mount", "sh", "-c", script, "sh") if contained else ()),
+            *(sys.executable, "-S", __file__, NAME),
+            *([] if cpu is None else [str(cpu)]),
+        ],
         cwd=folder,  # a socket's address is short, a test's folder may be deep
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    peer = Peer(process, folder)
+    peer = Peer(process, Path("/run/vpp") if contained else folder)
     try:
         peer.do("hello")
         yield peer
@@ -202,22 +221,30 @@ class Vpp:
 
     def __init__(self, name: str) -> None:
         self.segment = Segment()
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.listener.bind(name)
-        self.listener.listen(8)
         self.accepting = threading.Event()
         self.accepting.set()
         self.hands_out = True
+        self.asked = 0
+        self.worker = self.listen(name)
 
-    def serve(self) -> None:
+    def listen(self, name: str) -> threading.Thread:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(name)
+        listener.listen(8)
+        thread = threading.Thread(target=self.serve, args=(listener,), daemon=True)
+        thread.start()
+        return thread
+
+    def serve(self, listener: socket.socket) -> None:
         while True:
             self.accepting.wait()
-            connected, _ = self.listener.accept()
+            connected, _ = listener.accept()
+            self.asked += 1
             self.accepting.wait()
             handle = array.array("i", [self.segment.fd])
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handle)] if self.hands_out else []
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handle)]
             with connected, suppress(OSError):
-                if rights:
+                if self.hands_out:
                     connected.sendmsg([b"\0"], rights)
 
 
@@ -229,6 +256,10 @@ def _zero(vpp: Vpp) -> None:
                 vpp.segment.put(at, 0)
 
 
+def _asked_once(vpp: Vpp) -> None:
+    assert vpp.asked == 1, vpp.asked
+
+
 def _move(vpp: Vpp) -> None:
     """The directory is allocated anew, as when a counter is added; where it was is nonsense."""
     segment = vpp.segment
@@ -238,6 +269,12 @@ def _move(vpp: Vpp) -> None:
         segment.memory[_FREE - 8 : _FREE + size] = segment.memory[start - 8 : start + size]
         segment.memory[start - 8 : start + size] = b"\xa5" * (size + 8)
         segment.put(_DIRECTORY, _FREE + segment.get(8))
+
+
+def _beat(vpp: Vpp) -> None:
+    """An update that changes nothing else."""
+    at = vpp.segment.entry("/sys/heartbeat")[2] + 8
+    vpp.segment.put(at, vpp.segment.get(at) + 1)
 
 
 def _wild(vpp: Vpp) -> None:
@@ -260,6 +297,15 @@ def _no_nodes(vpp: Vpp) -> None:
                 vpp.segment.memory[at + 16 : at + 21] = b"/gone"
 
 
+def _keep_it(vpp: Vpp) -> None:
+    vpp.hands_out = False
+
+
+def _listen_again(vpp: Vpp) -> None:
+    Path("../vpp-again").mkdir()
+    vpp.listen(f"../vpp-again/{NAME}")
+
+
 def _nameless(vpp: Vpp) -> None:
     """One name less than there are interfaces."""
     segment = vpp.segment
@@ -277,21 +323,24 @@ COMMANDS: dict[str, Callable[[Vpp], None]] = {
     "cut": lambda vpp: os.ftruncate(vpp.segment.fd, _PAGE),
     "zero": _zero,
     "move": _move,
+    "beat": _beat,
+    "asked once": _asked_once,
+    "empty": lambda vpp: os.ftruncate(vpp.segment.fd, 0),
     "wild": _wild,
     "endless": _endless,
     "no nodes": _no_nodes,
     "nameless": _nameless,
     "silent": lambda vpp: vpp.accepting.clear(),
     "talk": lambda vpp: vpp.accepting.set(),
-    "keep it": lambda vpp: setattr(vpp, "hands_out", False),
+    "keep it": _keep_it,
+    "listen again": _listen_again,
     "unlink": lambda vpp: Path(NAME).unlink(),
 }
 
 
 def main() -> None:
     vpp = Vpp(sys.argv[1])
-    worker = threading.Thread(target=vpp.serve, daemon=True)
-    worker.start()
+    worker = vpp.worker
     task = Path("/proc/self/task")
     (task / str(worker.native_id) / "comm").write_text("vpp_wk_0")
     if len(sys.argv) > 2:

@@ -9,6 +9,7 @@ payload    the same as samples keep it
 segment    reading a segment with vpp-papi
 worker     the process that does that: it may crash, or spin on a segment that is never finished
 reader     that process, as nftop sees it
+last       what one told last
 standing   how long one has stood still, and what that means
 session    one VPP: socket, segment, reader
 source     all of them

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
-import numpy as np
-
 from nftop.model.ids import Cpu
-from nftop.model.nf_vpp import VppInstance, VppInterfaces, VppNodes
+from nftop.model.nf_vpp import VppInstance
 from nftop.model.reading import Missing, Reason
-from nftop.sources.vpp import fit, link, process
+from nftop.sources.vpp import fit, last, link, process
 from nftop.sources.vpp.discovery import Found
+from nftop.sources.vpp.last import Last
 from nftop.sources.vpp.link import Link, LinkError, NobodyThereError
-from nftop.sources.vpp.payload import interfaces_of, nodes_of, threads_of
 from nftop.sources.vpp.process import Life
 from nftop.sources.vpp.reader import Reader, ReaderError
 from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
@@ -31,8 +28,6 @@ _FORBIDDEN_BACKOFF_S = 30
 _NS_PER_S = 1_000_000_000
 _OPENING = Missing(Reason.WARMING, "its stats segment is being opened")
 _STOPPED = Missing(Reason.STALE, "is stopped, by a signal or a debugger")
-_NO_COUNTS = np.zeros((0, 0), dtype=np.uint64)
-_NONE_YET = VppInterfaces((), _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS)
 
 
 class Standing(Enum):
@@ -42,16 +37,6 @@ class Standing(Enum):
     NOBODY = auto()  # it is left over from a VPP that has ended
     FORBIDDEN = auto()  # we may not open it
     DUPLICATE = auto()  # a VPP we already know by another path
-
-
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """The last reading that worked; of the nodes, the last with which they were refreshed."""
-
-    told: Told
-    interfaces: VppInterfaces
-    nodes: VppNodes | None
-    nodes_beat: int
 
 
 class Session:
@@ -81,7 +66,7 @@ class Session:
         self._life: Life | None = None
         self._cpus: Mapping[int, Cpu] = {}
         self._cpus_at_ns: int | None = None
-        self._last: _Last | None = None
+        self._last: Last | None = None
         self._pulse: Pulse | None = None
         self._problem: Missing | None = None
         self._probe_at_ns = 0
@@ -159,21 +144,14 @@ class Session:
         """What to show; None while nobody is there, or somebody we may not ask."""
         if self.standing is not Standing.VPP or not self._tick:
             return None
-        last, told = self._last, None if self._last is None else self._last.told
-        pid, start_ticks = self.identity
-        return VppInstance(
-            pid=pid,
-            start_ticks=start_ticks,
-            name="vpp" if self._life is None else process.program(self._life),
+        name = "vpp" if self._life is None else process.program(self._life)
+        return last.instance(
+            self._last,
+            identity=self.identity,
+            name=name,
             socket=self.found.path,
-            version="",
             problem=self._why_old(),
-            heartbeat=0 if last is None else last.nodes_beat,
-            threads=() if told is None else threads_of(told, self._cpus),
-            interfaces=_NONE_YET if last is None else last.interfaces,
-            nodes=None if last is None else last.nodes,
-            read_at_ns=0 if told is None else (told.began_ns + told.ended_ns) // 2,
-            took_ns=0 if told is None else told.ended_ns - told.began_ns,
+            cpus=self._cpus,
         )
 
     def close(self) -> None:
@@ -246,26 +224,22 @@ class Session:
                 self._wait(_FORBIDDEN_BACKOFF_S)
                 return
             self._reader = self._read_by(handle)
-        beat = None if self._last is None or self._last.nodes is None else self._last.nodes_beat
+        beat = None if self._last is None else self._last.nodes_beat
         self._reader.ask(Question(cpus, beat))
         self._asked_tick, self._asked_at_ns = self._tick, now_ns
 
     def _take(self, told: Told) -> None:
         try:
-            interfaces = interfaces_of(told)
-            nodes = None if told.nodes is None else nodes_of(told.nodes, len(told.rx_packets))
+            found = self._last = last.after(self._last, told)
         except ValueError as error:
             self._fail(Missing(Reason.ERROR, f"its stats segment makes no sense: {error}"))
             return
-        held = self._last.nodes if self._last is not None and told.counts_nodes else None
-        self._last = _Last(told, interfaces, held if nodes is None else nodes, told.heartbeat)
         self._problem = None
         self._failures = 0
         self._heard_tick = self._tick
         now_ns = self._clock()
-        counted = int(interfaces.rx_packets.sum() + interfaces.tx_packets.sum())
         ticks = 0 if self._life is None else self._life.cpu_ticks
-        self._pulse = felt(self._pulse, Signs(told.heartbeat, counted, ticks), now_ns)
+        self._pulse = felt(self._pulse, Signs(told.heartbeat, found.counted, ticks), now_ns)
         if self._cpus_at_ns is None or now_ns - self._cpus_at_ns >= _THREADS_NS:
             self._cpus_at_ns = now_ns
             self._cpus = process.cpus(self._pid, self._proc) if self._pid else {}
