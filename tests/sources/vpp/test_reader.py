@@ -174,9 +174,7 @@ def test_it_ends_with_nftop(segment: int) -> None:
 def test_who_hangs_is_ended(reader: Callable[[str], Reader], tmp_path: Path) -> None:
     now_ns = 0
     asked = reader("import signal; signal.pause()")
-    held = session.Session(
-        Found((0, 0), str(tmp_path)), tmp_path, lambda: now_ns, lambda _: asked
-    )
+    held = session.Session(Found((0, 0), str(tmp_path)), tmp_path, lambda: now_ns, lambda _: asked)
     held._handle = os.open(tmp_path, os.O_RDONLY)
     for now_ns in (10**9, 60 * 10**9, 62 * 10**9):
         held.begin(set(), [0])
