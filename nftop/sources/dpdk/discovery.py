@@ -3,7 +3,7 @@
 EAL puts them at `<runtime>/dpdk/<file prefix>/dpdk_telemetry.v2`, with `:N` behind it for further
 applications of one prefix; `<runtime>` is $RUNTIME_DIRECTORY, else /var/run for root and
 $XDG_RUNTIME_DIR or /tmp for others (eal_create_runtime_dir). Where an application had another
-environment than ours, /proc/net/unix names the socket it listens on (proc_net_unix(5)).
+environment than ours, /proc/net/unix names the socket it listens on.
 """
 
 from __future__ import annotations
@@ -13,53 +13,47 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.sources import namespaces
+from nftop.sources.places import (
+    MAX_SOCKETS,
+    SURVEY_NS,
+    Found,
+    Views,
+    closed_sentence,
+    exists,
+    inside,
+    listening,
+    scan,
+    shortened,
+    unseen_sentence,
+)
 
-SURVEY_NS = 5_000_000_000  # looking at every process and every /run/* is dear
-
+APPLICATION = "a DPDK application"
 _SOCKET_NAME = re.compile(r"dpdk_telemetry\.v2(:[0-9]{1,3})?")
 _LISTENING = re.compile(  # flags __SO_ACCEPTCON, type SOCK_SEQPACKET
     rb"^\S+ \S+ \S+ 00010000 0005 \S+ +\d+ (/[^\n]*/dpdk_telemetry\.v2(?::\d{1,3})?)$", re.MULTILINE
 )
 _RUNTIMES = ("run", "run/*", "run/user/*", "var/run", "tmp")
-_MAX_SOCKETS = 256
 _PREFIX_LIMIT = 128
-_WHAT = "a DPDK application"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A telemetry socket.
-
-    Attributes:
-        key: device and inode; the same however it is reached.
-        path: where it can be opened from here.
-        prefix: the application's file prefix (untrusted text).
-    """
-
-    key: tuple[int, int]
-    path: str
-    prefix: str
 
 
 class Finder:
     """Finds sockets; a survey of all places every five seconds, the known ones every time.
 
-    `root` and `proc` are injected; `environ` is ours, for the runtime directories it names.
+    `root` is our own file system as `views` has it; `environ` is ours, for the runtime directories
+    it names.
     """
 
     def __init__(
         self,
-        root: Path = Path("/"),
-        proc: Path = Path("/proc"),
+        root: Path,
+        views: Views,
         environ: Mapping[str, str] = os.environ,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._root = root
-        self._proc = proc
+        self._views = views
         self._own_runtimes = tuple(
             environ[name].lstrip("/")
             for name in ("XDG_RUNTIME_DIR", "RUNTIME_DIRECTORY")
@@ -82,10 +76,10 @@ class Finder:
         for folder in self._each_folder(hidden):
             for socket in _sockets(folder, hidden):
                 found.setdefault(socket.key, socket)
-            if len(found) > _MAX_SOCKETS:
-                hidden.append(f"more than {_MAX_SOCKETS} telemetry sockets: the rest is not read")
+            if len(found) > MAX_SOCKETS:
+                hidden.append(f"more than {MAX_SOCKETS} telemetry sockets: the rest is not read")
                 break
-        return tuple(found.values())[:_MAX_SOCKETS], namespaces.shortened(hidden)
+        return tuple(found.values())[:MAX_SOCKETS], shortened(hidden)
 
     def _each_folder(self, hidden: list[str]) -> Iterator[Path]:
         """One folder for each file prefix."""
@@ -95,14 +89,19 @@ class Finder:
         )
 
     def _survey(self) -> None:
-        seen, unseen = namespaces.views(self._root, self._proc)
+        views, unseen = self._views.look()
         bases: dict[Path, None] = {}
-        for view in seen:
+        folders: dict[Path, None] = {}
+        heard: dict[str, tuple[str, ...]] = {}
+        for view in views:
             own = self._own_runtimes if view.root == self._root else ()
             bases |= dict.fromkeys(_bases(view.root, own))
-        folders = dict.fromkeys(path.parent for path in namespaces.listening(seen, _LISTENING))
+            network = view.network
+            if network not in heard:
+                heard[network] = listening(view.unix_sockets, _LISTENING)
+            folders |= dict.fromkeys(inside(view.root, path).parent for path in heard[network])
         self._bases, self._folders = tuple(bases), tuple(folders)
-        self._survey_hidden = (namespaces.unseen_sentence(unseen, _WHAT),) if unseen else ()
+        self._survey_hidden = () if not unseen else (unseen_sentence(unseen, "DPDK"),)
 
 
 def _bases(root: Path, own_runtimes: tuple[str, ...]) -> Iterator[Path]:
@@ -111,19 +110,25 @@ def _bases(root: Path, own_runtimes: tuple[str, ...]) -> Iterator[Path]:
         if runtime == "var/run" and (root / runtime).is_symlink():
             continue  # it is /run again, and through /proc/<pid>/root it would lead to our own
         parents = (
-            (root / runtime[:-2] / entry.name for entry in namespaces.scan(root / runtime[:-2]))
+            (root / runtime[:-2] / entry.name for entry in scan(root / runtime[:-2]))
             if runtime.endswith("/*")
             else (root / runtime,)
         )
-        yield from (parent / "dpdk" for parent in parents if namespaces.exists(parent / "dpdk"))
+        # A closed /run/user/<uid> is no sign of DPDK.
+        yield from (parent / "dpdk" for parent in parents if exists(parent / "dpdk"))
+
+
+def _closed(hidden: list[str]) -> Callable[[str], None]:
+    return lambda path: hidden.append(closed_sentence(path, APPLICATION))
 
 
 def _sub_folders(base: Path, hidden: list[str]) -> list[Path]:
-    return [base / e.name for e in _scan(base, hidden) if e.is_dir(follow_symlinks=False)]
+    entries = scan(base, _closed(hidden))
+    return [base / entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def _sockets(folder: Path, hidden: list[str]) -> Iterator[Found]:
-    for entry in _scan(folder, hidden):
+    for entry in scan(folder, _closed(hidden)):
         if not _SOCKET_NAME.fullmatch(entry.name):
             continue
         try:
@@ -133,12 +138,3 @@ def _sockets(folder: Path, hidden: list[str]) -> Iterator[Found]:
         if stat.S_ISSOCK(status.st_mode):
             key = (status.st_dev, status.st_ino)
             yield Found(key, str(folder / entry.name), folder.name[:_PREFIX_LIMIT])
-
-
-def _scan(folder: Path, hidden: list[str]) -> list[os.DirEntry[str]]:
-    return namespaces.scan(folder, lambda path: hidden.append(closed_sentence(path)))
-
-
-def closed_sentence(path: str) -> str:
-    """Why nothing is known of what may be at `path`, and what helps."""
-    return namespaces.closed_sentence(path, _WHAT)

@@ -11,13 +11,22 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.sources import namespaces
+from nftop.sources.places import (
+    MAX_SOCKETS,
+    SURVEY_NS,
+    Found,
+    Views,
+    closed_sentence,
+    inside,
+    listening,
+    scan,
+    shortened,
+    unseen_sentence,
+)
 
-SURVEY_NS = 5_000_000_000  # looking at every process is dear
-WHAT = "a VPP"
+VPP = "a VPP"
 
 # Flags __SO_ACCEPTCON, type SOCK_SEQPACKET. Other programs may call a socket stats-something, so
 # another name than VPP's own counts in a folder or with a name that says vpp.
@@ -28,35 +37,14 @@ _LISTENING = re.compile(
 )
 _FOLDERS = re.compile("vpp.*")
 _NAME = "stats.sock"
-_MAX_SOCKETS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A stats socket.
-
-    Attributes:
-        key: device and inode; the same however it is reached.
-        path: where it can be opened from here.
-    """
-
-    key: tuple[int, int]
-    path: str
+_PREFIX_LIMIT = 128
 
 
 class Finder:
-    """Finds sockets; a survey of all places every five seconds, the known ones every time.
+    """Finds sockets; a survey of all places every five seconds, the known ones every time."""
 
-    `root` and `proc` are injected.
-    """
-
-    def __init__(
-        self,
-        root: Path = Path("/"),
-        proc: Path = Path("/proc"),
-        clock: Callable[[], int] = time.monotonic_ns,
-    ) -> None:
-        self._root, self._proc, self._clock = root, proc, clock
+    def __init__(self, views: Views, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._views, self._clock = views, clock
         self._survey_at_ns: int | None = None
         self._paths: tuple[Path, ...] = ()
         self._hidden: tuple[str, ...] = ()
@@ -73,34 +61,42 @@ class Finder:
             try:
                 status = path.lstat()
             except PermissionError:
-                hidden.append(namespaces.closed_sentence(str(path.parent), WHAT))
+                hidden.append(closed_sentence(str(path.parent), VPP))
             except OSError:
                 continue
             else:
                 if stat.S_ISSOCK(status.st_mode):
                     key = (status.st_dev, status.st_ino)
-                    found.setdefault(key, Found(key, str(path)))
-        if len(found) > _MAX_SOCKETS:
-            hidden.append(f"more than {_MAX_SOCKETS} stats sockets: the rest is not read")
-        return tuple(found.values())[:_MAX_SOCKETS], namespaces.shortened(hidden)
+                    prefix = path.parent.name[:_PREFIX_LIMIT]
+                    found.setdefault(key, Found(key, str(path), prefix))
+        if len(found) > MAX_SOCKETS:
+            hidden.append(f"more than {MAX_SOCKETS} stats sockets: the rest is not read")
+        return tuple(found.values())[:MAX_SOCKETS], shortened(hidden)
 
     def _survey(self) -> None:
-        seen, unseen = namespaces.views(self._root, self._proc)
-        usual = [folder / _NAME for view in seen for folder in _folders(view.root)]
-        self._paths = tuple(dict.fromkeys([*usual, *namespaces.listening(seen, _LISTENING)]))
-        self._hidden = (namespaces.unseen_sentence(unseen, WHAT),) if unseen else ()
+        views, unseen = self._views.look()
+        paths: dict[Path, None] = {}
+        heard: dict[str, tuple[str, ...]] = {}
+        for view in views:
+            paths |= dict.fromkeys(folder / _NAME for folder in _folders(view.root))
+            network = view.network
+            if network not in heard:
+                heard[network] = listening(view.unix_sockets, _LISTENING)
+            paths |= dict.fromkeys(inside(view.root, path) for path in heard[network])
+        self._paths = tuple(paths)
+        self._hidden = (unseen_sentence(unseen, "VPP"),) if unseen else ()
 
 
 def _folders(root: Path) -> Iterator[Path]:
     """The runtime directories there are."""
     yield from _called_vpp(root / "run")
-    for user in namespaces.scan(root / "run" / "user"):
+    for user in scan(root / "run" / "user"):
         yield from _called_vpp(root / "run" / "user" / user.name)
 
 
 def _called_vpp(parent: Path) -> Iterable[Path]:
     return (
         parent / entry.name
-        for entry in namespaces.scan(parent)
+        for entry in scan(parent)
         if _FOLDERS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
     )

@@ -13,8 +13,7 @@ import os
 import socket
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.dpdk import peer
-from nftop.sources.dpdk.client import connect_in_folder
+from nftop.sources import peer
 
 _HANDLE = array.array("i", [0])
 _MOST_HANDLES = 4
@@ -88,7 +87,7 @@ def connect(path: str) -> Link:
             connected = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             on_failure.callback(connected.close)
             connected.settimeout(0)
-            connect_in_folder(connected, path)
+            peer.connect(connected, path)
             link = Link(connected)
         except PermissionError:
             raise

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from enum import Enum, auto
 from pathlib import Path
 
 from nftop.model.ids import Cpu
 from nftop.model.nf_vpp import VppInstance
 from nftop.model.reading import Missing, Reason
+from nftop.sources.places import Found
+from nftop.sources.polling import Identity, Standing
 from nftop.sources.vpp import fit, last, link, process
-from nftop.sources.vpp.discovery import Found
 from nftop.sources.vpp.last import Last
 from nftop.sources.vpp.link import Link, LinkError, NobodyThereError
 from nftop.sources.vpp.process import Life
 from nftop.sources.vpp.reader import Reader, ReaderError
 from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
 from nftop.sources.vpp.told import Question, Told
-
-Identity = tuple[int, int]
 
 _THREADS_NS = 5_000_000_000  # threads seldom move
 _GIVE_UP_NS = 60_000_000_000
@@ -28,15 +26,6 @@ _FORBIDDEN_BACKOFF_S = 30
 _NS_PER_S = 1_000_000_000
 _OPENING = Missing(Reason.WARMING, "its stats segment is being opened")
 _STOPPED = Missing(Reason.STALE, "is stopped, by a signal or a debugger")
-
-
-class Standing(Enum):
-    """What stands behind a socket, as far as was seen."""
-
-    VPP = auto()
-    NOBODY = auto()  # it is left over from a VPP that has ended
-    FORBIDDEN = auto()  # we may not open it
-    DUPLICATE = auto()  # a VPP we already know by another path
 
 
 class Session:
@@ -56,7 +45,7 @@ class Session:
     ) -> None:
         """`proc` is where procfs is; `read_by` starts the process that reads a descriptor."""
         self.found = found
-        self.standing = Standing.VPP
+        self.standing = Standing.APPLICATION
         self._proc, self._clock, self._read_by = proc, clock, read_by
         self._link: Link | None = None
         self._handle: int | None = None
@@ -103,11 +92,10 @@ class Session:
         waiting = self._link is not None or (self._reader is not None and self._reader.waiting)
         return waiting and self._asked_tick == self._tick
 
-    def begin(self, claimed: set[Identity], cpus: list[int]) -> None:
+    def begin(self, claimed: set[Identity]) -> None:
         """Start a tick: connect if need be, take what came late, ask.
 
-        `claimed` holds the processes other sessions are connected to, and gets this one's; `cpus`
-        are those nftop may use.
+        `claimed` holds the processes other sessions are connected to, and gets this one's.
         """
         self._tick += 1
         if self.connected and self._gone():
@@ -117,32 +105,37 @@ class Session:
         known = self.standing is Standing.DUPLICATE and self.identity in claimed
         if not self.connected and self._due() and not known:
             self._connect(claimed)
-        self.hear(cpus)
-        self._read(cpus)
+        self.hear()
+        self._read()
 
-    def hear(self, cpus: list[int]) -> None:
-        """Take what has come, and ask what follows from it."""
+    def hear(self) -> bool:
+        """Take what has come, and ask what follows from it; False when there is nothing."""
         try:
             if self._link is not None:
                 self._handle = self._link.hear()
-                if self._handle is not None:
-                    self._link.close()
-                    self._link = None
-                    self._read(cpus)
+                if self._handle is None:
+                    return False
+                self._link.close()
+                self._link = None
+                self._read()
             elif self._reader is not None and self._reader.waiting:
                 told = self._reader.hear()
-                if told is not None:
-                    self._take(told)
+                if told is None:
+                    return False
+                self._take(told)
+            else:
+                return False
         except LinkError as error:
             self._drop(error.why)
         except ReaderError as error:
             if error.ended:
                 self._count_off()
             self._fail(error.why)
+        return True
 
     def instance(self) -> VppInstance | None:
         """What to show; None while nobody is there, or somebody we may not ask."""
-        if self.standing is not Standing.VPP or not self._tick:
+        if self.standing is not Standing.APPLICATION or not self._tick:
             return None
         name = "vpp" if self._life is None else process.program(self._life)
         return last.instance(
@@ -179,7 +172,7 @@ class Session:
         return False
 
     def _connect(self, claimed: set[Identity]) -> None:
-        self.standing = Standing.VPP
+        self.standing = Standing.APPLICATION
         try:
             opened = link.connect(self.found.path)
         except NobodyThereError:
@@ -206,7 +199,7 @@ class Session:
         self._link = opened
         self._asked_tick, self._asked_at_ns = self._tick, self._clock()
 
-    def _read(self, cpus: list[int]) -> None:
+    def _read(self) -> None:
         """Ask for a reading, unless one is under way or it is too early after a failure."""
         handle, now_ns = self._handle, self._clock()
         if handle is None or (self._reader is not None and self._reader.waiting):
@@ -225,7 +218,7 @@ class Session:
                 return
             self._reader = self._read_by(handle)
         beat = None if self._last is None else self._last.nodes_beat
-        self._reader.ask(Question(cpus, beat))
+        self._reader.ask(Question(sorted(os.sched_getaffinity(0)), beat))
         self._asked_tick, self._asked_at_ns = self._tick, now_ns
 
     def _take(self, told: Told) -> None:

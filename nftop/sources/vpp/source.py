@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +10,13 @@ from pathlib import Path
 from nftop.model.ids import format_cpu_list
 from nftop.model.nf_vpp import VppInstance, VppTable
 from nftop.model.reading import Reason
-from nftop.sources import namespaces
 from nftop.sources.base import Check
+from nftop.sources.places import Views, closed_sentence
+from nftop.sources.polling import Standing, poll_all
 from nftop.sources.vpp import fit
-from nftop.sources.vpp.discovery import WHAT, Finder
+from nftop.sources.vpp.discovery import VPP, Finder
 from nftop.sources.vpp.reader import Reader
-from nftop.sources.vpp.session import Session, Standing
+from nftop.sources.vpp.session import Session
 
 DEADLINE_S = 0.2
 # A process is started and imports vpp-papi; only doctor waits for that.
@@ -29,7 +29,8 @@ class VppSource:
 
     A reading costs VPP nothing: it is of memory that VPP shares. Only to hand that out its main
     thread is asked, once. `root` and `proc` say where sockets and processes are looked for; `clock`
-    is CLOCK_MONOTONIC in nanoseconds, `read_by` what reads a segment.
+    is CLOCK_MONOTONIC in nanoseconds, `read_by` what reads a segment. `views` may be shared with
+    other sources.
     """
 
     name = "vpp"
@@ -43,8 +44,9 @@ class VppSource:
         deadline_s: float = DEADLINE_S,
         clock: Callable[[], int] = time.monotonic_ns,
         read_by: Callable[[int], Reader] = Reader,
+        views: Views | None = None,
     ) -> None:
-        self._finder = Finder(root, proc, clock)
+        self._finder = Finder(views or Views(root, proc, clock), clock)
         self._proc, self._deadline_s = proc, deadline_s
         self._clock, self._read_by = clock, read_by
         self._sessions: dict[tuple[int, int], Session] = {}
@@ -65,7 +67,7 @@ class VppSource:
         checks = [_vpp_check(each) for each in table.instances]
         checks += [
             Check(
-                _named(session.found.path),
+                f"vpp {session.found.prefix}",
                 Reason.SOURCE,
                 f"{session.found.path} is left over: nobody listens on it",
                 "start VPP, or remove it",
@@ -91,7 +93,7 @@ class VppSource:
                 self._sessions[socket.key] = Session(socket, self._proc, self._clock, self._read_by)
         here = {socket.key for socket in found}
         sessions = self._sessions.values()
-        _read_all(sorted(sessions, key=lambda session: not session.connected), deadline_s)
+        poll_all(sessions, deadline_s)
         for key in [k for k, s in self._sessions.items() if k not in here and not s.connected]:
             self._past_ns += self._sessions[key].helper_cpu_ns
             self._sessions.pop(key).close()
@@ -99,34 +101,15 @@ class VppSource:
         instances = [each for session in sessions if (each := session.instance()) is not None]
         instances.sort(key=lambda each: (each.socket, each.pid))
         closed = [
-            namespaces.closed_sentence(session.found.path, WHAT)
+            closed_sentence(session.found.path, VPP)
             for session in sessions
             if session.standing is Standing.FORBIDDEN
         ]
         return VppTable(tuple(instances), (*hidden, *closed))
 
 
-def _read_all(sessions: list[Session], deadline_s: float) -> None:
-    """One tick of every session, in at most `deadline_s`; those come first that are connected."""
-    end_s = time.monotonic() + deadline_s
-    cpus = sorted(os.sched_getaffinity(0))
-    claimed = {session.identity for session in sessions if session.connected}
-    for session in sessions:
-        session.begin(claimed, cpus)
-    while (left_s := end_s - time.monotonic()) > 0:
-        by_fd = {session.fd: session for session in sessions if session.pressing}
-        if not by_fd:
-            return
-        poller = select.poll()
-        for fd in by_fd:
-            if fd is not None:
-                poller.register(fd, select.POLLIN)
-        for fd, _ in poller.poll(left_s * 1000):
-            by_fd[fd].hear(cpus)
-
-
 def _vpp_check(vpp: VppInstance) -> Check:
-    name, who = _named(vpp.socket), f"{vpp.name} (pid {vpp.pid})"
+    name, who = f"vpp {Path(vpp.socket).parent.name}", f"{vpp.name} (pid {vpp.pid})"
     if vpp.problem is not None:
         fix = fit.INSTALL if fit.unfit(fit.installed()) is not None else ""
         return Check(name, vpp.problem.reason, f"{who}: {vpp.problem.sentence}", fix)
@@ -141,10 +124,6 @@ def _vpp_check(vpp: VppInstance) -> Check:
         f"{who}: {threads} {where}, {len(vpp.interfaces.names)} interfaces, graph nodes {counted}"
     )
     return Check(name, Reason.PRESENT, text, "" if vpp.nodes is not None else _NO_NODES_FIX)
-
-
-def _named(path: str) -> str:
-    return f"vpp {Path(path).parent.name}"
 
 
 def _nothing_check(table: VppTable) -> Check:

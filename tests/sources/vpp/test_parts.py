@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from nftop.model.reading import Missing, Reason
+from nftop.sources.places import SURVEY_NS, Views
 from nftop.sources.vpp import last, process
-from nftop.sources.vpp.discovery import SURVEY_NS, Finder
+from nftop.sources.vpp.discovery import Finder
 from nftop.sources.vpp.payload import interfaces_of
 from nftop.sources.vpp.source import VppSource
 from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
@@ -49,7 +50,7 @@ def test_every_place_a_stats_socket_may_be(tmp_path: Path) -> None:
         host.socket(container / "run/vpp", NAME)
         host.process("30", "mnt:[2]", container)
         expected.add(f"{host.proc}/30/root/run/vpp/{NAME}")
-        found, hidden = Finder(host.root, host.proc).find()
+        found, hidden = Finder(Views(host.root, host.proc)).find()
         assert ({each.path for each in found}, hidden) == (expected, ())
 
 
@@ -58,7 +59,7 @@ def test_surveys_are_seldom(tmp_path: Path) -> None:
         host = Host(tmp_path, stack)
         (host.root / "run/vpp").mkdir(parents=True)
         now_ns = 0
-        finder = Finder(host.root, host.proc, clock=lambda: now_ns)
+        finder = Finder(Views(host.root, host.proc, lambda: now_ns), lambda: now_ns)
         assert finder.find() == ((), ())
         host.socket(host.root / "run/vpp", NAME)
         host.socket(host.root / "run/vpp2", NAME)

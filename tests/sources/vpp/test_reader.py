@@ -13,8 +13,8 @@ import pytest
 
 from nftop.model.reading import Reason
 from nftop.sources import helper
+from nftop.sources.places import Found
 from nftop.sources.vpp import session
-from nftop.sources.vpp.discovery import Found
 from nftop.sources.vpp.reader import Reader, ReaderError
 from nftop.sources.vpp.told import Answer, Question, Told, ToldNodes
 from tests.peers.vpp_segment import Segment
@@ -174,10 +174,12 @@ def test_it_ends_with_nftop(segment: int) -> None:
 def test_who_hangs_is_ended(reader: Callable[[str], Reader], tmp_path: Path) -> None:
     now_ns = 0
     asked = reader("import signal; signal.pause()")
-    held = session.Session(Found((0, 0), str(tmp_path)), tmp_path, lambda: now_ns, lambda _: asked)
+    held = session.Session(
+        Found((0, 0), str(tmp_path), ""), tmp_path, lambda: now_ns, lambda _: asked
+    )
     held._handle = os.open(tmp_path, os.O_RDONLY)
     for now_ns in (10**9, 60 * 10**9, 62 * 10**9):
-        held.begin(set(), [0])
+        held.begin(set())
         vpp = held.instance()
         assert vpp is not None and vpp.problem is not None
         ended = now_ns == 62 * 10**9
