@@ -17,7 +17,8 @@ _NAME_LIMIT = 256
 def interfaces_of(told: Told) -> VppInterfaces:
     """The hardware interfaces.
 
-    A sub-interface, `NAME.<number>` beside a NAME, counts again what its interface counted.
+    A sub-interface, `NAME.<number>` beside a NAME (src/vnet/interface/stats.c), counts again what
+    its interface counted.
 
     Raises:
         ValueError: names and counters can't be of the same interfaces.

@@ -14,7 +14,7 @@ from nftop.model.ids import Cpu
 from nftop.sources.process_scan import GONE
 from nftop.sources.threads import ThreadFiles, parse_stat
 
-# src/vlib/threads.c; a prefix may stand before both names.
+# src/vlib/threads.c: `thread-prefix` in VPP's `cpu` section stands for `vpp`.
 _MAIN = re.compile(r"(?:.*_)?main")
 _WORKER = re.compile(r"(?:.*_)?wk_([0-9]{1,5})")
 _NAME_LIMIT = 256

@@ -119,7 +119,7 @@ class Segment:
             raise UnreadableError(
                 Reason.SOURCE,
                 f"its stats segment has version {stats.version}, and nftop reads version "
-                f"{_VERSION} (VPP 20.09 and later)",
+                f"{_VERSION}, as newer VPPs have it",
             )
         stats.connected = True
         return stats

@@ -213,10 +213,14 @@ class Session:
         if self._reader is None:
             unfit = fit.unfit(fit.installed())
             if unfit is not None:
-                self._problem = unfit
-                self._wait(_FORBIDDEN_BACKOFF_S)
+                self._fail(unfit)
                 return
-            self._reader = self._read_by(handle)
+            try:
+                self._reader = self._read_by(handle)
+            except OSError as error:
+                why = f"the process that reads its segment can't be started: {error.strerror}"
+                self._fail(Missing(Reason.ERROR, why))
+                return
         beat = None if self._last is None else self._last.nodes_beat
         self._reader.ask(Question(sorted(os.sched_getaffinity(0)), beat))
         self._asked_tick, self._asked_at_ns = self._tick, now_ns
