@@ -21,7 +21,7 @@ from nftop.sources.vpp.session import Session
 DEADLINE_S = 0.2
 # A process is started and imports vpp-papi; only doctor waits for that.
 _CHECK_S = 20.0
-_NO_NODES_FIX = "for busy ratios: 'per-node-counters on' in the statseg section of startup.conf"
+_NO_NODES_FIX = "for how busy it is: 'per-node-counters on' in the statseg section of startup.conf"
 
 
 class VppSource:
