@@ -38,11 +38,11 @@ class Life:
 
 
 def look_up(pid: int, proc: Path) -> Life | None:
-    """What /proc says of it; None where it has ended, or where that may not be seen."""
+    """What /proc says of it; None where it has ended. OSError where that can't be told now."""
     try:
         data = (proc / str(pid) / "stat").read_bytes()
         found = parse_stat(data)
-    except (OSError, ValueError):
+    except (*GONE, ValueError):
         return None
     if found.dead:
         return None

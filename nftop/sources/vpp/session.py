@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +23,6 @@ from nftop.sources.vpp.told import Question, Told
 _THREADS_NS = 5_000_000_000  # threads seldom move
 _GIVE_UP_NS = 60_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
-_FORBIDDEN_BACKOFF_S = 30
 _NS_PER_S = 1_000_000_000
 _OPENING = Missing(Reason.WARMING, "its stats segment is being opened")
 _STOPPED = Missing(Reason.STALE, "is stopped, by a signal or a debugger")
@@ -165,7 +165,10 @@ class Session:
         """Whether the process we know has ended, or is another's by now; look how it is else."""
         if not self._pid or self._life is None:
             return False
-        now = process.look_up(self._pid, self._proc)
+        try:
+            now = process.look_up(self._pid, self._proc)
+        except OSError:  # such as no descriptor left: it may run
+            return False
         if now is None or now.start_ticks != self._life.start_ticks:
             return True
         self._life = now
@@ -179,7 +182,7 @@ class Session:
             self._leave(Standing.NOBODY)
         except PermissionError:
             self.standing = Standing.FORBIDDEN
-            self._wait(_FORBIDDEN_BACKOFF_S)
+            self._wait(_BACKOFF_S[-1])
         except LinkError as error:
             self._drop(error.why)
         else:
@@ -187,8 +190,9 @@ class Session:
 
     def _adopt(self, opened: Link, claimed: set[Identity]) -> None:
         before = self.identity
-        self._pid = opened.peer_pid
-        self._life = process.look_up(self._pid, self._proc) if self._pid else None
+        self._pid, self._life = opened.peer_pid, None
+        with contextlib.suppress(OSError):  # it may not be seen
+            self._life = process.look_up(self._pid, self._proc)
         if self.identity != before:
             self._forget()
         if self._pid and self.identity in claimed:
@@ -231,9 +235,7 @@ class Session:
         except ValueError as error:
             self._fail(Missing(Reason.ERROR, f"its stats segment makes no sense: {error}"))
             return
-        self._problem = None
-        self._failures = 0
-        self._heard_tick = self._tick
+        self._problem, self._failures, self._heard_tick = None, 0, self._tick
         now_ns = self._clock()
         ticks = 0 if self._life is None else self._life.cpu_ticks
         self._pulse = felt(self._pulse, Signs(told.heartbeat, found.counted, ticks), now_ns)

@@ -99,6 +99,10 @@ def test_a_process_is_known_by_its_start_and_not_by_its_pid(tmp_path: Path) -> N
         stat("vpp_main", state, 99)
         assert process.look_up(7, tmp_path) is None
     assert process.look_up(8, tmp_path) is None
+    (folder / "stat").unlink()
+    (folder / "stat").mkdir()
+    with pytest.raises(IsADirectoryError):
+        process.look_up(7, tmp_path)
 
 
 def test_threads_are_known_by_their_names_and_bound_to_one_cpu_or_to_none(tmp_path: Path) -> None:
