@@ -123,7 +123,6 @@ def _topology(cpus: int, cores: int, package_of: Sequence[int], isolated: set[Cp
                 node=package,
                 siblings=tuple(other for other in siblings if other < cpus),
                 isolated=cpu in isolated,
-                base_frequency_hz=TSC_HZ,
             )
         )
     caches = tuple(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tests.lab import machine
 from tests.lab.clock import nanoseconds
+from tests.lab.cpufreq.host import KINDS
 from tests.lab.resctrl import profile
 
 
@@ -27,6 +28,7 @@ class Options:
         clusters: sub-NUMA clusters a package.
         resctrl: it is mounted from the beginning.
         offered: its kernel has resctrl.
+        cpufreq: who sets frequencies, of `cpufreq.host.KINDS`.
         frozen_at_ns: where the clock stands; None: it runs, from 0.
         watchdog: the NMI watchdog is on. paranoid: kernel.perf_event_paranoid. None: as the
             machine has it.
@@ -44,6 +46,7 @@ class Options:
     clusters: int
     resctrl: bool
     offered: bool
+    cpufreq: str
     frozen_at_ns: int | None
     watchdog: bool | None
     paranoid: int | None
@@ -97,6 +100,12 @@ def parse(arguments: Sequence[str]) -> Options:
         dest="offered",
         action="store_false",
         help="its kernel has none: MSRs are all there is",
+    )
+    parser.add_argument(
+        "--cpufreq",
+        default="own",
+        choices=KINDS,
+        help="intel_pstate; the same without HWP, so without base frequencies; acpi-cpufreq; none",
     )
     parser.add_argument(
         "--freeze", dest="frozen_at_ns", type=nanoseconds, metavar="T", help="stand still at T s"
