@@ -102,7 +102,7 @@ _OF_POWER: tuple[tuple[str | Col, float], ...] = (
     ("c1_ratio", 4),
     ("c3_ratio", 9),
     ("c6_ratio", 4.1),
-    ("thermal_headroom_c", 2.1),
+    ("thermal_headroom_c", 2.9),
     ("smi_per_s", 5),
     ("ipc", 7),
     ("context_switches_per_s", 8),

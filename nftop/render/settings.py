@@ -90,9 +90,6 @@ def setting_facts(setting: CpuSetting, base: Reading, least: Reading, most: Read
     if not isinstance(least, Missing) and not isinstance(most, Missing):
         pinned = "pinned to " if least == most else "limits "
         facts.append(f"{pinned}{span_text(least, most)} GHz")
-    governor = _governor(setting)
-    if not isinstance(governor, Missing):
-        facts.append(f"governor {printable(governor)}")
     if setting.together:
         facts.append(f"set together with CPU {format_cpu_list(setting.together)}")
     if not isinstance(setting.cp_class, Missing):
