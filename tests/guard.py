@@ -45,9 +45,10 @@ MAY: Mapping[str, str] = {
     "importlib.util.module_from_spec sys.version_info getattr "
     # And descriptor 2 points nowhere while it complains.
     "os.dup os.dup2 os.devnull os.O_WRONLY",
-    # Unix sockets of NFs, which are asked only what `dialogue` has in its allow-list.
+    # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
-    "sources/dpdk/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
+    "sources/ovs/client.py": "socket.socket socket.AF_UNIX socket.SOCK_STREAM socket.MSG_*",
+    "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "

@@ -18,7 +18,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.dpdk import peer, replies
+from nftop.sources import peer
+from nftop.sources.dpdk import replies
 from nftop.sources.dpdk.replies import Greeting, ReplyError
 
 # Every question nftop may ask. All of them only read: some commands of DPDK reset counters, and

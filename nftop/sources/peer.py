@@ -7,8 +7,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.sources.dpdk.replies import TEXT_LIMIT
-
+TEXT_LIMIT = 128  # characters of a name that somebody else chose
 _UCRED = struct.Struct("3i")  # pid, uid, gid: unix(7)
 _START_TIME = 22 - 3  # field 22 of proc(5)'s stat, counted from the field after the name
 
