@@ -30,11 +30,13 @@ from nftop.sources.base import Check, Source
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
+from nftop.sources.ovs.source import OvsSource
 from nftop.sources.own import OwnSource
 from nftop.sources.pcm.client import PORT, Address, parse_url
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.pcm.topology import PcmTopologySource, topology_of
 from nftop.sources.perf.source import PerfSource
+from nftop.sources.places import Views
 from nftop.sources.pqos.source import PqosSource, offered
 from nftop.sources.processes import ProcessSource
 from nftop.sources.pyperf.choice import choose
@@ -132,12 +134,14 @@ def open_host(
     msrs = PqosSource(_ROOT, topology, way=pqos, quiet_cpus=quiet_cpus)
     classes = (resctrl, msrs) if offered(_ROOT) else (resctrl,)
     own = OwnSource((perf, uncore, *classes), affinity)
+    views = Views()
     sources = (
         perf,
         uncore,
         KernelSource(_ROOT),
         ProcessSource(_ROOT),
-        DpdkSource(),
+        DpdkSource(views=views),
+        OvsSource(views=views),
         *classes,
         PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
         TopologySource(_ROOT),

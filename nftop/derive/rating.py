@@ -45,13 +45,19 @@ def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns
     elapsed_s = (read_at_ns - before.read_at_ns) / 1e9
     if any(counters[name] < count for name, count in before.counters.items() if name in counters):
         # One counter went back, so all may have been cleared, even those that look higher again.
-        return Rated(read_at_ns, counters, dict.fromkeys(counters, RESTARTED), None)
+        return restarted(Rated(read_at_ns, counters, {}, None))
     rates: dict[K, Reading] = {
         name: (count - before.counters[name]) / elapsed_s
         for name, count in counters.items()
         if name in before.counters
     }
     return Rated(read_at_ns, counters, rates, elapsed_s)
+
+
+def restarted(rated: Rated[K]) -> Rated[K]:
+    """The same reading where its counters began anew since the one before: nothing is rated."""
+    rates: dict[K, Reading] = dict.fromkeys(rated.counters, RESTARTED)
+    return Rated(rated.read_at_ns, rated.counters, rates, None)
 
 
 def rate_of(rated: Rated[K] | None, name: K, uncounted: Missing) -> Reading:

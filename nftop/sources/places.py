@@ -101,7 +101,7 @@ def _views(root: Path, proc: Path) -> tuple[tuple[View, ...], int]:
 def scan(
     folder: Path, on_closed: Callable[[str], None] = lambda _path: None
 ) -> list[os.DirEntry[str]]:
-    """What a folder holds, in order; nothing where it is gone or closed, which `on_closed` is told."""
+    """What a folder holds, in order; nothing where it is gone, or closed: `on_closed` is told."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
