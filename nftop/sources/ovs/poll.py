@@ -120,7 +120,7 @@ class Session:
         return OvsSwitch(
             pid=self._peer.pid,
             start_ticks=self._peer.start_ticks,
-            name=self._peer.comm or "ovs-vswitchd",
+            name=self._name(),
             rundir=self.found.path.rpartition("/")[0],
             socket=self.found.path,
             version=self._known.version if self._known else "",
@@ -130,6 +130,11 @@ class Session:
             read_at_ns=last.read_at_ns if last else 0,
             took_ns=last.took_ns if last else 0,
         )
+
+    def _name(self) -> str:
+        """What it calls itself; the kernel's name for it is cut after 15 bytes."""
+        program = self._known.version.partition(" ")[0] if self._known else ""
+        return program or self._peer.comm or "ovs-vswitchd"
 
     def close(self) -> None:
         if self._talk is not None:
@@ -211,7 +216,6 @@ class Session:
         """End the connection, and try again later."""
         self.close()
         self._problem = why
-        self._known = None
         self._wait(_BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)])
         self._failures += 1
         now = peer.look_up(self._peer.pid, self._proc)

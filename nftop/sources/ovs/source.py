@@ -103,7 +103,8 @@ def _switch_check(switch: OvsSwitch) -> Check:
     busy = "busy cycles told" if exact else "busy from its queues' shares"
     packets = all(pmd.rx_packets is not None for pmd in switch.pmds)
     counts = "" if packets else "; packets not told (OVS 2.10 or later does)"
-    text = f"{who}: {len(switch.pmds)} PMD threads, {queues} queues, {busy}{counts}"
+    threads = f"{len(switch.pmds)} PMD thread{'s' if len(switch.pmds) > 1 else ''}"
+    text = f"{who}: {threads}, {queues} queue{'s' if queues != 1 else ''}, {busy}{counts}"
     return Check(name, Reason.PRESENT, text)
 
 
