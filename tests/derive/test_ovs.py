@@ -81,6 +81,74 @@ def test_counters_that_start_again_give_no_spike(restarted: bool) -> None:
     assert cpu(frames[3], "busy_ratio") == pytest.approx(0.7)
 
 
+def cleared_every(period: float, second: float) -> Sample:
+    """Statistics that somebody clears so often that they look the same, or higher, each time."""
+    counted = second % period
+    return ovs(second, working(1, counted, MPPS_5, 0.7, counted_s=counted))
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.2])
+def test_a_clear_shows_even_where_the_counters_are_higher_again(lag: float) -> None:
+    frames = fold(START, *(cleared_every(1.0, t) for t in (0.3, 1.3 + lag, 2.3, 2.8)))
+    for frame in frames[1:3]:
+        assert reason(cpu(frame, "rx_packets_per_s")) is Reason.RESET
+    # Of what was counted without a clear in between the rate is known.
+    assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_5)
+
+
+@given(st.floats(0.1, 5.0), st.floats(-0.1, 0.1))
+def test_a_slow_answer_is_no_clear(interval_s: float, lag_s: float) -> None:
+    """What is answered late was read a little before or after the middle of the question."""
+
+    def at(second: float, counted: float) -> Sample:
+        return ovs(second, working(1, counted, MPPS_5, 0.7, counted_s=max(counted, 0.0)))
+
+    frame = fold(START, at(10, 10), at(10 + interval_s, 10 + interval_s + lag_s * interval_s))[-1]
+    assert not isinstance(cpu(frame, "rx_packets_per_s"), Missing)
+
+
+def test_before_2_10_cycles_are_told_and_packets_are_not() -> None:
+    def at(second: int) -> Sample:
+        return ovs(second, working(1, second, 0, 0.7, rx_packets=None, tx_packets=None,
+                                   sleep_us=None))  # fmt: skip
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert cpu(frame, "busy_ratio") == pytest.approx(0.7)
+    untold = cpu(frame, "rx_packets_per_s")
+    assert isinstance(untold, Missing) and "before 2.10" in untold.sentence
+    assert reason(cpu(frame, "cpp")) is Reason.SOURCE
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.2, 3.0), st.booleans()), min_size=3, max_size=12),
+    st.floats(0.05, 0.8),
+)
+def test_what_came_in_is_in_one_reading_whether_polls_are_faster_or_slower_than_ticks(
+    ticks: list[tuple[float, bool]], poll_s: float
+) -> None:
+    """A tick brings the reading of its own time or, where that is late, the one before."""
+    total, second, read_at = 0.0, 1.0, 1.0
+    samples = [ovs(second, working(1, 1.0, MPPS_5, 0.7))]
+    for gap_s, late in ticks:
+        second += gap_s
+        read_at = read_at if late else second - poll_s * 0.1
+        samples.append(
+            replace(ovs(second, working(1, read_at, MPPS_5, 0.7)), readings={
+                **ovs(second).readings,
+                "ovs": ovs(read_at, working(1, read_at, MPPS_5, 0.7)).readings["ovs"],
+            })
+        )  # fmt: skip
+    seen = None
+    for frame in fold(START, *samples):
+        (row,) = frame.nfs
+        rate = row.readings["rx_packets_per_s"]
+        if row.interval_s is None or row.interval_s == seen or isinstance(rate, Missing):
+            continue
+        seen = row.interval_s
+        total += rate * row.interval_s
+    assert total == pytest.approx(int(MPPS_5 * read_at) - MPPS_5, abs=2)
+
+
 def test_right_after_a_clear_a_pmd_tells_nothing() -> None:
     frames = fold(
         START,

@@ -82,10 +82,13 @@ class Ovs:
 
     def run(self, *command: str) -> str:
         """Run a tool of its own to the end; returns what that printed."""
-        done = subprocess.run(
-            [*self._enter, *command], env=self._environment, capture_output=True, text=True,
-            timeout=START_S, check=False,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                [*self._enter, *command], env=self._environment, capture_output=True, text=True,
+                timeout=START_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"{error}\n{self.log()}") from error
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)[:300]}: {done.stderr}\n{self.log()}")
         return done.stdout
