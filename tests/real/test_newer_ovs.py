@@ -57,7 +57,7 @@ def release(ovs: Ovs) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def test_every_packet_put_in_is_in_one_reading_and_in_no_other(enter: list[str]) -> None:
+def test_every_packet_put_in_is_in_one_frame_and_in_no_other(enter: list[str]) -> None:
     with dummy_ovs(PLAIN, enter) as ovs:
         counts_exactly(ovs)
         print(f"OVS {release(ovs)}: {ovs.counts()['Rx packets']} packets")

@@ -61,20 +61,15 @@ def nf_of(frame: Frame, ovs: Ovs) -> Frame | None:
 
 
 def told(frames: Iterator[Frame], ovs: Ovs) -> Iterator[tuple[float, Frame]]:
-    """How many packets came in and what was said of it, of each reading once.
-
-    A frame that comes before OVS has answered holds the reading before, with its own interval.
-    """
-    before = None
+    """How many packets each frame says came in, where it says so."""
     for frame in frames:
         nf = nf_of(frame, ovs)
-        if nf and nf["interval_s"] != before and nf["rx_packets_per_s"] is not None:
-            before = nf["interval_s"]
+        if nf and nf["rx_packets_per_s"] is not None:
             yield nf["rx_packets_per_s"] * nf["interval_s"], frame
 
 
 @needs_plain
-def test_every_packet_put_in_is_in_one_reading_and_in_no_other() -> None:
+def test_every_packet_put_in_is_in_one_frame_and_in_no_other() -> None:
     with dummy_ovs() as ovs:
         counts_exactly(ovs)
 
@@ -245,7 +240,7 @@ def measures_alike(ovs: Ovs) -> list[Frame]:
 def agrees(found: list[tuple[Frame, dict[str, int]]], ovs: Ovs) -> list[Frame]:
     """That the frames say what OVS' own counters said beside each of them, to a hundredth."""
     spans = [nf for frame, _ in found[1:] if (nf := nf_of(frame, ovs))]
-    assert len({nf["interval_s"] for nf in spans}) == len(found) - 1
+    assert len(spans) == len(found) - 1
     packets = sum(nf["rx_packets_per_s"] * nf["interval_s"] for nf in spans)
     sent = sum(nf["tx_packets_per_s"] * nf["interval_s"] for nf in spans)
     cycles = sum(nf["cpp"] * nf["rx_packets_per_s"] * nf["interval_s"] for nf in spans)
