@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from nftop.model.nf_ovs import OvsSwitch
 from nftop.sources.ovs.source import OvsSource
 from tests.real.ovs import DPDK, PLAIN, Ovs, dpdk_ovs, dummy_ovs
-from tests.real.test_batch import nftop
 from tests.real.test_newer import mounted
-from tests.real.test_ovs import counts_exactly, measures_alike, told, working
+from tests.real.test_ovs import counts_exactly, measures_alike, working
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.newer,
@@ -70,16 +71,21 @@ def test_packets_and_cycles_per_packet_are_those_of_ovs(enter: list[str]) -> Non
 
 
 def test_how_busy_it_was_is_its_cycles_or_the_shares_of_its_queues(enter: list[str]) -> None:
+    def shares(switch: OvsSwitch) -> list[float | None]:
+        (pmd,) = switch.pmds
+        return [*(queue.used_ratio for queue in pmd.queues), pmd.overhead_ratio]
+
     with dpdk_ovs(DPDK, enter) as ovs, closing(OvsSource(deadline_s=60)) as source:
-        exact = release(ovs) < (4, 0)
-        with nftop("-d", "1") as frames:
-            rows = (frame["cpus"][1] for _, frame in told(frames, ovs))
-            # Where others want its CPU too, what of its time was work can't be told.
-            row = next(row for row in rows if row["busy_ratio"] is not None)
-        (pmd,) = working(source, ovs).pmds
-        assert (pmd.busy_cycles is not None) is exact
-        shown = ovs.appctl("dpif-netdev/pmd-rxq-show", "-secs", "5")
-        shares = [int(each) / 100 for each in re.findall(r":\s+(\d+) %", shown)]
-        print(f"OVS {release(ovs)}: busy {row['busy_ratio']}, its shares {shares}")
-        assert row["busy_ratio"] == pytest.approx(1 if exact else sum(shares), abs=0.05)
-        assert len(shares) == 3
+        until(lambda: None not in shares(working(source, ovs)))  # NOT AVAIL for its first 5 s
+
+        def printed() -> list[float]:
+            shown = ovs.appctl("dpif-netdev/pmd-rxq-show", "-secs", "5")
+            return [int(each) / 100 for each in re.findall(r":\s+(\d+) %", shown)]
+
+        # They change every 5 s, and may between two looks.
+        until(lambda: printed() == shares(working(source, ovs)) == printed())
+        switch = working(source, ovs)
+        (pmd,) = switch.pmds
+        print(f"OVS {release(ovs)}: shares {shares(switch)}, busy cycles {pmd.busy_cycles}")
+        assert len(printed()) == 3
+        assert (pmd.busy_cycles is not None) is (release(ovs) < (4, 0))

@@ -35,6 +35,10 @@ needs_dpdk = pytest.mark.skipif(
 )
 
 
+# As many as no test waits for but one that fails.
+TICKS = ("-d", "0.3", "-n", "400")
+
+
 @pytest.fixture
 def source() -> Iterator[OvsSource]:
     # The PMD thread shares this machine's CPUs with everything else, so answers may be late.
@@ -76,7 +80,7 @@ def test_every_packet_put_in_is_in_one_frame_and_in_no_other() -> None:
 
 def counts_exactly(ovs: Ovs) -> None:
     """That the packets of all readings are those put in, with dummy devices."""
-    with nftop("-d", "0.3") as frames:
+    with nftop(*TICKS) as frames:
         readings = told(frames, ovs)
         assert next(readings)[0] == 0
         total, found = 0, 0.0
@@ -93,7 +97,7 @@ def counts_exactly(ovs: Ovs) -> None:
 
 @needs_plain
 def test_it_is_one_nf_with_the_core_and_thread_that_ovs_names() -> None:
-    with dummy_ovs() as ovs, nftop("-d", "0.3") as frames:
+    with dummy_ovs() as ovs, nftop(*TICKS) as frames:
         _, frame = next(told(frames, ovs))
     nf = nf_of(frame, ovs)
     assert nf is not None
@@ -135,7 +139,7 @@ def test_counters_lie_between_those_that_ovs_shows_before_and_after(source: OvsS
 
 @needs_plain
 def test_stopped_it_is_stale_killed_it_is_gone_and_restarted_it_is_another() -> None:
-    with dummy_ovs() as ovs, nftop("-d", "0.3") as frames:
+    with dummy_ovs() as ovs, nftop(*TICKS) as frames:
         next(told(frames, ovs))
         with ovs.stopped():
             late = next(f for f in frames if (nf := nf_of(f, ovs)) and nf["problem"])
@@ -158,7 +162,7 @@ def test_stopped_it_is_stale_killed_it_is_gone_and_restarted_it_is_another() -> 
 
 @needs_plain
 def test_cleared_statistics_are_a_reset_and_no_rate() -> None:
-    with dummy_ovs() as ovs, nftop("-d", "0.3") as frames:
+    with dummy_ovs() as ovs, nftop(*TICKS) as frames:
         inject(ovs, 20)
         next(told(frames, ovs))
         ovs.appctl("dpif-netdev/pmd-stats-clear")
