@@ -10,6 +10,7 @@ from nftop.model.action import Noticed
 from nftop.model.allocation import Cbm
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
+from nftop.model.netdev import InterfaceRow
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host, Topology
@@ -321,7 +322,7 @@ class Frame:
     what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
     `apart` says where perf and a sensor server have told different numbers for some time; "" where
     they agree. `notice` is what the operator of this host is to know now beside the numbers; no
-    sample has it, so that no recording does.
+    sample has it, so that no recording does. `interfaces` are the kernel's.
     """
 
     wall_ns: int
@@ -342,4 +343,5 @@ class Frame:
     noticed: tuple[Noticed, ...] = ()
     notice: str = ""
     apart: str = ""
+    interfaces: tuple[InterfaceRow, ...] = ()
     schema: str = SCHEMA
