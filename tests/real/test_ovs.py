@@ -221,9 +221,12 @@ def test_who_may_not_ask_is_told_so() -> None:
 
 
 @needs_dpdk
-def test_packets_and_cycles_per_packet_of_ovs_dpdk_are_those_of_ovs() -> None:
+def test_packets_and_cycles_per_packet_of_ovs_dpdk_are_those_of_ovs(source: OvsSource) -> None:
     with dpdk_ovs() as ovs:
         measures_alike(ovs)
+        assert len(working(source, ovs).pmds) == 1
+        ovs.appctl("dpctl/add-dp", "netdev@another")
+        assert len(working(source, ovs).pmds) == 1
 
 
 def measures_alike(ovs: Ovs) -> list[Frame]:

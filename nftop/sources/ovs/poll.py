@@ -189,6 +189,9 @@ class Session:
         while True:
             in_time = yield self._known.calls
             learnt = _learnt(self._known, link.replies)
+            if _nowhere(link.replies):  # and next time perhaps there is one, by whatever name
+                self._known = replace(self._known, calls=tuple(map(_unnamed, self._known.calls)))
+                break
             if learnt == self._known and in_time and (again or not self._slow(link)):
                 break
             again = again or learnt == self._known
@@ -244,6 +247,18 @@ class Session:
         return f"has not answered for {seconds:.0f} s"
 
 
+def _nowhere(replies: Mapping[Call, Reply]) -> bool:
+    """Whether there is no userspace datapath, not under the usual name either."""
+    return any(
+        call != _unnamed(call) and reply.error == _WHICH_DATAPATH for call, reply in replies.items()
+    )
+
+
+def _unnamed(call: Call) -> Call:
+    named = call.arguments[-1:] == (_DATAPATH,)
+    return replace(call, arguments=call.arguments[:-1]) if named else call
+
+
 def _learnt(known: _Known, replies: Mapping[Call, Reply]) -> _Known:
     """What is to be asked from now on: the same, where nothing was refused.
 
@@ -258,7 +273,7 @@ def _learnt(known: _Known, replies: Mapping[Call, Reply]) -> _Known:
         failed = replies[call].error
         if any(words in failed for words in _UNKNOWN):
             continue
-        if failed == _WHICH_DATAPATH and call.arguments[-1:] != (_DATAPATH,):
+        if failed == _WHICH_DATAPATH and call == _unnamed(call):
             calls.append(replace(call, arguments=(*call.arguments, _DATAPATH)))
         elif failed in ("", _WHICH_DATAPATH):
             calls.append(call)

@@ -338,6 +338,14 @@ def test_without_a_userspace_datapath_it_has_no_pmd_threads(stood: Bench, behavi
     assert (check.reason, "netdev" in check.fix) == (Reason.SOURCE, True)
 
 
+def test_a_datapath_that_comes_later_is_found_whatever_it_is_called(stood: Bench) -> None:
+    peer = stood.peer("no datapath")
+    assert stood.switch().pmds == ()
+    peer.behave("normal")
+    assert len(stood.switch().pmds) == 1
+    assert peer.asked()[-1] == ["dpif-netdev/pmd-rxq-show", "-secs", "5"]
+
+
 def test_of_several_datapaths_the_usual_one_is_read(stood: Bench) -> None:
     peer = stood.peer("several datapaths")
     for _ in range(2):
