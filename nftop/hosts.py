@@ -45,6 +45,7 @@ from nftop.sources.resctrl.register import UARCHS as WITH_IO_REGISTER
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.sources.uncore.source import UncoreSource
+from nftop.sources.vpp.source import VppSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load
 
 _ROOT = Path("/")
@@ -134,8 +135,9 @@ def open_host(
     )
     msrs = PqosSource(_ROOT, topology, way=pqos, quiet_cpus=quiet_cpus)
     classes = (resctrl, msrs) if offered(_ROOT) else (resctrl,)
-    own = OwnSource((perf, uncore, *classes), affinity)
     views = Views()
+    vpp = VppSource(views=views)
+    own = OwnSource((perf, uncore, *classes), affinity, (vpp,))
     sources = (
         perf,
         uncore,
@@ -144,6 +146,7 @@ def open_host(
         ProcessSource(_ROOT),
         DpdkSource(views=views),
         OvsSource(views=views),
+        vpp,
         *classes,
         PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
         TopologySource(_ROOT),

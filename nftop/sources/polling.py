@@ -62,15 +62,17 @@ def poll_all(sessions: Iterable[Polled], deadline_s: float) -> None:
     claimed = {session.identity for session in ordered if session.connected}
     for session in ordered:
         session.begin(claimed)
-    poller = select.poll()
-    by_fd = {
-        fd: session for session in ordered if session.pressing and (fd := session.fd) is not None
-    }
-    for fd in by_fd:
-        poller.register(fd, select.POLLIN)
-    while by_fd and (left_s := end_s - time.monotonic()) > 0:
+    while (left_s := end_s - time.monotonic()) > 0:
+        # Anew each time: one answer may lead to a question asked elsewhere.
+        by_fd = {
+            fd: session
+            for session in ordered
+            if session.pressing and (fd := session.fd) is not None
+        }
+        if not by_fd:
+            return
+        poller = select.poll()
+        for fd in by_fd:
+            poller.register(fd, select.POLLIN)
         for fd, _ in poller.poll(left_s * 1000):
             by_fd[fd].hear()
-            if not by_fd[fd].pressing:
-                poller.unregister(fd)
-                del by_fd[fd]
