@@ -33,6 +33,7 @@ from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
 from nftop.sources.netdev.source import NetdevSource
+from nftop.sources.ovs.source import OvsSource
 from nftop.sources.own import OwnSource
 from nftop.sources.pcm.client import PORT, Address, parse_url
 from nftop.sources.pcm.source import PcmSource
@@ -152,6 +153,7 @@ def open_host(
         NetdevSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(views=views),
+        OvsSource(views=views),
         vpp,
         *classes,
         CpufreqSource(_ROOT, quiet_cpus=quiet_cpus),

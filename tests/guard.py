@@ -48,6 +48,7 @@ MAY: Mapping[str, str] = {
     "os.dup os.dup2 os.devnull os.O_WRONLY",
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
+    "sources/ovs/client.py": "socket.socket socket.AF_UNIX socket.SOCK_STREAM socket.MSG_*",
     "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "

@@ -110,7 +110,9 @@ class NfRow:
         cpp_clock: where the cycles of its CPP came from; None without a CPP.
         saturated: whether all its polling cores were busy all the time; None where it does not
             tell.
-        interval_s: the NF's own clock between its last two readings; None before the second.
+        interval_s: the NF's own clock between its last two readings; None before the second. 0
+            where a frame before had them already, as where the NF is late: rate x interval, summed
+            over frames, is what it counted.
         attribution: how its packets were put on CPUs, in words.
         problem: why its counters are not current; None when they are.
         readings: by metric id of the catalogue, scope `nf`; every such metric is there.
