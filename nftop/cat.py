@@ -34,10 +34,11 @@ from nftop.cat_profile import exported, imported
 from nftop.control.checks import news
 from nftop.control.choice import open_classes
 from nftop.control.entry import DamagedError, completed
-from nftop.control.gate import Gate, needed, real_gate, recover
+from nftop.control.gate import Gate, needed, real_gate
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import FileJournal, Journal, unfinished
-from nftop.control.resctrl import AbsentError
+from nftop.control.part import AbsentError
+from nftop.control.pending import recover
 from nftop.control.words import undoing
 from nftop.model.action import Outcome, Proposal
 from nftop.model.errors import said

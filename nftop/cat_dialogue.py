@@ -33,7 +33,7 @@ class EndedError(Exception):
 
 def show(gate: Changing, proposal: Proposal) -> None:
     """What would be done: the changes, what comes with them, what is written. Raises OSError."""
-    rules = gate.host.rules()
+    rules = gate.rules_for(proposal)
     ways = {line: rule.ways for line, rule in rules.masks.items()}
     unit = "percent" if rules.limit is None else rules.limit.unit
     lines = preview(proposal, ways, unit)

@@ -16,7 +16,7 @@ from nftop.control.checks import notice
 from nftop.control.choice import open_classes
 from nftop.control.gate import needed, real_gate
 from nftop.control.journal import FileJournal
-from nftop.control.resctrl import AbsentError
+from nftop.control.part import AbsentError
 from nftop.derive.step import State
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap

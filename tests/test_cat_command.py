@@ -14,8 +14,9 @@ import pytest
 
 from nftop import cat
 from nftop.cli import build_parser
-from nftop.control.gate import Gate, in_a_process
+from nftop.control.gate import Gate
 from nftop.control.journal import FileJournal, Journal
+from nftop.control.pending import in_a_process
 from nftop.control.transaction import Asked, apply, keep, revert
 from nftop.model.action import Proposal, Receipt, SetSchemata
 from nftop.model.rdt import ResctrlTable

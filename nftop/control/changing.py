@@ -66,6 +66,9 @@ class Changing(Protocol):
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         """What the actions would do, as these command lines would; nothing is written."""
 
+    def rules_for(self, proposal: Proposal) -> Rules:
+        """What classes the part takes that a proposal is about; none where it has none."""
+
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
         """What would be written, in its order, as a shell would do it."""
 

@@ -18,9 +18,9 @@ from nftop.control.plan import propose
 from nftop.control.rules import MaskRule, Rules
 from nftop.control.steps import MB
 from nftop.model.action import (
-    Action,
     Cell,
     Change,
+    ClassAction,
     CreateGroup,
     MoveCpus,
     Proposal,
@@ -66,7 +66,7 @@ def begin(base: State, rules: Rules, program: str) -> Draft:
     return Draft(base, rules, program, MappingProxyType(dict(base)), Proposal(base, ()))
 
 
-def ask(draft: Draft, more: Sequence[Action]) -> Step:
+def ask(draft: Draft, more: Sequence[ClassAction]) -> Step:
     """All of these as well, or none: a profile's actions, or one step."""
     proposal = propose(draft.base, draft.rules, (*actions(draft), *more))
     if proposal.refusals:
@@ -80,7 +80,7 @@ def ask(draft: Draft, more: Sequence[Action]) -> Step:
     return after, proposal.rounded[0] if proposal.rounded else ""
 
 
-def actions(draft: Draft) -> tuple[Action, ...]:
+def actions(draft: Draft) -> tuple[ClassAction, ...]:
     """What leads from the base to the draft: nothing twice, nothing that changes nothing."""
     return _actions(draft.base, draft.target)
 
@@ -215,7 +215,7 @@ def reset(draft: Draft) -> Step:
     ), "" if draft.changed else "there is nothing to take back"
 
 
-def commands(wanted: Sequence[Action], program: str) -> tuple[str, ...]:
+def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
     """The command lines that do the same, one for each class that is changed."""
     words: dict[tuple[str, str], list[str]] = {}
     made = {each.group for each in wanted if isinstance(each, CreateGroup)}
@@ -229,7 +229,7 @@ def commands(wanted: Sequence[Action], program: str) -> tuple[str, ...]:
     return tuple(f"{program} {shlex.join(each)}" for each in words.values())
 
 
-def _worded(action: Action) -> tuple[str, list[str]]:
+def _worded(action: ClassAction) -> tuple[str, list[str]]:
     if isinstance(action, SetSchemata):
         option, base = (
             ("--mba", "d") if action.resource == MB else (f"--{action.resource.lower()}", "x")
@@ -282,7 +282,7 @@ def _target(base: State, changes: Iterable[Change]) -> State:
     return MappingProxyType(target)
 
 
-def _actions(base: State, target: State) -> tuple[Action, ...]:
+def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
     """What leads from one to the other: classes made, masks, CPUs, classes removed."""
     made = [cell.group for cell in target if cell.kind == "group" and cell not in base]
     gone = [cell.group for cell in base if cell.kind == "group" and cell not in target]

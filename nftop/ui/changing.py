@@ -171,7 +171,7 @@ class Changes:
         self._wrote(receipt.changes, began_ns)
         cells = [(each.cell, each.old, each.new) for each in receipt.changes]
         groups = {cell.group for cell, _, _ in cells if cell.group}
-        groups |= {parts(where)[0] for cell, *places in cells if not cell.group
+        groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
                    for where in places if where is not None}  # fmt: skip
         self._now(
             phase="unkept",

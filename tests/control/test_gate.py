@@ -14,9 +14,10 @@ import pytest
 
 from nftop.control import gate, guard
 from nftop.control.entry import Entry
-from nftop.control.gate import Gate, Pending, in_a_process, recover
+from nftop.control.gate import Gate
 from nftop.control.guard import proposal_of, request
 from nftop.control.journal import FileJournal
+from nftop.control.pending import Pending, in_a_process, recover
 from nftop.control.transaction import Asked
 from nftop.model.action import Cell, Change, Proposal, Receipt, SetSchemata
 from tests.control.hosts import lab_host

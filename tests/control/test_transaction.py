@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.entry import Entry
-from nftop.control.gate import Gate, in_a_process
+from nftop.control.gate import Gate
 from nftop.control.guard import serve
 from nftop.control.journal import FileJournal
+from nftop.control.pending import in_a_process
 from nftop.control.steps import Step
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (

@@ -1,0 +1,14 @@
+"""Frequencies and priority of cores as parts of a host that can be changed.
+
+policies       what the kernel tells of each frequency policy
+tree           the files of cpufreq, beneath one directory
+writes         a change as single writes, in an order whose every state is valid
+plan           actions to a proposal
+before         what a policy was before nftop's own changes of it
+cpufreq        the part: state, lock, and the only writes
+speed_select   SST-BF and SST-CP at run time, through intel-speed-select
+simulated      the simulated host's frequencies
+
+What is read back is what is in effect, after the kernel's clamping, and not what was asked for:
+that is what is compared, and what the way back leads to.
+"""

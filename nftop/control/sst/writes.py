@@ -1,0 +1,79 @@
+"""A change of frequencies as single writes, in an order whose every state is valid.
+
+For each policy: governor, EPP, the upper limit where it rises, the lower limit, the upper limit
+where it falls. So the lower limit is never above the upper one: the kernel would clamp it, keep
+what was asked for, and let it come up again later.
+
+Kernel facts, `drivers/cpufreq` of Linux 6.1 to 6.12: limits are requests, and what is in effect
+follows a moment later (`cpufreq_notifier_min` only schedules the work); with another governor
+intel_pstate sets EPP by itself: to `performance` with that governor, else to what it had kept, and
+refuses any other EPP under it (EBUSY).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from nftop.control.part import KERNELS, advance, goal
+from nftop.model.action import Cell, Change, Kind, State
+
+# What the kernel may set by itself when this is written.
+_BRINGS: Mapping[Kind, Kind] = MappingProxyType({"governor": "epp"})
+FILES: Mapping[Kind, str] = MappingProxyType(
+    {
+        "governor": "scaling_governor",
+        "epp": "energy_performance_preference",
+        "min_khz": "scaling_min_freq",
+        "max_khz": "scaling_max_freq",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write of one file of a policy."""
+
+    cell: Cell
+    value: str
+
+    def delta(self, state: State) -> Mapping[Cell, str | None]:
+        """What is different after it; what comes with it is the kernel's to say."""
+        delta = {self.cell: self.value}
+        brought = _BRINGS.get(self.cell.kind)
+        other = None if brought is None else self.cell._replace(kind=brought)
+        if other is not None and other in state:
+            delta[other] = KERNELS
+        return delta
+
+    @property
+    def shell(self) -> str:
+        """As an operator would type it."""
+        return f"echo {self.value} > policy{self.cell.number}/{FILES[self.cell.kind]}"
+
+
+def writes(state: State, changes: Iterable[Change]) -> tuple[Write, ...]:
+    """The operations that take a state through changes."""
+    rows = list(changes)
+    target = goal(state, rows)
+    now = dict(state)
+    found: list[Write] = []
+    for policy in sorted({(each.cell.number, each.cell.name) for each in rows}):
+        for kind in _order(now, target, policy):
+            cell = Cell(kind, "", policy[1], policy[0])
+            wanted = target.get(cell, KERNELS)
+            if wanted not in (KERNELS, now.get(cell)) and cell in now:
+                step = Write(cell, wanted)
+                advance(now, step.delta(now))
+                found.append(step)
+    return tuple(found)
+
+
+def _order(now: State, target: State, policy: tuple[int, str]) -> Iterator[Kind]:
+    number, name = policy
+    upper = Cell("max_khz", "", name, number)
+    yield "governor"
+    yield "epp"
+    rises = upper in now and upper in target and int(target[upper]) > int(now[upper])
+    yield from ("max_khz", "min_khz") if rises else ("min_khz", "max_khz")
