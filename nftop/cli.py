@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from nftop import __version__, cat_parser, record_parser, recorded_parser
+from nftop import __version__, cat_parser, record_parser, recorded_parser, sst_parser
 from nftop.common_parser import DEFAULTS, add_batch, add_sampling, count_of
 from nftop.model.errors import said
 from nftop.model.loopback import PORT, Loopback, parse_loopback
@@ -140,6 +140,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     explain.set_defaults(command="explain")
     _add_serve(commands)
     cat_parser.add_commands(commands)
+    sst_parser.add_commands(commands)
     record_parser.add_record(commands)
     if not demo:
         record_parser.add_replay(commands)

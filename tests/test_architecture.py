@@ -34,7 +34,7 @@ def test_no_exception_outlives_its_need(module: str) -> None:
 CHANGERS = {"cat.py", "hosts.py"}
 READERS = CHANGERS | {
     "cat_actions.py",
-    "cat_dialogue.py",
+    "dialogue.py",
     "cat_profile.py",
     "cat_host.py",
     "reports.py",
@@ -67,10 +67,10 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
     [
         (
             "apply",
-            {"cat.py", "ui/changing.py", "ui/widgets/lines.py"},
+            {"change.py", "ui/changing.py", "ui/widgets/lines.py"},
         ),  # the last one's: of colours
         ("serve", {"ui/screens/confirm.py"}),
-        ("revert", {"cat_dialogue.py", "ui/changing.py"}),
+        ("revert", {"dialogue.py", "ui/changing.py"}),
     ],
 )
 def test_a_change_is_asked_for_where_it_is_confirmed_and_nowhere_else(

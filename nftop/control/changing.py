@@ -48,12 +48,8 @@ class Settling(Protocol):
         """What became of it in the end, if that is known within so many seconds; else None."""
 
 
-class Changing(Protocol):
-    """Changes of one host, as `gate.Gate`. Every method may wait, and raise OSError."""
-
-    @property
-    def host(self) -> Seen:
-        """What is changed."""
+class Gated(Protocol):
+    """Changes of one part of a host, as `gate.PartGate`. Each method may wait, or raise OSError."""
 
     @property
     def program(self) -> str:
@@ -86,3 +82,11 @@ class Changing(Protocol):
         undoes: tuple[int, ...] = (),
     ) -> Settling:
         """Have it done; with `keep_within_s` None it is kept at once."""
+
+
+class Changing(Gated, Protocol):
+    """Changes of a host, its classes among what is changed, as `gate.Gate` or `joined.Joined`."""
+
+    @property
+    def host(self) -> Seen:
+        """What has classes. May raise AbsentError."""

@@ -40,7 +40,8 @@ class Begin(Protocol):
         """`keep_within_s` None: it is kept at once."""
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: typing marks what a subscripted class has made.
+@dataclass(frozen=True)
 class PartGate(Generic[PartT]):
     """Changes of one part of a host; `begin` starts the guard that makes them.
 

@@ -21,6 +21,7 @@ from nftop.control.sst.writes import FILES, Write
 from nftop.control.takeback import differing
 from nftop.model.action import Cell, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list
+from nftop.sources.cpufreq.keepers import read_keepers
 from nftop.sources.topology import read_host, read_topology
 
 CPUFREQ = "cpufreq"
@@ -69,6 +70,11 @@ class Cpufreq(Frequencies):
             offline=frozenset(every | set(_present(self.root))) - online,
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
             nominal_khz=_nominal(here, read_host(self.root, "").model),
+            keepers=tuple(
+                f"{each.name} may set frequencies here too ({each.seen}"
+                + (f", pid {each.pid})" if each.pid else ")")
+                for each in read_keepers(self.root)
+            ),
             turbo=_turbo(self.root),
         )
 
