@@ -44,14 +44,11 @@ _CPU = (
     Field("nf_pid", "int"),
     Field("direction", "text"),
     Field("saturated", "bool"),
-    *fields_of("text", "cpp_clock attribution group"),
-    Field("base_frequency_hz", "float", "Hz"),
+    *fields_of("text", "cpp_clock attribution group sst_priority governor epp"),
+    Field("sst_cp_class", "int"),
     *numbers(CPU_METRICS),
     MISSING,
 )
-
-
-_NO_BASE = Missing(Reason.SOURCE)
 
 
 def _cpus(number: int, frame: Frame) -> Columns:
@@ -74,7 +71,10 @@ def _cpus(number: int, frame: Frame) -> Columns:
         table.cpp_clock,
         [text or None for text in table.attribution],
         groups,
-        [info.base_frequency_hz for info in infos],
+        [plain(each.priority) for each in table.settings],
+        [plain(each.governor) for each in table.settings],
+        [plain(each.epp) for each in table.settings],
+        [plain(each.cp_class) for each in table.settings],
         *map(_cells, columns),
         _cpus_why(table),
     ]
@@ -93,14 +93,14 @@ def _cpus_why(table: CpuTable) -> list[str]:
     reasons = np.array([table.columns[name].reasons for name in names], np.uint8).T
     seen: dict[bytes, str] = {}
     found = []
-    infos = table.topology.cpus
-    for row, group, info in zip(np.ascontiguousarray(reasons), table.group, infos, strict=True):
+    settings = table.settings
+    for row, group, each in zip(np.ascontiguousarray(reasons), table.group, settings, strict=True):
         key = row.tobytes()
         if key not in seen:
             why = zip(names, map(Reason, row.tolist()), strict=True)
-            seen[key] = " ".join(f"{name}={each.key}" for name, each in why if each)
-        base = info.base_frequency_hz
-        own = why_not({"group": group, "base_frequency_hz": _NO_BASE if base is None else base})
+            seen[key] = " ".join(f"{name}={reason.key}" for name, reason in why if reason)
+        own = why_not({"group": group, "sst_priority": each.priority, "governor": each.governor,
+                       "epp": each.epp, "sst_cp_class": each.cp_class})  # fmt: skip
         found.append(f"{own} {seen[key]}".strip())
     return found
 

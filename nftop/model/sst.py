@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from nftop.model.ids import Cpu, Package, format_cpu_list
@@ -151,6 +152,25 @@ class Keeper:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuSetting:
+    """What is set for one CPU, in a frame, or why that is unknown.
+
+    Attributes:
+        priority: which of SST-BF's two kinds of cores it is.
+        driver, governor, epp: as in `CpuFrequency`; untrusted text.
+        cp_class: its SST-CP class.
+        together: other CPUs for which all this is set together with it.
+    """
+
+    priority: Priority | Missing
+    driver: str | Missing
+    governor: str | Missing
+    epp: str | Missing
+    cp_class: int | Missing
+    together: tuple[Cpu, ...] = ()
+
+
+@dataclass(frozen=True)
 class CpufreqTable:
     """Source `cpufreq`.
 
@@ -176,6 +196,11 @@ class CpufreqTable:
     hybrid: bool
     base_read_at_ns: int
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def row_of(self) -> Mapping[Cpu, CpuFrequency]:
+        """The rows by CPU."""
+        return {row.cpu: row for row in self.cpus}
 
     @property
     def gaps(self) -> str:
