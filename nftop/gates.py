@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from nftop.cat_host import simulated
 from nftop.control.choice import open_classes
@@ -40,21 +42,29 @@ def whole_gate(options: argparse.Namespace) -> Joined:
         from nftop.control.sst.simulated import simulated_gates  # noqa: PLC0415 - as above
 
         return simulated_gates(simulated(options).world)
-    return real_gates()
+    found, absent = real_gates()
+    if found is None:
+        raise AbsentError("; ".join(absent.values()))
+    return found
 
 
-def real_gates() -> Joined:
-    """Of this host. Raises AbsentError where nothing can be changed."""
+def real_gates(
+    refused: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Joined | None, Mapping[str, str]]:
+    """Of this host, None where nothing can be changed; and why parts can't be, by their names.
+
+    `refused`: parts that are not opened, and why.
+    """
     gates: dict[str, AnyGate] = {}
-    absent: dict[str, str] = {}
+    absent = dict(refused)
     for name, opener in ((CLASSES, open_classes), (CPUFREQ, open_cpufreq)):
+        if name in refused:
+            continue
         try:
             gates[name] = real_gate(opener())
         except AbsentError as error:
             absent[name] = str(error)
-    if not gates:
-        raise AbsentError("; ".join(absent.values()))
-    return Joined(gates, absent)
+    return Joined(gates, absent) if gates else None, absent
 
 
 def journal_of(options: argparse.Namespace) -> Journal:

@@ -95,8 +95,7 @@ MAY: Mapping[str, str] = {
     "control/gate.py": "os.environ os.getuid os.geteuid pwd.getpwuid",
     "control/parts.py": "pathlib.Path",
     # The one code that writes frequencies, beneath the one directory of their policies.
-    "control/sst/tree.py": "os.open os.close os.read os.write os.listdir os.O_* pathlib.Path "
-    "open",
+    "control/sst/tree.py": "os.open os.close os.read os.write os.listdir os.O_* pathlib.Path open",
     # Its own lock.
     "control/sst/cpufreq.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",

@@ -25,9 +25,9 @@ from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.power import MARKS as POWER_MARKS
 from nftop.render.power import POWER_PACKAGE_METRICS
+from nftop.render.settings import MARKS as SETTING_MARKS
 from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
 from nftop.render.told_by import caveat
-from nftop.render.settings import MARKS as SETTING_MARKS
 from nftop.render.traffic import MARKS as TRAFFIC_MARKS
 from nftop.render.verdict import MARKS as VERDICT_MARKS
 from nftop.render.ways import MARKS as WAY_MARKS

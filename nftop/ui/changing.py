@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from nftop.control.changing import Changing, Settling
 from nftop.derive.changes import MOST
 from nftop.model.action import Change, Made, Outcome, Proposal, Receipt, parts
+from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keeping import KEEP_WITHIN_S
 from nftop.render.line import Line
 from nftop.render.standing import applying_lines, outcome_lines, settling_lines, unkept_lines
@@ -33,10 +34,12 @@ class Applied:
     """Attributes.
 
     at_ns: CLOCK_MONOTONIC when it had been written. groups: the classes it is about.
+    cpus: those whose frequencies it has set.
     """
 
     at_ns: int
     groups: tuple[str, ...]
+    cpus: tuple[Cpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,7 @@ class Changes:
             phase="unkept",
             receipt=receipt,
             until_s=self._clock() + self.keep_within_s,
-            applied=Applied(time.monotonic_ns(), tuple(sorted(groups))),
+            applied=Applied(time.monotonic_ns(), tuple(sorted(groups)), _set_for(receipt.changes)),
             changed=self.standing.changed + 1,
         )
 
@@ -208,3 +211,9 @@ class Changes:
         with self._lock:
             self.standing = replace(self.standing, **changes)  # type: ignore[arg-type]
         self._tell()
+
+
+def _set_for(changes: tuple[Change, ...]) -> tuple[Cpu, ...]:
+    """CPUs whose frequencies were set."""
+    names = {each.cell.name for each in changes if each.cell.kind in ("min_khz", "max_khz")}
+    return parse_cpu_list(",".join(names)) if names else ()

@@ -1,4 +1,4 @@
-"""The keys of recordings: to make one of what is shown, and to move about in one."""
+"""The keys of time: how often it ticks, to record what is shown, to move about in a recording."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from nftop.ui.options import Options
 from nftop.ui.watch import Watch
 
 _NO_REPLAY = "only in a replay: nftop replay FILE"
+_LEAST_DELAY_S, _MOST_DELAY_S = 0.1, 3600.0
 _NO_RECORDER = "a replay is not recorded again: copy its file"
 
 
 class Deck:
-    """What keys do to recorder and player; what there is to say goes to `watch.message`.
+    """What keys do to feed, recorder and player; what there is to say goes to `watch.message`.
 
     Attributes:
         acts: by action of a key, what it does.
@@ -41,10 +42,12 @@ class Deck:
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
             "ask_mark": self._ask_mark,
             "ask_seek": self._ask_seek,
+            "ask_delay": self._ask_delay,
         }
         self.answers: Mapping[str, Callable[[str], None]] = {
             "mark": self._mark,
             "seek": self._seek,
+            "delay": self._delay,
         }
 
     def _state(self) -> str:
@@ -115,3 +118,17 @@ class Deck:
             self._player.seek(moment_ns(text, here))
         except ValueError:
             self._watch.message = f"no time: {FORMS}"
+
+    def _ask_delay(self) -> tuple[str, str, str]:
+        return "delay", f"seconds between ticks, now {self._watch.feed.interval_s:g}", ""
+
+    def _delay(self, text: str) -> None:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = 0.0
+        if _LEAST_DELAY_S <= seconds <= _MOST_DELAY_S:
+            self._watch.feed.set_interval(seconds)
+        else:
+            span = f"{_LEAST_DELAY_S:g} to {_MOST_DELAY_S:g} seconds"
+            self._watch.message = f"the delay must be {span}"

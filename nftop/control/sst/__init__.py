@@ -6,6 +6,7 @@ writes         a change as single writes, in an order whose every state is valid
 plan           actions to a proposal
 before         what a policy was before nftop's own changes of it
 part           what all parts with frequencies have in common
+choices        what a screen offers for a core
 shown          what is set for each CPU, to be shown
 cpufreq        the part: state, lock, and the only writes
 speed_select   SST-BF and SST-CP at run time, through intel-speed-select

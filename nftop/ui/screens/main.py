@@ -20,14 +20,14 @@ from nftop.render.line import Line
 from nftop.render.pages import help_lines
 from nftop.session.feed import Feed
 from nftop.store.history import History
+from nftop.ui.aim import aimed
 from nftop.ui.changing import Changes
 from nftop.ui.deck import Deck
-from nftop.ui.desk import Desk
-from nftop.ui.keys import bindings, help_rows, hints
+from nftop.ui.editing import FOLLOWING, Editing
+from nftop.ui.keys import bindings, help_rows, hints, named
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.page import PageScreen
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.screens.views import KEYS, TABS, VIEWS, place_of
@@ -40,17 +40,6 @@ from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.header import Header
 from nftop.ui.widgets.panels import Panels
 from nftop.ui.widgets.prompt import Prompt
-
-LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
-
-
-# What Textual takes Alt and a digit for, and so Escape with a digit right behind it.
-_ALT = dict(zip("¡™£¢∞§¶•ªº", "1234567890", strict=True))
-
-
-def _named(character: str | None) -> str:
-    """A key as one would call it."""
-    return f"Alt-{_ALT[character]}" if character in _ALT else str(character)
 
 
 class MainScreen(BannerScreen[None]):
@@ -69,7 +58,7 @@ class MainScreen(BannerScreen[None]):
         self._up = 0
         self._asking = False
         self._looking = Looking()
-        self._desk: Desk | None = None  # with a draft that was kept
+        self._editing = Editing(self, self._watch, options)
         self._deck = Deck(self._watch, options)
         # What a key does, given how far or which.
         self._acts: Mapping[str, Callable[[int], object]] = {
@@ -93,9 +82,6 @@ class MainScreen(BannerScreen[None]):
             "ask_find": lambda _: self._ask("find", "find thread, NF or CPU"),
             "ask_filter": lambda _: self._ask(
                 "filter", "filter thread, NF or CPUs", self._watch.view.filter
-            ),
-            "ask_delay": lambda _: self._ask(
-                "delay", f"seconds between ticks, now {self._feed.interval_s:g}"
             ),
         }
 
@@ -129,8 +115,9 @@ class MainScreen(BannerScreen[None]):
         news = before is None or before.notice != message.frame.notice
         if self._watch.frozen is None or news:
             self.paint()
-        if isinstance(self.app.screen, EditorScreen):
-            self.app.screen.paint()
+        above = self.app.screen
+        if isinstance(above, FOLLOWING):
+            above.paint()
 
     def on_feed_ended(self, message: FeedEnded) -> None:
         self._watch.ended = message.problem
@@ -151,7 +138,7 @@ class MainScreen(BannerScreen[None]):
         bound = event.key in self._bindings.key_to_bindings
         if not self._asking and event.is_printable and not bound:
             self.say(f"no screen {event.key}" if event.key in "12345678"
-                      else f"{_named(event.character)} does nothing: ? lists the keys")  # fmt: skip
+                      else f"{named(event.character)} does nothing: ? lists the keys")  # fmt: skip
 
     def on_answer(self, message: Answer) -> None:
         self._asking = False
@@ -160,7 +147,6 @@ class MainScreen(BannerScreen[None]):
             answers = {
                 "find": self._find,
                 "filter": self._filter,
-                "delay": self._delay,
                 **self._deck.answers,
             }
             answers[message.about](message.text.strip())
@@ -227,19 +213,10 @@ class MainScreen(BannerScreen[None]):
             self._page(text)
 
     def _edit(self) -> None:
-        gate = self.changes.gate
-        if gate is None:
-            self.say(f"no classes to edit: {self._options.no_gate or 'nothing here changes them'}")
-            return
-        group, l3 = self._view.edited
-        screen = EditorScreen(
-            gate, self.changes, self._watch, self._options, group=group, l3=l3, desk=self._desk
-        )
-        self.app.push_screen(screen, self._edited)
-
-    def _edited(self, desk: Desk | None) -> None:
-        self._desk = desk
-        self.paint()
+        edit = self._editing.priority if self._view.EDITS == "priority" else self._editing.classes
+        why = edit(self._view)
+        if why:
+            self.say(why)
 
     def _page(self, text: Callable[[int], list[Line]]) -> None:
         self.app.push_screen(PageScreen(text, self._options, self.changes), self._back)
@@ -266,16 +243,6 @@ class MainScreen(BannerScreen[None]):
 
     def _filter(self, text: str) -> None:
         self._watch.look(filter=text)
-
-    def _delay(self, text: str) -> None:
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = 0.0
-        if LEAST_DELAY_S <= seconds <= MOST_DELAY_S:
-            self._feed.set_interval(seconds)
-        else:
-            self.say(f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds")
 
     def say(self, message: str) -> None:
         self._watch.message = message
@@ -316,22 +283,12 @@ class MainScreen(BannerScreen[None]):
         )
 
     def _aim(self) -> None:
-        """Have counted what is looked at, and nothing else.
-
-        While the screen stands still nothing new is: that would not be on it. But what has been
-        left ends, as it disturbs who is counted.
-        """
+        """Have counted what is looked at, and nothing else."""
         frame = self._watch.frame
         if frame is None:
             return
-        wanted, now = self._view.looking, self._looking
-        # The threads of a core are counted together, so to go from one to the other is no change.
-        core = frame.topology.with_siblings(() if now.core is None else (now.core,))
         stays = self._watch.frozen is not None
-        if wanted.core is not None and (stays or wanted.core in core):
-            wanted = replace(wanted, core=now.core)
-        if stays:
-            wanted = replace(wanted, traffic=wanted.traffic and now.traffic)
-        if wanted != now:
+        wanted = aimed(frame, self._view.looking, self._looking, stays=stays)
+        if wanted != self._looking:
             self._looking = wanted
             self._feed.look_at(wanted)
