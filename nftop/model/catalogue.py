@@ -232,10 +232,10 @@ _CORE_METRICS: tuple[Metric, ...] = (
 CPU_METRICS: tuple[Metric, ...] = (
     _CORE_METRICS
     + SIBLING_METRICS
-    + FREQUENCY_METRICS
     + COVERAGE_METRICS
     + TMA_METRICS
     + PCM_CPU_METRICS
+    + FREQUENCY_METRICS
 )
 
 NF_METRICS: tuple[Metric, ...] = (

@@ -91,8 +91,8 @@ _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 # The Power screen's from left to right, each with its priority there.
 _OF_POWER: tuple[tuple[str | Col, float], ...] = (
     (SST, 1.05),
-    ("base_frequency_hz", 1.1),
     ("frequency_hz", 1),
+    ("base_frequency_hz", 1.1),
     (LIMITS, 1.2),
     (GOVERNOR, 2.6),
     (CP, 2.2),
@@ -119,7 +119,8 @@ _OPTIONAL: Mapping[Table, tuple[Col, ...]] = {
     "cores": tuple(
         col for col in _CORES if col.key in ("group", "sst") or (col.metric and col.metric.optional)
     ),
-    "power": (CP, SST, GROUP),
+    # The limits of a remote host nobody tells, and some drivers tell no base frequency.
+    "power": (CP, SST, GROUP, LIMITS, GOVERNOR, _column_of(cpu_metric("base_frequency_hz"), 0)),
 }
 _TABLES: Mapping[Table, tuple[Col, ...]] = {
     "cores": _CORES,
@@ -181,15 +182,18 @@ def _columns_for(
 
 def _is_told(col: Col, cpus: CpuTable | None) -> bool:
     """Whether some CPU has anything to put in an optional column."""
-    if col.metric:
-        return is_here(col.metric, cpus)
-    return cpus is not None and _THERE[col.key](cpus)
+    if col.key in _THERE:
+        return cpus is not None and _THERE[col.key](cpus)
+    return col.metric is not None and is_here(col.metric, cpus)
 
 
 _THERE: Mapping[str, Callable[[CpuTable], bool]] = {
     "group": lambda cpus: any(isinstance(each, CacheClass) for each in cpus.group),
     "sst": lambda cpus: any(isinstance(each.priority, str) for each in cpus.settings),
     "cp": lambda cpus: any(isinstance(each.cp_class, int) for each in cpus.settings),
+    "governor": lambda cpus: any(isinstance(each.governor, str) for each in cpus.settings),
+    "limits": lambda cpus: bool(cpus.columns["max_frequency_hz"].present.any()),
+    "base_frequency_hz": lambda cpus: bool(cpus.columns["base_frequency_hz"].present.any()),
 }
 
 

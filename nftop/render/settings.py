@@ -126,10 +126,13 @@ def _placement(found: Misplaced) -> str:
 def host_lines(frame: Frame, width: int) -> list[Line]:
     """Driver, turbo, mesh, SST and who else sets frequencies; why nothing is told."""
     told = frame.frequencies
+    if isinstance(told, Missing) and "cpufreq" not in frame.sources:
+        return []  # another host's server has no word for it
     if isinstance(told, Missing):
         lead = line(Span(f"cpufreq {told.reason.mark} ", Tone.MISSING))
         return paragraph(told.sentence, width, lead=lead, tone=Tone.DIM)
-    said = "; ".join(filter(None, (_drivers(told), *_meshes(told), *_sst(told), _others(told))))
+    parts = (_drivers(told), _no_base(frame), *_meshes(told), *_sst(told), _others(told))
+    said = "; ".join(filter(None, parts))
     return paragraph(said, width, lead=line(Span("cpufreq: ", Tone.ACCENT)), tone=Tone.DIM)
 
 
@@ -138,6 +141,15 @@ def _drivers(told: CpufreqTable) -> str:
     turbo = None if told.pstate is None else told.pstate.turbo
     words = {True: ", turbo on", False: ", turbo off", None: ""}
     return f"{', '.join(drivers)}{words[turbo]}"
+
+
+def _no_base(frame: Frame) -> str:
+    """Why no CPU has a base frequency; "" where one has."""
+    column = frame.cpus.columns["base_frequency_hz"]
+    if not len(column) or column.present.any():
+        return ""
+    reading = column[0]
+    return printable(reading.sentence) if isinstance(reading, Missing) else ""
 
 
 def _meshes(told: CpufreqTable) -> list[str]:

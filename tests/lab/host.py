@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nftop.model.topology import Topology
-from nftop.sim import scenario, workloads
+from nftop.sim import scenario
 from nftop.sim.model import Model, model_of
 from tests.lab import clock, machine, proc
 from tests.lab.clock import Clock
@@ -122,7 +122,7 @@ def lab_host(options: Options) -> LabHost:
     told = {name: value for name, value in asked.items() if value is not None}
     perf = {**kind.tables["perf"], **told}
     kind = replace(kind, tables={**kind.tables, "perf": perf})
-    model = model_of(_scenario(options.scenario), options.cpus, smt=options.smt)
+    model = model_of(_scenario(options.scenario or kind.scenario), options.cpus, smt=options.smt)
     pmu = load(kind, smt=options.smt)
     competitor.parse(options.competitor, pmu)
     switches = Switches(
@@ -311,10 +311,11 @@ def _cpufreq(host: LabHost) -> Tree:
     def online() -> frozenset[int]:
         return host.switches.online
 
-    # What it runs at is the scenario's, whatever is written: the nearest that the limits allow.
+    # What it counts at is the scenario's, whatever is written; shown is the nearest within limits.
     def current(policy: Policy) -> int:
         least, most = policy.limits_khz()
-        return min(max(round(workloads.core_hz() / 1000), least), most)
+        runs_khz = round(host.model.frequencies[0].hz[policy.number] / 1000)
+        return min(max(runs_khz, least), most)
 
     texts = cpufreq_tree.texts(host.cpufreq, online, current)
     return TextTree(texts, cpufreq_tree.folders(host.cpufreq))

@@ -20,7 +20,7 @@ class Options:
         machine: a name of `machine.names()`.
         kernel: whose texts and formats resctrl has, a name of `profile.kernels()`.
         rdt: words of the boot parameter rdt=; None: as the machine has it.
-        scenario: a name of nftop's scenarios, or the path of a file with one.
+        scenario: a name of nftop's scenarios, or the path of a file with one; "": the machine's.
         cpus: how many logical CPUs.
         smt: with hyper-threading, as the firmware has set it.
         pmu: what its core PMU is, of `machine.PMUS`.
@@ -74,7 +74,7 @@ def parse(arguments: Sequence[str]) -> Options:
         metavar="WORD,...",
         help="what it is booted with, to show what it hides: cmt,mbmtotal,mbmlocal,l3cat,l3cdp,mba",
     )
-    parser.add_argument("--scenario", default="default", metavar="NAME|FILE")
+    parser.add_argument("--scenario", default="", metavar="NAME|FILE")
     parser.add_argument("--cpus", type=int, default=88, metavar="N")
     parser.add_argument("--smt", choices=("on", "off"), default="on", help="of the firmware")
     parser.add_argument(

@@ -95,7 +95,7 @@ def ask_sst(cpus: Sequence[int], ask: Ask) -> SstState | Missing:
     levels = {} if isinstance(current, Missing) else _current_levels(current)
     packages = _packages(told, levels)
     if not packages:
-        return Missing(Reason.ERROR, f"{PROGRAM}: {_complaint(told)}")
+        return Missing(Reason.SOURCE, f"{PROGRAM}: {_complaint(told)}")
     classes: dict[int, int] = {}
     if any(each.cp for each in packages):
         for first in range(0, len(cpus), _AT_ONCE):
