@@ -11,7 +11,7 @@ from nftop.control.part import History, Part
 from nftop.control.rules import Rules
 from nftop.control.sst.plan import propose, warnings
 from nftop.control.sst.policies import Facts
-from nftop.control.sst.writes import Write, writes
+from nftop.control.sst.writes import Write, in_shell, writes
 from nftop.model.action import Action, Cell, Change, Proposal, State
 
 
@@ -85,7 +85,7 @@ class Frequencies(Part[Write], Protocol):
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
         planned = writes(proposal.base, proposal.changes)
-        return (f"cd {self.where}", *(each.shell for each in planned)) if planned else ()
+        return (f"cd {self.where}", *in_shell(planned)) if planned else ()
 
 
 def alike(state: State, like: Iterable[Cell]) -> State:

@@ -53,6 +53,26 @@ class Write:
         return f"echo {self.value} > policy{self.cell.number}/{FILES[self.cell.kind]}"
 
 
+def in_shell(planned: Iterable[Write]) -> Iterator[str]:
+    """Writes as a shell would do them: policies with the same ones together.
+
+    No policy waits for another, so that it comes to the same.
+    """
+    by_policy: dict[int, list[Write]] = {}
+    for each in planned:
+        by_policy.setdefault(each.cell.number, []).append(each)
+    alike: dict[tuple[tuple[Kind, str], ...], list[int]] = {}
+    for number, own in by_policy.items():
+        alike.setdefault(tuple((each.cell.kind, each.value) for each in own), []).append(number)
+    for pairs, numbers in alike.items():
+        if len(numbers) == 1:
+            yield from (each.shell for each in by_policy[numbers[0]])
+            continue
+        yield f"for n in {' '.join(map(str, numbers))}; do"
+        yield from (f"  echo {value} > policy$n/{FILES[kind]}" for kind, value in pairs)
+        yield "done"
+
+
 def writes(state: State, changes: Iterable[Change]) -> tuple[Write, ...]:
     """The operations that take a state through changes."""
     rows = list(changes)

@@ -145,7 +145,7 @@ class PriorityScreen(BannerScreen[None]):
         return _mean(before), _mean(after)
 
 
-_METRICS = ("frequency_hz", "rx_packets_per_s")
+_METRICS = ("frequency_hz", "packets_per_s")
 
 
 def _mean(values: NDArray[np.float32]) -> float:
