@@ -73,7 +73,7 @@ METRICS = tuple(
     _column_of(metric, metric.priority) for metric in CPU_METRICS if metric.priority is not None
 )
 # What is set for a CPU's frequency, in words: see `settings.TEXTS`.
-SST = Col("sst", "SST", 4, right=False, priority=1.05)
+SST = Col("sst", "SST", 4, right=False, priority=4.5)
 CP = Col("cp", "CP", 3, right=False, priority=2.2)
 GOVERNOR = Col("governor", "GOVERNOR/EPP", 13, right=False, priority=2.6, grows=7)
 LIMITS = Col(
@@ -102,7 +102,7 @@ _OF_POWER: tuple[tuple[str | Col, float], ...] = (
     ("c1_ratio", 4),
     ("c3_ratio", 9),
     ("c6_ratio", 4.1),
-    ("thermal_headroom_c", 2.1),
+    ("thermal_headroom_c", 2.9),
     ("smi_per_s", 5),
     ("ipc", 7),
     ("context_switches_per_s", 8),

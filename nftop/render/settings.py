@@ -12,7 +12,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import CpufreqTable, CpuSetting, SstPackage, SstState, Switch, UncoreLimits
 from nftop.render.line import Line, Span, Tone, line, paragraph
-from nftop.render.text import printable
+from nftop.render.text import cells, printable
 
 _GHZ = 1e9
 LETTERS: Mapping[str, str] = MappingProxyType({"high": "H", "low": "L"})
@@ -90,9 +90,6 @@ def setting_facts(setting: CpuSetting, base: Reading, least: Reading, most: Read
     if not isinstance(least, Missing) and not isinstance(most, Missing):
         pinned = "pinned to " if least == most else "limits "
         facts.append(f"{pinned}{span_text(least, most)} GHz")
-    governor = _governor(setting)
-    if not isinstance(governor, Missing):
-        facts.append(f"governor {printable(governor)}")
     if setting.together:
         facts.append(f"set together with CPU {format_cpu_list(setting.together)}")
     if not isinstance(setting.cp_class, Missing):
@@ -100,13 +97,21 @@ def setting_facts(setting: CpuSetting, base: Reading, least: Reading, most: Read
     return facts
 
 
+def fitted(text: str, width: int) -> str:
+    """A text, of which what is behind a `/` is left out where there is no room for it."""
+    return text if cells(text) <= width else text.partition("/")[0]
+
+
 def placement_lines(frame: Frame, width: int) -> list[Line]:
-    """Pollers on low-priority cores, and the high-priority ones that are free; by package."""
-    lead = line(Span("! ", Tone.BAD))
+    """Pollers on low-priority cores, and the high-priority ones that are free; by package.
+
+    Those of other packages only where there are too few near.
+    """
+    lead = line(Span("! ", Tone.ACCENT))
     return [
         each
         for found in misplaced(frame)
-        for each in paragraph(_placement(found), width, lead=lead, tone=Tone.BAD)
+        for each in paragraph(_placement(found), width, lead=lead, tone=Tone.PLAIN)
     ]
 
 
@@ -117,7 +122,7 @@ def _placement(found: Misplaced) -> str:
     free = []
     if found.near:
         free.append(f"here {format_cpu_list(found.near)}")
-    if found.far:
+    if found.far and len(found.near) < sum(map(len, found.pollers.values())):
         free.append(f"on other sockets {format_cpu_list(found.far)}")
     idle = f"idle high-priority cores: {', '.join(free)}" if free else "no high-priority core idle"
     return f"s{found.package}: these pollers sit on low-priority cores: {who}; {idle}"

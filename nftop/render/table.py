@@ -21,7 +21,7 @@ from nftop.render.bars import bars
 from nftop.render.columns import BAR, GROUP, Col, columns_for, sorts_down
 from nftop.render.line import Line, Span, Tone, line
 from nftop.render.rows import Rows, View, arrange
-from nftop.render.settings import TEXTS
+from nftop.render.settings import TEXTS, fitted
 from nftop.render.text import fit
 
 # A hyper-thread sibling that is busy for more of the time than this is marked.
@@ -268,7 +268,7 @@ def _text_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
             mark = _padded(fmt.mark(text.reason, width), width, right=col.right)
             cells.append((Span(mark, Tone.MISSING),))
         else:
-            cells.append((Span(_padded(text, width, right=col.right), base),))
+            cells.append((Span(_padded(fitted(text, width), width, right=col.right), base),))
     return cells
 
 
