@@ -18,6 +18,7 @@ from nftop.control.sst.shown import Core, cores
 from nftop.gates import classes_gate, frequencies_gate
 from nftop.hosts import open_asked
 from nftop.model.action import Action, PinCpus, PinEvery, ReleaseCpus, parts
+from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt import ROOT
 from nftop.output import put
@@ -86,7 +87,7 @@ def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
     try:
         for count, frame in enumerate(feed.frames(), 1):
             names |= {row.name for row in frame.nfs}
-            found = {cpu for row in frame.nfs if row.name == options.nf for cpu in row.cpus}
+            found = {cpu for row in frame.nfs if _is(row, options.nf) for cpu in row.cpus}
             if found:
                 return tuple(sorted(found))
             if count == _FRAMES:
@@ -95,6 +96,11 @@ def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
         feed.stop()
     known = ", ".join(sorted(names)) or "none that polls"
     raise GoneError(f"there is no network function {options.nf} that polls; there is {known}")
+
+
+def _is(row: NfRow, name: str) -> bool:
+    """By the name that the screen shows, or the program's alone."""
+    return name in (row.name, row.name.rpartition("/")[2])
 
 
 def _command(options: argparse.Namespace, gate: PartGate[Frequencies]) -> str:

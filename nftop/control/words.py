@@ -38,8 +38,6 @@ def describe(cell: Cell) -> str:
         "epp": f"EPP of CPU {cpus}",
         "min_khz": f"scaling_min_freq of CPU {cpus}",
         "max_khz": f"scaling_max_freq of CPU {cpus}",
-        "bf": f"SST-BF of package {cell.number}",
-        "cp_class": f"the SST-CP class of CPU {cell.number}",
     }
     return words[cell.kind]
 

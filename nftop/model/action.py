@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from nftop.model.ids import Cpu, Package
+from nftop.model.ids import Cpu
 from nftop.model.rdt import ROOT
 
 Kind: TypeAlias = Literal[
     "group", "monitor", "mode", "schemata", "cpu", "task",
     "governor", "epp", "min_khz", "max_khz",
-    "bf", "cp_class",
 ]  # fmt: skip
 # Those that are directories, whose values are their numbers.
 DIRECTORIES: tuple[Kind, ...] = ("group", "monitor")
@@ -34,11 +33,10 @@ class Cell(NamedTuple):
             kernel has it. `schemata`: a mask in hexadecimal or a limit in decimal, without leading
             zeros. `cpu`, `task`: the place (`place`) where it is. `governor`, `epp`, `min_khz`,
             `max_khz`: of a frequency policy, as its files have them; limits as they are in effect.
-            `bf`: whether a package has SST-BF on, `on` or `off`; `cp_class`: a CPU's SST-CP class.
         group: a control group's directory, `ROOT` for the root group; "" of all else.
         name: of a monitoring group; of a line of schemata (`L3`, `MB`); `TID@STARTTIME` of a task;
             the CPUs of a frequency policy, as a list.
-        number: the domain of a schemata cell; a CPU's, a policy's or a package's number; else -1.
+        number: the domain of a schemata cell; a CPU's or a policy's number; else -1.
     """
 
     kind: Kind
@@ -200,24 +198,7 @@ class PinEvery:
 FrequencyAction: TypeAlias = PinCpus | ReleaseCpus | PinEvery
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchBaseFrequency:
-    """SST-BF of these packages on or off, where the platform can at run time."""
-
-    packages: tuple[Package, ...]
-    on: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SetPriorityClass:
-    """The SST-CP class, 0 to 3, of the cores of these CPUs."""
-
-    cpus: tuple[Cpu, ...]
-    cp_class: int
-
-
-SpeedSelectAction: TypeAlias = SwitchBaseFrequency | SetPriorityClass
-Action: TypeAlias = ClassAction | FrequencyAction | SpeedSelectAction
+Action: TypeAlias = ClassAction | FrequencyAction
 
 
 @dataclass(frozen=True, slots=True)

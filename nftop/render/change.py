@@ -107,25 +107,22 @@ def _moves(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
             yield f"{head} {who}", named(old), named(new)
 
 
-# Cells of frequencies and priorities: how a row is called, and what it is of.
-_ROWS: Mapping[Kind, tuple[str, str]] = {
-    "bf": ("SST-BF", "package"), "cp_class": ("SST-CP class", "CPU"),
-    "governor": ("governor", "CPU"), "epp": ("EPP", "CPU"),
-    "min_khz": ("min", "CPU"), "max_khz": ("max", "CPU"),
+# Cells of frequencies, and how a row of them is called.
+_ROWS: Mapping[Kind, str] = {
+    "governor": "governor", "epp": "EPP", "min_khz": "min", "max_khz": "max",
 }  # fmt: skip
 
 
 def _frequencies(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
     """By what they are changed to, so that a host of hundreds of CPUs is a few rows."""
-    for kind, (label, what) in _ROWS.items():
+    for kind, label in _ROWS.items():
         ways: dict[tuple[str | None, str | None], list[str]] = {}
         for each in changes:
             if each.cell.kind == kind:
-                name = each.cell.name or str(each.cell.number)
-                ways.setdefault((each.old, each.new), []).append(name)
+                ways.setdefault((each.old, each.new), []).append(each.cell.name)
         for (old, new), names in ways.items():
             cpus = format_cpu_list(parse_cpu_list(",".join(names)))
-            yield f"{what} {cpus} {label}", _frequency(kind, old), _frequency(kind, new)
+            yield f"CPU {cpus} {label}", _frequency(kind, old), _frequency(kind, new)
 
 
 def _frequency(kind: Kind, value: str | None) -> str:

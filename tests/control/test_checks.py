@@ -39,7 +39,7 @@ def test_doctor_tells_what_is_not_complete(tmp_path: Path) -> None:
     (journal.folder / "history.jsonl").write_text("nonsense\n")
     assert "is damaged" in check(journal).text
     journal.folder.chmod(0o755)
-    assert notice(journal).startswith("cache classes: the journal of changes can't be read: /")
+    assert notice(journal).startswith("changes: the journal of changes can't be read: /")
 
 
 def test_who_may_not_read_the_journal_is_told_by_doctor_alone(

@@ -9,7 +9,6 @@ part           what all parts with frequencies have in common
 choices        what a screen offers for a core
 shown          what is set for each CPU, to be shown
 cpufreq        the part: state, lock, and the only writes
-speed_select   SST-BF and SST-CP at run time, through intel-speed-select
 simulated      the simulated host's frequencies
 
 What is read back is what is in effect, after the kernel's clamping, and not what was asked for:

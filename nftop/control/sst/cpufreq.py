@@ -61,7 +61,8 @@ class Cpufreq(Frequencies):
     def facts(self) -> Facts:
         topology = read_topology(self.root)
         with self._open() as folder:
-            policies = [_policy(folder, each) for each in tree.numbers(folder)]
+            turbo = _turbo(self.root)
+            policies = [_policy(folder, each, turbo=turbo) for each in tree.numbers(folder)]
         here = tuple(each for each in policies if each is not None)
         online = {int(info.cpu) for info in topology.cpus}
         every = {cpu for policy in here for cpu in policy.cpus}
@@ -75,7 +76,7 @@ class Cpufreq(Frequencies):
                 + (f", pid {each.pid})" if each.pid else ")")
                 for each in read_keepers(self.root)
             ),
-            turbo=_turbo(self.root),
+            turbo=turbo,
         )
 
     def state(self) -> State:
@@ -154,8 +155,11 @@ def open_cpufreq(root: Path = Path("/"), folder: Path = JOURNAL) -> Cpufreq:
     return part
 
 
-def _policy(folder: int, number: int) -> Policy | None:
-    """None where nothing of it is in use."""
+def _policy(folder: int, number: int, *, turbo: bool | None) -> Policy | None:
+    """None where nothing of it is in use. Without turbo no limit is above the base frequency.
+
+    Source: `intel_pstate_get_max_freq` of Linux 6.1; `cpuinfo_max_freq` stays what it was.
+    """
 
     def khz(file: str) -> int | None:
         text = tree.read(folder, number, file)
@@ -165,6 +169,9 @@ def _policy(folder: int, number: int) -> Policy | None:
     cpus = _cpus(tree.read(folder, number, "related_cpus") or "")
     if least is None or most is None or not cpus:
         return None
+    base = khz("base_frequency")
+    if turbo is False and base is not None:
+        most = min(most, base)
     governors = (tree.read(folder, number, "scaling_available_governors") or "").split()
     return Policy(
         number=number,
@@ -173,7 +180,7 @@ def _policy(folder: int, number: int) -> Policy | None:
         governors=tuple(each for each in governors if _WORD.fullmatch(each)),
         least_khz=least,
         most_khz=most,
-        base_khz=khz("base_frequency"),
+        base_khz=base,
     )
 
 

@@ -1,13 +1,13 @@
 """A change of frequencies as single writes, in an order whose every state is valid.
 
-For each policy: governor, EPP, the upper limit where it rises, the lower limit, the upper limit
+For each policy: governor and EPP, the upper limit where it rises, the lower limit, the upper limit
 where it falls. So the lower limit is never above the upper one: the kernel would clamp it, keep
 what was asked for, and let it come up again later.
 
 Kernel facts, `drivers/cpufreq` of Linux 6.1 to 6.12: limits are requests, and what is in effect
 follows a moment later (`cpufreq_notifier_min` only schedules the work); with another governor
 intel_pstate sets EPP by itself: to `performance` with that governor, else to what it had kept, and
-refuses any other EPP under it (EBUSY).
+refuses any other EPP under it (EBUSY), though some kernels go on showing what was written before.
 """
 
 from __future__ import annotations
@@ -93,7 +93,14 @@ def writes(state: State, changes: Iterable[Change]) -> tuple[Write, ...]:
 def _order(now: State, target: State, policy: tuple[int, str]) -> Iterator[Kind]:
     number, name = policy
     upper = Cell("max_khz", "", name, number)
-    yield "governor"
-    yield "epp"
+    yield from _by_governor(target, policy)
     rises = upper in now and upper in target and int(target[upper]) > int(now[upper])
     yield from ("max_khz", "min_khz") if rises else ("min_khz", "max_khz")
+
+
+def _by_governor(target: State, policy: tuple[int, str]) -> Iterator[Kind]:
+    """EPP after the governor, which brings its own; before where that would refuse it."""
+    number, name = policy
+    governor, epp = (target.get(Cell(kind, "", name, number)) for kind in ("governor", "epp"))
+    refused = governor == "performance" and epp not in (None, KERNELS, "performance")
+    yield from ("epp", "governor") if refused else ("governor", "epp")
