@@ -8,7 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from nftop.model.reading import Missing
-from nftop.model.sst import CpufreqTable, SstPackage, SstState, UncoreLimits
+from nftop.model.sst import CpufreqTable, CpuSetting, SstPackage, SstState, UncoreLimits
+
+
+def setting_values(setting: CpuSetting) -> dict[str, Any]:
+    """What is set for a CPU, by the names of `SETTING_METRICS`; values or why they are absent."""
+    return {
+        "sst_priority": setting.priority,
+        "governor": setting.governor,
+        "epp": setting.epp,
+        "sst_cp_class": setting.cp_class,
+    }
 
 
 def frequencies_object(told: CpufreqTable | Missing) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from typing import Any
 from nftop.export.cells import change_object
 from nftop.export.classes import cache_object, group_object
 from nftop.export.encode import json_bytes
-from nftop.export.frequencies import frequencies_object
+from nftop.export.frequencies import frequencies_object, setting_values
 from nftop.export.missing import with_missing
 from nftop.model.action import Noticed
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
@@ -140,13 +140,7 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
     named["group_of"] = None if isinstance(group, Missing) else group.of
     readings: dict[str, Any] = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
     readings["group"] = group if isinstance(group, Missing) else group.name
-    setting = table.settings[row]
-    readings |= {
-        "sst_priority": setting.priority,
-        "sst_cp_class": setting.cp_class,
-        "governor": setting.governor,
-        "epp": setting.epp,
-    }
+    readings |= setting_values(table.settings[row])
     return with_missing(named, readings)
 
 

@@ -25,6 +25,7 @@ from nftop.export.fields import (
     turned,
     why_not,
 )
+from nftop.export.frequencies import setting_values
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS, NF_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
@@ -34,9 +35,11 @@ from nftop.model.column import Column
 from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sst import CpuSetting
 
 # CPUs
 
+_SETTING = (*fields_of("text", "sst_priority governor epp"), Field("sst_cp_class", "int"))
 _CPU = (
     *fields_of("int", "cpu core package l3"),
     Field("online", "bool"),
@@ -44,8 +47,8 @@ _CPU = (
     Field("nf_pid", "int"),
     Field("direction", "text"),
     Field("saturated", "bool"),
-    *fields_of("text", "cpp_clock attribution group sst_priority governor epp"),
-    Field("sst_cp_class", "int"),
+    *fields_of("text", "cpp_clock attribution group"),
+    *_SETTING,
     *numbers(CPU_METRICS),
     MISSING,
 )
@@ -71,13 +74,14 @@ def _cpus(number: int, frame: Frame) -> Columns:
         table.cpp_clock,
         [text or None for text in table.attribution],
         groups,
-        [plain(each.priority) for each in table.settings],
-        [plain(each.governor) for each in table.settings],
-        [plain(each.epp) for each in table.settings],
-        [plain(each.cp_class) for each in table.settings],
+        *turned(_SETTING, list(map(_settings, table.settings))),
         *map(_cells, columns),
         _cpus_why(table),
     ]
+
+
+def _settings(setting: CpuSetting) -> tuple[Any, ...]:
+    return tuple(map(plain, setting_values(setting).values()))
 
 
 def _cells(column: Column) -> list[float | None]:
@@ -99,8 +103,7 @@ def _cpus_why(table: CpuTable) -> list[str]:
         if key not in seen:
             why = zip(names, map(Reason, row.tolist()), strict=True)
             seen[key] = " ".join(f"{name}={reason.key}" for name, reason in why if reason)
-        own = why_not({"group": group, "sst_priority": each.priority, "governor": each.governor,
-                       "epp": each.epp, "sst_cp_class": each.cp_class})  # fmt: skip
+        own = why_not({"group": group, **setting_values(each)})
         found.append(f"{own} {seen[key]}".strip())
     return found
 
