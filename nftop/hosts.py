@@ -32,6 +32,7 @@ from nftop.sources.cpufreq.source import CpufreqSource
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
+from nftop.sources.netdev.source import NetdevSource
 from nftop.sources.own import OwnSource
 from nftop.sources.pcm.client import PORT, Address, parse_url
 from nftop.sources.pcm.source import PcmSource
@@ -141,6 +142,7 @@ def open_host(
         perf,
         uncore,
         KernelSource(_ROOT),
+        NetdevSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(),
         *classes,

@@ -17,6 +17,7 @@ from nftop.derive.focus import FocusState, step_focus
 from nftop.derive.frequencies import FrequencyState, step_frequencies
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
+from nftop.derive.netdev import NetdevState, kernel_row, step_netdev
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
@@ -67,6 +68,7 @@ class State:
     misses: MissState = field(default_factory=MissState)
     server: ServerState = field(default_factory=ServerState)
     frequencies: FrequencyState = field(default_factory=FrequencyState)
+    netdev: NetdevState = field(default_factory=NetdevState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -81,6 +83,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     topology = state.topology
     counters, rates = step_counters(state.counters, readings.get("perf"), topology)
     cpu_times, times = step_cpu_times(state.cpu_times, readings.get("kernel"), topology)
+    netdev, kernel = step_netdev(state.netdev, readings.get("netdev"), topology)
     threads, thread_rates = step_threads(
         state.threads,
         readings.get("processes"),
@@ -105,7 +108,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         online=online_rows(readings.get("kernel"), topology),
         rates=rates,
         cycles=cycles,
-        ready={**times, **tma, **frequencies.columns},
+        ready={**times, **kernel.columns, **tma, **frequencies.columns},
         group=effective_classes(classes, thread_rates, topology),
         settings=frequencies.settings,
         pollers=pollers,
@@ -131,7 +134,10 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         topology=topology,
         sources=_source_states(readings, sample, remarks),
         cpus=shown.cpus,
-        nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
+        nfs=(
+            *(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
+            *kernel_row(kernel, topology, cycles, times),
+        ),
         packages=shown.packages,
         groups=classes.groups,
         domains=classes.domains,
@@ -142,6 +148,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         accelerators=shown.accelerators,
         apart=shown.apart,
         frequencies=frequencies.told,
+        interfaces=kernel.interfaces,
     )
     after = replace(
         state,
@@ -157,6 +164,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         focus=focus,
         server=server,
         frequencies=frequencies,
+        netdev=netdev,
         misses=misses,
         own=_known_use(state.own, own),
     )

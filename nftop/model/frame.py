@@ -10,6 +10,7 @@ from nftop.model.action import Noticed
 from nftop.model.allocation import Cbm
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
+from nftop.model.netdev import InterfaceRow
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
@@ -323,7 +324,7 @@ class Frame:
     `frequencies` is what the host's cpufreq tells, or why nothing; rows of `cpus` have what of it
     is theirs. `apart` says where perf and a sensor server have told different numbers for some
     time; "" where they agree. `notice` is what the operator of this host is to know now beside the
-    numbers; no sample has it, so that no recording does.
+    numbers; no sample has it, so that no recording does. `interfaces` are the kernel's.
     """
 
     wall_ns: int
@@ -345,4 +346,5 @@ class Frame:
     notice: str = ""
     apart: str = ""
     frequencies: CpufreqTable | Missing = NOT_READ
+    interfaces: tuple[InterfaceRow, ...] = ()
     schema: str = SCHEMA
