@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
+from nftop.control.part import goal
 from nftop.control.plan import propose
 from nftop.control.rules import MaskRule, Rules
 from nftop.control.steps import MB
@@ -71,12 +72,12 @@ def ask(draft: Draft, more: Sequence[ClassAction]) -> Step:
     proposal = propose(draft.base, draft.rules, (*actions(draft), *more))
     if proposal.refusals:
         return draft, proposal.refusals[0]
-    target = _target(draft.base, proposal.changes)
+    target = MappingProxyType(goal(draft.base, proposal.changes))
     wanted = _actions(draft.base, target)
     plan = propose(draft.base, draft.rules, wanted, commands(wanted, draft.program))
     if plan.refusals:
         return draft, plan.refusals[0]
-    after = replace(draft, target=_target(draft.base, plan.changes), plan=plan)
+    after = replace(draft, target=MappingProxyType(goal(draft.base, plan.changes)), plan=plan)
     return after, proposal.rounded[0] if proposal.rounded else ""
 
 
@@ -270,16 +271,6 @@ def _edges(bits: int) -> tuple[int, int]:
 
 def _span(low: int, high: int) -> int:
     return (1 << high + 1) - (1 << low) if low <= high else 0
-
-
-def _target(base: State, changes: Iterable[Change]) -> State:
-    target = dict(base)
-    for change in changes:
-        if change.new is None:
-            target.pop(change.cell, None)
-        else:
-            target[change.cell] = change.new
-    return MappingProxyType(target)
 
 
 def _actions(base: State, target: State) -> tuple[ClassAction, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.entry import Entry
 from nftop.control.steps import MB, Step
-from nftop.model.action import Cell, Change, State, parts
+from nftop.model.action import POLICY_KINDS, Cell, Change, State, parts
 from nftop.model.ids import format_cpu_list, mhz_text
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 
@@ -106,7 +106,7 @@ def left_alone(cells: Iterable[Cell], found: State) -> tuple[str, ...]:
 
 
 def _of_policy(cell: Cell) -> bool:
-    return cell.kind in ("governor", "epp", "min_khz", "max_khz")
+    return cell.kind in POLICY_KINDS
 
 
 def undoing(entry: Entry) -> str:

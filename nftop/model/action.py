@@ -18,6 +18,8 @@ Kind: TypeAlias = Literal[
     "group", "monitor", "mode", "schemata", "cpu", "task",
     "governor", "epp", "min_khz", "max_khz",
 ]  # fmt: skip
+# Those of frequency policies, in the order in which the way back restores them.
+POLICY_KINDS: tuple[Kind, ...] = ("governor", "epp", "min_khz", "max_khz")
 # Those that are directories, whose values are their numbers.
 DIRECTORIES: tuple[Kind, ...] = ("group", "monitor")
 

@@ -15,10 +15,11 @@ from nftop.control.parts import CLASSES, part_of
 from nftop.control.pending import in_a_process
 from nftop.control.sst.cpufreq import CPUFREQ
 from nftop.control.transaction import Asked, apply, keep
+from nftop.export.cells import change_object
 from nftop.model.action import Action, PinCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
 from tests.control.hosts import Disk, LabHost, lab_host, memory
-from tests.control.sst_trees import FakeCpufreq, in_memory, make_tree, part
+from tests.control.sst_trees import HIGH, MOST, FakeCpufreq, in_memory, make_tree, part
 
 SET = SetSchemata("/", "L3", ((0, 0xF),))
 PIN = PinCpus((Cpu(1),))
@@ -111,3 +112,5 @@ def test_an_entry_of_frequencies_reads_back_as_it_was_written(place: Path) -> No
     [entry] = memory(both.disk).history()
     assert {each.cell.kind for each in entry.changes} == {"min_khz", "max_khz"}
     assert entry_of("history", text_of(entry)) == entry
+    told = change_object(entry.changes[0])
+    assert told == {"kind": "max_khz", "policy": 1, "cpus": [1], "old": MOST, "new": HIGH}

@@ -16,10 +16,10 @@ from nftop.control.part import AbsentError, LockedError, RefusedError
 from nftop.control.resctrl import boot_id
 from nftop.control.sst import tree
 from nftop.control.sst.part import Frequencies
-from nftop.control.sst.policies import KINDS, Facts, Policy
+from nftop.control.sst.policies import Facts, Policy
 from nftop.control.sst.writes import FILES, Write
 from nftop.control.takeback import differing
-from nftop.model.action import Cell, State
+from nftop.model.action import POLICY_KINDS, Cell, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.sources.cpufreq.keepers import read_keepers
 from nftop.sources.topology import read_host, read_topology
@@ -188,7 +188,7 @@ def _state(folder: int, policies: Iterable[int]) -> State:
     found: dict[Cell, str] = {}
     for number in policies:
         cpus = _cpus(tree.read(folder, number, "related_cpus") or "")
-        for kind in KINDS if cpus else ():
+        for kind in POLICY_KINDS if cpus else ():
             text = tree.read(folder, number, FILES[kind])
             pattern = _NUMBER if kind in ("min_khz", "max_khz") else _WORD
             if text is not None and pattern.fullmatch(text):

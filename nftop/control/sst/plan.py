@@ -9,8 +9,9 @@ from typing import Any
 from nftop.control.entry import Entry
 from nftop.control.part import KERNELS
 from nftop.control.sst.before import before
-from nftop.control.sst.policies import KINDS, Facts, Policy
+from nftop.control.sst.policies import Facts, Policy
 from nftop.model.action import (
+    POLICY_KINDS,
     Action,
     Cell,
     Change,
@@ -160,7 +161,7 @@ def _say_low(draft: _Draft, policies: Iterable[Policy]) -> None:
 def _release(draft: _Draft, action: ReleaseCpus) -> None:
     open_again = []
     for policy in draft.policies(action.cpus):
-        cells = [policy.cell(kind) for kind in KINDS if policy.cell(kind) in draft.state]
+        cells = [policy.cell(kind) for kind in POLICY_KINDS if policy.cell(kind) in draft.state]
         old = before(draft.history, cells, draft.state)
         if old:
             draft.state.update(old)

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from nftop.model.action import Cell, Kind
 from nftop.model.ids import format_cpu_list
 
-# Of a policy, in the order in which the way back restores them.
-KINDS: tuple[Kind, ...] = ("governor", "epp", "min_khz", "max_khz")
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:
