@@ -121,17 +121,17 @@ def _command(options: argparse.Namespace, gate: PartGate[Frequencies]) -> str:
 def _show(options: argparse.Namespace) -> None:
     part = frequencies_gate(options).host
     facts = part.facts()
-    rows = cores(facts, part.state())
+    rows, others = cores(facts, part.state()), part.keepers()
     is_simulated = options.scenario is not None
     cut_off = "" if is_simulated else news(FileJournal())
     if wants_json(options):
         from nftop.export.sst import cores_json  # noqa: PLC0415 - only here
 
-        told = cores_json(rows, facts.keepers, simulated=is_simulated, unfinished=cut_off)
+        told = cores_json(rows, others, simulated=is_simulated, unfinished=cut_off)
         put(sys.stdout, told + "\n")
         return
     lines = [printable(cut_off), ""] * bool(cut_off) + [*_table(rows)]
-    lines += ["", *(f"warning: {printable(each)}" for each in facts.keepers)] * bool(facts.keepers)
+    lines += ["", *(f"warning: {printable(each)}" for each in others)] * bool(others)
     put(sys.stdout, "\n".join(lines) + "\n")
 
 

@@ -50,7 +50,7 @@ class Standing:
     word: in `settling`, what is done. until_s: CLOCK_MONOTONIC when it is taken back by itself.
     kept: whether the last one that is over was.
     receipt: what became of it, or of the one before; None where there was none.
-    applied: the last that was applied.
+    applied, tuned: the last of classes that was applied, and the last of frequencies.
     changed: how often the host was changed: who has read it before has to again.
     """
 
@@ -59,6 +59,7 @@ class Standing:
     until_s: float = 0.0
     receipt: Receipt | None = None
     applied: Applied | None = None
+    tuned: Applied | None = None
     changed: int = 0
     kept: bool = False
 
@@ -176,12 +177,15 @@ class Changes:
         groups = {cell.group for cell, _, _ in cells if cell.group}
         groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
                    for where in places if where is not None}  # fmt: skip
+        done = Applied(time.monotonic_ns(), tuple(sorted(groups)), _set_for(receipt.changes))
+        # Classes are judged apart from frequencies.
+        about = {"tuned" if done.cpus else "applied": done}
         self._now(
             phase="unkept",
             receipt=receipt,
             until_s=self._clock() + self.keep_within_s,
-            applied=Applied(time.monotonic_ns(), tuple(sorted(groups)), _set_for(receipt.changes)),
             changed=self.standing.changed + 1,
+            **about,
         )
 
     def _settled(self, pending: Settling, changes: tuple[Change, ...]) -> Receipt:

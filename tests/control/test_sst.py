@@ -247,6 +247,20 @@ def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
     assert {k: v for k, v in before.items() if "policy5" not in k} == kernel.state()
 
 
+def test_who_else_sets_frequencies_is_named_before(kernel: Kernel) -> None:
+    wants = kernel.root / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(parents=True)
+    (wants / "cpupower.service").write_text("")
+    host, disk = part(kernel), Disk()
+    said = "cpupower may set frequencies here too (cpupower.service is enabled)"
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    assert said in proposal.warnings
+    kept(host, disk, proposal)
+    planned = gate_of(host, disk).propose_undo()
+    assert planned is not None
+    assert said in planned[0].warnings
+
+
 def test_hosts_that_can_not(place: Path) -> None:
     (place / "proc").mkdir()
     with pytest.raises(AbsentError, match="no cpufreq"):

@@ -71,12 +71,14 @@ class Cpufreq(Frequencies):
             offline=frozenset(every | set(_present(self.root))) - online,
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
             nominal_khz=_nominal(here, read_host(self.root, "").model),
-            keepers=tuple(
-                f"{each.name} may set frequencies here too ({each.seen}"
-                + (f", pid {each.pid})" if each.pid else ")")
-                for each in read_keepers(self.root)
-            ),
             turbo=turbo,
+        )
+
+    def keepers(self) -> tuple[str, ...]:
+        return tuple(
+            f"{each.name} may set frequencies here too ({each.seen}"
+            + (f", pid {each.pid})" if each.pid else ")")
+            for each in read_keepers(self.root)
         )
 
     def state(self) -> State:

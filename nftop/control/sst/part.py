@@ -9,7 +9,7 @@ from typing import Protocol
 from nftop.control.entry import DamagedError, Entry
 from nftop.control.part import History, Part
 from nftop.control.rules import Rules
-from nftop.control.sst.plan import propose, warnings
+from nftop.control.sst.plan import propose
 from nftop.control.sst.policies import Facts
 from nftop.control.sst.writes import Write, in_shell, writes
 from nftop.model.action import Action, Cell, Change, Proposal, State
@@ -19,7 +19,14 @@ class Frequencies(Part[Write], Protocol):
     """A part whose cells are frequency policies."""
 
     def facts(self) -> Facts:
-        """What can be asked of it. Raises OSError."""
+        """What can be asked of it. Raises OSError.
+
+        To tell its base frequency the kernel interrupts each CPU for some microseconds: for a
+        preview that somebody asked for, never for what is only watched.
+        """
+
+    def keepers(self) -> tuple[str, ...]:
+        """Who else may set what is set here, sentences."""
 
     def state(self) -> State:
         """Every policy in use. Raises OSError."""
@@ -72,7 +79,8 @@ class Frequencies(Part[Write], Protocol):
         except DamagedError as error:
             said = f"what it was before nftop's changes is not known: {error}"
         found = propose(state, facts, known, actions, commands)
-        return replace(found, warnings=(*[said] * bool(said), *found.warnings))
+        others = self.keepers() if found.changes else ()
+        return replace(found, warnings=(*[said] * bool(said), *found.warnings, *others))
 
     def judged(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
@@ -80,7 +88,7 @@ class Frequencies(Part[Write], Protocol):
         del target
         own = {(each.cell.number, each.cell.name) for each in changes}
         seen = {cell: value for cell, value in base.items() if (cell.number, cell.name) in own}
-        said = warnings(self.facts()) if changes else ()
+        said = self.keepers() if changes else ()
         return Proposal(seen, tuple(changes), warnings=said, commands=commands)
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:

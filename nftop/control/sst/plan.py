@@ -125,13 +125,8 @@ def propose(
     effects = (*rounded, *told, *_may_be_clamped(base, changes)) if changes else ()
     return Proposal(
         base, changes, effects, rounded=rounded, commands=commands,
-        warnings=(*draft.warnings, *warnings(facts)) if changes else (),
+        warnings=tuple(draft.warnings) if changes else (),
     )  # fmt: skip
-
-
-def warnings(facts: Facts) -> tuple[str, ...]:
-    """Who else may set what is set here."""
-    return facts.keepers
 
 
 def _pin(draft: _Draft, action: PinCpus) -> None:

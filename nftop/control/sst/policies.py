@@ -53,7 +53,6 @@ class Facts:
         offline: CPUs that are there and offline.
         siblings: by CPU the others of its core.
         nominal_khz: the marked frequency (P1); None where it is not known.
-        keepers: who else sets frequencies here, sentences.
         why_none: why there are no policies, a sentence.
         turbo: whether turbo is allowed; None where that is not told.
     """
@@ -62,7 +61,6 @@ class Facts:
     offline: frozenset[int] = frozenset()
     siblings: Mapping[int, frozenset[int]] = field(default_factory=dict)
     nominal_khz: int | None = None
-    keepers: tuple[str, ...] = ()
     why_none: str = ""
     turbo: bool | None = None
 

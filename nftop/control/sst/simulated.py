@@ -63,6 +63,9 @@ class SimulatedFrequencies(Frequencies):
             turbo=now.turbo,
         )
 
+    def keepers(self) -> tuple[str, ...]:
+        return ()
+
     def state(self) -> State:
         found: dict[Cell, str] = {}
         for cpu, setting in enumerate(self._now.settings):

@@ -123,7 +123,7 @@ class PriorityScreen(BannerScreen[None]):
 
     def _effects(self) -> list[Effect]:
         """What the last change of frequencies has done to the CPUs that it was about."""
-        applied, frame = self.changes.standing.applied, self._watch.newest
+        applied, frame = self.changes.standing.tuned, self._watch.newest
         if applied is None or frame is None:
             return []
         since_s = int((frame.monotonic_ns - applied.at_ns) / 1e9)
