@@ -180,7 +180,7 @@ def real_gate(host: PartT) -> PartGate[PartT]:
 
 def needed() -> str:
     """The privilege that a change needs and this process lacks; "" where it lacks none."""
-    return "" if os.geteuid() == 0 else "changing this host needs root: run it with sudo"
+    return "" if os.geteuid() == 0 else "changes need root: run it with sudo"
 
 
 def operator() -> str:
