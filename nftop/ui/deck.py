@@ -1,10 +1,11 @@
-"""The keys of time: how often it ticks, to record what is shown, to move about in a recording."""
+"""The keys of recordings and baselines: to make them of what is shown, and to move about."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 
+from nftop.model.baseline import LEAST_TICKS
 from nftop.render.recording import recorded, recording_text
 from nftop.session.feed import Player
 from nftop.session.when import FORMS, moment_ns
@@ -12,12 +13,11 @@ from nftop.ui.options import Options
 from nftop.ui.watch import Watch
 
 _NO_REPLAY = "only in a replay: nftop replay FILE"
-_LEAST_DELAY_S, _MOST_DELAY_S = 0.1, 3600.0
 _NO_RECORDER = "a replay is not recorded again: copy its file"
 
 
 class Deck:
-    """What keys do to feed, recorder and player; what there is to say goes to `watch.message`.
+    """What keys do to recorder and player; what there is to say goes to `watch.message`.
 
     Attributes:
         acts: by action of a key, what it does.
@@ -38,16 +38,15 @@ class Deck:
             "step": self._with_player(lambda player, by: player.step(by)),
             "marker": self._with_player(lambda player, by: player.to_marker(by)),
             "faster": self._with_player(lambda player, by: player.faster(by)),
+            "baseline": lambda by: self._baseline(keep=by > 0),
         }
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
             "ask_mark": self._ask_mark,
             "ask_seek": self._ask_seek,
-            "ask_delay": self._ask_delay,
         }
         self.answers: Mapping[str, Callable[[str], None]] = {
             "mark": self._mark,
             "seek": self._seek,
-            "delay": self._delay,
         }
 
     def _state(self) -> str:
@@ -89,6 +88,19 @@ class Deck:
         self._recorder.start(sink)
         self._watch.message = f"recording into {sink.name}"
 
+    def _baseline(self, *, keep: bool) -> None:
+        """It is of the newest ticks, wherever the screen stands still."""
+        self._watch.feed.baseline(keep=keep)
+        if keep:
+            said = (
+                f"vs.base compares with the last ticks if there are {LEAST_TICKS}; B forgets them"
+            )
+        elif self._player is not None:
+            said = "from the next tick on compared with the recording's own baseline, if it has one"
+        else:
+            said = "baseline forgotten"
+        self._watch.message = said
+
     def _ask_mark(self) -> tuple[str, str, str] | None:
         if self._recorder is None:
             self._watch.message = _NO_RECORDER
@@ -118,17 +130,3 @@ class Deck:
             self._player.seek(moment_ns(text, here))
         except ValueError:
             self._watch.message = f"no time: {FORMS}"
-
-    def _ask_delay(self) -> tuple[str, str, str]:
-        return "delay", f"seconds between ticks, now {self._watch.feed.interval_s:g}", ""
-
-    def _delay(self, text: str) -> None:
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = 0.0
-        if _LEAST_DELAY_S <= seconds <= _MOST_DELAY_S:
-            self._watch.feed.set_interval(seconds)
-        else:
-            span = f"{_LEAST_DELAY_S:g} to {_MOST_DELAY_S:g} seconds"
-            self._watch.message = f"the delay must be {span}"

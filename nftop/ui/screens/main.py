@@ -24,6 +24,7 @@ from nftop.ui.aim import aimed
 from nftop.ui.changing import Changes
 from nftop.ui.deck import Deck
 from nftop.ui.editing import FOLLOWING, Editing
+from nftop.ui.inquiry import Inquiry
 from nftop.ui.keys import bindings, help_rows, hints, named
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
 from nftop.ui.options import Options
@@ -60,6 +61,8 @@ class MainScreen(BannerScreen[None]):
         self._looking = Looking()
         self._editing = Editing(self, self._watch, options)
         self._deck = Deck(self._watch, options)
+        self._inquiry = Inquiry(self._watch, lambda: self._view)
+        self._questions = {**self._inquiry.questions, **self._deck.questions}
         # What a key does, given how far or which.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
@@ -74,15 +77,12 @@ class MainScreen(BannerScreen[None]):
             "fold": lambda _: self._watch.look(folded=not self._watch.view.folded),
             "find_again": self._again,
             **self._deck.acts,
-            **{name: partial(self._ask_deck, name) for name in self._deck.questions},
+            **{name: partial(self._ask, name) for name in self._questions},
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
             "edit": lambda _: self._edit(),
             "help": lambda _: self._page(partial(help_lines, help_rows(KEYS))),
-            "ask_find": lambda _: self._ask("find", "find thread, NF or CPU"),
-            "ask_filter": lambda _: self._ask(
-                "filter", "filter thread, NF or CPUs", self._watch.view.filter
-            ),
+            "choose": lambda _: self._view.choose(),
         }
 
     def compose(self) -> ComposeResult:
@@ -144,11 +144,7 @@ class MainScreen(BannerScreen[None]):
         self._asking = False
         self._watch.message = ""
         if message.text is not None:
-            answers = {
-                "find": self._find,
-                "filter": self._filter,
-                **self._deck.answers,
-            }
+            answers = {**self._inquiry.answers, **self._deck.answers}
             answers[message.about](message.text.strip())
         self.paint()
 
@@ -188,7 +184,7 @@ class MainScreen(BannerScreen[None]):
 
     def _clear(self) -> None:
         """Take back what narrows the view, one step at a time."""
-        if self.changes.dismiss():
+        if self.changes.dismiss() or self._view.back():
             return
         if self._watch.view.filter:
             self._watch.look(filter="")
@@ -205,6 +201,8 @@ class MainScreen(BannerScreen[None]):
 
     def _open(self, number: int) -> None:
         """All of what the view has cut off, where it has a page of that; else a screen."""
+        if self._view.enter():
+            return
         frame = self._watch.frame
         text = None if frame is None else self._view.opened(frame)
         if text is None:
@@ -227,22 +225,12 @@ class MainScreen(BannerScreen[None]):
             self._show(number)
             self.paint()
 
-    def _ask(self, about: str, label: str, value: str = "") -> None:
-        self._asking = True
-        self.paint()
-        self.query_one(Prompt).ask(about, label, value)
-
-    def _ask_deck(self, name: str, _by: int) -> None:
-        question = self._deck.questions[name]()
+    def _ask(self, name: str, _by: int) -> None:
+        question = self._questions[name]()
         if question is not None:
-            self._ask(*question)
-
-    def _find(self, text: str) -> None:
-        self._watch.sought = text
-        self._watch.find(1)
-
-    def _filter(self, text: str) -> None:
-        self._watch.look(filter=text)
+            self._asking = True
+            self.paint()
+            self.query_one(Prompt).ask(*question)
 
     def say(self, message: str) -> None:
         self._watch.message = message
@@ -288,7 +276,7 @@ class MainScreen(BannerScreen[None]):
         if frame is None:
             return
         stays = self._watch.frozen is not None
-        wanted = aimed(frame, self._view.looking, self._looking, stays=stays)
+        wanted = aimed(self._looking, self._view.looking, frame.topology, stays=stays)
         if wanted != self._looking:
             self._looking = wanted
             self._feed.look_at(wanted)
