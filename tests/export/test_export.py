@@ -372,7 +372,7 @@ def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> N
 
 
 def test_batch_text_has_the_notice_of_its_frame_and_json_has_not(frames: list[Frame]) -> None:
-    notice = "cache classes: change 1 was cut off: `nftop recover` takes it back"
+    notice = "changes: change 1 was cut off: `nftop recover` takes it back"
     told = [replace(each, notice=notice) for each in frames]
     for form, there in (("text", True), ("json", False)):
         out = io.StringIO()
