@@ -13,6 +13,7 @@ from nftop.derive.classes import disturbed, effective_classes
 from nftop.derive.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
+from nftop.derive.findings import FindingState, step_findings
 from nftop.derive.focus import FocusState, step_focus
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
@@ -65,6 +66,7 @@ class State:
     focus: FocusState = field(default_factory=FocusState)
     misses: MissState = field(default_factory=MissState)
     server: ServerState = field(default_factory=ServerState)
+    findings: FindingState = field(default_factory=FindingState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -138,6 +140,8 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         accelerators=shown.accelerators,
         apart=shown.apart,
     )
+    crowd = {row: len(who.cores) + len(who.strangers) for row, who in pollers.items()}
+    findings, found = step_findings(state.findings, frame, crowd, pace_s=sample.interval_ns / 1e9)
     after = replace(
         state,
         before=sample,
@@ -152,9 +156,10 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         focus=focus,
         server=server,
         misses=misses,
+        findings=findings,
         own=_known_use(state.own, own),
     )
-    return after, frame
+    return after, replace(frame, findings=found)
 
 
 def _topdown(

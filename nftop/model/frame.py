@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from nftop.model.action import Noticed
 from nftop.model.allocation import Cbm
 from nftop.model.column import Column
+from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
@@ -318,8 +319,9 @@ class Frame:
     tells of none (the source `resctrl` says why); `domains` are the caches they share, `limits`
     what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
     `apart` says where perf and a sensor server have told different numbers for some time; "" where
-    they agree. `notice` is what the operator of this host is to know now beside the numbers; no
-    sample has it, so that no recording does.
+    they agree. `findings` are facts beyond a limit that have lasted, the most severe first, of all
+    CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to know now
+    beside the numbers; no sample has it, so that no recording does.
     """
 
     wall_ns: int
@@ -340,4 +342,5 @@ class Frame:
     noticed: tuple[Noticed, ...] = ()
     notice: str = ""
     apart: str = ""
+    findings: tuple[Finding, ...] = ()
     schema: str = SCHEMA
