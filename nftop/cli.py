@@ -223,8 +223,10 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
     simulated = parser.add_argument_group("simulated host")
     simulated.add_argument(
         "--scenario", metavar="NAME", default="default",
-        help="what happens there: default (healthy but for one poller), noisy (a neighbour starts "
-        "to stream through the cache after a minute)",
+        help="what happens there: default (one poller shares its CPU), healthy (no finding), noisy "
+        "(a neighbour starts to stream through the cache after a minute); and, from second 20 to "
+        "40, something to find: apart, burst, channels, ddio, descriptors, doorbells, frontend, "
+        "idle, remote, shared, sibling, slow, speculation",
     )  # fmt: skip
     simulated.add_argument(
         "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"), default=88,

@@ -125,8 +125,8 @@ COST: tuple[Rule, ...] = (
     Rule(
         id="empty-polls",
         title="IPC of empty polls",
-        metrics=("ipc", "busy_ratio"),
-        scope="cpu",
+        metrics=("core_ipc", "busy_ratio"),
+        scope="core",
         measure=empty_poll_ipc,
         limit=2.0,
         clear=1.9,
