@@ -18,6 +18,7 @@ from nftop.control.gate import needed, real_gate
 from nftop.control.journal import FileJournal
 from nftop.control.resctrl import AbsentError
 from nftop.derive.step import State
+from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing
@@ -74,6 +75,7 @@ class OpenHost:
         queue_map: QueueMap | None = None,
         soon_s: float | None = None,
         on_sample: Callable[[Sample], None] | None = None,
+        on_finding: Callable[[Finding, int, int], None] | None = None,
     ) -> Live:
         """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them."""
         self.on_pollers((), self.topology)
@@ -86,6 +88,7 @@ class OpenHost:
             soon_s=soon_s,
             notice=self.notice,
             on_sample=on_sample,
+            on_finding=on_finding,
         )
 
 

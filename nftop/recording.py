@@ -48,6 +48,7 @@ def record(options: argparse.Namespace) -> int:
         cpus=options.cpu_list,
         queue_map=options.queue_map,
         on_sample=recorder.take,
+        on_finding=recorder.found,
     )
     with stopping(feed.stop) as ended:
         try:

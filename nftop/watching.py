@@ -53,7 +53,7 @@ def _live_screen(here: OpenHost, asked: dict[str, Any], options: argparse.Namesp
 
     recorder = Recorder(header_of(here, options))
     # Somebody who looks at the screen should not wait a long interval for the first numbers.
-    feed = here.feed(**asked, soon_s=1.0, on_sample=recorder.take)
+    feed = here.feed(**asked, soon_s=1.0, on_sample=recorder.take, on_finding=recorder.found)
     try:
         sink = partial(default_sink, here.host.name)
         drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from nftop.derive.findings import begun
 from nftop.derive.select import only_cpus
 from nftop.derive.step import State, polling_cpus, step
+from nftop.model.finding import Finding
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.looking import Looking
@@ -67,6 +69,7 @@ class Live:
         notice: Callable[[], str] | None = None,
         clock: Clock | None = None,
         on_sample: Callable[[Sample], None] | None = None,
+        on_finding: Callable[[Finding, int, int], None] | None = None,
     ) -> None:
         """Set up; nothing is read before `frames`.
 
@@ -82,6 +85,8 @@ class Live:
                 this thread.
             clock: the system's if not given.
             on_sample: given every sample before anything is made of it; must not wait.
+            on_finding: given every finding that begins, and wall and monotonic time of the tick
+                that is the first to have it; must not wait.
         """
         self._sources = sources
         self._start = start
@@ -91,6 +96,7 @@ class Live:
         self._soon_s = soon_s
         self._notice = Notice(notice or (lambda: ""))
         self._on_sample = on_sample or (lambda _: None)
+        self._on_finding = on_finding or (lambda _found, _wall_ns, _monotonic_ns: None)
         self._clock = clock or SystemClock()
         self._looking = Looking()
         self._stopped = False
@@ -121,6 +127,7 @@ class Live:
         pollers: frozenset[Cpu] | None = None
         began_ns = self._clock.monotonic_ns()
         told, first = Looking(), True
+        found: tuple[Finding, ...] = ()
         try:
             while not self._stopped:
                 interval_s = self._interval_s
@@ -131,6 +138,9 @@ class Live:
                 sample = sampler.sample(interval_s, grace_s)
                 self._on_sample(sample)
                 state, frame = step(state, sample)
+                for each in begun(found, frame.findings):
+                    self._on_finding(each, frame.wall_ns, frame.monotonic_ns)
+                found = frame.findings
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)

@@ -67,7 +67,8 @@ class Marker:
 
     Attributes:
         kind: `marker`, the operator's own; `action`, a change of the host that nftop made for the
-            operator; `change`, one of cache classes that was seen, whoever made it.
+            operator; `change`, one of cache classes that was seen, whoever made it; `finding`, the
+            first tick that had one.
         text: for the operator (untrusted). detail: for programs.
     """
 
@@ -88,7 +89,7 @@ class Gap:
 
 Record: TypeAlias = Header | Tick | Marker | Gap
 Note: TypeAlias = Marker | Gap
-MARKERS = ("marker", "action", "change")
+MARKERS = ("marker", "action", "change", "finding")
 
 
 def framed(body: bytes) -> bytes:

@@ -80,7 +80,9 @@ def test_what_is_wrong_gets_a_sentence(text: str, sentence: str) -> None:
 
 
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(ValueError, match="no scenario is called .x.; there are .*default, .*noisy"):
+    with pytest.raises(
+        ValueError, match=r"no scenario is called .x.; there are .*default, .*noisy"
+    ):
         scenario.load("x")
 
 
