@@ -130,9 +130,13 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what can be seen here, and how to see more")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
     doctor.set_defaults(command="doctor")
-    explain = commands.add_parser("explain", help="what a metric means and where it comes from")
-    explain.add_argument("metric", nargs="?", metavar="METRIC", help="such as cpp or busy_ratio")
-    explain.add_argument("--all", action="store_true", help="every metric")
+    explain = commands.add_parser(
+        "explain", help="what a metric or a finding means, and whose it is"
+    )
+    explain.add_argument(
+        "metric", nargs="?", metavar="METRIC", help="such as cpp, busy_ratio or low-ipc"
+    )
+    explain.add_argument("--all", action="store_true", help="every metric and finding")
     explain.add_argument(
         "--uarch", metavar="NAME", default=None,
         help="with which CPU's formulas and events: such as SKX, or all (default this host's)",

@@ -24,7 +24,7 @@ HARM: tuple[Rule, ...] = (
         limit=0.0,
         clear=0.0,
         form="{:,.0f}",
-        text="the NIC dropped {value} packets/s: no descriptor was free",
+        text="the NIC dropped {value} packets/s, no descriptor free",
         source="DPDK ethdev rx_missed_errors; nftop explain drop_packets_per_s",
         own="any packet that is dropped is one too many",
     ),
@@ -37,7 +37,7 @@ HARM: tuple[Rule, ...] = (
         limit=0.05,
         clear=0.03,
         form="{:.1%}",
-        text="{nf} was ready and had no CPU {value} of the time, above {limit}",
+        text="waited for its CPU {value} of the time, above {limit} ({nf})",
         source=f"{PAPER}, 10.1, 1.3: tune the OS for low jitter, use isolcpus",
         own="the source has no number. Of a core at full load every share that something else "
         "takes is lost; nftop takes 5 %, from which the map has marked it too",
@@ -63,7 +63,7 @@ HARM: tuple[Rule, ...] = (
         measure=foreign_sibling,
         limit=0.5,
         clear=0.4,
-        text="another program than {nf} keeps its sibling, cpu {sibling}, busy {value} of the time",
+        text="its sibling, cpu {sibling}, is {value} busy with another program than {nf}",
         source=f"{STABLE}: l3fwd with a stress load on the other hyper-thread; {PAPER}, 4.3.3",
         own="the source's numbers are in a picture. Both threads share the core's units; half of "
         "the time is taken, as for the mark beside SMT",
@@ -80,7 +80,7 @@ HARM: tuple[Rule, ...] = (
         clear=1.5e9,
         form="{:.1f} GB/s",
         scale=1e-9,
-        text="{nf} shares cache with {who}: {value} of memory traffic there",
+        text="{value} of memory traffic by {who}, above {limit} (beside {nf})",
         source=f"{RDT}, 4: a memtester beside OVS takes 6 % of 64-byte packets and 31 % of "
         "large ones",
         own="the source's neighbour streams as fast as it can (some 12 GB/s a core). At 2 GB/s a "
@@ -113,7 +113,7 @@ HARM: tuple[Rule, ...] = (
         limit=64.0,
         clear=48.0,
         form="{:.0f} bytes",
-        text="{nf} moved {value} of memory for each packet, above {limit}",
+        text="moved {value} of memory for each packet, above {limit} ({nf})",
         source=f"{PAPER}, 4.4 and Table 6: close to 0 MB/s, 0.1 to 1.3 bytes a packet; 31 bytes "
         "where a million routes do not fit the cache",
         own="a line of the cache for each packet, twice what the paper's worst has",

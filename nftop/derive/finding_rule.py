@@ -74,6 +74,7 @@ class Rule:
         only: conditions, all of which must be met.
         beyond: on which side of the limit it is a finding.
         at_least_s: how long it must have lasted.
+        when: in words when it is a finding, where the limit's number says nothing; else "".
         note: what the operator has to know of it beside; "" if nothing.
         is_note: see `Finding`.
     """
@@ -93,6 +94,7 @@ class Rule:
     only: tuple[Only, ...] = ()
     beyond: Literal["above", "below"] = "above"
     at_least_s: float = 5.0
+    when: str = ""
     note: str = ""
     is_note: bool = False
 

@@ -158,7 +158,7 @@ def _neighbours(seen: Seen, group: GroupRow, cache: GroupCacheRow) -> Iterator[_
                 count = f"{shared} way{'s' if shared > 1 else ''}"
                 name = "default" if other.name == ROOT else other.name
                 yield _Neighbour(
-                    theirs.readings["mbm_total_bytes_per_s"], f"class {name}, which shares {count}"
+                    theirs.readings["mbm_total_bytes_per_s"], f"class {name}, {count} in common"
                 )
 
 

@@ -100,7 +100,7 @@ def rule_facts(rule: Rule) -> list[tuple[str, str]]:
     facts = [
         ("where", _PLACES[rule.scope]),
         ("metric", ", ".join(rule.metrics)),
-        ("when", f"{begins}; {ends}"),
+        ("when", rule.when or f"{begins}; {ends}"),
         *(("only where", only.said) for only in rule.only),
         ("source", rule.source),
     ]

@@ -37,8 +37,8 @@ def finding_lines(frame: Frame, width: int, limit: int) -> list[Line]:
     hidden = len(groups) - len(lines)
     tails = [line()] * len(lines)
     if lines:
-        others = f"+{hidden} other{'s' if hidden > 1 else ''}, " if hidden else ""
-        tails[-1] = line(" ", Span(f"{others}{KEY} lists them", Tone.ACCENT))
+        more = f"+{hidden} " if hidden else ""
+        tails[-1] = line(" ", Span(f"{more}{KEY} all", Tone.ACCENT))
     return [
         _fitted(lead, said, line(age, tail), width)
         for (lead, said, age), tail in zip(lines, tails, strict=True)
