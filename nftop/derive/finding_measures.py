@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nftop.derive.finding_places import Seen, numbers, summed, taken
+from nftop.derive.finding_places import Seen, numbers, taken
 from nftop.derive.finding_rule import Key, Measured
 from nftop.model.column import Column, from_readings, where
 from nftop.model.reading import Missing, Reading, Reason
@@ -97,18 +97,12 @@ def sources_apart(seen: Seen) -> Measured:
 
 
 def _of_cores(seen: Seen, of_rows: Column) -> Measured:
-    busy = seen.of("busy_ratio")
-    # Of a core the busiest thread's; a thread that does not tell leaves it unknown.
-    each = [list(places) for places in seen.cores]
-    gone = np.array([max(busy.reasons[places].tolist()) for places in each], np.uint8)
-    most = np.array([busy.values[places].max() for places in each], np.float64)
-    names = [", ".join(dict.fromkeys(seen.nf_names[place] for place in places)) for places in each]
-    beside = {
-        "packets": summed(seen.packets, seen.cores),
-        "busy": Column(np.where(gone > 0, np.nan, most), gone),
-    }
+    busy, packets = seen.core_load
     return Measured(
-        _keys(seen.core_names), taken(of_rows, seen.first_of_core), beside, {"nf": names}
+        _keys(seen.core_names),
+        taken(of_rows, seen.first_of_core),
+        {"packets": packets, "busy": busy},
+        {"nf": seen.core_nfs},
     )
 
 

@@ -86,6 +86,28 @@ class Seen:
             for places in self.cores
         )
 
+    @cached_property
+    def core_nfs(self) -> Sequence[str]:
+        """Of each of `cores`, whose it is: of several all names."""
+        names = self.nf_names
+        return tuple(
+            ", ".join(dict.fromkeys(names[place] for place in places)) for places in self.cores
+        )
+
+    @cached_property
+    def core_load(self) -> tuple[Column, Column]:
+        """Of each of `cores` how busy its busiest thread is, and its packets per second.
+
+        A thread that does not tell leaves either unknown.
+        """
+        busy = self.of("busy_ratio")
+        reasons = np.array(
+            [max(busy.reasons[list(each)].tolist()) for each in self.cores], np.uint8
+        )
+        most = np.array([busy.values[list(each)].max() for each in self.cores], np.float64)
+        whole = Column(np.where(reasons > 0, np.nan, most), reasons)
+        return whole, summed(self.packets, self.cores)
+
     def all_cpus(self, metric: str) -> Column:
         """A metric of every CPU; an estimate is no number here."""
         table = self.frame.cpus.columns

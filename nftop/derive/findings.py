@@ -37,7 +37,8 @@ ENDS_AFTER_S = 3.0
 UNKNOWN_FOR_S = 10.0
 # A tick that comes so much later than asked for comes behind a gap, as in `step`.
 _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
-_SETTLED = (Reason.IDLE, Reason.UNDEFINED)
+# To ask the enumeration at every comparison takes longer.
+_SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +125,11 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
     old = _aligned(before, tuple(measured.keys))
     if not len(old.keys):
         return old
-    far, within, unknown = _compared(rule, measured)
+    far = _far(rule, measured)
+    if not far.any() and not old.ticks.any() and not old.active.any():
+        return old  # so it is nearly always
+    within = _within(rule, measured)
+    unknown = ~far & ~within & ~_between(rule, measured)
     unknown_s = np.where(unknown, old.unknown_s + tick.seconds, 0.0)
     lost = unknown_s > UNKNOWN_FOR_S
     # What has not lasted long enough: it goes on only while it is beyond, or nobody knows.
@@ -151,42 +156,56 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
     )
 
 
-def _compared(rule: Rule, measured: Measured) -> tuple[Bools, Bools, Bools]:
-    """Where it is beyond its limit, where within the clear limit, and where nobody knows."""
-    values, present = measured.values.values, measured.values.present
+def _far(rule: Rule, measured: Measured) -> Bools:
+    """Where it is beyond its limit and the conditions are met."""
+    column = measured.values
     with np.errstate(invalid="ignore"):
-        if rule.beyond == "above":
-            far, within = values > rule.limit, values <= rule.clear
-        else:
-            far, within = values < rule.limit, values >= rule.clear
-    far, within = far & present, within & present | _settled(measured.values)
+        above = rule.beyond == "above"
+        beyond = column.values > rule.limit if above else column.values < rule.limit
+    far: Bools = beyond & column.present
     for only in rule.only:
-        met, unmet = _met(only, measured.beside[only.name])
-        far, within = far & met, within | unmet
-    return far, within, ~far & ~within & ~_between(rule, measured)
+        far = far & _met(only, measured.beside[only.name])
+    return far
+
+
+def _within(rule: Rule, measured: Measured) -> Bools:
+    """Where it is known not to hold: within the clear limit, or a condition is not met."""
+    column = measured.values
+    with np.errstate(invalid="ignore"):
+        above = rule.beyond == "above"
+        clear = column.values <= rule.clear if above else column.values >= rule.clear
+    within: Bools = (clear & column.present) | _settled(column)
+    for only in rule.only:
+        within = within | _unmet(only, measured.beside[only.name])
+    return within
 
 
 def _between(rule: Rule, measured: Measured) -> Bools:
     """Where there is a number between the limits, and the conditions are met."""
     between: Bools = measured.values.present
     for only in rule.only:
-        met, _ = _met(only, measured.beside[only.name])
-        between = between & met
+        between = between & _met(only, measured.beside[only.name])
     return between
 
 
-def _met(only: Only, asked: Column) -> tuple[Bools, Bools]:
+def _met(only: Only, asked: Column) -> Bools:
+    if only.unknown:
+        return ~_unmet(only, asked)
     with np.errstate(invalid="ignore"):
         high: Bools = asked.present & (asked.values >= only.least)
-    unmet: Bools = (asked.present & ~high) | _settled(asked)
-    return (~unmet if only.unknown else high), unmet
+    return high
+
+
+def _unmet(only: Only, asked: Column) -> Bools:
+    with np.errstate(invalid="ignore"):
+        low: Bools = asked.present & (asked.values < only.least)
+    return low | _settled(asked)
 
 
 def _settled(column: Column) -> Bools:
     """Where it is known that there is no number."""
-    settled: Bools = np.zeros(len(column), np.bool_)
-    for reason in _SETTLED:
-        settled |= column.reasons == reason
+    idle, undefined = _SETTLED
+    settled: Bools = (column.reasons == idle) | (column.reasons == undefined)
     return settled
 
 
