@@ -140,7 +140,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         accelerators=shown.accelerators,
         apart=shown.apart,
     )
-    crowd = {row: len(who.cores) + len(who.strangers) for row, who in pollers.items()}
+    crowd = {row: who.threads for row, who in pollers.items()}
     findings, found = step_findings(state.findings, frame, crowd, pace_s=sample.interval_ns / 1e9)
     after = replace(
         state,

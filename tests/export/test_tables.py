@@ -41,9 +41,7 @@ def frames() -> tuple[Frame, ...]:
     }
     monitor = MonitorRow("m", 7, (), "pqos", {group.caches[0].l3: readings})
     groups = (replace(group, monitors=(monitor,)), *seen[2].groups[1:])
-    found = Finding(
-        "low-ipc", "core_ipc", "cpu 1,3", "IPC 1.45", 1_000_000_000
-    )
+    found = Finding("low-ipc", "core_ipc", "cpu 1,3", "IPC 1.45", 1_000_000_000)
     return (*seen[:2], replace(seen[2], groups=groups, findings=(found,)))
 
 
