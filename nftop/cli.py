@@ -13,8 +13,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
-from nftop import __version__, cat_parser, record_parser, recorded_parser
+from nftop import __version__, cat_parser, config, record_parser, recorded_parser
 from nftop.common_parser import DEFAULTS, add_batch, add_sampling, count_of
 from nftop.model.errors import said
 from nftop.model.loopback import PORT, Loopback, parse_loopback
@@ -83,15 +84,44 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     parser = build_parser()
     arguments = record_parser.with_times(arguments)
     options, rest = parser.parse_known_args(arguments)
+    try:
+        settings = config.read_config(config.files(os.environ), _taken)
+    except config.ConfigError as error:
+        parser.error(str(error))
     if options.command == "demo":
         # All that stands around the word is a command line of its own, on another host.
         word = arguments.index("demo")
         parser = build_parser(demo=True)
-        rest = [*arguments[:word], *arguments[word + 1 :]]
-        return parser, parser.parse_args(rest)
-    if rest:
+        arguments = [*arguments[:word], *arguments[word + 1 :]]
+        settings = [each for each in settings if not each.key.hardware]
+    elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    options = parser.parse_args(
+        [*(word for each in settings for word in each.arguments), *arguments]
+    )
+    ours = next((len(each.arguments) for each in settings if each.key.name == "queue_map"), 0)
+    if len(options.queue_map) > ours:  # the command line's own is instead of the file's
+        options.queue_map = options.queue_map[ours:]
+    options.settings = settings
     return parser, options
+
+
+class _Strict(argparse.ArgumentParser):
+    """Says what is wrong instead of ending nftop."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message.partition(": ")[2] or message)
+
+
+def _taken(arguments: Sequence[str]) -> None:
+    """Raises ValueError, with why, where a configuration says what no option takes."""
+    parser = _Strict(add_help=False)
+    parser.set_defaults(**DEFAULTS)
+    add_sampling(parser)
+    _add_screen(parser)
+    _add_pmu(parser)
+    _add_pqos(parser)
+    parse_queue_map(parser.parse_args(arguments).queue_map)
 
 
 def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
@@ -106,17 +136,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     parser.set_defaults(command="live", scenario=None, pcm=None, **DEFAULTS)
     parser.add_argument("--version", action="version", version=f"nftop {__version__}")
     add_sampling(parser)
-    screen = parser.add_argument_group("screen")
-    screen.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto",
-        help="auto heeds NO_COLOR (default)",
-    )  # fmt: skip
-    screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
-    screen.add_argument(
-        "--rw", action="store_true",
-        help="unlock what changes the host, such as the editor of cache classes (the simulated "
-        "host's is unlocked)",
-    )  # fmt: skip
+    _add_screen(parser)
     add_batch(parser)
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -142,6 +162,9 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         help="with which CPU's formulas and events: such as SKX, or all (default this host's)",
     )  # fmt: skip
     explain.set_defaults(command="explain")
+    shown = commands.add_parser("config", help="what the configuration files set, and which")
+    shown.add_argument("--show", action="store_true", required=True, help="every key, as TOML")
+    shown.set_defaults(command="config")
     _add_serve(commands)
     cat_parser.add_commands(commands)
     record_parser.add_record(commands)
@@ -151,6 +174,20 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         _add_pcm(parser)
         _add_tma(commands)
     return parser
+
+
+def _add_screen(parser: argparse.ArgumentParser) -> None:
+    screen = parser.add_argument_group("screen")
+    screen.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto",
+        help="auto heeds NO_COLOR (default)",
+    )  # fmt: skip
+    screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
+    screen.add_argument(
+        "--rw", action="store_true",
+        help="unlock what changes the host, such as the editor of cache classes (the simulated "
+        "host's is unlocked)",
+    )  # fmt: skip
 
 
 def _add_pcm(parser: argparse.ArgumentParser) -> None:

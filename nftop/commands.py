@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from nftop import cat_parser, record_parser, recorded_parser
+from nftop import cat_parser, config, record_parser, recorded_parser
+from nftop.output import OK, put
 
 
 def watching(options: argparse.Namespace) -> int:
@@ -22,6 +25,12 @@ def reporting(options: argparse.Namespace) -> int:
 
     deeds = {"doctor": reports.doctor, "explain": reports.explain, "tma": reports.tma}
     return deeds[options.command](options)
+
+
+def configuring(options: argparse.Namespace) -> int:
+    """`config`: the files were read, and found right, with the command line."""
+    put(sys.stdout, config.shown(options.settings, config.files(os.environ)))
+    return OK
 
 
 def serving(options: argparse.Namespace) -> int:
@@ -54,7 +63,7 @@ def recorded(options: argparse.Namespace) -> int:
 
 
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = MappingProxyType(
-    {"live": watching, "serve": serving}
+    {"live": watching, "serve": serving, "config": configuring}
     | dict.fromkeys(("doctor", "explain", "tma"), reporting)
     | dict.fromkeys(cat_parser.NAMES, changing)
     | dict.fromkeys(record_parser.NAMES, recording)

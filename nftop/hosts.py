@@ -31,6 +31,7 @@ from nftop.sources.base import Check, Source
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
+from nftop.sources.netdev.source import NetdevSource
 from nftop.sources.own import OwnSource
 from nftop.sources.pcm.client import PORT, Address, parse_url
 from nftop.sources.pcm.source import PcmSource
@@ -139,6 +140,7 @@ def open_host(
         perf,
         uncore,
         KernelSource(_ROOT),
+        NetdevSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(),
         *classes,

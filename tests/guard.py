@@ -103,7 +103,9 @@ MAY: Mapping[str, str] = {
     "os.strerror os.O_* pathlib.Path pwd.getpwuid open mkdir unlink",
     "store/sink.py": "os.write os.close os.fdatasync os.ftruncate os.lseek os.SEEK_SET "
     "pathlib.Path",
-    "store/profiles.py": "os.open os.close os.pread os.fstat os.O_* pathlib.Path",
+    "store/profiles.py": "pathlib.Path",
+    # What the operator has in his own configuration folder.
+    "store/own.py": "os.open os.close os.pread os.fstat os.O_* pathlib.Path",
     "store/readable.py": "os.close os.read os.pread os.fstat",
     # What waits to be written.
     "store/recorder.py": "queue.SimpleQueue",
@@ -130,7 +132,9 @@ MAY: Mapping[str, str] = {
     "leaving.py": "os._exit signal.signal signal.SIG*",
     "ui/options.py": "sys.flags",
     # Standard output, and how nftop ends.
-    "cli.py": "os.open os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout sys.stderr",
+    "cli.py": "os.open os.environ os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout sys.stderr",
+    "commands.py": "os.environ sys.stdout",
+    "config.py": "pathlib.Path",
     "output.py": "sys.stderr",
     "hosts.py": "pathlib.Path",
     "reports.py": "pathlib.Path signal.SIG* sys.stdin sys.stdout",

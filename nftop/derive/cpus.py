@@ -42,7 +42,7 @@ class Occupant:
     def thread(self) -> str:
         """The first poller's thread name, and how many more there are."""
         names = [core.thread for _, core in self.cores]
-        names += [rate.thread.comm for rate in self.strangers]
+        names += [rate.thread.label for rate in self.strangers]
         return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else names[0]
 
     @property
@@ -74,7 +74,7 @@ class Occupant:
         other = self.strangers[0].thread
         return Missing(
             Reason.SOURCE,
-            f"{other.comm} (pid {other.pid}) polls on this CPU too, and takes part of its cycles",
+            f"{other.label} (pid {other.pid}) polls on this CPU too, and takes part of its cycles",
         )
 
     def shared_with(self, nf: NfRates) -> Missing | None:
@@ -306,7 +306,7 @@ def _attribution(who: Occupant | None) -> str:
     said = dict.fromkeys(f"{nf.name}: {nf.attribution}" for nf, _ in who.cores)
     # Who else is there is the first question where a poller waits.
     names = [f"{core.thread} of {nf.name}" for nf, core in who.cores]
-    names += [f"{rate.thread.comm} (pid {rate.thread.pid})" for rate in who.strangers]
+    names += [f"{rate.thread.label} (pid {rate.thread.pid})" for rate in who.strangers]
     together = f"{len(names)} poll here: {', '.join(names)}" if len(names) > 1 else ""
     return "; ".join(filter(None, (*said, together)))
 

@@ -17,15 +17,16 @@ from nftop.model.catalogue_core import PAPER
 HARM: tuple[Rule, ...] = (
     Rule(
         id="drops",
-        title="packets dropped by the NIC",
+        title="packets dropped",
         metrics=("drop_packets_per_s",),
         scope="nf",
         measure=drops,
         limit=0.0,
         clear=0.0,
         form="{:,.0f}",
-        text="the NIC dropped {value} packets/s, no descriptor free",
-        source="DPDK ethdev rx_missed_errors; nftop explain drop_packets_per_s",
+        text="{value} packets/s dropped, {why}",
+        source="DPDK ethdev rx_missed_errors, and of the kernel softnet_stat too; nftop explain "
+        "drop_packets_per_s",
         own="any packet that is dropped is one too many",
     ),
     Rule(

@@ -11,6 +11,8 @@ from nftop.derive.finding_rule import Key, Measured
 from nftop.model.column import Column, from_readings, where
 from nftop.model.reading import Missing, Reading, Reason
 
+_NICS_DROPS, _KERNELS_DROPS = "no descriptor free", "by NICs or for a full backlog"
+
 
 def of_cpu(metric: str) -> Callable[[Seen], Measured]:
     """A metric of each CPU on which a network function polls."""
@@ -78,12 +80,13 @@ def empty_poll_ipc(seen: Seen) -> Measured:
 
 
 def drops(seen: Seen) -> Measured:
-    """Packets per second that the NIC dropped for want of free descriptors, by function."""
+    """Packets per second that were dropped before a function had them, by function."""
     nfs = seen.frame.nfs
     values = {row: nf.readings["drop_packets_per_s"] for row, nf in enumerate(nfs)}
     return Measured(
         [Key(f"nf {nf.name}", nf.key) for nf in nfs],
         from_readings(values, len(nfs), Missing(Reason.SOURCE)),
+        words={"why": [_KERNELS_DROPS if nf.kind == "kernel" else _NICS_DROPS for nf in nfs]},
     )
 
 

@@ -17,6 +17,7 @@ from nftop.derive.findings import FindingState, step_findings
 from nftop.derive.focus import FocusState, step_focus
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
+from nftop.derive.netdev import NetdevState, kernel_row, step_netdev
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
@@ -66,6 +67,7 @@ class State:
     focus: FocusState = field(default_factory=FocusState)
     misses: MissState = field(default_factory=MissState)
     server: ServerState = field(default_factory=ServerState)
+    netdev: NetdevState = field(default_factory=NetdevState)
     findings: FindingState = field(default_factory=FindingState)
     own: SourceReading[SelfUse] | None = None
 
@@ -81,6 +83,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     topology = state.topology
     counters, rates = step_counters(state.counters, readings.get("perf"), topology)
     cpu_times, times = step_cpu_times(state.cpu_times, readings.get("kernel"), topology)
+    netdev, kernel = step_netdev(state.netdev, readings.get("netdev"), topology)
     threads, thread_rates = step_threads(
         state.threads,
         readings.get("processes"),
@@ -104,7 +107,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         online=online_rows(readings.get("kernel"), topology),
         rates=rates,
         cycles=cycles,
-        ready={**times, **tma},
+        ready={**times, **kernel.columns, **tma},
         group=effective_classes(classes, thread_rates, topology),
         pollers=pollers,
         undecided=undecided_rows(topology, thread_rates),
@@ -129,7 +132,10 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         topology=topology,
         sources=_source_states(readings, sample, remarks),
         cpus=shown.cpus,
-        nfs=tuple(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
+        nfs=(
+            *(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
+            *kernel_row(kernel, topology, cycles, times),
+        ),
         packages=shown.packages,
         groups=classes.groups,
         domains=classes.domains,
@@ -139,6 +145,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         focus=looked_at,
         accelerators=shown.accelerators,
         apart=shown.apart,
+        interfaces=kernel.interfaces,
     )
     crowd = {row: who.threads for row, who in pollers.items()}
     findings, found = step_findings(state.findings, frame, crowd, pace_s=sample.interval_ns / 1e9)
@@ -155,6 +162,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         shares=shares,
         focus=focus,
         server=server,
+        netdev=netdev,
         misses=misses,
         findings=findings,
         own=_known_use(state.own, own),

@@ -37,6 +37,7 @@ from nftop.model.frame import (
     PackageRow,
     SourceState,
 )
+from nftop.model.netdev import InterfaceRow
 from nftop.model.reading import Missing, Reading, Reason
 
 # What the schema promises and no source of this nftop reads yet: always null, reason `source`.
@@ -71,6 +72,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "cache": cache_object(frame),
         "packages": [_package(package) for package in frame.packages],
         "nfs": [_nf(nf) for nf in frame.nfs],
+        "interfaces": [_interface(each) for each in frame.interfaces],
         "accelerators": [
             with_missing({"name": each.name, "per_s": {}}, _per_s(each))
             for each in frame.accelerators
@@ -130,6 +132,22 @@ def _action(noticed: Noticed) -> dict[str, Any]:
         "within_s": (noticed.at_ns - noticed.since_ns) / 1e9,
         "changes": [change_object(each) for each in noticed.changes],
     }
+
+
+def _interface(row: InterfaceRow) -> dict[str, Any]:
+    named = {
+        "name": row.name,
+        "kind": row.kind,
+        "driver": row.driver or None,
+        "node": row.node,
+        "owner_pid": row.owner,
+    }
+    rates = {
+        "rx_packets_per_s": row.rx_packets_per_s,
+        "tx_packets_per_s": row.tx_packets_per_s,
+        "missed_per_s": row.missed_per_s,
+    }
+    return with_missing(named, rates)
 
 
 def _cpu(table: CpuTable, row: int) -> dict[str, Any]:

@@ -194,6 +194,41 @@ _CORE_METRICS: tuple[Metric, ...] = (
         priority=12,
     ),
     Metric(
+        id="kernel_packets_per_s",
+        label="KERN",
+        unit=Unit.PACKETS_PER_S,
+        scope="cpu",
+        meaning="Packets per second that the kernel's own network stack took in on this CPU, from "
+        "every interface; a packet that crosses a veth pair or a bridge is taken in again.",
+        formula="delta(first number, modulo 2^32) / delta(time)",
+        origin="/proc/net/softnet_stat; softnet_seq_show in net/core/net-procfs.c",
+        priority=12.5,
+        optional=True,
+    ),
+    Metric(
+        id="softnet_drops_per_s",
+        label="BACKLOG",
+        unit=Unit.PER_S,
+        scope="cpu",
+        meaning="Packets per second that the kernel dropped because this CPU's backlog was full "
+        "(net.core.netdev_max_backlog).",
+        formula="delta(second number, modulo 2^32) / delta(time)",
+        origin="/proc/net/softnet_stat; softnet_seq_show in net/core/net-procfs.c",
+        good="low",
+        bad_above=0.0,
+    ),
+    Metric(
+        id="softnet_squeezes_per_s",
+        label="SQUEEZE",
+        unit=Unit.PER_S,
+        scope="cpu",
+        meaning="How often per second the kernel stopped polling its NICs on this CPU with packets "
+        "left, its budget or time used up (net.core.netdev_budget, netdev_budget_usecs).",
+        formula="delta(third number, modulo 2^32) / delta(time)",
+        origin="/proc/net/softnet_stat; softnet_seq_show in net/core/net-procfs.c",
+        good="low",
+    ),
+    Metric(
         id="context_switches_per_s",
         label="CSW/s",
         unit=Unit.PER_S,

@@ -11,6 +11,7 @@ from nftop.model.allocation import Cbm
 from nftop.model.column import Column
 from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, L3Domain, Package
+from nftop.model.netdev import InterfaceRow
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host, Topology
@@ -321,7 +322,7 @@ class Frame:
     `apart` says where perf and a sensor server have told different numbers for some time; "" where
     they agree. `findings` are facts beyond a limit that have lasted, the most severe first, of all
     CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to know now
-    beside the numbers; no sample has it, so that no recording does.
+    beside the numbers; no sample has it, so that no recording does. `interfaces` are the kernel's.
     """
 
     wall_ns: int
@@ -342,5 +343,6 @@ class Frame:
     noticed: tuple[Noticed, ...] = ()
     notice: str = ""
     apart: str = ""
+    interfaces: tuple[InterfaceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
     schema: str = SCHEMA

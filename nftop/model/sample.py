@@ -176,6 +176,8 @@ class ThreadRow:
         voluntary, involuntary: cumulative context switches.
         container: True when its mount namespace is not ours; None where that can't be read.
         read_at_ns: CLOCK_MONOTONIC when run_ns and wait_ns were read: the clock of their rates.
+        vm: what the virtual machine is called that its process runs (untrusted text); "" where it
+            runs none or nothing tells.
     """
 
     pid: int
@@ -193,6 +195,14 @@ class ThreadRow:
     involuntary: int
     container: bool | None
     read_at_ns: int
+    vm: str = ""
+
+    @property
+    def label(self) -> str:
+        """What the thread is called on the screen: its name, or whose virtual CPU it is."""
+        if self.role != "qemu_vcpu" or not self.vm:
+            return self.comm
+        return f"{self.vm} vCPU {self.role_index}"
 
 
 @dataclass(frozen=True, slots=True)

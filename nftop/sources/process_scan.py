@@ -15,6 +15,7 @@ from pathlib import Path
 from nftop.model.roles import POLLING_RATIO
 from nftop.sources.thread_roles import NO_ROLE, Role, has_dpdk_main, role_of
 from nftop.sources.threads import Stat, ThreadFiles
+from nftop.sources.virtual_machines import vm_name
 
 GONE = (FileNotFoundError, ProcessLookupError)
 # A thread that may move is watched when it hardly ever sleeps, so that an NF somebody forgot to
@@ -33,6 +34,7 @@ class Candidate:
     program: str
     role: Role
     container: bool | None
+    vm: str = ""
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -105,6 +107,7 @@ class Scanner:
         self._clock = clock
         self._kernel: set[int] = set()
         self._usage: Mapping[tuple[int, int], _Usage] = {}
+        self._vms: dict[tuple[int, int], str] = {}  # by process and its start
         self._pass = _Pass()
 
     def scan(self) -> Found:
@@ -120,6 +123,8 @@ class Scanner:
             if pid not in self._kernel and pid != own:
                 self._look_at(pid)
         self._usage = self._pass.usage
+        here = {thread.pid for thread in self._pass.threads}
+        self._vms = {key: name for key, name in self._vms.items() if key[0] in here}
         return Found(tuple(self._pass.threads), self._pass.processes, self._pass.hidden)
 
     def _own_pid(self) -> int | None:
@@ -190,10 +195,17 @@ class Scanner:
             if not seen.stat.dead and (role != NO_ROLE or _polls(seen)):
                 wanted.append((seen, role))
         container = self._in_container(pid) if wanted else None
+        has_vcpus = any(role.name == "qemu_vcpu" for _, role in wanted)
+        vm = self._vm(pid, members[0].stat.start_ticks) if has_vcpus else ""
         return [
-            Candidate(pid, s.tid, s.stat.start_ticks, s.stat.comm, program, role, container)
+            Candidate(pid, s.tid, s.stat.start_ticks, s.stat.comm, program, role, container, vm)
             for s, role in wanted
         ]
+
+    def _vm(self, pid: int, start_ticks: int) -> str:
+        if (pid, start_ticks) not in self._vms:
+            self._vms[pid, start_ticks] = vm_name(Path(self._proc, str(pid)))
+        return self._vms[pid, start_ticks]
 
     def _in_container(self, pid: int) -> bool | None:
         try:

@@ -181,6 +181,7 @@ def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
         involuntary=status.involuntary,
         container=thread.container,
         read_at_ns=read_at_ns,
+        vm=thread.vm,
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
 import numpy as np
 
 from nftop.model.allocation import Cbm
+from nftop.model.netdev import NetdevTable
 from nftop.model.nf_ovs import OvsTable
 from nftop.model.nf_vpp import VppTable
 from nftop.model.pcm import PcmTable
@@ -34,6 +35,7 @@ PAYLOADS: tuple[type, ...] = (
     CounterTable,
     CpuTimes,
     DpdkTable,
+    NetdevTable,
     OvsTable,
     PcmTable,
     ResctrlTable,

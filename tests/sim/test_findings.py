@@ -15,7 +15,7 @@ CPUS = 44  # as few as have room for everybody
 BEGINS_S, ENDS_S = 20, 40
 # By scenario and rule: where, and what is said, with the numbers that the scenario has.
 EXPECTED = {
-    ("slow", "drops"): ("nf vpp", "the NIC dropped 7,6.*packets/s, no descriptor free"),
+    ("slow", "drops"): ("nf vpp", "7,6.*packets/s dropped, no descriptor free"),
     ("slow", "nf-memory"): ("class vpp, L3 0", "moved 112 bytes of memory for each packet, .*"),
     ("slow", "low-ipc"): ("cpu 1,23", r"IPC 1\.6[23] of the core, below 1\.75 \(vpp\)"),
     ("shared", "poller-waits"): ("cpu 35", r"waited for its CPU 30\.0% of the time, .*"),

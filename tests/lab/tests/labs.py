@@ -44,7 +44,7 @@ def answer(program: str, *options: str) -> Any:
     """
     script = f"import errno, fcntl, json, os\n{textwrap.dedent(program)}"
     done = enter(*options, "--", sys.executable, "-c", script)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return json.loads(done.stdout)
 
 

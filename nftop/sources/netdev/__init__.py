@@ -1,0 +1,1 @@
+"""The kernel's own data path: /proc/net and the interfaces in sysfs."""

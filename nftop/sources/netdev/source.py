@@ -1,0 +1,152 @@
+"""The source `netdev`. What interfaces are is looked up when they change, not at every tick."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.ids import format_cpu_list, parse_cpu_list
+from nftop.model.netdev import Interface, InterfaceKind, NetdevTable
+from nftop.model.reading import Missing, Reason
+from nftop.sources.base import Check
+from nftop.sources.netdev.taps import owners
+from nftop.sources.netdev.texts import parse_dev, parse_forwarded, parse_softnet
+from nftop.sources.sysfs import SysTree, read_up_to
+
+# Beyond this a text is no longer what it is meant to be: 4096 CPUs, or ten thousand interfaces.
+_LIMIT_BYTES = 2 << 20
+# An interface may get a master, and a tap another owner, without changing its name.
+LOOK_AGAIN_NS = 10_000_000_000
+_LOOPBACK = "772"  # ARPHRD_LOOPBACK, if_arp.h
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What does not change from tick to tick; fields as in `Interface`."""
+
+    kind: InterfaceKind
+    driver: str
+    node: int | None
+    owner: int | None
+
+
+class NetdevSource:
+    """Packets of the kernel's network stack, by CPU and by interface."""
+
+    def __init__(
+        self, root: Path = Path("/"), clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._root = root
+        self._net = SysTree(root / "sys/class/net")
+        self._clock = clock
+        self._facts: Mapping[str, _Facts] = {}
+        self._looked_at_ns = 0
+
+    @property
+    def name(self) -> str:
+        return "netdev"
+
+    @property
+    def inline(self) -> bool:
+        return False
+
+    def read(self) -> NetdevTable | Missing:
+        """What has been counted so far."""
+        path = "proc/net/softnet_stat"
+        try:
+            online = parse_cpu_list(self._text("sys/devices/system/cpu/online").strip() or "0")
+            cpus, softnet = parse_softnet(self._text(path), online)
+            path = "proc/net/dev"
+            counts = parse_dev(self._text(path))
+            path = "proc/net/snmp"
+            forwarded = parse_forwarded(self._or_nothing(path), self._or_nothing("proc/net/snmp6"))
+        except PermissionError:
+            return Missing(Reason.PERMISSION, f"/{path} can't be read; run as root")
+        except FileNotFoundError:
+            return Missing(Reason.SOURCE, f"there is no /{path}")
+        except OSError as error:
+            return Missing(Reason.ERROR, f"/{path}: {error.strerror}")
+        except ValueError as error:
+            return Missing(Reason.ERROR, f"/{path}: {error}")
+        facts = self._known(frozenset(counts))
+        interfaces = tuple(
+            Interface(
+                name,
+                facts[name].kind,
+                facts[name].driver,
+                facts[name].node,
+                facts[name].owner,
+                rx,
+                tx,
+                self._missed(name) if facts[name].kind == "nic" else None,
+            )
+            for name, (rx, tx) in counts.items()
+        )
+        return NetdevTable(cpus, softnet, interfaces, forwarded)
+
+    def check(self) -> tuple[Check, ...]:
+        """Whether the kernel's data path can be counted, and which interfaces nftop leaves out."""
+        table = self.read()
+        if isinstance(table, Missing):
+            return (Check(self.name, table.reason, table.sentence),)
+        counted = [each.name for each in table.interfaces if each.counts_once]
+        left = [each.name for each in table.interfaces if each.owner is not None]
+        text = f"packets of CPU {format_cpu_list(table.cpus)} and of {len(counted)} interfaces"
+        if left:
+            text += f"; mirrors of a network function's own ports are left out: {', '.join(left)}"
+        return (Check(self.name, Reason.PRESENT, text),)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _text(self, path: str) -> str:
+        return read_up_to(f"{self._root}/{path}", _LIMIT_BYTES).decode("utf-8", "replace")
+
+    def _or_nothing(self, path: str) -> str:
+        try:
+            return self._text(path)
+        except FileNotFoundError:
+            return ""
+
+    def _missed(self, name: str) -> int | None:
+        return self._net.number(f"{name}/statistics/rx_missed_errors")
+
+    def _known(self, names: frozenset[str]) -> Mapping[str, _Facts]:
+        now_ns = self._clock()
+        if names != self._facts.keys() or now_ns - self._looked_at_ns >= LOOK_AGAIN_NS:
+            self._facts, self._looked_at_ns = self._look(names), now_ns
+        return self._facts
+
+    def _look(self, names: frozenset[str]) -> Mapping[str, _Facts]:
+        kinds = {name: self._kind(name) for name in names}
+        taps = [name for name, kind in kinds.items() if kind == "tap"]
+        held = owners(self._root / "proc", taps) if taps else {}
+        return {
+            name: _Facts(kind, self._driver(name), self._node(name), None)
+            if kind == "nic"
+            else _Facts(kind, "", None, held.get(name))
+            for name, kind in kinds.items()
+        }
+
+    def _kind(self, name: str) -> InterfaceKind:
+        if "/" in name or name in (".", ".."):  # the kernel calls none so
+            return "virtual"
+        files = self._net.names(name)
+        if self._net.text(f"{name}/type") == _LOOPBACK:
+            return "loopback"
+        if "tun_flags" in files:
+            return "tap"
+        if "device" in files:
+            return "nic"
+        return "upper" if any(each.startswith("lower_") for each in files) else "virtual"
+
+    def _driver(self, name: str) -> str:
+        try:
+            return (self._root / "sys/class/net" / name / "device/driver").readlink().name
+        except OSError:
+            return ""
+
+    def _node(self, name: str) -> int | None:
+        return self._net.number(f"{name}/device/numa_node")

@@ -1,0 +1,37 @@
+"""What the operator keeps for nftop: files of his own in his configuration folder (XDG)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from nftop.store.files import caller
+
+_MOST_BYTES = 1 << 20
+
+
+def config_folder(environ: Mapping[str, str]) -> Path:
+    """The folder of whoever called nftop, by sudo or not; it need not exist."""
+    who = caller(environ)
+    told = Path(environ.get("XDG_CONFIG_HOME", ""))
+    if who is None and told.is_absolute():
+        return told / "nftop"
+    return (Path.home() if who is None else who.home) / ".config/nftop"
+
+
+def read_text(path: Path) -> str:
+    """What a plain file says, whatever else is at the path never being waited for.
+
+    Raises:
+        OSError: it is not there or can't be read. ValueError: it is no plain file of a MiB at most.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
+            raise ValueError("it is no plain file of a MiB at most")
+        return os.pread(handle, _MOST_BYTES, 0).decode("utf-8", "replace")
+    finally:
+        os.close(handle)

@@ -1,0 +1,151 @@
+"""Rates of the kernel's network stack, and when it is a network function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nftop.derive.step import State
+from nftop.model.frame import Frame, NfRow
+from nftop.model.netdev import Interface, NetdevTable
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import Sample
+from tests.samples import HOST, S, counters, cpu_times, fold, sample, topology, tsc_only
+
+FOUR = topology(4)
+START = State(HOST, FOUR)
+GHZ_2 = 2_000_000_000
+_COUNTS = (GHZ_2 // 2, GHZ_2, GHZ_2 // 2, GHZ_2, 0)
+NIC = Interface("eth0", "nic", "ixgbe", 0, None, 0, 0, 0)
+MIRROR = Interface("br-int", "tap", "", None, 77, 0, 0, None)
+
+
+def table(
+    taken: Mapping[int, tuple[int, int, int]],
+    *interfaces: Interface,
+    forwarded: int | None = 0,
+) -> NetdevTable:
+    counts = np.array([[each % 2**32 for each in row] for row in taken.values()], np.uint64)
+    return NetdevTable(np.array(list(taken), np.int32), counts, interfaces, forwarded)
+
+
+def tick(second: int, packets_per_s: int = 100_000, **changes: int) -> Sample:
+    """CPU 0 takes packets in, a fifth of its time in interrupts, half of it idle."""
+    packets = packets_per_s * second
+    return sample(
+        second * S,
+        netdev=table(
+            {0: (packets, 5 * second, 7 * second), 1: (0, 0, 0), 2: (0, 0, 0), 3: (0, 0, 0)},
+            replace(NIC, rx_packets=packets, tx_packets=packets // 2, rx_missed=3 * second),
+            replace(MIRROR, rx_packets=packets),
+            forwarded=changes.get("forwarded", 0) * second,
+        ),
+        kernel=cpu_times(
+            {
+                cpu: {"idle": 50 * second, "user": 30 * second, "softirq": 20 * second}
+                for cpu in range(4)
+            }
+        ),
+        perf=counters(
+            dict.fromkeys(range(4), tuple(each * second for each in _COUNTS)),
+            enabled_ns=second * S,
+        ),
+    )  # fmt: skip
+
+
+def kernel(frame: Frame) -> NfRow | None:
+    return next((each for each in frame.nfs if each.kind == "kernel"), None)
+
+
+def reason(reading: Reading) -> Reason:
+    assert isinstance(reading, Missing)
+    return reading.reason
+
+
+def test_a_host_that_forwards_has_a_row() -> None:
+    _, frame = fold(START, tick(1), tick(2))
+    row = kernel(frame)
+    assert row is not None and row.cpus == (0,) and row.cpp_clock == "core"
+    assert row.readings["rx_packets_per_s"] == 100_000
+    assert row.readings["tx_packets_per_s"] == 50_000
+    assert row.readings["drop_packets_per_s"] == 3 + 5
+    # Half of the time is not idle, and of that two fifths are interrupts.
+    assert row.readings["busy_cpp"] == pytest.approx(GHZ_2 / 2 * 0.4 / 100_000)
+    assert reason(row.readings["cpp"]) is Reason.UNDEFINED
+    columns = frame.cpus.columns
+    assert columns["kernel_packets_per_s"].values.tolist() == [100_000, 0, 0, 0]
+    assert columns["softnet_drops_per_s"][0] == 5 and columns["softnet_squeezes_per_s"][0] == 7
+
+
+def test_cycles_of_the_tsc_go_on_while_the_cpu_is_idle() -> None:
+    def by_tsc(second: int) -> Sample:
+        return replace(
+            tick(second),
+            readings={
+                **tick(second).readings,
+                **sample(
+                    second * S,
+                    perf=tsc_only(dict.fromkeys(range(4), GHZ_2 * second), enabled_ns=second * S),
+                ).readings,
+            },
+        )
+
+    row = kernel(fold(START, by_tsc(1), by_tsc(2))[-1])
+    assert row is not None and row.cpp_clock == "tsc"
+    assert row.readings["busy_cpp"] == pytest.approx(GHZ_2 * 0.2 / 100_000)
+
+
+def test_an_operator_s_own_session_is_no_network_function() -> None:
+    assert kernel(fold(START, tick(1, 900), tick(2, 900))[-1]) is None
+    # Forwarding is, at any rate; and what was one is until it hardly takes in anything.
+    assert kernel(fold(START, tick(1, 900, forwarded=10), tick(2, 900, forwarded=10))[-1])
+    third = sample(3 * S, netdev=table({0: (205_000, 15, 21)}, NIC))
+    late = replace(third, readings={**tick(3).readings, **third.readings})
+    row = kernel(fold(START, tick(1), tick(2), late)[-1])
+    assert row is not None
+
+
+def test_counters_of_32_bits_wrap_and_restart() -> None:
+    near = 2**32 - 40
+
+    def at(second: int, count: int) -> Sample:
+        return sample(second * S, netdev=table({0: (count, 0, 0)}))
+
+    _, wrapped, restarted, after = fold(START, at(1, near), at(2, near + 100), at(3, 5), at(4, 25))
+    assert wrapped.cpus.columns["kernel_packets_per_s"][0] == 100
+    # 60 to 5: nothing wraps that far in a second, so it is another count.
+    assert reason(restarted.cpus.columns["kernel_packets_per_s"][0]) is Reason.RESET
+    assert after.cpus.columns["kernel_packets_per_s"][0] == 20
+    assert reason(after.cpus.columns["kernel_packets_per_s"][1]) is Reason.SOURCE
+
+
+def test_an_interface_that_came_went_or_was_reset() -> None:
+    def at(second: int, *interfaces: Interface) -> Sample:
+        return sample(second * S, netdev=table({0: (0, 0, 0)}, *interfaces))
+
+    first, second, third = (replace(NIC, rx_packets=count) for count in (500, 900, 100))
+    frames = fold(START, at(1), at(2, first), at(3, second), at(4, third), at(5))
+    rates = [[each.rx_packets_per_s for each in frame.interfaces] for frame in frames]
+    assert [len(each) for each in rates] == [0, 1, 1, 1, 0]
+    assert reason(rates[1][0]) is Reason.WARMING
+    assert rates[2][0] == 400
+    assert reason(rates[3][0]) is Reason.RESET
+
+
+def test_a_late_source_keeps_its_row_without_numbers() -> None:
+    stale = replace(tick(6), readings={**tick(6).readings, "netdev": tick(2).readings["netdev"]})
+    frames = fold(START, tick(1), tick(2), stale, tick(7))
+    row = kernel(frames[2])
+    assert row is not None and row.problem is not None and row.problem.reason is Reason.STALE
+    assert reason(row.readings["rx_packets_per_s"]) is Reason.STALE
+    back = kernel(frames[3])
+    assert back is not None and back.readings["rx_packets_per_s"] == 100_000
+
+
+def test_hosts_where_it_is_not_read() -> None:
+    frame = fold(START, sample(S))[-1]
+    assert frame.interfaces == () and kernel(frame) is None
+    assert reason(frame.cpus.columns["kernel_packets_per_s"][0]) is Reason.SOURCE

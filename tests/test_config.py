@@ -1,0 +1,133 @@
+"""The configuration files: what they may set, who wins, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from nftop import cli, config
+from tests.command import nftop
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The operator's own file; the host's is `host.toml` beside it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setattr(config, "HOST_FILE", tmp_path / "host.toml")
+    (tmp_path / "nftop").mkdir()
+    return tmp_path / "nftop/config.toml"
+
+
+def parsed(*arguments: str) -> dict[str, object]:
+    return vars(cli._parse(list(arguments))[1])
+
+
+def test_what_it_sets_is_as_on_the_command_line_which_wins(write: Path) -> None:
+    write.write_text(
+        'interval_s = 2\nquiet_cpus = "1-2"\nascii = true\nqueue_map = ["a:(0,0,1)"]\n'
+    )
+    found = parsed()
+    assert (found["interval_s"], found["quiet_cpus"], found["ascii"]) == (2.0, (1, 2), True)
+    assert found["queue_map"] == ["a:(0,0,1)"]
+    found = parsed("-d", "0.5", "--queue-map", "a:(0,0,7)")
+    assert (found["interval_s"], found["queue_map"]) == (0.5, ["a:(0,0,7)"])
+    assert parsed("record", "-o", "x", "-d", "3")["interval_s"] == 3.0
+    assert parsed("record", "-o", "x")["interval_s"] == 2.0
+
+
+def test_the_operator_s_own_file_wins_over_the_host_s(write: Path) -> None:
+    write.write_text("interval_s = 2\n")
+    config.HOST_FILE.write_text('interval_s = 5\npmu = "perf"\n')
+    assert (parsed()["interval_s"], parsed()["pmu"]) == (2.0, "perf")
+    # The simulated host has no hardware to choose a counter of.
+    assert parsed("demo")["interval_s"] == 2.0
+
+
+def test_every_key_is_an_option_s_with_its_default(write: Path) -> None:
+    plain = parsed()
+    for key in config.KEYS:
+        default = tomllib.loads(f"x = {key.default}")["x"]
+        assert plain[key.attribute] in (default, None, ()), key.name
+        assert type(default) in {"number": (int, float), "flag": (bool,), "texts": (list,)}.get(
+            key.kind, (str,)
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("interval_s = 0", "interval_s: between 0.1 and 3600 seconds"),
+        ("interval_s = true", "interval_s is to be a number"),
+        ('interval_s = "1"', "interval_s is to be a number"),
+        ("tma_level = 3", "tma_level: invalid choice: 3"),
+        ('pmu = "amd"', "pmu: invalid choice: 'amd'"),
+        ('color = "--rw"', "color: invalid choice: '--rw'"),
+        ('queue_map = ["a"]', "queue_map: 'a' is not PREFIX:(port,queue,lcore)"),
+        ('queue_map = "a:(0,0,1)"', "queue_map is to be an array of texts"),
+        ("rw = true", "there is no 'rw'"),
+        ('pcm = "http://other"', "there is no 'pcm'"),
+        ('"\\u001b[2J" = 1', "there is no '\\x1b[2J'"),
+        ("interval_s =", "Invalid value"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_done(
+    write: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    write.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["config", "--show"])
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert said in error and str(write) in error
+
+
+def test_help_needs_no_configuration(write: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write.write_text("nonsense")
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["--help"])
+    assert ended.value.code == 0
+    assert "--queue-map" in capsys.readouterr().out
+
+
+def test_shown_it_is_a_file_that_says_the_same(write: Path) -> None:
+    write.write_text('queue_map = ["a\\"b:(0,0,1)"]\ncpu_list = "0"\n')
+    done = nftop("config", "--show")
+    assert done.returncode == 0, done.stderr
+    assert f"# {write}\n" in done.stdout and "/etc/nftop/config.toml" in done.stdout
+    assert f'cpu_list = "0"  # {write}\n' in done.stdout
+    assert "interval_s = 1.0  # default\n" in done.stdout
+    write.write_text(done.stdout)
+    assert tomllib.loads(nftop("config", "--show").stdout) == tomllib.loads(done.stdout)
+    found = parsed()
+    assert found["queue_map"] == ['a"b:(0,0,1)'] and found["cpu_list"] == (0,)
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(write: Path) -> None:
+    os.mkfifo(write)
+    done = nftop("config", "--show")
+    assert done.returncode == 2 and "no plain file" in done.stderr
+
+
+def test_it_reaches_the_frames(write: Path) -> None:
+    write.write_text('cpu_list = "0"\ninterval_s = 0.2\nqueue_map = ["nobody:(0,0,0)"]\n')
+    done = nftop("--batch", "-n", "1", "--json")
+    assert [cpu["cpu"] for cpu in json.loads(done.stdout)["cpus"]] == [0]
+    assert "no application has that prefix" in done.stdout
+
+
+def test_a_file_that_may_not_be_read_stops_nobody(
+    write: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    write.write_text("interval_s = 2\n")
+    monkeypatch.setattr(config, "read_text", refused)
+    assert parsed()["interval_s"] == 1.0
+    assert f"# {write}: Permission denied" in config.shown([], [write])
