@@ -28,6 +28,7 @@ from nftop.render.text import printable
 from nftop.session.live import Live
 from nftop.sources.affinity import Affinity
 from nftop.sources.base import Check, Source
+from nftop.sources.cpufreq.source import CpufreqSource
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
@@ -144,6 +145,7 @@ def open_host(
         ProcessSource(_ROOT),
         DpdkSource(),
         *classes,
+        CpufreqSource(_ROOT, quiet_cpus=quiet_cpus),
         PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
         TopologySource(_ROOT),
         own,

@@ -29,7 +29,8 @@ MAY: Mapping[str, str] = {
     "": "time.monotonic time.monotonic_ns time.time_ns time.process_time_ns time.sleep",
     # Looking at the host.
     "sources": "os.open os.close os.read os.pread os.scandir os.DirEntry os.stat os.readlink "
-    "os.fspath os.fsdecode os.path.split os.strerror os.sysconf os.environ os.getpid os.geteuid "
+    "os.fspath os.fsdecode os.path.split os.path.lexists os.strerror os.sysconf os.environ "
+    "os.getpid os.geteuid "
     "os.sched_getaffinity os.O_RDONLY os.O_CLOEXEC os.O_PATH os.O_DIRECTORY os.O_NONBLOCK "
     "os.O_NOFOLLOW pathlib.Path resource.getrlimit resource.RLIMIT_NOFILE resource.RLIM_INFINITY",
     # Our own affinity.
@@ -52,6 +53,9 @@ MAY: Mapping[str, str] = {
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
     "http.client.RemoteDisconnected urllib.parse.urlsplit",
+    # Another program, to hear what it says, for so long and no longer.
+    "sources/runner.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
+    "subprocess.PIPE kill",
     # libpqos, in a process of its own that is started here and nowhere else.
     "sources/pqos/client.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
     "socket.socket kill os.fdopen os.memfd_create sys.executable",

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from nftop.derive.finding_measures import core_ipc, empty_poll_ipc, of_core, sources_apart
-from nftop.derive.finding_rule import Only, Rule
+from nftop.derive.finding_rule import BUSY, LOADED, Only, Rule
 from nftop.derive.finding_sources import TALK
 from nftop.derive.finding_traffic import of_package, partial_writes, register_writes
 from nftop.model.catalogue_core import PAPER
 
 _ON_DEMAND = "Counted only while the Memory/PCIe screen is up, or for JSON."
-
-# Below this load what a core does is mostly polling, and says nothing of packets.
-_LOADED = Only(
-    "packets",
-    100_000.0,
-    "the core's network function takes in 100,000 packets a second there or more (an even share of "
-    "its sum where that is all that is known)",
-)
-_BUSY = Only("busy", 0.5, "it is busy half of the time or more, where it tells that", unknown=True)
 
 COST: tuple[Rule, ...] = (
     Rule(
@@ -33,7 +24,7 @@ COST: tuple[Rule, ...] = (
         text="IPC {value} of the core, below {limit} ({nf})",
         source=f"{PAPER}, 10.2, 2.1: ensure that IPC is 1.75 or more; if not, the core waits for "
         "cache or memory",
-        only=(_LOADED, _BUSY),
+        only=(LOADED, BUSY),
         note="Of the physical core with all its hyper-threads, as the paper counts. testpmd and "
         "l3fwd, which do little but I/O, have 1.4 and 1.5 there without hyper-threading: see CPP "
         "and IPP before anything is changed.",
@@ -92,7 +83,7 @@ COST: tuple[Rule, ...] = (
         clear=0.27,
         text="{value} of the core's issue slots got no instruction, above {limit} ({nf})",
         source=f"{PAPER}, 6.4: below 30 % for well optimized workloads",
-        only=(_LOADED, _BUSY),
+        only=(LOADED, BUSY),
     ),
     Rule(
         id="bad-speculation",
@@ -107,7 +98,7 @@ COST: tuple[Rule, ...] = (
         source=f"{PAPER}, 6.3 and Table 11: with hyper-threading 0.4 to 4.7 %, as low as possible",
         own="just above what the paper calls fairly low; of its functions only OVS without "
         "hyper-threading has more, 7.4 %",
-        only=(_LOADED, _BUSY),
+        only=(LOADED, BUSY),
     ),
     Rule(
         id="sources-apart",

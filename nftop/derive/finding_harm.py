@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from nftop.derive.finding_measures import drops, foreign_sibling, of_cpu, polls_here
-from nftop.derive.finding_rule import Only, Rule
+from nftop.derive.finding_measures import (
+    drops,
+    foreign_sibling,
+    low_priority,
+    of_cpu,
+    polls_here,
+)
+from nftop.derive.finding_rule import BUSY, LOADED, Only, Rule
 from nftop.derive.finding_sources import RDT, STABLE, TALK
 from nftop.derive.finding_traffic import (
     ddio_misses,
@@ -72,6 +78,21 @@ HARM: tuple[Rule, ...] = (
         "measured hyper-threading.",
     ),
     Rule(
+        id="low-priority-core",
+        title="a poller on a low-priority core (SST-BF)",
+        metrics=("base_frequency_hz",),
+        scope="core",
+        measure=low_priority,
+        limit=0.5,
+        clear=0.5,
+        when="its core has one of the lower base frequencies of its package",
+        text="a low-priority core: base {base_ghz:.1f} GHz, {best_ghz:.1f} GHz on others of its "
+        "package ({nf})",
+        source=f"{STABLE}: data plane threads on high-priority cores, control plane on the others",
+        own="a core is one or the other; which it is is fixed in silicon",
+        only=(LOADED, BUSY),
+    ),
+    Rule(
         id="noisy-neighbour",
         title="a noisy neighbour in the same cache ways",
         metrics=("mbm_total_bytes_per_s",),
@@ -118,7 +139,10 @@ HARM: tuple[Rule, ...] = (
         source=f"{PAPER}, 4.4 and Table 6: close to 0 MB/s, 0.1 to 1.3 bytes a packet; 31 bytes "
         "where a million routes do not fit the cache",
         own="a line of the cache for each packet, twice what the paper's worst has",
-        only=(Only("packets", 100_000.0, "it takes in 100,000 packets a second or more"),),
+        only=(
+            Only("packets", 100_000.0, "it takes in 100,000 packets a second or more"),
+            Only("traffic", 5e8, "its class moves 500 MB/s or more"),
+        ),
         note="Measured per cache class, and only where nobody else works in it.",
     ),
     Rule(

@@ -8,7 +8,7 @@ import numpy as np
 
 from nftop.derive.finding_places import Seen, numbers, taken
 from nftop.derive.finding_rule import Key, Measured
-from nftop.model.column import Column, from_readings, where
+from nftop.model.column import Column, column, from_readings, missing, where
 from nftop.model.reading import Missing, Reading, Reason
 
 _NICS_DROPS, _KERNELS_DROPS = "no descriptor free", "by NICs or for a full backlog"
@@ -77,6 +77,28 @@ def empty_poll_ipc(seen: Seen) -> Measured:
     busy = where(none, numbers([0.0] * len(none)), busy)
     idle = Column(1.0 - busy.values, busy.reasons)
     return Measured(found.keys, found.values, {"busy": busy, "idle": idle}, found.words)
+
+
+def low_priority(seen: Seen) -> Measured:
+    """1 for cores that SST-BF made low-priority, 0 for high-priority ones, and base frequencies."""
+    table = seen.frame.cpus
+    rows = seen.rows[seen.first_of_core].tolist()
+    kinds: dict[int, Reading] = {}
+    for at, row in enumerate(rows):
+        kind = table.settings[row].priority
+        kinds[at] = kind if isinstance(kind, Missing) else float(kind == "low")
+    base, infos = table.columns["base_frequency_hz"].values / 1e9, table.topology.cpus
+    best: dict[int | None, float] = {}
+    for info, ghz in zip(infos, base.tolist(), strict=True):
+        best[info.package] = max(best.get(info.package, 0.0), ghz if ghz > 0 else 0.0)
+    found = _of_cores(seen, missing(len(seen.rows), Missing(Reason.UNDEFINED)))
+    beside = {
+        **found.beside,
+        "base_ghz": column(base[rows]),
+        "best_ghz": numbers([best[infos[row].package] for row in rows]),
+    }
+    values = from_readings(kinds, len(rows), Missing(Reason.SOURCE))
+    return Measured(found.keys, values, beside, found.words)
 
 
 def drops(seen: Seen) -> Measured:

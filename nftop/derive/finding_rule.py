@@ -53,6 +53,16 @@ class Only:
     unknown: bool = False
 
 
+# Below this load what a core does is mostly polling, and says nothing of packets.
+LOADED = Only(
+    "packets",
+    100_000.0,
+    "the core's network function takes in 100,000 packets a second there or more (an even share of "
+    "its sum where that is all that is known)",
+)
+BUSY = Only("busy", 0.5, "it is busy half of the time or more, where it tells that", unknown=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule.

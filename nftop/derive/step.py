@@ -15,6 +15,7 @@ from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undeci
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.findings import FindingState, step_findings
 from nftop.derive.focus import FocusState, step_focus
+from nftop.derive.frequencies import FrequencyState, step_frequencies
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
 from nftop.derive.netdev import NetdevState, kernel_row, step_netdev
@@ -67,6 +68,7 @@ class State:
     focus: FocusState = field(default_factory=FocusState)
     misses: MissState = field(default_factory=MissState)
     server: ServerState = field(default_factory=ServerState)
+    frequencies: FrequencyState = field(default_factory=FrequencyState)
     netdev: NetdevState = field(default_factory=NetdevState)
     findings: FindingState = field(default_factory=FindingState)
     own: SourceReading[SelfUse] | None = None
@@ -102,13 +104,15 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     forwarding = {topology.cpus[row].cpu for row, who in pollers.items() if who.forwards}
     focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
     shares, tma = _topdown(state, readings.get("perf"), rates, topology)
+    frequencies = step_frequencies(state.frequencies, readings.get("cpufreq"), topology)
     misses, counted = cpu_table(
         topology,
         online=online_rows(readings.get("kernel"), topology),
         rates=rates,
         cycles=cycles,
-        ready={**times, **kernel.columns, **tma},
+        ready={**times, **kernel.columns, **tma, **frequencies.columns},
         group=effective_classes(classes, thread_rates, topology),
+        settings=frequencies.settings,
         pollers=pollers,
         undecided=undecided_rows(topology, thread_rates),
         unattached=lambda rate: _unattached(rate, readings, nfs),
@@ -145,6 +149,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         focus=looked_at,
         accelerators=shown.accelerators,
         apart=shown.apart,
+        frequencies=frequencies.told,
         interfaces=kernel.interfaces,
     )
     crowd = {row: who.threads for row, who in pollers.items()}
@@ -162,6 +167,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         shares=shares,
         focus=focus,
         server=server,
+        frequencies=frequencies,
         netdev=netdev,
         misses=misses,
         findings=findings,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS, PAPER
 from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
+from nftop.model.catalogue_frequency import FREQUENCY_METRICS, SETTING_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
@@ -264,7 +265,12 @@ _CORE_METRICS: tuple[Metric, ...] = (
 )
 
 CPU_METRICS: tuple[Metric, ...] = (
-    _CORE_METRICS + SIBLING_METRICS + COVERAGE_METRICS + TMA_METRICS + PCM_CPU_METRICS
+    _CORE_METRICS
+    + SIBLING_METRICS
+    + COVERAGE_METRICS
+    + TMA_METRICS
+    + PCM_CPU_METRICS
+    + FREQUENCY_METRICS
 )
 
 NF_METRICS: tuple[Metric, ...] = (
@@ -349,8 +355,8 @@ NF_METRICS: tuple[Metric, ...] = (
 METRICS: tuple[Metric, ...] = (
     CPU_METRICS + NF_METRICS + PACKAGE_METRICS + PCM_PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
 )
-# With what is no metric of a row but a node of the tree of the core looked at.
-EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS
+# With what is no number: a node of the tree of the core looked at, and words.
+EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS + SETTING_METRICS
 
 
 def cpu_metric(metric_id: str) -> Metric:

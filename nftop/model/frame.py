@@ -14,6 +14,7 @@ from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.netdev import InterfaceRow
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.topology import Host, Topology
 
 SCHEMA = "nftop.frame/1"
@@ -70,6 +71,7 @@ class CpuTable:
         group: the resctrl group whose class counts on it: of the pollers' own where they are in
             one, else of the CPU's, which every other task has that is in none; or why that is
             unknown.
+        settings: what is set for its frequency, and which of SST-BF's kinds it is.
         columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
         origins: by metric id, for each row the source of its number where that is not the metric's
             first choice, else None; metrics of which no row has such a number are absent.
@@ -85,6 +87,7 @@ class CpuTable:
     saturated: tuple[bool | None, ...]
     attribution: tuple[str, ...]
     group: tuple[CacheClass | Missing, ...]
+    settings: tuple[CpuSetting, ...]
     columns: Mapping[str, Column]
     origins: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
@@ -319,10 +322,12 @@ class Frame:
     whole host's, whatever rows `cpus` shows; so are `packages`. `groups` are empty where the kernel
     tells of none (the source `resctrl` says why); `domains` are the caches they share, `limits`
     what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
-    `apart` says where perf and a sensor server have told different numbers for some time; "" where
-    they agree. `findings` are facts beyond a limit that have lasted, the most severe first, of all
-    CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to know now
-    beside the numbers; no sample has it, so that no recording does. `interfaces` are the kernel's.
+    `frequencies` is what the host's cpufreq tells, or why nothing; rows of `cpus` have what of it
+    is theirs. `apart` says where perf and a sensor server have told different numbers for some
+    time; "" where they agree. `findings` are facts beyond a limit that have lasted, the most severe
+    first, of all CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to
+    know now beside the numbers; no sample has it, so that no recording does. `interfaces` are the
+    kernel's.
     """
 
     wall_ns: int
@@ -345,4 +350,5 @@ class Frame:
     apart: str = ""
     interfaces: tuple[InterfaceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
+    frequencies: CpufreqTable | Missing = NOT_READ
     schema: str = SCHEMA

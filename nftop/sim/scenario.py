@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 from nftop.model.allocation import Cbm
 from nftop.model.rdt import ROOT
+from nftop.sim import processor as processors
 from nftop.sim import workloads
 from nftop.sim.notation import Table
+from nftop.sim.processor import Processor
 
 # Kinds of task. A vm is the one that nftop can't ask for its packets.
 KINDS = ("testpmd", "l3fwd", "vpp", "ovs", "vm")
@@ -106,7 +108,8 @@ class Scenario:
     """A scenario. `swing` is the share by which saturated rates go up and down in `period_s`.
 
     `groups` begin with the root group. Each package's memory channels have traffic in proportion
-    to `channel_weights`, and those that it does not name as one of weight 1.
+    to `channel_weights`, and those that it does not name as one of weight 1. `processor` is what
+    the host has.
     """
 
     name: str
@@ -118,6 +121,7 @@ class Scenario:
     steps: tuple[Step, ...]
     groups: tuple[Group, ...]
     channel_weights: tuple[int, ...] = ()
+    processor: Processor = field(default_factory=processors.load)
 
 
 def names() -> tuple[str, ...]:
@@ -172,6 +176,7 @@ def parse(name: str, text: str) -> Scenario:
         steps=steps,
         groups=_with_root(raw.where, list(groups)),
         channel_weights=_weights(raw),
+        processor=_processor(raw),
     )
 
 
@@ -264,6 +269,12 @@ def _times(raw: Table, tasks: list[str]) -> Mapping[str, Mapping[str, float]]:
         factors.known(set(workloads.QUANTITIES))
         found[name] = {each: factors.number(each, 0.0, 1000.0) for each in factors.values}
     return found
+
+
+def _processor(raw: Table) -> Processor:
+    if "processor" not in raw.values:
+        return processors.load()
+    return processors.load(raw.choice("processor", processors.names()))
 
 
 def _weights(raw: Table) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from nftop.export.encode import json_bytes
 from nftop.export.jsonl import frame_json, rfc3339
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
+from nftop.model.catalogue_frequency import SETTING_METRICS
 from nftop.model.finding import Finding
 from nftop.model.frame import BoxTraffic, Frame
 from nftop.model.ids import Cpu, L3Domain
@@ -316,7 +317,8 @@ def test_csv_has_a_row_per_cpu_and_a_reason_for_every_empty_number(frames: list[
     assert float(rows[1]["cpp"]) == pytest.approx(260.0)
     for row in rows:
         reasons = dict(pair.split("=") for pair in row["missing"].split())
-        numbers = ("group", *(metric.id for metric in CPU_METRICS))
+        told = (*CPU_METRICS, *SETTING_METRICS)
+        numbers = ("group", *(metric.id for metric in told))
         empty = {name for name in numbers if row[name] == ""}
         assert empty == reasons.keys()
     assert len(HEADER) == len(set(HEADER))
