@@ -161,6 +161,11 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         "--uarch", metavar="NAME", default=None,
         help="with which CPU's formulas and events: such as SKX, or all (default this host's)",
     )  # fmt: skip
+    explain.add_argument(
+        "--references", action="store_true",
+        help="what papers measured: of every network function, or of the METRIC or workload named",
+    )  # fmt: skip
+    explain.add_argument("--json", action="store_true", help="with --references: JSON Lines")
     explain.set_defaults(command="explain")
     shown = commands.add_parser("config", help="what the configuration files set, and which")
     shown.add_argument("--show", action="store_true", required=True, help="every key, as TOML")

@@ -10,8 +10,10 @@ from pathlib import Path
 from nftop.control.checks import check
 from nftop.control.journal import FileJournal
 from nftop.hosts import open_asked, open_demo
+from nftop.model.topology import Topology
 from nftop.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.render.text import printable
+from nftop.sources.base import Check
 from nftop.sources.topology import read_cpuid
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
@@ -31,6 +33,8 @@ def doctor(options: argparse.Namespace) -> int:
         checks = (*examine(here.sources), *here.checks)
         if options.scenario is None:
             checks = (*checks, check(FileJournal()))
+        if options.scenario is None and options.pcm is None:
+            checks = (*checks, *_host_checks(here.topology))
     finally:
         for source in here.sources:
             source.close()
@@ -39,8 +43,27 @@ def doctor(options: argparse.Namespace) -> int:
     return OK
 
 
+def _host_checks(topology: Topology) -> tuple[Check, ...]:
+    """How this host is set up for those who poll on it."""
+    from nftop.doctor import pollers  # noqa: PLC0415 - only here
+    from nftop.sources.processes import ProcessSource  # noqa: PLC0415
+    from nftop.sources.tuning.rows import host_checks  # noqa: PLC0415
+
+    processes = ProcessSource(_ROOT)
+    try:
+        return host_checks(_ROOT, topology, pollers(processes.read, topology))
+    finally:
+        processes.close()
+
+
 def explain(options: argparse.Namespace) -> int:
-    """What one metric or one rule of findings means, or all of them."""
+    """What a metric or a rule of findings means, or all of them, or what papers measured."""
+    if options.json and not options.references:
+        return fail("--json goes with --references", USAGE)
+    return _references(options) if options.references else _meanings(options)
+
+
+def _meanings(options: argparse.Namespace) -> int:
     from nftop.derive.finding_rules import RULES, rule_called  # noqa: PLC0415 - only here
     from nftop.render.explain import (  # noqa: PLC0415
         explain_metric,
@@ -72,6 +95,38 @@ def explain(options: argparse.Namespace) -> int:
         say("known: " + " ".join((*known_metrics(), *known_rules())))
         return fail(f"no metric or finding is called {options.metric!r}", USAGE)
     put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")
+    return OK
+
+
+def _references(options: argparse.Namespace) -> int:
+    from nftop.export.references import references_json  # noqa: PLC0415 - only here
+    from nftop.papers.changes import changes_of  # noqa: PLC0415
+    from nftop.papers.rows import matching, rows  # noqa: PLC0415
+    from nftop.papers.table import tool_tables  # noqa: PLC0415
+    from nftop.render.references import of_metric, of_workload, overview  # noqa: PLC0415
+
+    uarch, name = options.uarch and options.uarch.upper(), options.metric
+    uarch = None if uarch == "ALL" else uarch
+    found, changes = matching(uarch=uarch), changes_of(uarch=uarch)
+    if name is None and options.all:
+        text = of_workload(found, changes)
+    elif name is None:
+        text = overview(found, changes, tool_tables() if uarch is None else ())
+    elif name in {row.workload for row in rows()}:
+        found, changes = matching(workload=name, uarch=uarch), changes_of(name, uarch=uarch)
+        text = of_workload(found, changes)
+    else:
+        found = tuple(row for row in found if name in row.figures)
+        changes = tuple(change for change in changes if change.metric == name)
+        text = of_metric(name, found, changes)
+    if not found and not changes:
+        workloads = dict.fromkeys(row.workload for row in rows())
+        metrics = dict.fromkeys(metric for row in rows() for metric in row.figures)
+        say(f"of {', '.join(dict.fromkeys(row.uarch for row in rows()))}: {' '.join(workloads)}")
+        say(f"metrics: {' '.join(metrics)}")
+        return fail(f"no paper has {printable(name or options.uarch)!r} of that", USAGE)
+    text = "\n".join(references_json(found, changes)) if options.json else text
+    put(sys.stdout, text + "\n")
     return OK
 
 

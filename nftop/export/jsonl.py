@@ -70,8 +70,8 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "cache": cache_object(frame),
         "packages": [_package(package) for package in frame.packages],
         "nfs": [_nf(nf) for nf in frame.nfs],
-        "interfaces": [_interface(each) for each in frame.interfaces],
         "frequencies": frequencies_object(frame.frequencies),
+        "interfaces": [_interface(each) for each in frame.interfaces],
         "accelerators": [
             with_missing({"name": each.name, "per_s": {}}, _per_s(each))
             for each in frame.accelerators

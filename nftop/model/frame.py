@@ -348,7 +348,7 @@ class Frame:
     noticed: tuple[Noticed, ...] = ()
     notice: str = ""
     apart: str = ""
+    frequencies: CpufreqTable | Missing = NOT_READ
     interfaces: tuple[InterfaceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
-    frequencies: CpufreqTable | Missing = NOT_READ
     schema: str = SCHEMA

@@ -198,7 +198,7 @@ class CpufreqTable:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def row_of(self) -> Mapping[Cpu, CpuFrequency]:
+    def row_of(self) -> Mapping[int, CpuFrequency]:
         """The rows by CPU."""
         return {row.cpu: row for row in self.cpus}
 

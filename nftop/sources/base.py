@@ -24,12 +24,21 @@ class Check:
         reason: PRESENT when it works.
         text: what was found, or why not, in one sentence.
         fix: what to do about it, as a command where there is one; "" when nothing need be done.
+        why: why it matters, and who says so; "" where that goes without saying.
+        advised: False where it works, but is not set as `why` has it.
     """
 
     name: str
     reason: Reason
     text: str
     fix: str = ""
+    why: str = ""
+    advised: bool = True
+
+    @property
+    def state(self) -> str:
+        """`ok`, `tune` where it is not as advised, or the reason's word."""
+        return "tune" if self.reason is Reason.PRESENT and not self.advised else self.reason.key
 
 
 class Source(Protocol):

@@ -314,7 +314,7 @@ def _cpufreq(host: LabHost) -> Tree:
     # What it counts at is the scenario's, whatever is written; shown is the nearest within limits.
     def current(policy: Policy) -> int:
         least, most = policy.limits_khz()
-        runs_khz = round(host.model.frequencies[0].hz[policy.number] / 1000)
+        runs_khz = round(float(host.model.frequencies[0].hz[policy.number]) / 1000)
         return min(max(runs_khz, least), most)
 
     texts = cpufreq_tree.texts(host.cpufreq, online, current)

@@ -6,43 +6,18 @@ import numpy as np
 import pytest
 
 from nftop.model.frame import Frame, NfRow
+from nftop.papers.rows import Row
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S, value
+from tests.sim.paper import printed, runs
 
 PERIOD = 20 * S
 
-# The FD.io paper's Table 4 as printed, once more, so that a slip in the TOML shows: Mpps,
-# instructions per packet, instructions per cycle, cycles per packet.
-TABLE_4 = {
-    ("testpmd", False): (34.6, 92, 1.4, 64),
-    ("testpmd", True): (44.9, 97, 2.0, 49),
-    ("l3fwd", False): (24.5, 139, 1.5, 90),
-    ("l3fwd", True): (34.0, 140, 2.2, 65),
-    ("vpp_l2_patch", False): (15.7, 272, 1.9, 140),
-    ("vpp_l2_patch", True): (19.1, 273, 2.4, 115),
-    ("vpp_l2_mac", False): (8.7, 542, 2.1, 253),
-    ("vpp_l2_mac", True): (10.4, 563, 2.7, 212),
-    ("ovs", False): (8.2, 533, 2.0, 269),
-    ("ovs", True): (11.0, 511, 2.6, 199),
-    ("vpp_ip4", False): (10.5, 496, 2.4, 210),
-    ("vpp_ip4", True): (12.2, 499, 2.8, 180),
-}
-# Table 9, per cent of slots: retiring, bad speculation, frontend, backend.
-TABLE_9 = {
-    ("testpmd", False): (34.1, 3.8, 1.1, 61.1),
-    ("testpmd", True): (47.0, 4.7, 14.8, 33.4),
-    ("l3fwd", False): (36.9, 0.6, 0.9, 61.6),
-    ("l3fwd", True): (51.8, 0.8, 22.0, 25.4),
-    ("vpp_l2_patch", False): (47.6, 1.7, 3.4, 47.3),
-    ("vpp_l2_patch", True): (57.8, 0.6, 16.9, 24.7),
-    ("vpp_l2_mac", False): (52.4, 1.1, 2.7, 43.8),
-    ("vpp_l2_mac", True): (66.4, 0.4, 15.9, 17.3),
-    ("ovs", False): (44.6, 7.4, 10.9, 37.0),
-    ("ovs", True): (57.7, 3.9, 26.4, 12.0),
-    ("vpp_ip4", False): (57.4, 1.1, 2.5, 38.9),
-    ("vpp_ip4", True): (67.4, 0.8, 14.8, 17.0),
-}
+# Mpps, instructions per packet, instructions per cycle, cycles per packet.
+TABLE_4 = printed("packets_per_s", "ipp", "ipc", "cpp")
+# Per cent of slots.
+TABLE_9 = printed("tma.retiring", "tma.bad_speculation", "tma.frontend_bound", "tma.backend_bound")
 
 
 @pytest.mark.parametrize(("name", "ht"), TABLE_4)
@@ -54,8 +29,26 @@ def test_a_workload_is_its_printed_row(name: str, ht: bool) -> None:
     assert round(cycles_per_packet) == cpp
     assert round(work.ipc, 1) == ipc
     assert work.ipc * cycles_per_packet == pytest.approx(ipp, rel=1e-12)
-    printed = workloads.tables()[name]["ht" if ht else "plain"]["printed"]
-    assert (printed["mpps"], printed["ipp"], printed["ipc"], printed["cpp"]) == TABLE_4[name, ht]
+
+
+@pytest.mark.parametrize(("name", "ht"), TABLE_9)
+def test_what_a_workload_has_of_the_paper_is_the_paper_s(name: str, ht: bool) -> None:
+    figures = next(row for row in runs() if (row.workload, row.smt) == (name, ht)).figures
+    names = {"heavy": "heavy_operations", "mispredicts": "branch_mispredicts"}
+    percent = workloads.tables()[name]["ht" if ht else "plain"]["percent"]
+    assert len(percent) == 8
+    for node, share in percent.items():
+        assert share == float(figures[f"tma.{names.get(node, node)}"].printed)
+
+
+@pytest.mark.parametrize("row", runs(cores=4), ids=lambda row: row.workload)
+def test_what_a_packet_moves_is_the_paper_s(row: Row) -> None:
+    table = workloads.tables()[row.workload]
+    figures = row.figures
+    memory = figures["memory_bytes_per_packet"].value
+    assert table["memory_bytes_per_packet"] == pytest.approx(memory, abs=0.0005)
+    assert table["pcie_writes"] == figures["pcie_writes_per_packet"].value
+    assert table["pcie_reads"] == figures["pcie_reads_per_packet"].value
 
 
 @pytest.mark.parametrize(("name", "ht"), TABLE_9)

@@ -1,0 +1,85 @@
+"""By how much a newer CPU differs, where a paper says only that."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from nftop.papers.table import changes_raw, papers
+
+# What one of a unit as said is in nftop's own: both are ratios, of the older value or of all slots.
+_UNITS = {"%": 0.01, "points": 0.01}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a metric from one CPU to another.
+
+    Attributes:
+        workloads: the range is over all of these.
+        cpu, against: names for people; `uarch` is nftop's of `cpu`.
+        low, high: a ratio of the value on `against` (-0.1: a tenth less) where `points` is False,
+            else a difference of shares of slots (0.17: 17 percentage points more). None where the
+            paper has no such end: "up to 11", "more than 6".
+        about: the paper has "~" before it.
+        source: where it stands.
+    """
+
+    paper: str
+    metric: str
+    workloads: tuple[str, ...]
+    smt: bool
+    cpu: str
+    uarch: str
+    against: str
+    low: float | None
+    high: float | None
+    points: bool
+    about: bool
+    source: str
+
+
+@functools.cache
+def changes() -> tuple[Change, ...]:
+    """Every change, in the order of the files."""
+    return tuple(
+        change
+        for paper, about in papers()["papers"].items()
+        if not about["tables"]
+        for change in _of(paper)
+    )
+
+
+def changes_of(
+    workload: str | None = None, *, uarch: str | None = None, smt: bool | None = None
+) -> tuple[Change, ...]:
+    """Those that are of this workload; what is None says nothing."""
+    return tuple(
+        change
+        for change in changes()
+        if workload in (None, *change.workloads)
+        and uarch in (None, change.uarch)
+        and smt in (None, change.smt)
+    )
+
+
+def _of(paper: str) -> tuple[Change, ...]:
+    raw, cpus = changes_raw(paper), papers()["cpus"]
+    cpu, against = cpus[raw["cpu"]], cpus[raw["against"]]
+    return tuple(
+        Change(
+            paper=paper,
+            metric=each["metric"],
+            workloads=tuple(each["workloads"]),
+            smt=each["smt"],
+            cpu=cpu["title"],
+            uarch=cpu["uarch"],
+            against=against["title"],
+            low=each["low"] * _UNITS[each["unit"]] if "low" in each else None,
+            high=each["high"] * _UNITS[each["unit"]] if "high" in each else None,
+            points=each["unit"] == "points",
+            about=each.get("about", False),
+            source=f"text, {each['said']}",
+        )
+        for each in raw["changes"]
+    )

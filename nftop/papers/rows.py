@@ -1,0 +1,267 @@
+"""One row for each run of a workload: all that the tables have of it, together.
+
+    rows_of = matching(workload=workload_of("vpp", "vpp", nodes), uarch="BDX", smt=True, cores=1)
+    rows_of[0].figures["cpp"].value, .source
+
+The papers count by physical core: with hyper-threading CPP are cycles of the core over the packets
+of both its threads, and IPC the instructions of both over the same cycles. nftop counts by CPU:
+`of_a_cpu` is what compares with its columns, of CPUs and of network functions alike.
+
+What a paper measured is of its own software, NIC and 64-byte packets: a row stands beside a running
+network function, it is no target.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from nftop.papers.table import Cell, Table, changes_raw, papers, tables, tolerance
+
+# What is not printed but follows from what is: a bandwidth over the throughput of the same row.
+_PER_PACKET = {
+    "memory_bytes_per_packet": "memory_bytes_per_s",
+    "pcie_write_bytes_per_packet": "pcie_write_bytes_per_s",
+    "pcie_read_bytes_per_packet": "pcie_read_bytes_per_s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number.
+
+    Attributes:
+        value: in nftop's units: per second, per packet, ratios 0..1.
+        tolerance: half of the last printed digit, in that unit.
+        printed: its digits in the paper, "" where it was computed.
+        unit: of `printed`: "", `Mpps`, `MB/s` or `%`.
+        source: `Table 5, row 3`; `computed: ...` where it is not printed.
+        repair: what the scan has instead and what says that it is wrong; "" where it is whole.
+    """
+
+    metric: str
+    value: float
+    tolerance: float
+    printed: str
+    unit: str
+    source: str
+    repair: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run.
+
+    Attributes:
+        paper: its key in `papers.toml`; `paper_title` its name for people.
+        workload: its key there; `title` its name for people.
+        kind: nftop's kind of network function, "" for what forwards nothing.
+        configuration: what it was set up to do.
+        software: with version, "" where the paper has none.
+        cpu: its name for people; `cpu_note` says how it is known where the table does not.
+        uarch: nftop's name of it, `BDX`.
+        core_hz: the frequency it ran at.
+        smt: hyper-threading was on: two threads on each core.
+        cores, threads: physical cores, and threads on all of them.
+        frame_bytes: Ethernet frames, with their checksum.
+        figures: by metric; rates are of all its cores, cycles and IPC of a physical core.
+        absent: why there is none, by metric, where a table has a cell without a number.
+        notes: what to know before one compares, `Table 14: ...`.
+    """
+
+    paper: str
+    paper_title: str
+    workload: str
+    title: str
+    kind: str
+    configuration: str
+    software: str
+    cpu: str
+    uarch: str
+    core_hz: float
+    smt: bool
+    cores: int
+    frame_bytes: int
+    figures: Mapping[str, Figure]
+    absent: Mapping[str, str]
+    cpu_note: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        return self.cores * (2 if self.smt else 1)
+
+
+@functools.cache
+def rows() -> tuple[Row, ...]:
+    """Every run of every paper: by paper, then cores, CPU, workload and hyper-threading."""
+    figures: dict[_Run, dict[str, Figure]] = {}
+    absent: dict[_Run, dict[str, str]] = {}
+    of_run: dict[_Run, dict[int, Table]] = {}
+    for table in tables():
+        for run, cell, source in _cells(table):
+            of_run.setdefault(run, {})[table.number] = table
+            figures.setdefault(run, {})
+            if cell.value is None:
+                absent.setdefault(run, {})[cell.metric] = f"{source}: not applicable"
+            else:
+                figures[run].setdefault(cell.metric, _figure(cell, cell.value, source))
+    for run, figure in _told():
+        figures.setdefault(run, {})[figure.metric] = figure
+    for found in figures.values():
+        found.update(_per_packet(found))
+    ordered = sorted(figures, key=_order)
+    return tuple(
+        _row(run, figures[run], absent.get(run, {}), tuple(of_run.get(run, {}).values()))
+        for run in ordered
+    )
+
+
+def matching(
+    *,
+    kind: str | None = None,
+    workload: str | None = None,
+    uarch: str | None = None,
+    smt: bool | None = None,
+    cores: int | None = None,
+) -> tuple[Row, ...]:
+    """The rows with all of these, in the order of `rows`; what is None says nothing."""
+    return tuple(
+        row
+        for row in rows()
+        if kind in (None, row.kind)
+        and workload in (None, row.workload)
+        and uarch in (None, row.uarch)
+        and smt in (None, row.smt)
+        and cores in (None, row.cores)
+    )
+
+
+def of_a_cpu(row: Row, metric: str) -> float | None:
+    """A figure as one of the run's CPUs (logical) would show it; None where the paper has none.
+
+    All of them do the same there, so each has its part of rates; a packet takes as many cycles of a
+    CPU more as there are threads on its core, which are counted on each. What is per packet, and
+    shares of slots, are the same.
+    """
+    if metric not in row.figures:
+        return None
+    value, threads_per_core = row.figures[metric].value, row.threads // row.cores
+    if metric == "cpp":
+        return value * threads_per_core
+    if metric == "ipc":
+        return value / threads_per_core
+    return value / row.threads if metric.endswith("_per_s") else value
+
+
+def workload_of(kind: str, app: str = "", nodes: Collection[str] = ()) -> str | None:
+    """The workload that a running network function is of, None where it is of none or of several.
+
+    `app` is the program's name (`dpdk-testpmd`), `nodes` the graph nodes that VPP runs packets
+    through. A program can do other work under the same name: testpmd has other forwarding modes.
+    """
+    found = [
+        key
+        for key, about in papers()["workloads"].items()
+        if about.get("kind") == kind
+        and ("apps" not in about or app in about["apps"])
+        and ("nodes" not in about or set(about["nodes"]) & set(nodes))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    paper: str
+    cores: int
+    cpu: str
+    workload: str
+    smt: bool
+
+
+def _order(run: _Run) -> tuple[int, int, int, int, bool]:
+    about = papers()
+    places = (
+        [*about["papers"]].index(run.paper),
+        run.cores,
+        [*about["cpus"]].index(run.cpu),
+        [*about["workloads"]].index(run.workload),
+    )
+    return (*places, run.smt)
+
+
+def _cells(table: Table) -> list[tuple[_Run, Cell, str]]:
+    return [
+        (
+            _Run(table.paper, table.cores, table.cpu, row.workload, cell.column.smt),
+            cell,
+            table.source(row),
+        )
+        for row in table.rows
+        for cell in row.cells
+    ]
+
+
+def _figure(cell: Cell, value: float, source: str) -> Figure:
+    repair = f"the scan has {cell.scanned}; {cell.why}" if cell.scanned else ""
+    return Figure(cell.metric, value, cell.tolerance, cell.printed, cell.unit, source, repair)
+
+
+def _told() -> list[tuple[_Run, Figure]]:
+    """Numbers that a paper's text has and no table."""
+    told = []
+    for paper, about in papers()["papers"].items():
+        if about["tables"]:
+            continue
+        raw = changes_raw(paper)
+        for each in raw["values"]:
+            printed = each["printed"]
+            run = _Run(paper, 1, raw["cpu"], each["workload"], each["smt"])
+            source = f"text, {each['said']}"
+            figure = Figure(
+                each["metric"], float(printed), tolerance(printed, ""), printed, "", source
+            )
+            told.append((run, figure))
+    return told
+
+
+def _per_packet(figures: Mapping[str, Figure]) -> dict[str, Figure]:
+    computed = {}
+    for metric, bandwidth in _PER_PACKET.items():
+        if bandwidth in figures and "packets_per_s" in figures:
+            over, under = figures[bandwidth], figures["packets_per_s"]
+            value = over.value / under.value
+            within = value * (over.tolerance / over.value + under.tolerance / under.value)
+            source = f"computed: {over.source}, bandwidth / throughput"
+            computed[metric] = Figure(metric, value, within, "", "", source)
+    return computed
+
+
+def _row(
+    run: _Run, figures: dict[str, Figure], absent: dict[str, str], found: tuple[Table, ...]
+) -> Row:
+    about = papers()
+    paper, cpu = about["papers"][run.paper], about["cpus"][run.cpu]
+    work = about["workloads"][run.workload]
+    kind = work.get("kind", "")
+    return Row(
+        paper=run.paper,
+        paper_title=paper["title"],
+        workload=run.workload,
+        title=work["title"],
+        kind=kind,
+        configuration=work["configuration"],
+        software=about["software"][run.paper].get(kind, ""),
+        cpu=cpu["title"],
+        uarch=cpu["uarch"],
+        core_hz=cpu["core_hz"],
+        smt=run.smt,
+        cores=run.cores,
+        frame_bytes=paper["frame_bytes"],
+        figures=MappingProxyType(figures),
+        absent=MappingProxyType(absent),
+        cpu_note=next((table.cpu_note for table in found if table.cpu_note), ""),
+        notes=tuple(f"Table {each.number}: {each.note}" for each in found if each.note),
+    )

@@ -1,0 +1,214 @@
+"""The loader of the papers' tables; `papers.toml` explains their notation."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+# How many of nftop's own one of a unit as printed is, as a power of ten.
+UNITS: Mapping[str, int] = {"": 0, "Mpps": 6, "MB/s": 6, "%": -2}
+NOT_APPLICABLE = "n/a"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        metric: nftop's id of it where it has one (`ipc`, `tma.retiring`).
+        printed: its header in the paper.
+        unit: of its cells as printed: one of UNITS.
+        smt: hyper-threading was on.
+    """
+
+    metric: str
+    printed: str
+    unit: str
+    smt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as printed.
+
+    Attributes:
+        printed: its digits, `13,397`; `n/a` where the paper has that.
+        metric: the column's, but where the row has another quantity in it.
+        scanned: what the scan has in its place, "" where that is the same.
+        why: what says that the scan is wrong.
+    """
+
+    printed: str
+    metric: str
+    column: Column
+    scanned: str = ""
+    why: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """In nftop's units: packets and bytes per second, ratios 0..1. None where it is n/a."""
+        return None if self.printed == NOT_APPLICABLE else in_own_units(self.printed, self.unit)
+
+    @property
+    def tolerance(self) -> float:
+        """Half of the last printed digit, in the same unit: how far the measured value may be."""
+        return tolerance(self.printed, self.unit)
+
+    @property
+    def unit(self) -> str:
+        """Of `printed`: the column's, but where the row has another quantity in it."""
+        return self.column.unit if self.metric == self.column.metric else ""
+
+
+def in_own_units(printed: str, unit: str) -> float:
+    """Digits as printed (`13,397`, `34.1`) in nftop's unit. ValueError where they are none."""
+    return float(f"{printed.replace(',', '')}e{UNITS[unit]}")  # rounds once
+
+
+def tolerance(printed: str, unit: str) -> float:
+    """Half of the last printed digit, in nftop's unit."""
+    decimals = len(printed.partition(".")[2])
+    return float(f"5e{UNITS[unit] - decimals - 1}")
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row: the workload, its name as printed, its number from 1 in the table and its cells."""
+
+    workload: str
+    printed: str
+    number: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of numbers.
+
+    Attributes:
+        paper: the paper's key in `papers.toml`.
+        section: where it stands.
+        cpu: the CPU's key there; `cpu_note` says how it is known where the table does not.
+        cores: physical cores that the workload ran on.
+        note: what to know before one compares.
+    """
+
+    paper: str
+    number: int
+    title: str
+    section: str
+    cpu: str
+    cores: int
+    columns: tuple[Column, ...]
+    rows: tuple[TableRow, ...]
+    cpu_note: str = ""
+    note: str = ""
+
+    def source(self, row: TableRow) -> str:
+        """`Table 5, row 3`."""
+        return f"Table {self.number}, row {row.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTable:
+    """The one table of words: which tool is for what."""
+
+    paper: str
+    number: int
+    title: str
+    section: str
+    tools: Mapping[str, str]
+
+
+@functools.cache
+def papers() -> Mapping[str, Any]:
+    """`papers.toml` as it stands: papers, CPUs, workloads and software, by their keys."""
+    return _toml("papers.toml")
+
+
+@functools.cache
+def tables() -> tuple[Table, ...]:
+    """Every table of numbers, in the papers' order.
+
+    Raises:
+        ValueError: one of the files breaks its notation.
+    """
+    return tuple(_table(paper, raw) for paper, raw in _raw_tables() if "columns" in raw)
+
+
+@functools.cache
+def tool_tables() -> tuple[ToolTable, ...]:
+    """Every table of tools."""
+    return tuple(
+        ToolTable(paper, raw["number"], raw["title"], raw["section"], raw["tools"])
+        for paper, raw in _raw_tables()
+        if "tools" in raw
+    )
+
+
+@functools.cache
+def changes_raw(paper: str) -> Mapping[str, Any]:
+    """`changes.toml` of a paper as it stands."""
+    return _toml(f"{paper}/changes.toml")
+
+
+def _raw_tables() -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple(
+        (paper, _toml(f"{paper}/table_{number:02}.toml"))
+        for paper, about in papers()["papers"].items()
+        for number in about["tables"]
+    )
+
+
+def _toml(path: str) -> Mapping[str, Any]:
+    file = resources.files(__package__).joinpath(*path.split("/"))
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def _table(paper: str, raw: Mapping[str, Any]) -> Table:
+    columns = tuple(
+        Column(each["metric"], each["printed"], each["unit"], smt)
+        for each in raw["columns"]
+        for smt in raw["smt"]
+    )
+    repairs = {
+        (each["workload"], each["metric"], each["smt"]): each for each in raw.get("repairs", ())
+    }
+    rows = tuple(_row(number, each, columns, repairs) for number, each in enumerate(raw["rows"], 1))
+    if repairs:
+        raise ValueError(f"table {raw['number']} repairs a cell that it has not: {[*repairs]}")
+    return Table(
+        paper=paper,
+        number=raw["number"],
+        title=raw["title"],
+        section=raw["section"],
+        cpu=raw["cpu"],
+        cores=raw["cores"],
+        columns=columns,
+        rows=rows,
+        cpu_note=raw.get("cpu_note", ""),
+        note=raw.get("note", ""),
+    )
+
+
+def _row(
+    number: int,
+    raw: Mapping[str, Any],
+    columns: tuple[Column, ...],
+    repairs: dict[tuple[str, str, bool], Mapping[str, Any]],
+) -> TableRow:
+    workload, instead = raw["workload"], raw.get("instead", {})
+    cells = []
+    for text, column in zip(raw["cells"].split(), columns, strict=True):
+        repair = repairs.pop((workload, column.metric, column.smt), {"printed": text})
+        if repair["printed"] != text:
+            raise ValueError(
+                f"{workload} {column.metric} is {text}, repaired to {repair['printed']}"
+            )
+        metric = instead.get(column.metric, column.metric)
+        cells.append(Cell(text, metric, column, repair.get("scanned", ""), repair.get("why", "")))
+    return TableRow(workload, raw["printed"], number, tuple(cells))

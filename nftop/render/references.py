@@ -1,0 +1,135 @@
+"""What papers measured, in words: `nftop explain --references`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from nftop.papers.changes import Change
+from nftop.papers.rows import Figure, Row
+from nftop.papers.table import ToolTable
+
+# What the overview shows of a run, and over which header; digits are as printed.
+_COLUMNS = (
+    ("packets_per_s", "Mpps"), ("ipp", "IPP"), ("ipc", "IPC"), ("cpp", "CPP"),
+    ("tma.retiring", "RET%"), ("tma.bad_speculation", "BS%"), ("tma.frontend_bound", "FE%"),
+    ("tma.backend_bound", "BE%"), ("memory_bytes_per_s", "mem MB/s"),
+    ("pcie_write_bytes_per_s", "PCIe wr"), ("pcie_read_bytes_per_s", "rd MB/s"),
+    ("pcie_writes_per_packet", "wr/pkt"), ("pcie_reads_per_packet", "rd/pkt"),
+)  # fmt: skip
+_TITLE = 27
+_PER_CORE = """\
+With hyper-threading (HT) the papers count by physical core, nftop by CPU: there
+a CPU shows twice the CPP and half of the IPC and Mpps that are printed here."""
+
+
+def overview(
+    rows: Sequence[Row], changes: Sequence[Change] = (), tools: Sequence[ToolTable] = ()
+) -> str:
+    """A table for every paper, CPU and number of cores; then changes and tools."""
+    blocks = []
+    for (paper, cpu, cores), runs in groupby(rows, key=lambda r: (r.paper, r.cpu, r.cores)):
+        mine = list(runs)
+        of_cpu = [each for each in changes if (each.paper, each.cpu) == (paper, cpu) and cores == 1]
+        blocks.append("\n".join([*_section(mine), *_changes(of_cpu, sources=False)]))
+    if any(row.smt for row in rows):
+        blocks.append(_PER_CORE)
+    blocks += ["\n".join(_tools(table)) for table in tools]
+    return "\n\n".join(blocks)
+
+
+def of_metric(metric: str, rows: Sequence[Row], changes: Sequence[Change] = ()) -> str:
+    """One metric in every run that has it, a line each, and the changes of it."""
+    lines = [
+        f"{_run(row)}: {_number(row.figures[metric])}  ({_source(row.figures[metric])})"
+        for row in rows
+        if metric in row.figures
+    ]
+    lines = [f"  {line}" for line in lines]
+    return "\n".join([metric, *lines, *_changes(changes, sources=True)])
+
+
+def of_workload(rows: Sequence[Row], changes: Sequence[Change] = ()) -> str:
+    """All that there is of a workload: every number of each run, with where it stands."""
+    blocks = []
+    for row in rows:
+        width = max(map(len, (*row.figures, *row.absent)), default=0)
+        lines = [
+            _run(row),
+            f"  {row.configuration}" + (f"; {row.software}" if row.software else ""),
+        ]
+        lines += [f"  CPU: {row.cpu_note}"] if row.cpu_note else []
+        lines += [f"  {note}" for note in row.notes]
+        lines += [
+            f"  {name:<{width}}  {_number(figure):<10}  {_source(figure)}"
+            for name, figure in row.figures.items()
+        ]
+        lines += [f"  {name:<{width}}  {'-':<10}  {why}" for name, why in row.absent.items()]
+        blocks.append("\n".join(lines))
+    blocks += ["\n".join(_changes(changes, sources=True))] if changes else []
+    return "\n\n".join(blocks)
+
+
+def _section(rows: list[Row]) -> list[str]:
+    first = rows[0]
+    known = [(name, head) for name, head in _COLUMNS if any(name in r.figures for r in rows)]
+    widths = [max(len(head), 5) for _, head in known]
+    heads = (f"{head:>{width}}" for (_, head), width in zip(known, widths, strict=True))
+    clock = f"{first.core_hz / 1e9:g} GHz"
+    lines = [
+        first.paper_title,
+        f"{first.cpu} ({first.uarch}) at {clock}, {_cores(first)}, {first.frame_bytes}-byte frames",
+        " ".join([f"{'':<{_TITLE}} HT ", *heads]),
+    ]
+    for row in rows:
+        cells = [row.figures[name].printed if name in row.figures else "-" for name, _ in known]
+        drawn = [f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)]
+        lines.append(" ".join([f"{row.title:<{_TITLE}} {'yes' if row.smt else 'no ':<3}", *drawn]))
+    return lines
+
+
+def _run(row: Row) -> str:
+    return f"{row.title}, {row.cpu}, {'HT' if row.smt else 'no HT'}, {_cores(row)}"
+
+
+def _cores(row: Row) -> str:
+    return f"{row.cores} core" + "s" * (row.cores > 1)
+
+
+def _number(figure: Figure) -> str:
+    if not figure.printed:
+        return f"{figure.value:.3g}"
+    return f"{figure.printed} {figure.unit}".rstrip()
+
+
+def _source(figure: Figure) -> str:
+    return f"{figure.source}; {figure.repair}" if figure.repair else figure.source
+
+
+def _changes(changes: Sequence[Change], *, sources: bool) -> list[str]:
+    """Lines of changes against one CPU after another; none where there are none."""
+    lines = []
+    for (cpu, against), mine in groupby(changes, key=lambda each: (each.cpu, each.against)):
+        lines.append(f"  {cpu} against {against}, as its paper's text says:")
+        for each in mine:
+            who = f"{', '.join(each.workloads)}{', HT' if each.smt else ''}"
+            source = f"  ({each.source})" if sources else ""
+            lines.append(f"  {each.metric:<18}  {who:<37}  {_span(each)}{source}")
+    return lines
+
+
+def _span(change: Change) -> str:
+    """`+9 to +12 %`, `~-5 points`, `up to +11 points`, `-6 points or more`."""
+    unit, about = "points" if change.points else "%", "~" if change.about else ""
+    ends = [f"{100 * end:+.0f}" for end in (change.low, change.high) if end is not None]
+    if len(ends) == 2:
+        return f"{about}{' to '.join(dict.fromkeys(ends))} {unit}"
+    grows = (change.low or change.high or 0.0) > 0
+    # The text's own: an increase of at most this, or a decrease of at least this.
+    return f"up to {about}{ends[0]} {unit}" if grows else f"{about}{ends[0]} {unit} or more"
+
+
+def _tools(table: ToolTable) -> list[str]:
+    width = max(map(len, table.tools))
+    lines = [f"  {area:<{width}}  {tools}" for area, tools in table.tools.items()]
+    return [f"Table {table.number}: {table.title}", *lines]

@@ -1,0 +1,130 @@
+"""The checks of the host, a row each, and who says that it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.reading import Reason
+from nftop.model.topology import Topology
+from nftop.sources.base import Check
+from nftop.sources.tuning import clocks, cores, memory, nics, noise
+from nftop.sources.tuning.look import Found, Look, Poller
+
+# The papers: "Benchmarking and Analysis of Software Data Planes", and "Deterministic Network
+# Functions Virtualization with Intel Resource Director Technology".
+_SDP, _RDT = "data planes paper", "RDT paper"
+
+
+@dataclass(frozen=True, slots=True)
+class HostCheck:
+    """A row: its name behind `host`, why it matters and who says so, and what looks."""
+
+    name: str
+    why: str
+    look: Callable[[Look], Iterable[Found]]
+
+
+ROWS: tuple[HostCheck, ...] = (
+    HostCheck(
+        "isolation",
+        f"another task on a core that polls takes its time ({_SDP}, 10.1: 1.3; {_RDT}, 2.3.2)",
+        cores.isolation,
+    ),
+    HostCheck(
+        "tick",
+        f"each tick interrupts the core ({_SDP}, 10.1: 1.3; {_RDT}, 2.3.2)",
+        cores.tick,
+    ),
+    HostCheck(
+        "rcu",
+        f"the kernel's deferred work runs on the core otherwise ({_RDT}, 2.3.2)",
+        cores.callbacks,
+    ),
+    HostCheck(
+        "c-states",
+        f"deep states cost consistency, and packets ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
+        cores.idle_states,
+    ),
+    HostCheck(
+        "turbo",
+        f"a frequency that changes makes performance inconsistent ({_SDP}, 10.1: 1.1; {_RDT}, "
+        "2.3.1)",
+        clocks.turbo,
+    ),
+    HostCheck(
+        "governor",
+        f"speed states that change do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
+        clocks.governor,
+    ),
+    HostCheck(
+        "clock source",
+        f"a TSC that is not trusted is checked all the time, which costs latency ({_RDT}, 2.3.2)",
+        clocks.clock_source,
+    ),
+    HostCheck(
+        "huge pages",
+        f"they reduce page faults and TLB misses ({_RDT}, 2.3.2 and C.2.1)",
+        memory.huge_pages,
+    ),
+    HostCheck(
+        "memory channels",
+        f"bandwidth is by the number of channels, evenly used ({_SDP}, 10.1: 1.5 and 1.6, "
+        "10.2: 2.3)",
+        memory.channels,
+    ),
+    HostCheck(
+        "clusters",
+        f"where memory is not used evenly, this is to be off ({_SDP}, 10.1: 1.6)",
+        memory.clusters,
+    ),
+    HostCheck(
+        "nic",
+        f"packets of a NIC on another node cross the sockets' link ({_SDP}, 9.2 and 10.2: 2.4; "
+        f"{_RDT}, 2.3.2)",
+        nics.nodes,
+    ),
+    HostCheck(
+        "nic link",
+        f"payload of 256 bytes, reads of 512 or more, no ASPM ({_SDP}, 10.1: 1.2)",
+        nics.links,
+    ),
+    HostCheck(
+        "nmi watchdog",
+        f"off on the paper's host ({_RDT}, C.2.1); it keeps a counter from top-down, too",
+        noise.watchdog,
+    ),
+    HostCheck(
+        "irqbalance",
+        f"it moves interrupts to cores that poll ({_RDT}, 2.3.2 and C.2.1)",
+        noise.balancer,
+    ),
+    HostCheck(
+        "interrupts",
+        f"each takes time of the core that polls ({_RDT}, 2.3.2)",
+        noise.interrupts,
+    ),
+)
+
+
+def host_checks(
+    root: Path, topology: Topology, pollers: tuple[Poller, ...] = ()
+) -> tuple[Check, ...]:
+    """Every row, as doctor's lines. Never raises: a check that fails says so."""
+    return tuple(check for row in ROWS for check in _run(row, Look(root, topology, pollers)))
+
+
+def _run(row: HostCheck, look: Look) -> Iterator[Check]:
+    """One row, on a look of its own, so that what could not be read is said of this row."""
+    name = f"host {row.name}"
+    try:
+        found = tuple(row.look(look))
+    except Exception as error:  # noqa: BLE001 - the boundary: no check may stop another
+        yield Check(name, Reason.ERROR, f"{type(error).__name__}: {error}", why=row.why)
+        return
+    notes = look.tree.notes()
+    for each in found:
+        text = "; ".join([each.text, *notes]) if each is found[-1] else each.text
+        full = f"{name} {each.of}" if each.of else name
+        yield Check(full, each.reason, text, each.fix, why=row.why, advised=each.advised)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nftop.model.reading import Reason
+from tests.sources.tuning.hosts import CPUS, checks, each_cpu, host, poller
+
+SCALING = {
+    "cpufreq/base_frequency": "2700000",
+    "cpufreq/scaling_min_freq": "1000000",
+    "cpufreq/scaling_max_freq": "4000000",
+    "cpufreq/scaling_governor": "powersave",
+    "cpufreq/scaling_driver": "intel_pstate",
+}
+CLOCK = "sys/devices/system/clocksource/clocksource0"
+
+
+@pytest.mark.parametrize(
+    ("path", "on", "off"), [("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0")]
+)
+def test_turbo_by_either_switch(tmp_path: Path, path: str, on: str, off: str) -> None:
+    host(tmp_path, each_cpu(SCALING) | {f"{CPUS}/{path}": on})
+    found = checks(tmp_path, poller(5))["turbo"]
+    assert found.state == "tune"
+    assert found.text == "turbo is on: up to 4.00 GHz, 2.70 GHz is guaranteed"
+    assert found.fix == f"echo {off} | sudo tee /{CPUS}/{path}"
+    host(tmp_path, {f"{CPUS}/{path}": off})
+    assert checks(tmp_path, poller(5))["turbo"].text == f"turbo is off (/{CPUS}/{path})"
+
+
+def test_turbo_that_the_cores_that_poll_can_t_reach(tmp_path: Path) -> None:
+    held = {f"{CPUS}/cpu5/cpufreq/scaling_max_freq": "2700000"}
+    host(tmp_path, each_cpu(SCALING) | held | {f"{CPUS}/intel_pstate/no_turbo": "0"})
+    assert checks(tmp_path, poller(5))["turbo"].state == "ok"
+    assert checks(tmp_path, poller(5), poller(6))["turbo"].state == "tune"
+
+
+def test_no_switch_for_turbo(tmp_path: Path) -> None:
+    found = checks(host(tmp_path))["turbo"]
+    assert (found.reason, found.fix) == (Reason.HARDWARE, "")
+    assert found.text == "the kernel has no switch for turbo here (cpufreq driver none)"
+
+
+def test_the_governor(tmp_path: Path) -> None:
+    performance = {f"{CPUS}/cpu5/cpufreq/scaling_governor": "performance"}
+    host(tmp_path, each_cpu(SCALING) | performance)
+    assert checks(tmp_path, poller(5))["governor"].state == "ok"
+    found = checks(tmp_path, poller(5), poller(6))["governor"]
+    assert found.text == "CPU 5: performance, 1.00 to 4.00 GHz; CPU 6: powersave, 1.00 to 4.00 GHz"
+    assert (found.state, found.fix) == (
+        "tune",
+        "sudo cpupower -c 6 frequency-set -g performance",
+    )
+
+
+def test_a_frequency_that_can_t_change_needs_no_governor(tmp_path: Path) -> None:
+    fixed = {"cpufreq/scaling_min_freq": "2700000", "cpufreq/scaling_max_freq": "2700000"}
+    found = checks(host(tmp_path, each_cpu(SCALING | fixed)), poller(5))["governor"]
+    assert (found.state, found.text) == ("ok", "CPU 5: powersave, 2.70 to 2.70 GHz")
+
+
+def test_a_guest_scales_nothing(tmp_path: Path) -> None:
+    assert checks(host(tmp_path), poller(5))["governor"].reason is Reason.HARDWARE
+
+
+@pytest.mark.parametrize(
+    ("current", "available", "state", "fix"),
+    [
+        ("tsc", "tsc hpet", "ok", ""),
+        ("hpet", "tsc hpet", "tune", f"echo tsc | sudo tee /{CLOCK}/current_clocksource"),
+        ("hpet", "hpet acpi_pm", "tune", "dmesg | grep -i tsc says why"),
+    ],
+)
+def test_the_clock(tmp_path: Path, current: str, available: str, state: str, fix: str) -> None:
+    files = {f"{CLOCK}/current_clocksource": current, f"{CLOCK}/available_clocksource": available}
+    found = checks(host(tmp_path, files))["clock source"]
+    assert (found.state, found.fix) == (state, fix)
+
+
+def test_no_clock_named(tmp_path: Path) -> None:
+    assert checks(host(tmp_path))["clock source"].reason is Reason.SOURCE

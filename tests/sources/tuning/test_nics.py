@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nftop.model.reading import Reason
+from tests.sources.trees import put
+from tests.sources.tuning.hosts import checks, host, link, poller
+
+DEVICES = "sys/bus/pci/devices"
+NIC = "0000:3b:00.0"
+
+
+def config(*, payload: int = 256, limit: int = 2048, reads: int = 4096, aspm: int = 0) -> bytes:
+    """256 bytes of a device with two capabilities, the second of them PCI Express."""
+    raw = bytearray(256)
+    raw[0x06] = 0x10
+    raw[0x34] = 0x40
+    raw[0x40:0x42] = bytes([0x01, 0x70])  # power management
+    raw[0x70:0x72] = bytes([0x10, 0x00])
+    raw[0x74] = (limit // 128).bit_length() - 1
+    control = ((payload // 128).bit_length() - 1) << 5 | ((reads // 128).bit_length() - 1) << 12
+    raw[0x78:0x7A] = control.to_bytes(2, "little")
+    raw[0x80] = aspm
+    return bytes(raw)
+
+
+def nic(
+    root: Path, address: str = NIC, *, node: str = "0", driver: str = "vfio-pci", group: str = "12",
+    raw: bytes | None = None, of: str = "",
+) -> Path:  # fmt: skip
+    at = root / DEVICES / address
+    put(at, {"class": "0x020000", "numa_node": node})
+    (at / "config").write_bytes(config() if raw is None else raw)
+    if driver:
+        link(at / "driver", f"../../../../bus/pci/drivers/{driver}")
+    if group:
+        link(at / "iommu_group", f"../../../../kernel/iommu_groups/{group}")
+    if of:
+        link(at / "physfn", f"../{of}")
+    return at
+
+
+def holds(root: Path, pid: int, target: str) -> None:
+    link(root / f"proc/{pid}/fd/3", "/dev/null")
+    link(root / f"proc/{pid}/fd/4", target)
+
+
+def test_a_nic_on_the_node_of_who_polls_it(tmp_path: Path) -> None:
+    nic(host(tmp_path))
+    holds(tmp_path, 100, "/dev/vfio/12")
+    found = checks(tmp_path, poller(1), poller(2))[f"nic {NIC}"]
+    assert found.state == "ok"
+    assert found.text == "(vfio-pci, node 0); testpmd[100] polls on CPU 1-2 of the same node"
+
+
+def test_a_nic_on_another_node(tmp_path: Path) -> None:
+    nic(host(tmp_path))
+    holds(tmp_path, 100, "/dev/vfio/12")
+    found = checks(tmp_path, poller(2), poller(5), poller(6, pid=200))[f"nic {NIC}"]
+    assert found.state == "tune"
+    assert found.text == (
+        "(vfio-pci, node 0); testpmd[100] polls on CPU 2,5, of which CPU 5 is on node 1"
+    )
+    assert found.fix == "run it on CPUs of node 0: 0-3"
+    assert "9.2" in found.why
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "handle"),
+    [
+        ("uio", "uio0", "/dev/uio0"),
+        ("vfio-dev", "vfio3", "/dev/vfio/devices/vfio3"),
+        ("infiniband_verbs", "uverbs1", "/dev/infiniband/uverbs1"),
+    ],
+)
+def test_every_way_to_drive_one(tmp_path: Path, folder: str, name: str, handle: str) -> None:
+    at = nic(host(tmp_path), driver="mlx5_core", group="")
+    (at / folder / name).mkdir(parents=True)
+    holds(tmp_path, 100, handle)
+    assert checks(tmp_path, poller(1))[f"nic {NIC}"].state == "ok"
+
+
+def test_a_nic_whose_node_nobody_knows(tmp_path: Path) -> None:
+    nic(host(tmp_path), node="-1")
+    holds(tmp_path, 100, "/dev/vfio/12")
+    found = checks(tmp_path, poller(1))[f"nic {NIC}"]
+    assert found.reason is Reason.SOURCE
+    assert "node unknown" in found.text
+
+
+def test_a_nic_that_nobody_drives(tmp_path: Path) -> None:
+    nic(host(tmp_path))
+    (tmp_path / "proc").mkdir()
+    found = checks(tmp_path, poller(1))[f"nic {NIC}"]
+    assert (found.reason, found.text) == (
+        Reason.IDLE,
+        "(vfio-pci, node 0); no process has it open",
+    )
+    holds(tmp_path, 300, "/dev/vfio/12")
+    assert "open in process 300, which polls on no CPU of its own" in (
+        checks(tmp_path, poller(1))[f"nic {NIC}"].text
+    )
+
+
+def test_the_kernel_s_own_are_told_too(tmp_path: Path) -> None:
+    at = nic(host(tmp_path), driver="ice", group="")
+    (at / "net/ens1f0").mkdir(parents=True)
+    found = checks(tmp_path, poller(1))
+    assert found["nic"].text == "the kernel's own: ens1f0 (ice, node 0)"
+    assert found["nic link"].reason is Reason.IDLE
+
+
+def test_no_nic_at_all(tmp_path: Path) -> None:
+    put(host(tmp_path) / DEVICES / "0000:00:1f.0", {"class": "0x060100"})
+    assert checks(tmp_path)["nic"].reason is Reason.SOURCE
+
+
+@pytest.mark.parametrize(
+    ("raw", "state", "said", "fix"),
+    [
+        (config(), "ok", "payload 256 of 2048 bytes, reads of 4096, ASPM off", ""),
+        (config(payload=128), "tune", "payload below 256", "pci=pcie_bus_perf"),
+        (config(payload=128, limit=128), "tune", "which is all it can", "pci=pcie_bus_perf"),
+        (config(reads=256), "tune", "reads below 512", "pci=pcie_bus_perf"),
+        (config(aspm=2), "tune", "ASPM L1: ASPM is on", "pcie_aspm/parameters/policy"),
+        (config()[:64], "permission", "root's to read", "sudo nftop doctor"),
+        (bytes(256), "undefined", "not on PCI Express", ""),
+        (b"", "undefined", "not on PCI Express", ""),
+    ],
+)
+def test_links(tmp_path: Path, raw: bytes, state: str, said: str, fix: str) -> None:
+    nic(host(tmp_path), raw=raw)
+    (tmp_path / "proc").mkdir()
+    found = checks(tmp_path)[f"nic link {NIC}"]
+    assert found.state == state
+    assert said in found.text
+    assert fix in found.fix
+
+
+def test_capabilities_in_a_circle_end(tmp_path: Path) -> None:
+    raw = bytearray(config())
+    raw[0x41] = 0x40
+    nic(host(tmp_path), raw=bytes(raw))
+    (tmp_path / "proc").mkdir()
+    assert checks(tmp_path)[f"nic link {NIC}"].state == "undefined"
+
+
+def test_a_virtual_function_has_the_settings_of_its_device(tmp_path: Path) -> None:
+    nic(host(tmp_path), "0000:3b:00.1", driver="ice", group="")
+    nic(tmp_path, of="0000:3b:00.1", raw=config(payload=128, reads=128))
+    (tmp_path / "proc").mkdir()
+    found = checks(tmp_path)[f"nic link {NIC}"]
+    assert found.state == "ok"
+    assert found.text.startswith("as 0000:3b:00.1, of which it is a function: payload 256")

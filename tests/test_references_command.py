@@ -1,0 +1,84 @@
+"""`nftop explain --references`: what papers measured, for the operator and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.command import called
+
+
+def references(*arguments: str) -> str:
+    done = called("explain", "--references", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_overview_fits_a_terminal_and_has_the_tables_digits() -> None:
+    text = references()
+    assert max(map(len, text.splitlines())) <= 80
+    lines = [line.split() for line in text.splitlines()]
+    assert "DPDK-Testpmd L2 Loop yes 44.9 97 2.0 49 47.0 4.7 14.8 33.4".split() in lines
+    assert "DPDK-Testpmd L2 Loop yes 63.8 96 1.9 50".split() in lines
+    assert "VPP IPv4 Routing yes 48.0 1484 4,805 4,619 1.56 1.50".split() in lines
+    assert "CoreMark no - - 2.4 - 53.6 3.2 6.8 36.3".split() in lines
+    assert "cpp vpp_l2_patch, vpp_l2_mac, vpp_ip4, HT -21 to -9 %".split() in lines
+    assert "tma.retiring testpmd, l3fwd, HT up to ~+11 points".split() in lines
+    assert "tma.frontend_bound coremark, HT -6 points or more".split() in lines
+
+
+def test_a_metric_has_its_places() -> None:
+    lines = references("cpp", "--uarch", "bdx").splitlines()
+    assert lines[0] == "cpp"
+    assert "  DPDK-Testpmd L2 Loop, Xeon E5-2699 v4, HT, 1 core: 49  (Table 4, row 2)" in lines
+    assert len(lines) == 25
+
+
+def test_a_workload_has_all_its_numbers_repairs_and_notes() -> None:
+    text = references("vpp_l2_patch")
+    assert "tma.frontend_bound      3.4 %       Table 9, row 4; the scan has 34;" in text
+    assert "memory_bytes_per_packet      0.318       computed: Table 6, row 3" in text
+    assert "Table 14: the level-3 columns are shares of cycles" in text
+    assert "CPU: not named in the table" in text
+    assert "ipp" in references("coremark") and "not applicable" in references("coremark")
+
+
+def test_all_is_every_number_of_every_run() -> None:
+    text = references("--all", "--uarch", "BDX")
+    assert text.count(", 1 core\n") == 28
+    assert text.count(", 4 cores\n") == 6
+    assert "the scan has 443" in text
+
+
+def test_json_says_the_same_in_nftop_s_units() -> None:
+    lines = [json.loads(line) for line in references("vpp_ip4", "--json").splitlines()]
+    runs = [line for line in lines if line["schema"] == "nftop.reference/1"]
+    changes = [line for line in lines if line["schema"] == "nftop.reference_change/1"]
+    assert (len(runs), len(changes)) == (7, 11)
+    first = runs[0]
+    assert (first["cpu"], first["smt"], first["cores"]) == ("Xeon E5-2699 v4", False, 1)
+    assert first["figures"]["tma.bad_speculation"] == {
+        "value": 0.011,
+        "tolerance": 0.0005,
+        "printed": "1.1 %",
+        "source": "Table 9, row 7",
+        "repair": "the scan has 11; Table 11 prints 1.1 in the same cell, and the row sums to 99.9 "
+        "with it",
+    }
+    assert first["figures"]["packets_per_s"]["value"] == 10.5e6
+    assert {line["low"] for line in changes if line["metric"] == "cpp"} == {-0.21, -0.2}
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--uarch", "ICX"], ["cpp", "--uarch", "GNR"]])
+def test_what_no_paper_has_is_said(arguments: list[str]) -> None:
+    done = called("explain", "--references", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "of BDX, SKX: coremark testpmd" in done.stderr
+    assert "no paper has" in done.stderr
+
+
+def test_json_is_of_references_only() -> None:
+    done = called("explain", "cpp", "--json")
+    assert done.returncode == 2
+    assert "--json goes with --references" in done.stderr
