@@ -38,6 +38,7 @@ from nftop.sources.pcm.client import PORT, Address, parse_url
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.pcm.topology import PcmTopologySource, topology_of
 from nftop.sources.perf.source import PerfSource
+from nftop.sources.places import Views
 from nftop.sources.pqos.source import PqosSource, offered
 from nftop.sources.processes import ProcessSource
 from nftop.sources.pyperf.choice import choose
@@ -45,6 +46,7 @@ from nftop.sources.resctrl.register import UARCHS as WITH_IO_REGISTER
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.topology import read_cpuid, read_host, read_topology
 from nftop.sources.uncore.source import UncoreSource
+from nftop.sources.vpp.source import VppSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load
 
 _ROOT = Path("/")
@@ -136,14 +138,17 @@ def open_host(
     )
     msrs = PqosSource(_ROOT, topology, way=pqos, quiet_cpus=quiet_cpus)
     classes = (resctrl, msrs) if offered(_ROOT) else (resctrl,)
-    own = OwnSource((perf, uncore, *classes), affinity)
+    views = Views()
+    vpp = VppSource(views=views)
+    own = OwnSource((perf, uncore, *classes), affinity, (vpp,))
     sources = (
         perf,
         uncore,
         KernelSource(_ROOT),
         NetdevSource(_ROOT),
         ProcessSource(_ROOT),
-        DpdkSource(),
+        DpdkSource(views=views),
+        vpp,
         *classes,
         CpufreqSource(_ROOT, quiet_cpus=quiet_cpus),
         PcmSource(Address("127.0.0.1", PORT), root=_ROOT),

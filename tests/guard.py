@@ -46,9 +46,9 @@ MAY: Mapping[str, str] = {
     "importlib.util.module_from_spec sys.version_info getattr "
     # And descriptor 2 points nowhere while it complains.
     "os.dup os.dup2 os.devnull os.O_WRONLY",
-    # Unix sockets of NFs, which are asked only what `dialogue` has in its allow-list.
+    # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
-    "sources/dpdk/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
+    "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
@@ -56,15 +56,27 @@ MAY: Mapping[str, str] = {
     # Another program, to hear what it says, for so long and no longer.
     "sources/runner.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
     "subprocess.PIPE kill",
-    # libpqos, in a process of its own that is started here and nowhere else.
-    "sources/pqos/client.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
-    "socket.socket kill os.fdopen os.memfd_create sys.executable",
+    # What has a library that may crash or hang: processes of its own, started here and nowhere
+    # else in sources.
+    "sources/helper.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
+    "socket.socket kill os.fdopen os.memfd_create sys.executable signal.Signals",
+    # libpqos, in such a process.
+    "sources/pqos/client.py": "socket.socket",
     "sources/pqos/worker.py": "os.dup os.dup2 os.write signal.signal signal.SIG* sys.stdin "
     "sys.exit",
     "sources/pqos/library.py": "pqos.* sys.stderr",
     # Which library it is, before anything in it is called.
     "sources/pqos/fit.py": "ctypes.CDLL importlib.metadata.version "
     "importlib.metadata.PackageNotFoundError",
+    # VPP's stats sockets, which are asked nothing: they hand out a descriptor.
+    "sources/vpp/link.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.CMSG_SPACE "
+    "socket.SOL_SOCKET socket.SCM_RIGHTS socket.MSG_CMSG_CLOEXEC",
+    # What that leads to, mapped to be read, in a process of its own which keeps off polling cores.
+    "sources/vpp/segment.py": "mmap.mmap mmap.MAP_SHARED mmap.PROT_READ "
+    "vpp_papi.vpp_stats.VPPStats",
+    "sources/vpp/worker.py": "os.dup os.dup2 os.write os.sched_setaffinity signal.signal "
+    "signal.SIG* signal.setitimer signal.ITIMER_PROF sys.stdin sys.argv sys.exit",
+    "sources/vpp/fit.py": "importlib.metadata.version importlib.metadata.PackageNotFoundError",
     # A value of libpqos' by its member's name.
     "sources/pqos/meters.py": "getattr",
     # The package's own data files; formulas are parsed by Python's grammar and never run as code.

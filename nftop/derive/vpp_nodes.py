@@ -56,14 +56,18 @@ class NodeState:
 def step_nodes(
     before: NodeState | None, heartbeat: int, nodes: VppNodes | None
 ) -> NodeState | None:
-    """Fold one reading in; between two of VPP's refreshes what was said last holds."""
+    """Fold one reading in; between two of VPP's refreshes what was said last holds.
+
+    A node that was not there before may have been left out, for it had never run.
+    """
     if nodes is None:
         return None
-    if before is None or before.nodes.names != nodes.names or _shape(before.nodes) != _shape(nodes):
+    known = None if before is None else _with_names(before.nodes, nodes.names)
+    if before is None or known is None or _shape(known) != _shape(nodes):
         return NodeState(heartbeat, nodes, Missing(Reason.WARMING, "VPP has not counted twice yet"))
     if before.heartbeat == heartbeat:
         return before
-    pairs = list(zip(_counted(before.nodes), _counted(nodes), strict=True))
+    pairs = list(zip(_counted(known), _counted(nodes), strict=True))
     if heartbeat < before.heartbeat or any((new < old).any() for old, new in pairs):
         return NodeState(
             heartbeat, nodes, Missing(Reason.RESET, "VPP's counters per node were cleared")
@@ -131,6 +135,22 @@ def busy_ratio(
 def _share(part: Floats, whole: Floats) -> Floats:
     """part / whole, at most 1; 0 of nothing."""
     return np.minimum(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 1.0)
+
+
+def _with_names(nodes: VppNodes, names: tuple[str, ...]) -> VppNodes | None:
+    """The same in this order, others of these `names` with 0; None where one of it is missing."""
+    if nodes.names == names:
+        return nodes
+    place = {name: index for index, name in enumerate(names)}
+    if len(place) < len(names) or not place.keys() >= set(nodes.names):
+        return None
+    columns = [place[name] for name in nodes.names]
+    wider = []
+    for counts in _counted(nodes):
+        table = np.zeros((len(counts), len(names)), dtype=np.uint64)
+        table[:, columns] = counts
+        wider.append(table)
+    return VppNodes(names, *wider)
 
 
 def _counted(nodes: VppNodes) -> tuple[Counts, Counts, Counts]:

@@ -14,9 +14,9 @@ class VppThread:
     """One VPP thread: index 0 is `vpp_main`, index n is `vpp_wk_<n-1>`.
 
     Attributes:
-        cpu: where it is bound to (`show threads`); rx_queues: how many receive queues it polls
-            (`show interface rx-placement`). None where only the segment was read, which tells
-            neither.
+        cpu: where it is bound to, by /proc; None where it may move or was not found.
+        rx_queues: how many receive queues it polls (`show interface rx-placement`); None where only
+            the segment was read, which does not tell.
         loops_per_s: of its main loop, as VPP last computed it (/sys/loops_per_worker).
         vector_rate: packets per call of a graph node, likewise (/sys/vector_rate_per_worker).
             Both are how busy a worker is where VPP keeps no counters per node.

@@ -322,7 +322,7 @@ class SelfUse:
     """Source `self`: what nftop costs.
 
     Attributes:
-        cpu_ns: cumulative CPU time of this process, all threads.
+        cpu_ns: cumulative CPU time of this process, all threads, and of those that read for it.
         affinity: the CPUs it may run on.
         counters: by source that counts, what that has cost.
         warning: what running there may disturb, a sentence; "" when nothing.

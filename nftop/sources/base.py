@@ -81,6 +81,14 @@ class Counting(Protocol):
         """How often a CPU was interrupted so far to read, start or stop a counter, at most."""
 
 
+class Helped(Protocol):
+    """A source that has processes of its own read for it."""
+
+    @property
+    def helper_cpu_ns(self) -> int:
+        """CPU time they have used so far. Safe from any thread."""
+
+
 @runtime_checkable
 class Focusing(Protocol):
     """A source that can tell more of one core than of all of them."""

@@ -10,15 +10,17 @@ from nftop.model.reading import Reason
 from nftop.model.sample import CounterUse, SelfUse
 from nftop.model.topology import Topology
 from nftop.sources.affinity import Affinity, cpus_of
-from nftop.sources.base import Check, Counting
+from nftop.sources.base import Check, Counting, Helped
 
 
 class OwnSource:
     """What nftop itself uses."""
 
-    def __init__(self, counting: Iterable[Counting], affinity: Affinity) -> None:
-        """`counting` are the sources whose reads cost who is counted."""
-        self._counting = tuple(counting)
+    def __init__(
+        self, counting: Iterable[Counting], affinity: Affinity, helped: Iterable[Helped] = ()
+    ) -> None:
+        """`counting` are the sources whose reads cost who is counted, `helped` have processes."""
+        self._counting, self._helped = tuple(counting), tuple(helped)
         self._place = affinity
         self._warning = ""
 
@@ -33,7 +35,7 @@ class OwnSource:
     def read(self) -> SelfUse:
         """Its CPU time, affinity and counter reads until now."""
         return SelfUse(
-            time.process_time_ns(),
+            time.process_time_ns() + sum(source.helper_cpu_ns for source in self._helped),
             cpus_of(),
             {
                 source.name: CounterUse(source.counter_reads, source.counter_interrupts)

@@ -133,6 +133,21 @@ def test_cleared_nodes_and_new_ones_start_over() -> None:
     assert step_nodes(state, 3, None) is None
 
 
+def test_a_node_that_runs_for_the_first_time_was_left_out_before() -> None:
+    def told(*counts: tuple[str, int]) -> VppNodes:
+        table = np.array([[count for _, count in counts]] * 2, dtype=np.uint64)
+        return VppNodes(tuple(name for name, _ in counts), table, table, table)
+
+    old = step_nodes(None, 1, told(("a", 1), ("b", 2)))
+    grown = step_nodes(old, 2, told(("new", 5), ("b", 20), ("a", 10)))
+    assert grown is not None and isinstance(grown.delta, VppNodes)
+    assert grown.delta.names == ("new", "b", "a")
+    assert grown.delta.clocks.tolist() == grown.delta.calls.tolist() == [[5, 18, 9]] * 2
+    shrunk = step_nodes(grown, 3, told(("a", 11), ("b", 22)))
+    assert shrunk is not None and isinstance(shrunk.delta, Missing)
+    assert shrunk.delta.reason is Reason.WARMING
+
+
 def captured(counts: dict[str, tuple[int, int, int]]) -> NodeState:
     """A worker's nodes between two refreshes: clocks, vectors, calls."""
     table = np.array([list(counts.values())], dtype=np.uint64)

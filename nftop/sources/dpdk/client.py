@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import socket
 from collections import deque
 from collections.abc import Iterable
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.dpdk import peer, replies
+from nftop.sources import peer
+from nftop.sources.dpdk import replies
 from nftop.sources.dpdk.replies import Greeting, ReplyError
 
 # Every question nftop may ask. All of them only read: some commands of DPDK reset counters, and
@@ -36,16 +36,6 @@ ALLOWED = frozenset(
         "/ethdev/list",
         "/ethdev/stats",
         "/ethdev/xstats",
-    }
-)
-
-_NOBODY = frozenset(
-    {
-        errno.ECONNREFUSED,  # left over from a program that was killed
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.ELOOP,
-        errno.EPROTOTYPE,  # a socket of another kind
     }
 )
 
@@ -185,12 +175,12 @@ def connect(path: str) -> Link:
             connected = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             on_failure.callback(connected.close)
             connected.settimeout(0)
-            _connect_in_folder(connected, path)
+            peer.connect(connected, path)
             link = Link(connected)
         except PermissionError:
             raise
         except OSError as error:
-            if error.errno in _NOBODY:
+            if error.errno in peer.NOBODY:
                 raise NobodyThereError(error.strerror or "") from error
             raise LinkError(_unconnected(error)) from error
         on_failure.pop_all()
@@ -202,13 +192,3 @@ def _unconnected(error: OSError) -> Missing:
         why = "does not accept telemetry connections: it may be stopped"
         return Missing(Reason.STALE, why)
     return Missing(Reason.ERROR, f"its telemetry socket can't be opened: {error.strerror}")
-
-
-def _connect_in_folder(connected: socket.socket, path: str) -> None:
-    # A socket address holds 107 bytes, which a path through /proc/<pid>/root may exceed.
-    folder, name = os.path.split(path)
-    handle = os.open(folder, os.O_RDONLY | os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        connected.connect(f"/proc/self/fd/{handle}/{name}")
-    finally:
-        os.close(handle)

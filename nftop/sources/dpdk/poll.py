@@ -1,44 +1,27 @@
-"""One session per application, and one loop that polls all of them at once.
-
-Questions go out to every application before any answer is waited for, so a tick lasts as long as
-the slowest application, at most the deadline, however many there are. Who misses the deadline is
-not waited for again: its answers are taken when they have come.
-"""
+"""One session per application: its connection, what it said last, and when to try again."""
 
 from __future__ import annotations
 
-import select
-import time
-from collections.abc import Callable, Generator, Iterable
-from enum import Enum, auto
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
-from nftop.sources.dpdk import client, dialogue, peer
+from nftop.sources import peer
+from nftop.sources.dpdk import client, dialogue
 from nftop.sources.dpdk.client import Link, LinkError, NobodyThereError
 from nftop.sources.dpdk.dialogue import Answers, Counters
-from nftop.sources.dpdk.discovery import Found
 from nftop.sources.dpdk.facts import Facts
-from nftop.sources.dpdk.peer import Peer
 from nftop.sources.dpdk.replies import TEXT_LIMIT, ReplyError
-
-Identity = tuple[int, int]
+from nftop.sources.peer import Peer
+from nftop.sources.places import Found
+from nftop.sources.polling import Identity, Standing
 
 REFRESH_NS = 5_000_000_000  # ports, lcores and arguments seldom change
 _GIVE_UP_NS = 60_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
 _FORBIDDEN_BACKOFF_S = 30
 _NS_PER_S = 1_000_000_000
-
-
-class Standing(Enum):
-    """What stands behind a socket, as far as was seen."""
-
-    APPLICATION = auto()
-    NOBODY = auto()  # it is left over from a process that has exited
-    FORBIDDEN = auto()  # we may not open it
-    DUPLICATE = auto()  # an application we already know by another path
 
 
 class Session:
@@ -257,30 +240,6 @@ class Session:
         if seconds < 1:
             return "answers too slowly: its counters did not come in time"
         return f"has not answered for {seconds:.0f} s"
-
-
-def poll_all(sessions: Iterable[Session], deadline_s: float) -> None:
-    """One tick of every session, in at most `deadline_s`.
-
-    Sessions that are connected go first, so that a second path to the same process is noticed.
-    """
-    ordered = sorted(sessions, key=lambda session: not session.connected)
-    end_s = time.monotonic() + deadline_s
-    claimed = {session.identity for session in ordered if session.connected}
-    for session in ordered:
-        session.begin(claimed)
-    poller = select.poll()
-    by_fd = {
-        fd: session for session in ordered if session.pressing and (fd := session.fd) is not None
-    }
-    for fd in by_fd:
-        poller.register(fd, select.POLLIN)
-    while by_fd and (left_s := end_s - time.monotonic()) > 0:
-        for fd, _ in poller.poll(left_s * 1000):
-            by_fd[fd].hear()
-            if not by_fd[fd].pressing:
-                poller.unregister(fd)
-                del by_fd[fd]
 
 
 def _why(error: ReplyError | LinkError) -> Missing:

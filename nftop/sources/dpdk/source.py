@@ -10,8 +10,10 @@ from pathlib import Path
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.base import Check
-from nftop.sources.dpdk.discovery import Finder, closed_sentence
-from nftop.sources.dpdk.poll import Session, Standing, poll_all
+from nftop.sources.dpdk.discovery import APPLICATION, Finder
+from nftop.sources.dpdk.poll import Session
+from nftop.sources.places import Views, closed_sentence
+from nftop.sources.polling import Standing, poll_all
 
 DEADLINE_S = 0.2
 
@@ -20,7 +22,7 @@ class DpdkSource:
     """Reads all applications within `deadline_s`, and keeps one connection to each.
 
     `root`, `proc` and `environ` say where sockets and processes are looked for; `clock` is
-    CLOCK_MONOTONIC in nanoseconds.
+    CLOCK_MONOTONIC in nanoseconds. `views` may be shared with other sources.
     """
 
     name = "dpdk"
@@ -34,8 +36,9 @@ class DpdkSource:
         *,
         deadline_s: float = DEADLINE_S,
         clock: Callable[[], int] = time.monotonic_ns,
+        views: Views | None = None,
     ) -> None:
-        self._finder = Finder(root, proc, environ, clock)
+        self._finder = Finder(root, views or Views(root, proc, clock), environ, clock)
         self._proc = proc
         self._deadline_s = deadline_s
         self._clock = clock
@@ -61,7 +64,9 @@ class DpdkSource:
         apps = [app for session in sessions if (app := session.app()) is not None]
         apps.sort(key=lambda app: (app.prefix, app.pid, app.socket))
         closed = (
-            closed_sentence(s.found.path) for s in sessions if s.standing is Standing.FORBIDDEN
+            closed_sentence(s.found.path, APPLICATION)
+            for s in sessions
+            if s.standing is Standing.FORBIDDEN
         )
         return DpdkTable(tuple(apps), (*hidden, *closed))
 

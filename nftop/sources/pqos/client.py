@@ -4,38 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import select
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import IO
+from dataclasses import replace
 
 from nftop.model.reading import Missing, Reason
+from nftop.sources import helper
+from nftop.sources.helper import Helper
 from nftop.sources.pqos.looked import Looked, Metered, line, looked_of, metered_of
 
 # libpqos asks every CPU in its turn, and a CPU that polls with real-time priority answers late.
 ANSWER_S = 10.0
-_END_S = 2.0
 _LONGEST_LINE = 1 << 24
-# As `control.gate` starts its guard: nothing of the caller's environment, nftop's folder last.
-_START = (
-    "import runpy, sys; folder, name = sys.argv[1:]; sys.path.insert(0, folder); import nftop; "
-    "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
-)
-_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 _MODULE = "nftop.sources.pqos.worker"
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    process: subprocess.Popen[bytes]
-    channel: socket.socket
-    errors: IO[bytes]
 
 
 class Client:
@@ -44,13 +27,13 @@ class Client:
     def __init__(self, *, module: str = _MODULE, answer_s: float = ANSWER_S) -> None:
         """`module` is what runs there, `answer_s` how long an answer may take."""
         self._module, self._answer_s = module, answer_s
-        self._running: _Running | None = None
+        self._running: Helper | None = None
 
     def ask(
         self, quiet: Collection[int], *, look: bool = True, meter: bool = False
     ) -> tuple[Looked, tuple[Metered, ...]] | Missing:
         """What it finds, or why it finds nothing; then it is started anew at the next question."""
-        running = self._running = self._running or self._start()
+        running = self._running = self._running or helper.start(self._module)
         with contextlib.suppress(OSError):  # it has ended: what it said before tells why
             running.channel.sendall(line({"quiet": sorted(quiet), "look": look, "meter": meter}))
         answer = _line(running.channel, self._answer_s)
@@ -68,37 +51,12 @@ class Client:
         """End it; it takes its monitors away first. Safe to call twice."""
         self._end(kill=False)
 
-    def _start(self) -> _Running:
-        ours, theirs = socket.socketpair()
-        errors = os.fdopen(os.memfd_create("nftop"), "w+b")
-        folder = os.fspath(Path(__file__).resolve().parents[3])
-        with theirs:
-            process = subprocess.Popen(  # noqa: S603 - words of our own
-                [sys.executable, "-I", "-c", _START, folder, self._module],
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=errors,
-                env=_ENVIRONMENT,
-            )
-        return _Running(process, ours, errors)
-
     def _end(self, *, kill: bool) -> str:
         """Its last complaint, if any."""
         running, self._running = self._running, None
         if running is None:
             return ""
-        running.channel.close()
-        if kill:
-            running.process.kill()
-        try:
-            running.process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            running.process.kill()
-            running.process.wait()
-        with running.errors as errors:
-            errors.seek(0)
-            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-        return f" ({said[0][:200]})" if said else ""
+        return helper.end(running, kill=kill).complaint
 
 
 def _understood(answer: bytes) -> tuple[Looked, tuple[Metered, ...]] | Missing:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Reason
-from nftop.sources.dpdk.discovery import SURVEY_NS, Finder
+from nftop.sources.dpdk.discovery import Finder
 from nftop.sources.dpdk.source import DpdkSource
+from nftop.sources.places import SURVEY_NS, Views
 from tests.peers.dpdk_telemetry import telemetry_peer
 
 NAME = "dpdk_telemetry.v2"
@@ -55,7 +56,7 @@ class Host:
 
     def found(self, environ: dict[str, str] | None = None) -> dict[str, str]:
         """Prefix by path."""
-        sockets, hidden = Finder(self.root, self.proc, environ or {}).find()
+        sockets, hidden = Finder(self.root, Views(self.root, self.proc), environ or {}).find()
         assert hidden == ()
         return {socket.path: socket.prefix for socket in sockets}
 
@@ -113,7 +114,8 @@ def test_a_listening_socket_is_found_wherever_it_is(host: Host, tmp_path: Path) 
 
 def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host) -> None:
     now_ns = 0
-    finder = Finder(host.root, host.proc, {}, clock=lambda: now_ns)
+    views = Views(host.root, host.proc, lambda: now_ns)
+    finder = Finder(host.root, views, {}, clock=lambda: now_ns)
     host.socket(host.root / "run/dpdk/a")
     assert len(finder.find()[0]) == 1
     host.socket(host.root / "run/dpdk/b")
@@ -125,7 +127,8 @@ def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host
 
 
 def test_a_host_without_anything_is_no_error(tmp_path: Path) -> None:
-    assert Finder(tmp_path / "none", tmp_path / "no proc", {}).find() == ((), ())
+    root = tmp_path / "none"
+    assert Finder(root, Views(root, tmp_path / "no proc"), {}).find() == ((), ())
 
 
 def test_a_flood_of_sockets_is_cut_and_said(host: Host) -> None:
@@ -134,7 +137,7 @@ def test_a_flood_of_sockets_is_cut_and_said(host: Host) -> None:
         folder = host.root / f"run/dpdk/q{number}"
         folder.mkdir()
         host.socket(folder)
-    sockets, hidden = Finder(host.root, host.proc, {}).find()
+    sockets, hidden = Finder(host.root, Views(host.root, host.proc), {}).find()
     assert len(sockets) == 256
     assert sockets[0].path == str(bound)
     assert "more than 256" in hidden[0]

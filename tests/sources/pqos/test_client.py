@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.pqos import client, looked
+from nftop.sources import helper
+from nftop.sources.pqos import looked
 from nftop.sources.pqos.client import Client
 from tests.sources.pqos.fake import Fake
 
@@ -23,7 +24,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], C
         path = tmp_path / "stand_in.py"
         path.write_text(textwrap.dedent(program))
         start = f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
-        monkeypatch.setattr(client, "_START", start)
+        monkeypatch.setattr(helper, "START", start)
         return Client(answer_s=20.0)
 
     return made

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.sources.dpdk.replies import TEXT_LIMIT
-
+TEXT_LIMIT = 128  # characters of a name that somebody else chose
 _UCRED = struct.Struct("3i")  # pid, uid, gid: unix(7)
+# What connect(2) says where no program listens.
+NOBODY = frozenset(
+    {
+        errno.ECONNREFUSED,  # left over from a program that was killed
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.EPROTOTYPE,  # a socket of another kind
+    }
+)
 _START_TIME = 22 - 3  # field 22 of proc(5)'s stat, counted from the field after the name
 
 
@@ -30,6 +41,17 @@ class Peer:
     @property
     def identity(self) -> tuple[int, int]:
         return self.pid, self.start_ticks
+
+
+def connect(connected: socket.socket, path: str) -> None:
+    """Connect to the Unix socket at `path`, however long that is. Raises OSError."""
+    # A socket address holds 107 bytes, which a path through /proc/<pid>/root may exceed.
+    folder, name = os.path.split(path)
+    handle = os.open(folder, os.O_RDONLY | os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connected.connect(f"/proc/self/fd/{handle}/{name}")
+    finally:
+        os.close(handle)
 
 
 def listener_pid(connected: socket.socket) -> int:

@@ -1,0 +1,75 @@
+"""From a reading to the payload that a sample keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from nftop.model.ids import Cpu
+from nftop.model.nf_vpp import VppInterfaces, VppNodes, VppThread
+from nftop.model.sample import Counts
+from nftop.sources.vpp.told import Rows, Told, ToldNodes
+
+_NAME_LIMIT = 256
+
+
+def interfaces_of(told: Told) -> VppInterfaces:
+    """The hardware interfaces.
+
+    A sub-interface, `NAME.<number>` beside a NAME (src/vnet/interface/stats.c), counts again what
+    its interface counted.
+
+    Raises:
+        ValueError: names and counters can't be of the same interfaces.
+    """
+    tables = [_counts(r) for r in (told.rx_packets, told.tx_packets, told.rx_misses, told.drops)]
+    width = len(told.names)
+    if {table.shape for table in tables} != {(len(told.rx_packets), width)}:
+        raise ValueError(f"it names {width} interfaces and counts others")
+    known = set(told.names)
+    own = [i for i, name in enumerate(told.names) if not _is_part(name, known)]
+    names = tuple(told.names[index][:_NAME_LIMIT] for index in own)
+    received, sent, misses, drops = (table[:, own] for table in tables)
+    return VppInterfaces(names, received, sent, misses, drops)
+
+
+def nodes_of(told: ToldNodes, threads: int) -> VppNodes:
+    """The nodes of so many threads.
+
+    Raises:
+        ValueError: their counters are not of as many threads or nodes.
+    """
+    names = tuple(name[:_NAME_LIMIT] for name in told.names)
+    tables = [_counts(rows) for rows in (told.clocks, told.vectors, told.calls)]
+    if {table.shape for table in tables} != {(threads, len(names))}:
+        raise ValueError(f"it names {len(names)} nodes and counts others")
+    return VppNodes(names, *tables)
+
+
+def threads_of(told: Told, cpus: Mapping[int, Cpu]) -> tuple[VppThread, ...]:
+    """Its threads, those on the CPUs of `cpus` with theirs."""
+    return tuple(
+        VppThread(
+            index, cpus.get(index), None, _at(told.loops_per_s, index), _at(told.vector_rate, index)
+        )
+        for index in range(len(told.rx_packets))
+    )
+
+
+def _is_part(name: str, known: set[str]) -> bool:
+    of, dot, number = name.rpartition(".")
+    return bool(dot) and number.isdecimal() and of in known
+
+
+def _at(numbers: Sequence[int], index: int) -> float | None:
+    return float(numbers[index]) if index < len(numbers) else None
+
+
+def _counts(rows: Rows) -> Counts:
+    """uint64 (t, i). ValueError unless all rows are of one length and their numbers fit."""
+    try:
+        table = np.array(rows, dtype=np.uint64)
+    except OverflowError as error:
+        raise ValueError("a counter is out of range") from error
+    return table if table.ndim == 2 else table.reshape(len(rows), -1)

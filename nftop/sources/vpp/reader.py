@@ -1,0 +1,103 @@
+"""The process that reads a segment, as nftop sees it: it is asked, and is not waited for."""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+
+from nftop.model.reading import Missing, Reason
+from nftop.sources import helper
+from nftop.sources.vpp.told import Answer, Question, Told
+
+_MODULE = "nftop.sources.vpp.worker"
+_LONGEST_LINE = 1 << 26
+_PIECE = 1 << 18
+_WHY = {
+    "SIGPROF": "reading its stats segment took too long and was given up: VPP began to change it "
+    "and did not finish",
+    "SIGBUS": "its stats segment is shorter than it was",
+}
+_DECODER = msgspec.json.Decoder(Answer)
+
+
+class ReaderError(Exception):
+    """There is no reading; `why` is for the operator. `ended`: nor will there be another."""
+
+    def __init__(self, why: Missing, *, ended: bool) -> None:
+        super().__init__(why.sentence)
+        self.why, self.ended = why, ended
+
+
+class Reader:
+    """One such process.
+
+    Attributes:
+        waiting: it was asked, and has not answered.
+        cpu_ns: what it had used of CPUs when it answered last.
+    """
+
+    def __init__(self, handle: int, *, module: str = _MODULE) -> None:
+        """Start it. `handle` is the segment's descriptor, `module` what runs there."""
+        self._helper = helper.start(module, str(handle), handles=(handle,))
+        self._helper.channel.settimeout(0)
+        self._heard = bytearray()
+        self.waiting = False
+        self.cpu_ns = 0
+
+    def fileno(self) -> int:
+        return self._helper.channel.fileno()
+
+    def ask(self, question: Question) -> None:
+        """Ask for a reading; one question at a time."""
+        self.waiting = True
+        with contextlib.suppress(OSError):  # it has ended: what is heard next tells why
+            self._helper.channel.sendall(msgspec.json.encode(question) + b"\n")
+
+    def hear(self) -> Told | None:
+        """A reading; None where it has not come yet.
+
+        Raises:
+            ReaderError: there won't be one. Where the process has `ended`, it is closed too.
+        """
+        try:
+            while not self._heard.endswith(b"\n"):
+                piece = self._helper.channel.recv(_PIECE)
+                if not piece:
+                    raise ReaderError(self._why_ended(), ended=True)
+                self._heard += piece
+                if len(self._heard) > _LONGEST_LINE:
+                    raise self._nonsense()
+        except BlockingIOError:
+            return None
+        except OSError:
+            raise ReaderError(self._why_ended(), ended=True) from None
+        line, self._heard, self.waiting = bytes(self._heard), bytearray(), False
+        return self._understood(line)
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        helper.end(self._helper, kill=True)
+
+    def _understood(self, line: bytes) -> Told:
+        try:
+            answer = _DECODER.decode(line)
+            self.cpu_ns = answer.cpu_ns
+            if answer.told is not None:
+                return answer.told
+            why = Missing(Reason(answer.reason), answer.sentence)
+        except ValueError:  # msgspec's are such, and so is a reason that there is none
+            raise self._nonsense() from None
+        raise ReaderError(why, ended=False)
+
+    def _nonsense(self) -> ReaderError:
+        self.close()
+        why = Missing(Reason.ERROR, "the process that reads its stats segment talks nonsense")
+        return ReaderError(why, ended=True)
+
+    def _why_ended(self) -> Missing:
+        ended = helper.end(self._helper, kill=False)
+        otherwise = "the process that reads its stats segment ended"
+        if ended.signal:
+            otherwise += f" by {ended.signal}"
+        return Missing(Reason.ERROR, _WHY.get(ended.signal, otherwise) + ended.complaint)

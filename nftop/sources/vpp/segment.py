@@ -1,0 +1,201 @@
+"""Reading a stats segment with vpp-papi: only in a process that may crash or be killed.
+
+VPP writes while we read. It marks a change of what is where by `in_progress` and a new epoch, and
+vpp-papi then throws away what it read; counters themselves it changes at any time.
+
+What vpp-papi would wait for without end is looked at here before it is asked: a segment whose VPP
+died in the middle of a change has `in_progress` set for ever. Its own way to connect reads the
+directory at once and with no end, so the mapping is made here, and handed to it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from vpp_papi.vpp_stats import VPPStats
+
+from nftop.model.reading import Reason
+from nftop.sources.vpp.told import Rows, Told, ToldNodes
+
+_VERSION = 2
+_HEADER_BYTES = 64
+_TRIES = 5
+# VPP holds its lock for microseconds, unless it has lost its CPU meanwhile.
+_LOCKED_S, _LOOK_EVERY_S = 0.1, 0.001
+# What vpp-papi raises of a segment whose offsets, types or texts make no sense.
+_NONSENSE = (
+    OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, MemoryError,
+    OverflowError, struct.error,
+)  # fmt: skip
+_MOST_THREADS = 1024
+_OTHER = "Optimistic lock failed"
+
+
+class UnreadableError(Exception):
+    """A segment can't be read now, with a reason."""
+
+    def __init__(self, reason: Reason, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class Segment:
+    """One segment, by its descriptor."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._stats: Any = None
+        self._names: list[str] = []
+        self._ran: set[int] = set()
+
+    def read(self, heartbeat: int | None) -> Told:
+        """Everything now, nodes where VPP has refreshed them since `heartbeat`.
+
+        Raises:
+            UnreadableError: it can't be read now.
+        """
+        why = OSError("")
+        for _ in range(_TRIES):
+            try:
+                return self._once(heartbeat)
+            except _NONSENSE as error:
+                why = error if isinstance(error, OSError) else OSError(_worded(error))
+        self._stats = None  # whatever vpp-papi remembers of it, next time it is another
+        if _OTHER in str(why):
+            raise UnreadableError(Reason.STALE, "its stats segment changes while it is read")
+        raise UnreadableError(Reason.ERROR, f"its stats segment makes no sense: {why}")
+
+    def _once(self, known: int | None) -> Told:
+        if self._stats is None:
+            self._stats = self._mapped()
+        stats = self._stats
+        _wait_unlocked(stats)
+        if stats.last_epoch != stats.epoch or not stats.directory:
+            stats.refresh(blocking=False)
+        epoch = stats.epoch
+        began_ns = time.monotonic_ns()
+        received, sent = (_packets(self._get(name)) for name in ("/if/rx", "/if/tx"))
+        misses, drops = (_rows(self._get(name)) for name in ("/if/rx-miss", "/if/drops"))
+        ended_ns = time.monotonic_ns()
+        names = list(self._get("/if/names"))
+        heartbeat = int(self._get("/sys/heartbeat"))
+        loops, rates = (
+            _of_threads(self._get(f"/sys/{name}_per_worker", absent=[[]]))
+            for name in ("loops", "vector_rate")
+        )
+        counts_nodes = "/sys/node/clocks" in stats.directory
+        wanted = counts_nodes and heartbeat != known
+        nodes = self._nodes(len(received)) if wanted else None
+        if stats.epoch != epoch:
+            raise OSError(_OTHER)
+        width = max(map(len, received), default=0)
+        return Told(
+            heartbeat=heartbeat,
+            # A name comes before its counters; one less than those may be any of them.
+            names=names[:width],
+            rx_packets=_even(received, width),
+            tx_packets=_even(sent, width, len(received)),
+            rx_misses=_even(misses, width, len(received)),
+            drops=_even(drops, width, len(received)),
+            loops_per_s=loops,
+            vector_rate=rates,
+            counts_nodes=counts_nodes,
+            nodes=nodes,
+            began_ns=began_ns,
+            ended_ns=ended_ns,
+        )
+
+    def _mapped(self) -> Any:
+        memory = mmap.mmap(self._handle, 0, mmap.MAP_SHARED, mmap.PROT_READ)
+        if len(memory) < _HEADER_BYTES:
+            raise UnreadableError(Reason.ERROR, f"its stats segment has only {len(memory)} bytes")
+        stats = VPPStats("")
+        stats.statseg, stats.size = memory, len(memory)
+        if stats.version != _VERSION:
+            raise UnreadableError(
+                Reason.SOURCE,
+                f"its stats segment has version {stats.version}, and nftop reads version "
+                f"{_VERSION}, as newer VPPs have it",
+            )
+        stats.connected = True
+        return stats
+
+    def _get(self, name: str, *, absent: Any = None) -> Any:
+        """A value; where there is none `absent`, or a LookupError."""
+        if absent is not None and name not in self._stats.directory:
+            return absent
+        _wait_unlocked(self._stats)
+        found = self._stats.get_counter(name, blocking=False)
+        if found is None:
+            raise LookupError(f"{name} is of no known type")
+        return found
+
+    def _nodes(self, threads: int) -> ToldNodes:
+        """Those that ever ran. VPP refreshes them without a word: so look whether it does now."""
+        names = list(self._get("/sys/node/names"))
+        clocks, vectors, calls, again = (
+            _rows(self._get(f"/sys/node/{each}"))[:threads]
+            for each in ("clocks", "vectors", "calls", "clocks")
+        )
+        if clocks != again:
+            raise OSError(_OTHER)
+        width = max(map(len, clocks), default=0)
+        if len(names) < width:
+            raise LookupError(f"it counts {width} nodes and names {len(names)}")
+        if names[:width] != self._names:
+            self._names, self._ran = names[:width], set()
+        tables = [_even(rows, width, threads) for rows in (clocks, vectors, calls)]
+        for table in tables:
+            for row in table:
+                self._ran.update(index for index, count in enumerate(row) if count)
+        ran = sorted(self._ran)
+        return ToldNodes(
+            [names[index] for index in ran],
+            *([[row[index] for index in ran] for row in table] for table in tables),
+        )
+
+
+def _wait_unlocked(stats: Any) -> None:
+    for _ in range(int(_LOCKED_S / _LOOK_EVERY_S)):
+        if not stats.in_progress:
+            return
+        time.sleep(_LOOK_EVERY_S)
+    raise UnreadableError(
+        Reason.STALE,
+        "its stats segment is marked as being changed, and stays so: VPP hangs, or died in it",
+    )
+
+
+def _packets(found: Sequence[Sequence[Sequence[int]]]) -> Rows:
+    """Packets of counters that have packets and bytes."""
+    return [[each[0] for each in row] for row in _few(found)]
+
+
+def _rows(found: Sequence[Sequence[int]]) -> Rows:
+    return [list(row) for row in _few(found)]
+
+
+def _few(found: Any) -> Any:
+    if len(found) > _MOST_THREADS:
+        raise ValueError(f"{len(found)} threads")
+    return found
+
+
+def _of_threads(found: Sequence[Sequence[int]]) -> list[int]:
+    """Of a counter whose columns are threads."""
+    return list(found[0]) if found else []
+
+
+def _even(rows: Rows, width: int, height: int | None = None) -> Rows:
+    """So many rows of this width; what VPP has not made yet has counted nothing."""
+    wanted = len(rows) if height is None else height
+    padded = [*rows[:wanted], *([] for _ in range(wanted - len(rows)))]
+    return [row[:width] + [0] * (width - len(row)) for row in padded]
+
+
+def _worded(error: Exception) -> str:
+    return f"{type(error).__name__} {error}".strip()

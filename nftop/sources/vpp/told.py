@@ -1,0 +1,71 @@
+"""What a reading found, as it goes from the worker to nftop as a line of JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Rows = list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A reading, please.
+
+    Attributes:
+        cpus: where the worker may run.
+        heartbeat: at which the nodes were read last; None where they are wanted in any case.
+    """
+
+    cpus: list[int]
+    heartbeat: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldNodes:
+    """/sys/node/*, of the nodes that ever ran: names, and by thread a list of each one's count."""
+
+    names: list[str]
+    clocks: Rows
+    vectors: Rows
+    calls: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One reading, of t threads and i interfaces.
+
+    Attributes:
+        heartbeat: /sys/heartbeat, before the nodes were read.
+        names: of the interfaces.
+        rx_packets, tx_packets, rx_misses, drops: t lists of i counts.
+        loops_per_s, vector_rate: of each thread; empty where VPP does not tell.
+        counts_nodes: whether VPP keeps counters per node.
+        nodes: None where it does not, or has not refreshed them since the question's heartbeat.
+        began_ns, ended_ns: CLOCK_MONOTONIC around the reading of the interfaces.
+    """
+
+    heartbeat: int
+    names: list[str]
+    rx_packets: Rows
+    tx_packets: Rows
+    rx_misses: Rows
+    drops: Rows
+    loops_per_s: list[int]
+    vector_rate: list[int]
+    counts_nodes: bool
+    nodes: ToldNodes | None
+    began_ns: int
+    ended_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a question: a reading, or else a `Reason` and its sentence.
+
+    `cpu_ns` is what the worker has used of CPUs since it began.
+    """
+
+    told: Told | None = None
+    reason: int = 0
+    sentence: str = ""
+    cpu_ns: int = 0

@@ -1,0 +1,100 @@
+"""From the captured segments to frames, live and from a recording of them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nftop.derive.step import State
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+from nftop.model.nf_vpp import VppTable
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import Sample
+from nftop.sources.vpp.source import VppSource
+from nftop.store.encoder import Encoder
+from nftop.store.records import Header
+from nftop.store.seekpoint import packed
+from nftop.store.zstandard import FRAME_END
+from tests.derive.nf_scene import PID, host, vpp_thread
+from tests.derive.scene import START, TSC_HZ, cpu, nf
+from tests.peers.vpp_segment import APART_S, vpp_peer
+from tests.recordings import everything, joined, same, ticks_of
+from tests.samples import S, fold
+
+
+def samples_of(root: Path, *commands: str) -> list[Sample]:
+    """A sample now, and one after each command, as far apart as the capture's two moments.
+
+    The VPP has the pid and the threads of the fold's tests: those of the peer do not poll.
+    """
+    with (
+        vpp_peer(root / "run/vpp") as peer,
+        closing(VppSource(root, deadline_s=120.0)) as source,
+    ):
+        found = []
+        for number, command in enumerate(("hello", *commands)):
+            peer.do(command)
+            second = 10 + number * APART_S
+            (vpp,) = source.read().instances
+            vpp = replace(vpp, pid=PID, start_ticks=4000, read_at_ns=int(second * S))
+            rows = (vpp_thread(0, second, run=0.01), vpp_thread(1, second))
+            found.append(host(second, *rows, vpp=VppTable((vpp,))))
+        return found
+
+
+def missing(reading: Reading) -> Missing:
+    assert isinstance(reading, Missing), reading
+    return reading
+
+
+def test_a_worker_at_50_kpps(tmp_path: Path) -> None:
+    """CPP is the paper's, empty polls included; what work was lies between the nodes' bounds."""
+    frame = fold(START, *samples_of(tmp_path, "second"))[-1]
+    (shown,) = frame.nfs
+    assert (shown.kind, shown.name, shown.cpus) == ("vpp", "vpp", (Cpu(1),))
+    pps = 105_888 / APART_S
+    assert cpu(frame, "rx_packets_per_s") == pytest.approx(pps) == pytest.approx(50_079, abs=1)
+    assert nf(frame, "tx_packets_per_s") == pytest.approx(pps)
+    assert nf(frame, "drop_packets_per_s") == 0.0
+    assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / pps) == pytest.approx(51_918, abs=1)
+    busy = missing(cpu(frame, "busy_ratio"))
+    assert busy.reason is Reason.SOURCE and "between 4% and 37% of its time" in busy.sentence
+
+
+def test_a_cleared_counter_gives_no_rate(tmp_path: Path) -> None:
+    frames = fold(START, *samples_of(tmp_path, "second", "zero", "hello"))
+    assert missing(nf(frames[2], "rx_packets_per_s")).reason is Reason.RESET
+    assert nf(frames[3], "rx_packets_per_s") == 0.0
+
+
+def test_a_segment_that_is_locked_takes_the_numbers_away_and_gives_them_back(
+    tmp_path: Path,
+) -> None:
+    frames = fold(START, *samples_of(tmp_path, "second", "lock"))
+    locked = missing(nf(frames[2], "rx_packets_per_s"))
+    assert locked.reason is Reason.STALE and "marked as being changed" in locked.sentence
+    assert missing(cpu(frames[2], "cpp")).reason is Reason.STALE
+
+
+def test_a_recording_has_it_all(tmp_path: Path) -> None:
+    samples = samples_of(tmp_path, "second", "lock")
+    encoder = Encoder(Header(1, START.host, START.topology, "generic", False, S))
+    encoder.restart()
+    chunks = [encoder.tick(number, each) for number, each in enumerate(samples)]
+    path = tmp_path / "recording"
+    path.write_bytes(joined(chunks) + FRAME_END + packed(chunks[-1].after))
+    ticks = ticks_of(everything(path)[0])
+    again = [tick.sample for tick in ticks]
+    assert all(
+        same(ours.readings, theirs.readings) for ours, theirs in zip(samples, again, strict=True)
+    )
+    assert _shown(samples) == _shown(again)
+
+
+def _shown(samples: list[Sample]) -> list[object]:
+    frames: list[Frame] = fold(State(START.host, START.topology), *samples)
+    return [(frame.nfs, frame.sources["vpp"].detail) for frame in frames]

@@ -1,0 +1,193 @@
+"""Where sockets are looked for, whether a VPP lives, and what becomes of a reading."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from contextlib import ExitStack, chdir, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nftop.model.reading import Missing, Reason
+from nftop.sources.places import SURVEY_NS, Views
+from nftop.sources.vpp import last, process
+from nftop.sources.vpp.discovery import Finder
+from nftop.sources.vpp.payload import interfaces_of
+from nftop.sources.vpp.source import VppSource
+from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
+from tests.peers.vpp_segment import NAME, vpp_peer
+from tests.sources.dpdk.test_discovery import Host
+from tests.sources.vpp.test_reader import TOLD
+
+S = 1_000_000_000
+
+
+def test_every_place_a_stats_socket_may_be(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        host = Host(tmp_path, stack)
+        expected = {
+            str(host.socket(host.root / "run/vpp", NAME)),
+            str(host.socket(host.root / "run/vpp-2", NAME)),
+            str(host.socket(host.root / "run/user/1000/vpp", NAME)),
+            str(host.socket(host.root / "srv/edge", NAME)),
+            str(host.socket(host.root / "srv/vpp", "my-stats.sock")),
+        }
+        host.socket(host.root / "run/other", NAME)  # nobody says that it listens
+        host.socket(host.root / "run/vpp", "cli.sock")
+        host.process("20", "mnt:[1]", host.root, "/srv/vpp/api.sock")
+        listed = host.proc / "self/net/unix"
+        row = "0000000000000000: 00000002 00000000 00010000 0005 01 77 "
+        listed.write_text(
+            f"{row}/srv/edge/{NAME}\n{row}/srv/vpp/my-stats.sock\n{row}/srv/other/my-stats.sock\n"
+            f"{row.replace('0005', '0001')}/srv/stream/{NAME}\n"
+        )
+        host.socket(host.root / "srv/other", "my-stats.sock")
+        container = tmp_path / "container"
+        host.socket(container / "run/vpp", NAME)
+        host.process("30", "mnt:[2]", container)
+        expected.add(f"{host.proc}/30/root/run/vpp/{NAME}")
+        found, hidden = Finder(Views(host.root, host.proc)).find()
+        assert ({each.path for each in found}, hidden) == (expected, ())
+
+
+def test_surveys_are_seldom(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        host = Host(tmp_path, stack)
+        (host.root / "run/vpp").mkdir(parents=True)
+        now_ns = 0
+        finder = Finder(Views(host.root, host.proc, lambda: now_ns), lambda: now_ns)
+        assert finder.find() == ((), ())
+        host.socket(host.root / "run/vpp", NAME)
+        host.socket(host.root / "run/vpp2", NAME)
+        assert len(finder.find()[0]) == 1  # a known place is looked at every time
+        now_ns = SURVEY_NS
+        assert len(finder.find()[0]) == 2
+
+
+@pytest.mark.real
+@pytest.mark.skipif(os.geteuid() != 0, reason="another mount namespace needs root")
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare (util-linux) is missing")
+def test_in_a_container_it_is_found_and_known_by_its_pid_here(tmp_path: Path) -> None:
+    with vpp_peer(tmp_path, contained=True) as peer:
+        with closing(VppSource(deadline_s=120.0)) as source:
+            (vpp,) = (each for each in source.read().instances if each.pid == peer.pid)
+        assert vpp.problem is None, vpp.problem
+        assert vpp.socket == f"/proc/{peer.pid}/root/run/vpp/{NAME}"
+
+
+def test_a_process_is_known_by_its_start_and_not_by_its_pid(tmp_path: Path) -> None:
+    folder = tmp_path / "7"
+    folder.mkdir()
+
+    def stat(name: str, state: str, start: int) -> None:
+        rest = " ".join(["0"] * 10 + ["5", "6"] + ["0"] * 6 + [str(start)] + ["0"] * 30)
+        (folder / "stat").write_text(f"7 ({name}) {state} {rest}\n")
+
+    stat("vpp_main", "S", 99)
+    life = process.look_up(7, tmp_path)
+    assert life == process.Life(99, "vpp_main", 11, stopped=False)
+    assert process.program(process.Life(99, "vpp_main", 11, stopped=False)) == "vpp"
+    stat("edge) (main", "T", 99)
+    life = process.look_up(7, tmp_path)
+    assert life is not None
+    assert life.stopped and process.program(life) == "edge) (main"
+    for state in "ZX":
+        stat("vpp_main", state, 99)
+        assert process.look_up(7, tmp_path) is None
+    assert process.look_up(8, tmp_path) is None
+    (folder / "stat").unlink()
+    (folder / "stat").mkdir()
+    with pytest.raises(IsADirectoryError):
+        process.look_up(7, tmp_path)
+
+
+def test_threads_are_known_by_their_names_and_bound_to_one_cpu_or_to_none(tmp_path: Path) -> None:
+    names = {7: ("vpp_main", "0"), 8: ("vpp_wk_0", "4"), 9: ("vpp_wk_11", "6-7"),
+             10: ("edge_wk_2", "9"), 11: ("dpdk-intr", "3"), 12: ("main", "2")}  # fmt: skip
+    for tid, (name, allowed) in names.items():
+        folder = tmp_path / "7/task" / str(tid)
+        folder.mkdir(parents=True)
+        (folder / "stat").write_text(f"{tid} ({name}) S " + " ".join(["0"] * 49) + "\n")
+        (folder / "status").write_text(
+            f"State:\tS (sleeping)\nCpus_allowed_list:\t{allowed}\n"
+            "voluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n"
+        )
+    (tmp_path / "7/task/13").mkdir()  # it ends while it is looked at
+    assert process.cpus(7, tmp_path) == {0: 0, 1: 4, 3: 9}
+    assert process.cpus(8, tmp_path) == {}
+
+
+def lived(*signs: Signs, every_s: float = 1.0) -> Pulse:
+    pulse = None
+    for index, each in enumerate(signs):
+        pulse = felt(pulse, each, int(index * every_s * S))
+    assert pulse is not None
+    return pulse
+
+
+def test_a_vpp_that_updates_seldom_is_not_taken_for_one_that_hangs() -> None:
+    """`update-interval 300` and no packets: what tells is that it uses its CPU."""
+    pulse = lived(*(Signs(3, 10, tick) for tick in range(250)))
+    assert why_still(pulse, 260 * S) is None
+    frozen = why_still(pulse, 249 * S + 31 * S)
+    assert isinstance(frozen, Missing) and frozen.reason is Reason.STALE
+    assert "for 31 s, and has used no CPU time" in frozen.sentence
+
+
+def test_one_whose_main_thread_hangs_is_known_by_its_own_pace() -> None:
+    beats = [Signs(n // 10, 10, n) for n in range(30)]
+    hangs = [Signs(2, 10, n) for n in range(30, 61)]
+    assert why_still(lived(*beats, *hangs[:-2]), 58 * S) is None
+    still = why_still(lived(*beats, *hangs), 61 * S)
+    assert isinstance(still, Missing)
+    assert "for 41 s, though it runs" in still.sentence
+    forwards = [Signs(2, 10 + n, n) for n in range(30, 100)]
+    assert why_still(lived(*beats, *forwards), 99 * S) is None
+
+
+def test_sub_interfaces_are_left_out() -> None:
+    names = ["local0", "eth0", "eth0.100", "eth1.5", "host-a.b", "eth0.x", "eth1.5.7"]
+    rows = [[1, 2, 3, 4, 5, 6, 7]]
+    told = replace(TOLD, names=names, rx_packets=rows, tx_packets=rows, rx_misses=rows, drops=rows)
+    found = interfaces_of(told)
+    assert found.names == ("local0", "eth0", "eth1.5", "host-a.b", "eth0.x")
+    assert found.rx_packets.tolist() == found.drops.tolist() == [[1, 2, 4, 5, 6]]
+
+
+def test_parts_that_do_not_fit_are_no_reading() -> None:
+    assert TOLD.nodes is not None
+    broken: tuple[dict[str, Any], ...] = (
+        {"names": ["eth0", "eth1"]},
+        {"rx_packets": [[1], [2], [3]]},
+        {"drops": [[1], [2, 3]]},
+        {"drops": [[1], [-1]]},
+        {"drops": [[1], [2**64]]},
+        {"nodes": replace(TOLD.nodes, clocks=[[1]])},
+        {"nodes": replace(TOLD.nodes, names=["a", "b"])},
+    )
+    for changes in broken:
+        with pytest.raises(ValueError, match=r"names|range|inhomogeneous|bounds"):
+            last.after(None, replace(TOLD, **changes))
+
+
+def test_nodes_are_kept_until_vpp_refreshes_them() -> None:
+    first = last.after(None, TOLD)
+    same = last.after(first, replace(TOLD, nodes=None))
+    assert same.nodes is first.nodes and same.nodes_beat == 7
+    assert last.after(same, replace(TOLD, nodes=None, counts_nodes=False)).nodes is None
+
+
+def test_a_program_that_is_no_vpp_gets_no_process(tmp_path: Path) -> None:
+    """It listens on such a socket and says something else."""
+    (tmp_path / "run/vpp").mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+        with chdir(tmp_path / "run/vpp"):
+            stream.bind(NAME)
+        stream.listen()
+        with closing(VppSource(tmp_path)) as source:
+            assert source.read().instances == ()
+            assert "left over" in source.check()[1].text

@@ -1,0 +1,188 @@
+"""The process that reads a segment: whatever becomes of it, a sentence and no more."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from nftop.model.reading import Reason
+from nftop.sources import helper
+from nftop.sources.places import Found
+from nftop.sources.vpp import session
+from nftop.sources.vpp.reader import Reader, ReaderError
+from nftop.sources.vpp.told import Answer, Question, Told, ToldNodes
+from tests.peers.vpp_segment import Segment
+from tests.waiting import until
+
+TOLD = Told(
+    heartbeat=7, names=["eth0"], rx_packets=[[1], [2]], tx_packets=[[3], [4]],
+    rx_misses=[[0], [0]], drops=[[0], [2**64 - 1]], loops_per_s=[1, 2], vector_rate=[],
+    counts_nodes=True, nodes=ToldNodes(["a"], [[1], [2]], [[1], [2]], [[1], [2]]),
+    began_ns=5, ended_ns=6,
+)  # fmt: skip
+
+
+@pytest.fixture
+def segment() -> Iterator[int]:
+    made = Segment()
+    yield made.fd
+    made.memory.close()
+    os.close(made.fd)
+
+
+@pytest.fixture
+def reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment: int
+) -> Iterator[Callable[[str], Reader]]:
+    """A reader of a program that stands in for the worker."""
+    with ExitStack() as stack:
+
+        def made(program: str) -> Reader:
+            path = tmp_path / "stand_in.py"
+            path.write_text(textwrap.dedent(program))
+            before = "import sys; sys.path.insert(0, sys.argv[1]); "
+            start = f"{before}import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
+            monkeypatch.setattr(helper, "START", start)
+            opened = Reader(segment)
+            stack.callback(opened.close)
+            return opened
+
+        yield made
+
+
+def heard(reader: Reader) -> Told:
+    found: list[Told] = []
+
+    def is_there() -> bool:
+        told = reader.hear()
+        found.extend([] if told is None else [told])
+        return bool(found)
+
+    until(is_there)
+    return found[0]
+
+
+def failed(reader: Reader) -> ReaderError:
+    reader.ask(Question([0], None))
+    with pytest.raises(ReaderError) as raised:
+        heard(reader)
+    return raised.value
+
+
+def test_an_answer_comes_back_as_it_was(reader: Callable[[str], Reader]) -> None:
+    """In pieces, and with numbers as large as counters may be."""
+    said = msgspec.json.encode(Answer(TOLD, cpu_ns=42)).decode()
+    asked = reader(
+        f"""
+        import sys, time
+        for line in sys.stdin:
+            assert line == '{{"cpus":[1,3],"heartbeat":6}}\\n', line
+            sys.stdout.write({said[:50]!r})
+            sys.stdout.flush()
+            time.sleep(0.05)
+            print({said[50:]!r}, flush=True)
+        """
+    )
+    for _ in range(2):
+        assert asked.hear() is None
+        asked.ask(Question([1, 3], 6))
+        assert heard(asked) == TOLD
+        assert (asked.waiting, asked.cpu_ns) == (False, 42)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("import os; os.abort()", "ended by SIGABRT"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGBUS)", "shorter than it was"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended by SIGSEGV"),
+        ("import no_such_library", "No module named 'no_such_library'"),
+        ("input(); print('nonsense', flush=True); input()", "talks nonsense"),
+        ("input(); print('{\"told\": {}}', flush=True); input()", "talks nonsense"),
+        ("input(); print('{\"reason\": 99}', flush=True); input()", "talks nonsense"),
+        ("input(); print('{}', flush=True); input()", "talks nonsense"),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence(
+    reader: Callable[[str], Reader], program: str, words: str
+) -> None:
+    error = failed(reader(program))
+    assert error.ended and error.why.reason is Reason.ERROR
+    assert words in error.why.sentence
+
+
+def test_what_the_segment_lacks_does_not_end_it(reader: Callable[[str], Reader]) -> None:
+    said = msgspec.json.encode(Answer(None, int(Reason.STALE), "so it is")).decode()
+    asked = reader(f"for _ in range(2): input(); print({said!r}, flush=True)\ninput()")
+    for _ in range(2):
+        error = failed(asked)
+        assert not error.ended
+        assert (error.why.reason, error.why.sentence) == (Reason.STALE, "so it is")
+
+
+def test_vpp_papi_that_spins_ends_by_itself(reader: Callable[[str], Reader]) -> None:
+    """A change that begins between the look at it and the reading, and is never finished.
+
+    Nobody needs to be there to end it: nftop may have been killed meanwhile.
+    """
+    error = failed(
+        reader(
+            """
+            import mmap, sys
+            from nftop.sources.vpp import segment, worker
+            worker.CPU_S = 0.2
+            begins = mmap.mmap(int(sys.argv[-1]), 0)
+            def unlocked(stats):
+                begins[24] = 1
+            segment._wait_unlocked = unlocked
+            worker.main()
+            """
+        )
+    )
+    assert error.ended and "took too long and was given up" in error.why.sentence
+
+
+def test_it_runs_where_nftop_may(segment: int) -> None:
+    here = sorted(os.sched_getaffinity(0))
+    with closing(Reader(segment)) as asked:
+        asked.ask(Question(here[-1:], None))
+        told = heard(asked)
+        pid = asked._helper.process.pid
+        assert os.sched_getaffinity(pid) == set(here[-1:])
+        asked.ask(Question(here, told.heartbeat))
+        assert heard(asked).nodes is None  # as of that heartbeat they are known
+        assert os.sched_getaffinity(pid) == set(here)
+    assert told.nodes is not None and told.rx_packets[1][2] == 537523
+
+
+def test_it_ends_with_nftop(segment: int) -> None:
+    asked = Reader(segment)
+    asked.ask(Question([], None))
+    heard(asked)
+    process = asked._helper.process
+    asked._helper.channel.close()  # as when nftop is killed
+    assert process.wait(120) == 0
+    asked.close()
+
+
+def test_who_hangs_is_ended(reader: Callable[[str], Reader], tmp_path: Path) -> None:
+    now_ns = 0
+    asked = reader("import signal; signal.pause()")
+    held = session.Session(
+        Found((0, 0), str(tmp_path), ""), tmp_path, lambda: now_ns, lambda _: asked
+    )
+    held._handle = os.open(tmp_path, os.O_RDONLY)
+    for now_ns in (10**9, 60 * 10**9, 62 * 10**9):
+        held.begin(set())
+        vpp = held.instance()
+        assert vpp is not None and vpp.problem is not None
+        ended = now_ns == 62 * 10**9
+        assert vpp.problem.reason is (Reason.ERROR if ended else Reason.WARMING)
+    assert asked._helper.process.returncode is not None
+    held.close()
