@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from nftop.export.fields import Columns, Field, fields_of, turned
 from nftop.model.topology import Host
-from nftop.store.records import Marker
+from nftop.store.records import BASELINE, Marker
 from nftop.store.scan import Loss
 
 _RECORDED = (Field("time", "time"), Field("host", "text"), Field("simulated", "bool"))
@@ -21,7 +21,7 @@ GAP = (
 
 def table_of(marker: Marker) -> str:
     """Where a marker belongs: what was done to the host is apart from what was noted of it."""
-    return "markers" if marker.kind in ("marker", "finding") else "actions"
+    return "markers" if marker.kind in ("marker", "finding", BASELINE) else "actions"
 
 
 def event_columns(host: Host, marker: Marker) -> Columns:

@@ -8,10 +8,12 @@ from typing import Literal, TypeAlias
 
 from nftop.model.action import Noticed
 from nftop.model.allocation import Cbm
+from nftop.model.baseline import Baselines
 from nftop.model.column import Column
 from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.netdev import InterfaceRow
+from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
@@ -113,6 +115,9 @@ class NfRow:
         attribution: how its packets were put on CPUs, in words.
         problem: why its counters are not current; None when they are.
         readings: by metric id of the catalogue, scope `nf`; every such metric is there.
+        threads: those that poll for it. ports, queues, nodes: as far as it tells, else why not.
+        classes: the cache classes that count on its CPUs, each once.
+        beside: who else is in them, in words; "" for nobody.
     """
 
     key: str
@@ -127,6 +132,12 @@ class NfRow:
     attribution: str
     problem: Missing | None
     readings: Mapping[str, Reading]
+    threads: tuple[NfThread, ...] = ()
+    ports: tuple[NfPort, ...] | Missing = NOT_TOLD
+    queues: tuple[NfQueue, ...] | Missing = NOT_TOLD
+    nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
+    classes: tuple[CacheClass, ...] = ()
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +338,7 @@ class Frame:
     time; "" where they agree. `findings` are facts beyond a limit that have lasted, the most severe
     first, of all CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to
     know now beside the numbers; no sample has it, so that no recording does. `interfaces` are the
-    kernel's.
+    kernel's. `baselines` is what numbers are compared with; None where the operator has kept none.
     """
 
     wall_ns: int
@@ -349,6 +360,7 @@ class Frame:
     notice: str = ""
     apart: str = ""
     frequencies: CpufreqTable | Missing = NOT_READ
+    baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
     schema: str = SCHEMA

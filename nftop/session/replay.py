@@ -105,6 +105,10 @@ class Replay:
     def look_at(self, looking: Looking) -> None:
         """Changes nothing: what was looked at then was counted then."""
 
+    def baseline(self, *, keep: bool) -> None:
+        """One of its own in place of the recording's, from the next tick on; or that one again."""
+        self._order(lambda: self._baseline(keep=keep))
+
     def stop(self) -> None:
         self._stopped = True
         self._data.stop()
@@ -300,6 +304,10 @@ class Replay:
     def _again(self) -> tuple[Shown, ...]:
         """The frame that is shown, since what is said of it has changed."""
         return () if self._shown is None else (self._shown,)
+
+    def _baseline(self, *, keep: bool) -> tuple[Shown, ...]:
+        self._tape.baseline(keep=keep)
+        return ()
 
     def _step(self, ticks: int) -> tuple[Shown, ...]:
         self._position = replace(self._position, paused=True)

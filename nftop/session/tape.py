@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from nftop.derive.baseline import keep as kept_now
 from nftop.derive.select import only_cpus
-from nftop.derive.step import State, step
+from nftop.derive.step import State, comparing, step
+from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame
 from nftop.session.feed import FeedError
 from nftop.store.readable import Readable
-from nftop.store.records import Header, Marker, Tick
+from nftop.store.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.scan import Loss, Scan
 from nftop.store.seek import Place, last_before
 from nftop.uarch.table import GENERIC, load, names
@@ -77,6 +79,9 @@ class Tape:
         self._next: Tick | None = None
         self._remarks: list[str] = []
         self._warmed: int | None = None
+        # What the recording compares with, and what the viewer does instead, if anything.
+        self._recorded: Baselines | None = None
+        self._own: Baselines | None = None
         self._kept: deque[Shown] = deque(maxlen=_KEPT)
         self._back = 0
         self._newest_ns: int | None = None
@@ -144,6 +149,16 @@ class Tape:
                 shown.append(folded)
         return tuple(shown)
 
+    def baseline(self, *, keep: bool) -> None:
+        """Compare what comes with the ticks folded so far, or again with what the recording has."""
+        if self._state is not None:
+            self._own = kept_now(self._state.baseline) if keep else None
+            self._compare()
+
+    def _compare(self) -> None:
+        if self._state is not None:
+            self._state = comparing(self._state, self._own or self._recorded)
+
     def _restart(self, place: Place) -> None:
         self._scan = Scan(self._data, place.at)
         self._state = self._next = None
@@ -164,6 +179,9 @@ class Tape:
             elif isinstance(found, Marker):
                 self._remarks.append(found.text or found.kind)
                 self._on_marker(found)
+                if found.kind == BASELINE:
+                    self._recorded = baselines_of(found)
+                    self._compare()
             elif isinstance(found, Loss):
                 self._remarks.append(found.sentence)
                 self._on_loss(found)
@@ -171,7 +189,11 @@ class Tape:
 
     def _begin(self, header: Header) -> None:
         """Every minute has a header; only that of another recording, or after a jump, counts."""
+        recorded, self._recorded = self._recorded, header.baselines
         if self._state is not None and header.began_ns == self._began_ns:
+            # Where what said so is lost this heals it.
+            if recorded != header.baselines:
+                self._compare()
             return
         self.header, self._began_ns = header, header.began_ns
         known = header.uarch in names()
@@ -179,6 +201,7 @@ class Tape:
             self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
         table = load(header.uarch if known else GENERIC).with_smt(on=header.smt)
         self._state = State(header.host, header.topology, table, header.queue_map)
+        self._compare()
 
     def _fold(self, tick: Tick) -> Shown | None:
         """None: what it says can't be, and that is a loss."""
