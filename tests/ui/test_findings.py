@@ -39,7 +39,7 @@ async def test_the_page_lists_all_and_goes_back(snapshot: SnapshotAssertion) -> 
 
 async def test_every_screen_has_the_line_and_the_key() -> None:
     async with running(*LOUD, size=(80, 24)) as run:
-        for screen in "13467":
+        for screen in "123467":
             text = await run.press(screen)
             assert "! nf vpp: 2,940,000 packets/s" in text, screen
             assert "Findings at" in await run.press("F")
