@@ -150,9 +150,13 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what can be seen here, and how to see more")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
     doctor.set_defaults(command="doctor")
-    explain = commands.add_parser("explain", help="what a metric means and where it comes from")
-    explain.add_argument("metric", nargs="?", metavar="METRIC", help="such as cpp or busy_ratio")
-    explain.add_argument("--all", action="store_true", help="every metric")
+    explain = commands.add_parser(
+        "explain", help="what a metric or a finding means, and whose it is"
+    )
+    explain.add_argument(
+        "metric", nargs="?", metavar="METRIC", help="such as cpp, busy_ratio or low-ipc"
+    )
+    explain.add_argument("--all", action="store_true", help="every metric and finding")
     explain.add_argument(
         "--uarch", metavar="NAME", default=None,
         help="with which CPU's formulas and events: such as SKX, or all (default this host's)",
@@ -266,8 +270,10 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
     simulated = parser.add_argument_group("simulated host")
     simulated.add_argument(
         "--scenario", metavar="NAME", default="default",
-        help="what happens there: default (healthy but for one poller), noisy (a neighbour starts "
-        "to stream through the cache after a minute)",
+        help="what happens there: default (one poller shares its CPU), healthy (no finding), noisy "
+        "(a neighbour starts to stream through the cache after a minute); and, from second 20 to "
+        "40, something to find: apart, burst, channels, ddio, descriptors, doorbells, frontend, "
+        "idle, lowcore, remote, shared, sibling, slow, speculation; sst-bf (two kinds of cores)",
     )  # fmt: skip
     simulated.add_argument(
         "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"), default=88,

@@ -20,6 +20,7 @@ from nftop.control.sst.cpufreq import CPUFREQ
 from nftop.derive.step import State, comparing
 from nftop.gates import real_gates
 from nftop.model.baseline import Baselines
+from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing
@@ -84,6 +85,7 @@ class OpenHost:
         queue_map: QueueMap | None = None,
         soon_s: float | None = None,
         on_sample: Callable[[Sample], None] | None = None,
+        on_finding: Callable[[Finding, int, int], None] | None = None,
         baselines: Baselines | None = None,
         on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
     ) -> Live:
@@ -101,6 +103,7 @@ class OpenHost:
             soon_s=soon_s,
             notice=self.notice,
             on_sample=on_sample,
+            on_finding=on_finding,
             on_baseline=on_baseline,
         )
 

@@ -95,6 +95,9 @@ def add_replay(commands: Commands) -> None:
     replay.add_argument("--follow", action="store_true", default=False,
                         help="with --batch: wait for more where it ends without having been "
                         "finished (the screen always does)")  # fmt: skip
+    replay.add_argument("--list", dest="listed", action="store_true", default=False,
+                        help="only list markers, changes and findings with their times; each time "
+                        "is one for --at")  # fmt: skip
     add_batch(replay)
     replay.set_defaults(command="replay")
 

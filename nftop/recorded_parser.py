@@ -31,9 +31,9 @@ examples:
   nftop compare before.nftop after.nftop --json
 """
 _EXPORT = f"""\
-Tidy tables, a row per tick and thing: cpus, nfs, groups, monitors, packages, actions, markers,
-gaps. Columns are named as nftop explain has them, with units. A number that is not there is an
-empty cell (null), and the column missing says why: cpp=idle. Nothing is written over.
+Tidy tables, a row per tick and thing: cpus, nfs, groups, monitors, packages, findings, actions,
+markers, gaps. Columns are named as nftop explain has them, with units. A number that is not there
+is an empty cell (null), and the column missing says why: cpp=idle. Nothing is written over.
 
 {_TIMES}
 exit codes: 0 all is written; 1 it is not; 2 usage, and times that were not recorded; 4 the

@@ -9,17 +9,19 @@ import sys
 import threading
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from nftop.baselines import open_book
 from nftop.hosts import open_asked
 from nftop.leaving import stopping
-from nftop.output import FAILURE, OK, USAGE, fail, say
+from nftop.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.recorders import default_sink, header_of
 from nftop.render.recording import missing, recorded
 from nftop.render.text import printable
 from nftop.session.feed import FeedError
 from nftop.session.live import Live
+from nftop.session.markers import all_markers
 from nftop.session.replay import Replay
 from nftop.session.tape import NoMomentError
 from nftop.store.files import Keep, caller
@@ -52,6 +54,7 @@ def record(options: argparse.Namespace) -> int:
         queue_map=options.queue_map,
         baselines=book.begun,
         on_sample=recorder.take,
+        on_finding=recorder.found,
     )
     with stopping(feed.stop) as ended:
         try:
@@ -134,8 +137,36 @@ def _told(done: Recording | None, broken: OSError | None, ended: list[int]) -> i
     return 128 + ended[0] if ended else OK
 
 
+def _list(options: argparse.Namespace) -> int:
+    """Every marker of a recording, a line each: when, of what kind, its text."""
+    news = threading.Event()
+    try:
+        data = _open(options.file, news, keys=False)
+    except OSError as error:
+        return fail(f"{printable(options.file)}: {error.strerror}", FAILURE)
+    code = OK
+    with closing(data):
+        feed = Replay(data, follow=False)
+        try:
+            if not data.piped:
+                feed.open()
+            for each in all_markers(data, news):
+                if isinstance(each, Loss):
+                    say(f"nftop: {each.sentence}")
+                    code = BAD_RECORDING if each.damage else code
+                else:
+                    when = datetime.fromtimestamp(each.wall_ns // 10**9, UTC)
+                    put(sys.stdout, f"{when:%Y-%m-%dT%H:%M:%SZ} {each.kind:<8}"
+                                    f"{printable(each.text)}".rstrip() + "\n")  # fmt: skip
+        except FeedError as error:
+            return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
+    return code
+
+
 def replay(options: argparse.Namespace) -> int:
-    """Show a recording, or write its frames."""
+    """Show a recording, or write its frames, or list its markers."""
+    if options.listed:
+        return _list(options)
     from_pipe = options.file == "-"
     batched = wants_batch(options) or not _can_draw(from_pipe=from_pipe)
     if batched and not wants_batch(options):

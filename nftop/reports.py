@@ -57,16 +57,19 @@ def _host_checks(topology: Topology) -> tuple[Check, ...]:
 
 
 def explain(options: argparse.Namespace) -> int:
-    """What one metric means, or all of them, or what papers measured."""
+    """What a metric or a rule of findings means, or all of them, or what papers measured."""
     if options.json and not options.references:
         return fail("--json goes with --references", USAGE)
     return _references(options) if options.references else _meanings(options)
 
 
 def _meanings(options: argparse.Namespace) -> int:
-    from nftop.render.explain import (  # noqa: PLC0415 - only here
+    from nftop.derive.finding_rules import RULES, rule_called  # noqa: PLC0415 - only here
+    from nftop.render.explain import (  # noqa: PLC0415
         explain_metric,
+        explain_rule,
         known_metrics,
+        known_rules,
         metrics_called,
     )
 
@@ -76,16 +79,21 @@ def _meanings(options: argparse.Namespace) -> int:
         wrong = printable(options.uarch)
         return fail(f"no table for {wrong!r}; there is {there}, and all", USAGE)
     if options.all:
-        said = (explain_metric(name, tables) for name in known_metrics())
+        said = [explain_metric(name, tables) for name in known_metrics()]
+        said += map(explain_rule, RULES)
         put(sys.stdout, "\n\n".join(said) + "\n")
         return OK
     if options.metric is None:
-        put(sys.stdout, "\n".join(known_metrics()) + "\n")
+        put(sys.stdout, "\n".join((*known_metrics(), *known_rules())) + "\n")
+        return OK
+    rule = rule_called(options.metric)
+    if rule is not None:
+        put(sys.stdout, explain_rule(rule) + "\n")
         return OK
     called = metrics_called(options.metric)
     if not called:
-        say("known: " + " ".join(known_metrics()))
-        return fail(f"no metric is called {options.metric!r}", USAGE)
+        say("known: " + " ".join((*known_metrics(), *known_rules())))
+        return fail(f"no metric or finding is called {options.metric!r}", USAGE)
     put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")
     return OK
 

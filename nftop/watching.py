@@ -64,7 +64,13 @@ def _live_screen(
         book.keep(baselines)
 
     # Somebody who looks at the screen should not wait a long interval for the first numbers.
-    feed = here.feed(**asked, soon_s=1.0, on_sample=recorder.take, on_baseline=kept)
+    feed = here.feed(
+        **asked,
+        soon_s=1.0,
+        on_sample=recorder.take,
+        on_finding=recorder.found,
+        on_baseline=kept,
+    )
     try:
         sink = partial(default_sink, here.host.name)
         drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)

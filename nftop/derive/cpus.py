@@ -57,6 +57,11 @@ class Occupant:
         return known[0] if known else None
 
     @property
+    def threads(self) -> int:
+        """How many threads poll here; one that two sources tell of is one."""
+        return len({(nf.pid, core.thread) for nf, core in self.cores}) + len(self.strangers)
+
+    @property
     def forwards(self) -> bool:
         """Whether a network function polls here, and not just any program."""
         return self.nf is not None

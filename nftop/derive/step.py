@@ -14,6 +14,7 @@ from nftop.derive.classes import disturbed, effective_classes
 from nftop.derive.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
+from nftop.derive.findings import FindingState, step_findings
 from nftop.derive.focus import FocusState, step_focus
 from nftop.derive.frequencies import FrequencyState, step_frequencies
 from nftop.derive.kernel_parts import with_kernel_parts
@@ -74,6 +75,7 @@ class State:
     baseline: BaselineState = field(default_factory=BaselineState)
     frequencies: FrequencyState = field(default_factory=FrequencyState)
     netdev: NetdevState = field(default_factory=NetdevState)
+    findings: FindingState = field(default_factory=FindingState)
     own: SourceReading[SelfUse] | None = None
 
 
@@ -165,6 +167,8 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         frequencies=frequencies.told,
         interfaces=kernel.interfaces,
     )
+    crowd = {row: who.threads for row, who in pollers.items()}
+    findings, found = step_findings(state.findings, frame, crowd, pace_s=sample.interval_ns / 1e9)
     after = replace(
         state,
         before=sample,
@@ -182,9 +186,10 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         frequencies=frequencies,
         netdev=netdev,
         misses=misses,
+        findings=findings,
         own=_known_use(state.own, own),
     )
-    return after, frame
+    return after, replace(frame, findings=found)
 
 
 def _topdown(

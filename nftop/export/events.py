@@ -20,8 +20,8 @@ GAP = (
 
 
 def table_of(marker: Marker) -> str:
-    """Where a marker belongs: the operator's own are apart from what was done to the host."""
-    return "markers" if marker.kind in ("marker", BASELINE) else "actions"
+    """Where a marker belongs: what was done to the host is apart from what was noted of it."""
+    return "markers" if marker.kind in ("marker", "finding", BASELINE) else "actions"
 
 
 def event_columns(host: Host, marker: Marker) -> Columns:

@@ -129,6 +129,10 @@ NOTICE = Family(
 APART = Family(
     "nftop_sources_apart", "1: perf and a sensor server have told different numbers for some time."
 )
+FINDING = Family(
+    "nftop_finding",
+    "1: a number has been beyond a limit for some seconds; nftop explain RULE says whose limit.",
+)
 SOURCE_UP = Family(
     "nftop_source_up", "1: it gives numbers; 0: it gives none, and nftop_source_info says why."
 )

@@ -6,6 +6,8 @@ sources; `self.by_source` has them of each.
 `memory.channels` and `upi.links` of a package are objects by the kernel's number of the box, as in
 `uncore_imc_3`. `origins` of a CPU or a package names the source of numbers that are not of their
 metric's first choice: `{"ipc": "pcm"}`; as `links` it names that of a package's links.
+`findings` are facts beyond a limit, the most severe first, whatever CPUs are shown: `nftop explain
+RULE` says more of each.
 `actions` are the changes of cache classes that this tick was the first to show, by whomever they
 were made; `within_s` is how long before the reading that shows a change the one without it was.
 """
@@ -26,6 +28,7 @@ from nftop.model.action import Noticed
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
+from nftop.model.finding import Finding
 from nftop.model.frame import (
     Accelerator,
     BoxTraffic,
@@ -73,7 +76,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             with_missing({"name": each.name, "per_s": {}}, _per_s(each))
             for each in frame.accelerators
         ],
-        "findings": [],
+        "findings": [_finding(each) for each in frame.findings],
         "actions": [_action(each) for each in frame.noticed if each.wall_ns == frame.wall_ns],
         "self": with_missing(
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
@@ -108,6 +111,16 @@ def _source(state: SourceState) -> dict[str, Any]:
         "detail": state.detail,
         "age_s": state.age_s,
         "took_s": state.took_s,
+    }
+
+
+def _finding(found: Finding) -> dict[str, Any]:
+    return {
+        "rule": found.rule,
+        "metric": found.metric,
+        "where": found.where,
+        "text": found.text,
+        "since": rfc3339(found.since_ns),
     }
 
 

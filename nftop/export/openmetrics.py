@@ -101,6 +101,10 @@ def _host(sheet: Sheet, frame: Frame) -> None:
     sheet.add(named.INTERVAL, [("", passed)])
     sheet.add(named.NOTICE, [("", float(frame.notice != ""))])
     sheet.add(named.APART, [("", float(frame.apart != ""))])
+    sheet.add(
+        named.FINDING,
+        ((labels(rule=f.rule, where=f.where, metric=f.metric), 1.0) for f in frame.findings),
+    )
 
 
 def _sources(sheet: Sheet, frame: Frame) -> None:

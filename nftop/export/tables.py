@@ -243,6 +243,16 @@ def _package(row: PackageRow) -> list[Any]:
     return [row.package, estimates, *map(plain, readings.values()), why_not(readings)]
 
 
+# Findings
+
+_FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"))
+
+
+def _findings(number: int, frame: Frame) -> Columns:
+    rows = [(f.rule, f.metric, f.where, f.text, f.since_ns) for f in frame.findings]
+    return [*of_tick(number, frame, len(rows)), *turned(_FINDING, rows)]
+
+
 TABLES: Mapping[str, Table] = MappingProxyType(
     {
         "cpus": Table((*TICK, *_CPU), _cpus),
@@ -250,6 +260,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "groups": Table((*TICK, *_GROUP), _groups),
         "monitors": Table((*TICK, *_MONITOR), _monitors),
         "packages": Table((*TICK, *_PACKAGE), _packages),
+        "findings": Table((*TICK, *_FINDING), _findings),
         "actions": Table(EVENT),
         "markers": Table(EVENT),
         "gaps": Table(GAP),

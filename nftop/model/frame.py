@@ -10,6 +10,7 @@ from nftop.model.action import Noticed
 from nftop.model.allocation import Cbm
 from nftop.model.baseline import Baselines
 from nftop.model.column import Column
+from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.netdev import InterfaceRow
 from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
@@ -336,9 +337,10 @@ class Frame:
     what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
     `frequencies` is what the host's cpufreq tells, or why nothing; rows of `cpus` have what of it
     is theirs. `apart` says where perf and a sensor server have told different numbers for some
-    time; "" where they agree. `notice` is what the operator of this host is to know now beside the
-    numbers; no sample has it, so that no recording does. `interfaces` are the kernel's.
-    `baselines` is what numbers are compared with; None where the operator has kept none.
+    time; "" where they agree. `findings` are facts beyond a limit that have lasted, the most severe
+    first, of all CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to
+    know now beside the numbers; no sample has it, so that no recording does. `interfaces` are the
+    kernel's. `baselines` is what numbers are compared with; None where the operator has kept none.
     """
 
     wall_ns: int
@@ -359,7 +361,8 @@ class Frame:
     noticed: tuple[Noticed, ...] = ()
     notice: str = ""
     apart: str = ""
-    baselines: Baselines | None = None
     frequencies: CpufreqTable | Missing = NOT_READ
+    baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()
+    findings: tuple[Finding, ...] = ()
     schema: str = SCHEMA

@@ -5,6 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from nftop.derive.finding_rule import Rule
+from nftop.derive.finding_rules import RULES
+from nftop.derive.findings import ENDS_AFTER_S, LEAST_TICKS
 from nftop.model.catalogue import EXPLAINED
 from nftop.model.catalogue_pcm import caveat_of
 from nftop.model.catalogue_tma import TMA_METRICS
@@ -19,6 +22,15 @@ _SCOPES = {
     "package": "per package",
     "group": "per cache class and L3",
     "core": "of the core looked at",
+}
+# Of rules, where the metric's own words differ.
+_PLACES = {
+    "cpu": "each CPU on which a network function polls",
+    "core": "each physical core on which a network function polls",
+    "nf": "each network function",
+    "package": "each package",
+    "group": "each cache class and L3 in which a network function polls",
+    "host": "the host",
 }
 _WIDTH = 78
 
@@ -55,6 +67,45 @@ def explain_metric(name: str, tables: Sequence[Uarch] = ()) -> str:
         raise KeyError(name)
     computed = (_computed(table, name) for table in tables)
     return "\n\n".join([*(_explain(metric) for metric in rows), *filter(None, computed)])
+
+
+def known_rules() -> tuple[str, ...]:
+    """Every rule of findings by its id, the most severe first."""
+    return tuple(rule.id for rule in RULES)
+
+
+def explain_rule(rule: Rule) -> str:
+    """All that there is to say about a rule of findings."""
+    head = f"{rule.id}, a finding: {rule.title}"
+    rows = [
+        textwrap.fill(
+            text,
+            _WIDTH,
+            initial_indent=f"  {label}: ",
+            subsequent_indent=" " * (len(label) + 4),
+            break_on_hyphens=False,
+        )
+        for label, text in rule_facts(rule)
+    ]
+    return "\n".join([head, *rows])
+
+
+def rule_facts(rule: Rule) -> list[tuple[str, str]]:
+    """What a rule compares, with what, under which conditions, and who says so."""
+    lasting = f"for {rule.at_least_s:g} s and " if rule.at_least_s else ""
+    other = "above" if rule.beyond == "below" else "below"
+    back = "" if rule.clear == rule.limit == 0 else f" or {other}"
+    begins = f"{rule.beyond} {rule.printed(rule.limit)} {lasting}in {LEAST_TICKS} ticks or more"
+    ends = f"it ends after {ENDS_AFTER_S:g} s at {rule.printed(rule.clear)}{back}"
+    facts = [
+        ("where", _PLACES[rule.scope]),
+        ("metric", ", ".join(rule.metrics)),
+        ("when", rule.when or f"{begins}; {ends}"),
+        *(("only where", only.said) for only in rule.only),
+        ("source", rule.source),
+    ]
+    facts += [("limit", f"nftop's own: {rule.own}")] if rule.own else []
+    return facts + ([("note", rule.note)] if rule.note else [])
 
 
 def _computed(table: Uarch, name: str) -> str:

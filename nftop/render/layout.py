@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from nftop.model.frame import Frame
 from nftop.model.metric import Metric
+from nftop.render.findings import finding_lines, lines_for
 from nftop.render.header import Status, alert_lines, badge_lines, header_lines
 from nftop.render.line import BLANK, Line, crop
 from nftop.render.map import map_lines
@@ -116,7 +117,8 @@ def above_text(
 def _head(frame: Frame, status: Status, width: int, height: int) -> list[Line]:
     if height < _NFS_FROM:  # one who has so few lines needs them for the CPUs
         status = replace(status, tabs=None)
-    return header_lines(frame, status, width)[: max(2, height // 3)]
+    head = header_lines(frame, status, width)[: max(2, height // 3)]
+    return [*head, *finding_lines(frame, width, lines_for(height))]
 
 
 def _too_small(frame: Frame, width: int, height: int) -> list[Line]:

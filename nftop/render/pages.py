@@ -22,6 +22,7 @@ from nftop.render.cache_table import MARKS as CLASS_MARKS
 from nftop.render.core_tree import MARKS as TREE_MARKS
 from nftop.render.core_tree import focus_of, meaning_of, tree_of, words
 from nftop.render.detail import absence_lines, attribution_lines
+from nftop.render.findings import MARKS as FINDING_MARKS
 from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.power import MARKS as POWER_MARKS
@@ -63,6 +64,7 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *section("Keys", keys, width),
         *section("Where there is no number", reasons, width),
         *section("Beside a number", _MARKS, width),
+        *section("Below the header", FINDING_MARKS, width),
         *section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
         *section("On the Topdown screen", TREE_MARKS, width),
         *section("The ways of a cache class", WAY_MARKS, width),

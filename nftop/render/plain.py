@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from nftop.model.frame import Frame
 from nftop.render.cache import cache_absences, cache_lines
 from nftop.render.detail import absences
+from nftop.render.findings import finding_text_lines
 from nftop.render.header import Status, header_lines
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.nfs import nf_lines
@@ -26,7 +27,7 @@ def frame_text(
 ) -> str:
     """One frame as a block of lines of at most `width` cells; it ends with an empty line.
 
-    `mode` is how it is watched: `LIVE`, `REPLAY`. The time (UTC), the header, the network
+    `mode` is how it is watched: `LIVE`, `REPLAY`. The time (UTC), the header, findings, the network
     functions, memory and PCIe of each package, the cache classes, every CPU, and a sentence for
     every reason a number is absent.
     """
@@ -36,6 +37,7 @@ def frame_text(
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
         *header_lines(frame, Status(mode, _interval_s(frame), notice=frame.notice), width),
+        *finding_text_lines(frame, width),
         BLANK,
         *nf_lines(frame, width),
         BLANK,

@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import Protocol
 
 from nftop.derive.baseline import keep
+from nftop.derive.findings import begun
 from nftop.derive.select import only_cpus
 from nftop.derive.step import State, comparing, polling_cpus, step
 from nftop.model.baseline import Baselines
+from nftop.model.finding import Finding
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.looking import Looking
@@ -70,6 +72,7 @@ class Live:
         notice: Callable[[], str] | None = None,
         clock: Clock | None = None,
         on_sample: Callable[[Sample], None] | None = None,
+        on_finding: Callable[[Finding, int, int], None] | None = None,
         on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
     ) -> None:
         """Set up; nothing is read before `frames`.
@@ -86,6 +89,8 @@ class Live:
                 this thread.
             clock: the system's if not given.
             on_sample: given every sample before anything is made of it; must not wait.
+            on_finding: given every finding that begins, and wall and monotonic time of the tick
+                that is the first to have it; must not wait.
             on_baseline: given each that is kept, None where it is forgotten, and the wall and the
                 monotonic time of the sample it is first compared with, before that; likewise.
         """
@@ -97,6 +102,7 @@ class Live:
         self._soon_s = soon_s
         self._notice = Notice(notice or (lambda: ""))
         self._on_sample = on_sample or (lambda _: None)
+        self._on_finding = on_finding or (lambda _found, _wall_ns, _monotonic_ns: None)
         self._on_baseline = on_baseline or (lambda *_: None)
         self._keeps: deque[bool] = deque()
         self._clock = clock or SystemClock()
@@ -132,6 +138,7 @@ class Live:
         pollers: frozenset[Cpu] | None = None
         began_ns = self._clock.monotonic_ns()
         told, first = Looking(), True
+        found: tuple[Finding, ...] = ()
         try:
             while not self._stopped:
                 interval_s = self._interval_s
@@ -143,6 +150,9 @@ class Live:
                 state = self._heed(state, sample)
                 self._on_sample(sample)
                 state, frame = step(state, sample)
+                for each in begun(found, frame.findings):
+                    self._on_finding(each, frame.wall_ns, frame.monotonic_ns)
+                found = frame.findings
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)

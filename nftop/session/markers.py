@@ -1,12 +1,41 @@
-"""Markers of a recording, found without reading all of it."""
+"""Markers of a recording: one found without reading all of it, or all of them."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
 from nftop.store.readable import Readable
 from nftop.store.records import Marker
-from nftop.store.scan import Scan
+from nftop.store.scan import Loss, Scan
 from nftop.store.seek import last_before, next_place
 from nftop.store.seekpoint import SIZE
+
+_LOOK_S = 0.25
+
+
+def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Loss]:
+    """Every marker there is, in order, and bytes between them that can't be read. Raises OSError.
+
+    Of a pipe until its other end is closed: `news` is set when there is more of it.
+    """
+    scan = Scan(data, samples=False)
+    while True:
+        news.clear()
+        open_end = data.piped and data.grows
+        each = scan.next()
+        if each is None and open_end:
+            news.wait(_LOOK_S)
+        elif each is None:
+            rest = scan.rest()
+            if rest is not None and rest.damage:
+                yield rest
+            return
+        elif isinstance(each, Marker):
+            yield each
+        elif isinstance(each, Loss) and each.size:
+            yield replace(each, ticks=None)  # samples are passed over, not counted
 
 
 def next_marker(data: Readable, wall_ns: int) -> Marker | None:

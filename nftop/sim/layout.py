@@ -66,8 +66,12 @@ def build(scenario: Scenario, cpus: int, *, smt: bool = True) -> Layout:
     wanted = [(task, instance) for instance in range(copies) for task in scenario.tasks]
     tasks = [task if smt else replace(task, ht=False) for task, _ in wanted]
     counts = _share_out(tasks, {package: len(own) for package, own in free.items()})
-    placed = []
+    placed: list[Placed] = []
     for (task, instance), count in zip(wanted, counts, strict=True):
+        if task.beside:
+            cpus_beside = _beside(placed, task, instance, cores if smt else cpus, cpus)
+            placed += [Placed(task, instance, cpus_beside)] if cpus_beside else []
+            continue
         own = free[_package(task, free)]
         granted = [own.pop(0) for _ in range(count)]
         if granted:
@@ -86,7 +90,7 @@ def _share_out(tasks: Sequence[Task], free: Mapping[int, int]) -> list[int]:
         for index, task in enumerate(tasks):
             package = _package(task, left)
             has_all = counts[index] * (2 if task.ht else 1) >= task.threads
-            if left[package] > 0 and not has_all:
+            if left[package] > 0 and not has_all and not task.beside:
                 left[package] -= 1
                 counts[index] += 1
                 granted = True
@@ -102,6 +106,15 @@ def _cpus_of(task: Task, granted: Sequence[int], cores: int, cpus: int) -> tuple
         return tuple(Cpu(core) for core in granted)
     both = [(core, core + cores) for core in granted]
     return tuple(Cpu(cpu) for pair in both for cpu in pair if cpu < cpus)
+
+
+def _beside(
+    placed: Sequence[Placed], task: Task, instance: int, cores: int, cpus: int
+) -> tuple[Cpu, ...]:
+    """Siblings of the CPUs of the task that it runs beside."""
+    there = (each for each in placed if (each.task.name, each.instance) == (task.beside, instance))
+    of = next((each.cpus for each in there), ())
+    return tuple(Cpu(cpu + cores) for cpu in of if cpu + cores < cpus)[: task.threads]
 
 
 def _topology(cpus: int, cores: int, package_of: Sequence[int], isolated: set[Cpu]) -> Topology:

@@ -24,6 +24,7 @@ from nftop.model.sample import (
 from nftop.sim.events import parts_of, turn_share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
+from nftop.sim.rates import stolen_ns
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Uarch
 
@@ -34,6 +35,7 @@ _USER_HZ = 100
 _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 # Everything started in the minute before the model's time 0, in the order of the scenario.
 _FIRST_PID, _PIDS_APART, _START_TICKS = 4000, 1000, 9000
+_THIEF, _NAP_NS = 900, 10_000_000
 
 
 def focused_table(
@@ -152,6 +154,7 @@ def thread_table(model: Model, t_ns: int, at_ns: int) -> ThreadTable:
     rows: list[ThreadRow] = []
     for order, placed in enumerate(model.layout.placed):
         rows += _threads(model, placed, order, counts, at_ns)
+        rows += _thieves(model, placed, order, (counts, t_ns), at_ns)
     return ThreadTable(tuple(rows), hidden=0, scanned_at_ns=at_ns)
 
 
@@ -196,6 +199,27 @@ def _threads(
         rows.append(row(pid if main is None and index == 0 else pid + 1 + index,
                         name, role, role_index, cpu))  # fmt: skip
     return rows
+
+
+def _thieves(
+    model: Model, placed: Placed, order: int, counted: tuple[Counts, int], at_ns: int
+) -> list[ThreadRow]:
+    """The thread of another program that takes part of a CPU, where that has a name."""
+    (counts, t_ns), stolen = counted, placed.task.stolen
+    if stolen is None or not stolen.by or stolen.thread >= len(placed.cpus):
+        return []
+    cpu = placed.cpus[stolen.thread]
+    pid, start_ticks = identity(order)
+    # It never sleeps while it takes anything; of the rest it wakes up now and then.
+    asleep_ns = t_ns - stolen_ns(model.scenario, placed.task, t_ns)
+    return [
+        ThreadRow(
+            pid=pid + _THIEF, tid=pid + _THIEF, start_ticks=start_ticks, comm=stolen.by,
+            program=stolen.by, role="", role_index=None, allowed=(cpu,), last_cpu=cpu,
+            run_ns=int(counts[cpu, INDEX["wait_ns"]]), wait_ns=0,
+            voluntary=asleep_ns // _NAP_NS, involuntary=0, container=False, read_at_ns=at_ns,
+        )
+    ]  # fmt: skip
 
 
 # Program, and name and role of the main thread, where that does not poll; l3fwd's does.

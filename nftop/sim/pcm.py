@@ -26,6 +26,7 @@ from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS
 from nftop.model.reading import Missing, Reason
 from nftop.sim.boxes import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.model import Model
+from nftop.sim.rates import server_factor
 from nftop.sim.workloads import INDEX
 
 _S = 1_000_000_000
@@ -58,6 +59,7 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     awake = np.clip(awake, 0.0, 1.0)
     core_j = _core_joules(counted, core_of, hz, len(cores))
     of_sockets = _of_packages(sockets, (core_j, awake, package_of_core), uncore, seconds)
+    of_sockets[:, _PACKAGE["dram_reads"]] *= server_factor(model.scenario, t_ns)
     package_w = of_sockets[:, _PACKAGE["package_joules_consumed"]] / seconds
     warm_c = PACKAGE_C_PER_W * package_w[np.searchsorted(sockets, package_of_core)]
     headroom = np.floor(HEADROOM_C - warm_c - CORE_C_PER_W * core_j / seconds)

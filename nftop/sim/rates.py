@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Now:
     """What holds in one phase.
 
     Attributes:
-        load, slowed: by the name in the scenario.
+        load, slowed, stolen, times: by the name in the scenario, as `Step` has them.
         costs: by CPU, for those that have another: in place of `slowed`.
         limits: by CPU, for those that have one: the share (0..1) of bandwidth that MBA leaves it.
         hz: float64 (n,), what each CPU runs at; None: all as the workloads were measured.
@@ -46,6 +46,8 @@ class Now:
 
     load: Mapping[str, float]
     slowed: Mapping[str, float]
+    stolen: Mapping[str, float] = field(default_factory=dict)
+    times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     costs: Mapping[int, float] = field(default_factory=dict)
     limits: Mapping[int, float] = field(default_factory=dict)
     hz: Floats | None = None
@@ -56,8 +58,32 @@ def phases(scenario: Scenario) -> list[Now]:
     found = [Now({}, {})]
     for step in scenario.steps:
         before = found[-1]
-        found.append(Now({**before.load, **step.load}, {**before.slowed, **step.slowed}))
+        found.append(
+            Now(
+                {**before.load, **step.load},
+                {**before.slowed, **step.slowed},
+                {**before.stolen, **step.stolen},
+                {**before.times, **step.times},
+            )
+        )
     return found
+
+
+def stolen_ns(scenario: Scenario, task: Task, t_ns: int) -> int:
+    """For how long, until a time since the start, something took part of a CPU of the task."""
+    total, start_ns = 0, 0
+    share = 0.0 if task.stolen is None else task.stolen.share
+    for step in scenario.steps:
+        end_ns = min(round(step.at_s * _S), t_ns)
+        total += end_ns - start_ns if share else 0
+        start_ns, share = end_ns, step.stolen.get(task.name, share)
+    return total + (t_ns - start_ns if share else 0)
+
+
+def server_factor(scenario: Scenario, t_ns: int) -> float:
+    """What the sensor server's memory reads are multiplied with at a time."""
+    told = [step.server for step in scenario.steps if round(step.at_s * _S) < t_ns]
+    return next((each for each in reversed(told) if each is not None), 1.0)
 
 
 def first_limits(scenario: Scenario, layout: Layout) -> Mapping[int, float]:
@@ -158,16 +184,29 @@ def _count_clocks(
 def _run_task(
     rates: _Rates, cpu: Cpu, host: tuple[Scenario, Layout], placed: Placed, now: Now
 ) -> None:
-    (scenario, layout), task = host, placed.task
-    load = now.load.get(task.name, task.load)
+    task = placed.task
     if task.kind == "vm":
+        load = now.load.get(task.name, task.load)
         _run_vm(rates, load, now.limits.get(cpu, 1.0))
         return
+    _forward(rates, cpu, host, placed, now)
+    for name, factor in now.times.get(task.name, {}).items():
+        rates.steady[INDEX[name]] *= factor
+        rates.swinging[INDEX[name]] *= factor
+
+
+def _forward(
+    rates: _Rates, cpu: Cpu, host: tuple[Scenario, Layout], placed: Placed, now: Now
+) -> None:
+    (scenario, layout), task = host, placed.task
+    load = now.load.get(task.name, task.load)
     paired = _paired(layout, placed, cpu)
     offered = workloads.load(task.workload, ht=paired)
     actual = workloads.slowed(offered, now.costs.get(cpu, now.slowed.get(task.name, 1.0)))
     index = placed.cpus.index(cpu)
     stolen = task.stolen if task.stolen is not None and task.stolen.thread == index else None
+    if stolen is not None:
+        stolen = replace(stolen, share=now.stolen.get(task.name, stolen.share))
     # It is offered what it could take at the processor's `offered_hz`, whatever it runs at.
     load *= scenario.processor.offered_hz / rates.hz
     _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen))

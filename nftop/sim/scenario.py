@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from nftop.model.allocation import Cbm
 from nftop.model.rdt import ROOT
 from nftop.sim import processor as processors
 from nftop.sim import workloads
+from nftop.sim.notation import Table
 from nftop.sim.processor import Processor
 
 # Kinds of task. A vm is the one that nftop can't ask for its packets.
@@ -20,15 +21,19 @@ KINDS = ("testpmd", "l3fwd", "vpp", "ovs", "vm")
 # Xeon Gold 6152: ways of its last-level cache and classes of its cache allocation.
 L3_WAYS, CLASSES = 11, 16
 _FILES = resources.files(__package__) / "scenarios"
-_NUMBER = (int, float)
 
 
 @dataclass(frozen=True, slots=True)
 class Stolen:
-    """A share (0..1) of one thread's CPU that something else takes."""
+    """A share (0..1) of one thread's CPU that something else takes.
+
+    `by` names the program whose only thread it is, which then never sleeps; "" of nobody that is
+    watched.
+    """
 
     thread: int
     share: float
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Task:
         load: share of what it could take that is offered to it; of its time, for a `vm`.
         load_swing: by which share of itself `load` goes up and down.
         stolen: what else runs on one of its CPUs.
+        beside: of a `vm`: a task before it, on the hyper-thread siblings of whose CPUs it runs.
     """
 
     name: str
@@ -56,6 +62,7 @@ class Task:
     load: float = 1.0
     load_swing: float = 0.0
     stolen: Stolen | None = None
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +85,22 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From `at_s` on: loads, and factors on the cycles per packet, by task name."""
+    """From `at_s` on, by task name.
+
+    Attributes:
+        load: as `Task.load`.
+        slowed: factors on the cycles per packet.
+        stolen: as `Stolen.share`, of tasks that have one.
+        times: by quantity of the model (`workloads.QUANTITIES`) a factor on what its CPUs count.
+        server: a factor on the memory reads that the sensor server tells; None: as before.
+    """
 
     at_s: float
     load: Mapping[str, float] = field(default_factory=dict)
     slowed: Mapping[str, float] = field(default_factory=dict)
+    stolen: Mapping[str, float] = field(default_factory=dict)
+    times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    server: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,92 +140,70 @@ def load(name: str) -> Scenario:
 def parse(name: str, text: str) -> Scenario:
     """A scenario from its TOML text.
 
+    With `base` it is the scenario of that name, but for what it says itself: tasks and groups of
+    the same names stand in for those, others come behind them.
+
     Raises:
         ValueError: with a sentence that says which value of it can't be, and why.
     """
-    raw = _Table(f"scenario {name}", tomllib.loads(text))
-    raw.known({each.name for each in fields(Scenario)} - {"name"})
+    raw = Table(f"scenario {name}", tomllib.loads(text))
+    raw.known({each.name for each in fields(Scenario)} - {"name"} | {"base"})
+    base = _base(raw)
     tasks = tuple(_task(raw.part("tasks", index, each)) for index, each in raw.each("tasks"))
+    if len({task.name for task in tasks}) < len(tasks):
+        raise ValueError(f"{raw.where}: two tasks have the same name")
+    tasks = tasks if base is None else _replaced(base.tasks, tasks)
     if not tasks:
-        raise ValueError(f"scenario {name}: it has no tasks")
-    known = [task.name for task in tasks]
-    if len(set(known)) < len(known):
-        raise ValueError(f"scenario {name}: two tasks have the same name")
-    steps = tuple(_step(raw.part("steps", i, each), known) for i, each in raw.each("steps"))
+        raise ValueError(f"{raw.where}: it has no tasks")
+    _check_beside(raw.where, tasks)
+    steps = tuple(_step(raw.part("steps", i, each), tasks) for i, each in raw.each("steps"))
     times = [0.0, *(step.at_s for step in steps)]
     if any(later <= earlier for earlier, later in itertools.pairwise(times)):
-        raise ValueError(f"scenario {name}: steps must come one after the other, after 0 s")
-    groups = [_group(raw.part("groups", i, each), known) for i, each in raw.each("groups")]
+        raise ValueError(f"{raw.where}: steps must come one after the other, after 0 s")
+    known = [task.name for task in tasks]
+    groups = tuple(_group(raw.part("groups", i, each), known) for i, each in raw.each("groups"))
+    if len({group.name for group in groups}) < len(groups):
+        raise ValueError(f"{raw.where}: two groups have the same name")
+    groups = groups if base is None else _replaced(base.groups, groups)
+    period_s, swing = (None, None) if base is None else (base.period_s, base.swing)
     return Scenario(
         name=name,
         title=raw.text("title"),
         assumes=" ".join(raw.text("assumes").split()),
-        period_s=raw.number("period_s", 1.0, 3600.0),
-        swing=raw.number("swing", 0.0, 0.1),
+        period_s=raw.number("period_s", 1.0, 3600.0, period_s),
+        swing=raw.number("swing", 0.0, 0.1, swing),
         tasks=tasks,
         steps=steps,
-        groups=_with_root(raw.where, groups),
+        groups=_with_root(raw.where, list(groups)),
         channel_weights=_weights(raw),
         processor=_processor(raw),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A TOML table and where it is, for the sentence when something is wrong with it."""
-
-    where: str
-    values: Mapping[str, Any]
-
-    def known(self, allowed: set[str]) -> None:
-        for key in self.values.keys() - allowed:
-            raise ValueError(f"{self.where}: {key!r} is not known here")
-
-    def text(self, key: str) -> str:
-        value = self.values.get(key)
-        if not isinstance(value, str) or not value:
-            raise ValueError(f"{self.where}: {key} must be a text")
-        return value
-
-    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, _NUMBER) or not low <= value <= high:
-            raise ValueError(f"{self.where}: {key} must be a number from {low:g} to {high:g}")
-        return float(value)
-
-    def whole(self, key: str, low: int, high: int) -> int:
-        value = self.number(key, low, high)
-        if value != int(value):
-            raise ValueError(f"{self.where}: {key} must be a whole number")
-        return int(value)
-
-    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        value = self.text(key)
-        if value not in allowed:
-            raise ValueError(f"{self.where}: {key} must be one of {', '.join(allowed)}")
-        return value
-
-    def each(self, key: str) -> list[tuple[int, Any]]:
-        value = self.values.get(key, [])
-        if not isinstance(value, list):
-            raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
-        return list(enumerate(value))
-
-    def part(self, key: str, index: int, value: Any) -> _Table:
-        if not isinstance(value, dict):
-            raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
-        return _Table(f"{self.where}, {key} {value.get('name', index + 1)}", value)
-
-    def table(self, key: str) -> _Table | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            raise ValueError(f"{self.where}: {key} must be a table")
-        return _Table(f"{self.where}, {key}", value)
+def _base(raw: Table) -> Scenario | None:
+    return load(raw.text("base")) if "base" in raw.values else None
 
 
-def _task(raw: _Table) -> Task:
+T = TypeVar("T", Task, Group)
+
+
+def _replaced(base: Sequence[T], own: Sequence[T]) -> tuple[T, ...]:
+    """Those of the base with ours in place of those of the same names, then ours that are new."""
+    ours: dict[str, T] = {each.name: each for each in own}
+    kept: list[T] = [ours.pop(each.name, each) for each in base]
+    return tuple(kept + list(ours.values()))
+
+
+def _check_beside(where: str, tasks: Sequence[Task]) -> None:
+    before: set[str] = set()
+    for task in tasks:
+        if task.beside and (task.kind != "vm" or task.beside not in before):
+            raise ValueError(f"{where}, tasks {task.name}: beside is a vm's, and names a task "
+                             "before it")  # fmt: skip
+        before.add(task.name)
+
+
+def _task(raw: Table) -> Task:
     raw.known({each.name for each in fields(Task)})
     kind = raw.choice("kind", KINDS)
     special = {"vm": ("memtester",), "vpp": workloads.names_of_vpp()}
@@ -233,37 +229,62 @@ def _task(raw: _Table) -> Task:
         load=load_share,
         load_swing=swing,
         stolen=None if stolen is None else _stolen(stolen, threads),
+        beside=raw.text("beside") if "beside" in raw.values else "",
     )
 
 
-def _stolen(raw: _Table, threads: int) -> Stolen:
-    raw.known({"thread", "share"})
-    return Stolen(raw.whole("thread", 0, threads - 1), raw.number("share", 0.0, 0.9))
+def _stolen(raw: Table, threads: int) -> Stolen:
+    raw.known({each.name for each in fields(Stolen)})
+    return Stolen(
+        raw.whole("thread", 0, threads - 1),
+        raw.number("share", 0.0, 0.9),
+        raw.text("by") if "by" in raw.values else "",
+    )
 
 
-def _step(raw: _Table, tasks: list[str]) -> Step:
-    raw.known({"at_s", "load", "slowed"})
+def _step(raw: Table, tasks: Sequence[Task]) -> Step:
+    raw.known({each.name for each in fields(Step)})
+    names = [task.name for task in tasks]
+    robbed = [task.name for task in tasks if task.stolen is not None]
     return Step(
         at_s=raw.number("at_s", 0.001, 1e6),
-        load=_by_task(raw, "load", tasks, 0.0, 1.0),
-        slowed=_by_task(raw, "slowed", tasks, 1.0, 10.0),
+        load=_by_task(raw, "load", names, 0.0, 1.0),
+        slowed=_by_task(raw, "slowed", names, 1.0, 10.0),
+        stolen=_by_task(raw, "stolen", robbed, 0.0, 0.9),
+        times=_times(raw, names),
+        server=raw.number("server", 0.1, 10.0) if "server" in raw.values else None,
     )
 
 
-def _processor(raw: _Table) -> Processor:
+def _times(raw: Table, tasks: list[str]) -> Mapping[str, Mapping[str, float]]:
+    inner = raw.table("times")
+    if inner is None:
+        return {}
+    inner.known(set(tasks))
+    found = {}
+    for name in inner.values:
+        factors = inner.table(name)
+        if factors is None:
+            continue
+        factors.known(set(workloads.QUANTITIES))
+        found[name] = {each: factors.number(each, 0.0, 1000.0) for each in factors.values}
+    return found
+
+
+def _processor(raw: Table) -> Processor:
     if "processor" not in raw.values:
         return processors.load()
     return processors.load(raw.choice("processor", processors.names()))
 
 
-def _weights(raw: _Table) -> tuple[int, ...]:
+def _weights(raw: Table) -> tuple[int, ...]:
     each = raw.values.get("channel_weights", [])
     if not isinstance(each, list) or not all(type(n) is int and 0 < n < 100 for n in each):
         raise ValueError(f"{raw.where}: channel_weights must be a list of whole numbers below 100")
     return tuple(each)
 
 
-def _group(raw: _Table, tasks: list[str]) -> Group:
+def _group(raw: Table, tasks: list[str]) -> Group:
     raw.known({each.name for each in fields(Group)})
     name, is_root = raw.text("name"), raw.values.get("name") == ROOT
     members = raw.values.get("tasks", [])
@@ -280,7 +301,7 @@ def _group(raw: _Table, tasks: list[str]) -> Group:
     )
 
 
-def _masks(raw: _Table) -> tuple[Cbm, ...]:
+def _masks(raw: Table) -> tuple[Cbm, ...]:
     ways = raw.values.get("ways")
     each: list[Any] = ways if isinstance(ways, list) else [ways]
     valid = [type(bits) is int and 0 < bits < 1 << L3_WAYS for bits in each]
@@ -305,7 +326,7 @@ def _with_root(where: str, groups: list[Group]) -> tuple[Group, ...]:
 
 
 def _by_task(
-    raw: _Table, key: str, tasks: list[str], low: float, high: float
+    raw: Table, key: str, tasks: list[str], low: float, high: float
 ) -> Mapping[str, float]:
     inner = raw.table(key)
     if inner is None:

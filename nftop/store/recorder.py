@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from nftop.model.baseline import Baselines
+from nftop.model.finding import Finding
 from nftop.model.rdt import ResctrlTable
 from nftop.model.sample import Sample
 from nftop.store.baselines import plain
@@ -106,6 +107,13 @@ class Recorder:
     def acted(self, text: str) -> None:
         """Something the operator has had nftop change."""
         self._note("action", text, None)
+
+    def found(self, finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
+        """A finding that the tick of this time is the first to have; after `take` of its sample."""
+        text = f"{finding.where}: {finding.text} [{finding.rule}]"
+        detail = {"rule": finding.rule, "where": finding.where, "since_ns": finding.since_ns}
+        marker = Marker("finding", wall_ns, monotonic_ns, text, detail)
+        self._jobs.put(lambda: self._put(self._encoder.note(marker, wall_ns, monotonic_ns)))
 
     def kept(self, baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
         """The operator has kept a baseline, None: forgotten it; it counts for what is taken next.

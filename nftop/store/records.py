@@ -72,8 +72,9 @@ class Marker:
 
     Attributes:
         kind: `marker`, the operator's own; `action`, a change of the host that nftop made for the
-            operator; `change`, one of cache classes that was seen, whoever made it; `baseline`, the
-            operator kept or forgot one, which counts from the next tick on.
+            operator; `change`, one of cache classes that was seen, whoever made it; `finding`, the
+            first tick that had one; `baseline`, the operator kept or forgot one, which counts from
+            the next tick on.
         text: for the operator (untrusted). detail: for programs.
     """
 
@@ -95,7 +96,7 @@ class Gap:
 Record: TypeAlias = Header | Tick | Marker | Gap
 Note: TypeAlias = Marker | Gap
 BASELINE = "baseline"
-MARKERS = ("marker", "action", "change", BASELINE)
+MARKERS = ("marker", "action", "change", "finding", BASELINE)
 
 
 def framed(body: bytes) -> bytes:

@@ -129,8 +129,8 @@ TAPE: tuple[Key, ...] = (
     Key("m", "ask_mark", "m", "set a marker in the recording", hint=("m", "Mark"), asks=True),
     Key("left_square_bracket", "step", "[", "replay: a tick back", -1),
     Key("right_square_bracket", "step", "]", "replay: a tick on", 1),
-    Key("left_curly_bracket", "marker", "{", "replay: the marker or change before", -1),
-    Key("right_curly_bracket", "marker", "}", "replay: the next marker or change", 1),
+    Key("left_curly_bracket", "marker", "{", "replay: the marker, change or finding before", -1),
+    Key("right_curly_bracket", "marker", "}", "replay: the next marker, change or finding", 1),
     Key("S", "ask_seek", "S", "replay: go to a time", asks=True),
     Key("plus", "faster", "+", "replay: twice as fast", 1),
     Key("minus", "faster", "-", "replay: half as fast", -1),
@@ -148,6 +148,7 @@ ALWAYS: tuple[Key, ...] = (
         "explain the metrics looked at, with their values",
         hint=("x", "Explain"),
     ),
+    Key("F", "findings", "F", "all findings: where, since when, by which rule and whose limit"),
     Key(
         "space",
         "pause",

@@ -24,6 +24,7 @@ from nftop.export.jsonl import frame_json, rfc3339
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.catalogue_frequency import SETTING_METRICS
+from nftop.model.finding import Finding
 from nftop.model.frame import BoxTraffic, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.looking import Looking
@@ -88,6 +89,22 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     assert package["memory"]["channels"] is package["upi"]["links"] is None
     assert package["pcie"]["itom"] == {"hit_per_s": None, "miss_per_s": None, "total_per_s": None}
     assert package["missing"]["pcie.itom.hit_per_s"] == "source"
+
+
+def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
+    found = Finding(
+        "low-ipc", "core_ipc", "cpu 1,5", "IPC 1.45 of the core", 1_767_225_600_250_000_000
+    )
+    told = json.loads(frame_json(replace(frames[1], findings=(found,))))["findings"]
+    assert told == [
+        {
+            "rule": "low-ipc",
+            "metric": "core_ipc",
+            "where": "cpu 1,5",
+            "text": "IPC 1.45 of the core",
+            "since": "2026-01-01T00:00:00.250Z",
+        }
+    ]
 
 
 def test_a_host_whose_cpus_are_emulated_says_so_in_every_format(frames: list[Frame]) -> None:

@@ -16,6 +16,7 @@ from nftop.export.families import OF_CPUS, OF_GROUPS, OF_MONITORS, OF_NFS, OF_PA
 from nftop.export.openmetrics import Tally, ending, page
 from nftop.export.sheet import Form, labels
 from nftop.model.catalogue import METRICS
+from nftop.model.finding import Finding
 from nftop.model.frame import CounterCost, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metric import Unit
@@ -222,6 +223,19 @@ def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
     flags = [found[name].samples[frozenset({("badge", "SIMULATED")})]
              for name in ("nftop_notice", "nftop_sources_apart")]  # fmt: skip
     assert flags == [1.0, 1.0]
+
+
+def test_findings_are_ones_with_their_rule_and_place(simulated: Frame) -> None:
+    one = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.45", 0)
+    two = Finding("nf-memory", "mbm_total_bytes_per_s", f'class "{chr(10)}', "x", 0)
+    page = read_page(replace(simulated, findings=(one, two)), Form.OPENMETRICS)
+    found = [(dict(each), value) for each, value in page["nftop_finding"].samples.items()]
+    assert [value for _, value in found] == [1.0, 1.0]
+    assert {(each["rule"], each["where"], each["metric"]) for each, _ in found} == {
+        ("low-ipc", "cpu 1", "core_ipc"),
+        ("nf-memory", 'class "?', "mbm_total_bytes_per_s"),
+    }
+    assert "nftop_finding" not in read_page(simulated, Form.OPENMETRICS)
 
 
 def test_what_counting_cost_is_added_up() -> None:

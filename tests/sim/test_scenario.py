@@ -60,6 +60,13 @@ def test_the_small_one_parses() -> None:
         (GOOD + "colour = 1", "tasks a: 'colour' is not known here"),
         (GOOD + "stolen = 1", "stolen must be a table"),
         (GOOD + "stolen = { thread = 2, share = 0.1 }", "thread must be a number from 0 to 1"),
+        ('base = "nothing"\n' + GOOD, "no scenario is called 'nothing'"),
+        (GOOD + 'beside = "b"', "tasks a: beside is a vm's, and names a task before it"),
+        (GOOD + "stolen = { thread = 0, share = 0.1, by = 1 }", "by must be a text"),
+        (GOOD + "[[steps]]\nat_s = 5\nstolen = { a = 0.1 }", "stolen: 'a' is not known here"),
+        (GOOD + "[[steps]]\nat_s = 5\ntimes = { a = { x = 2 } }", "'x' is not known here"),
+        (GOOD + "[[steps]]\nat_s = 5\ntimes = { a = { cas_reads = -1 } }", "must be a number"),
+        (GOOD + "[[steps]]\nat_s = 5\nserver = 0", "server must be a number from 0.1 to 10"),
         (GOOD + "[[steps]]\nat_s = 0", "at_s must be a number"),
         (GOOD + "[[steps]]\nat_s = 5\n[[steps]]\nat_s = 5", "steps must come one after the other"),
         (GOOD + "[[steps]]\nat_s = 5\nload = { b = 1 }", "load: 'b' is not known here"),
@@ -79,8 +86,20 @@ def test_what_is_wrong_gets_a_sentence(text: str, sentence: str) -> None:
         scenario.parse("t", text)
 
 
+def test_what_has_a_base_says_only_what_differs() -> None:
+    base = scenario.load("healthy")
+    head = 'title = "x"\nassumes = "y"\nbase = "healthy"\n'
+    same = scenario.parse("t", head)
+    assert (same.tasks, same.groups, same.swing) == (base.tasks, base.groups, base.swing)
+    other = scenario.parse("t", head + TASK.replace('"a"', '"vpp"') + TASK)
+    assert [task.name for task in other.tasks] == [*(task.name for task in base.tasks), "a"]
+    assert [task.kind for task in other.tasks if task.name == "vpp"] == ["l3fwd"]
+
+
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(ValueError, match="no scenario is called 'x'; there are default, noisy"):
+    with pytest.raises(
+        ValueError, match=r"no scenario is called .x.; there are .*default, .*noisy"
+    ):
         scenario.load("x")
 
 

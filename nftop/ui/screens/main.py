@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from nftop.model.action import Made
 from nftop.model.frame import Frame
 from nftop.model.looking import Looking
+from nftop.render.findings import finding_page_lines
 from nftop.render.footer import footer_line
 from nftop.render.header import Tabs, waiting_lines
 from nftop.render.line import Line
@@ -80,6 +81,7 @@ class MainScreen(BannerScreen[None]):
             **{name: partial(self._ask, name) for name in self._questions},
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
+            "findings": lambda _: self._findings(),
             "edit": lambda _: self._edit(),
             "help": lambda _: self._page(partial(help_lines, help_rows(KEYS))),
             "choose": lambda _: self._view.choose(),
@@ -198,6 +200,12 @@ class MainScreen(BannerScreen[None]):
         text = self._view.explain(frame) if frame is not None else None
         if text is not None:
             self._page(text)
+
+    def _findings(self) -> None:
+        """As they are now: a page stands still while one reads it."""
+        frame = self._watch.frame
+        if frame is not None:
+            self._page(partial(finding_page_lines, frame))
 
     def _open(self, number: int) -> None:
         """All of what the view has cut off, where it has a page of that; else a screen."""

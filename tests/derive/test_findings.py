@@ -1,0 +1,251 @@
+"""How long a finding takes to begin and to end, and what gaps and absent numbers do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from nftop.derive.finding_places import Seen
+from nftop.derive.finding_rule import Key, Measured, Only, Rule
+from nftop.derive.finding_rules import RULES, rule_called
+from nftop.derive.findings import UNKNOWN_FOR_S, FindingState, begun, step_findings
+from nftop.model.catalogue import METRICS
+from nftop.model.column import column, from_readings
+from nftop.model.finding import Finding
+from nftop.model.frame import Frame
+from nftop.model.reading import Missing, Reading, Reason
+from tests.recordings import taken
+from tests.samples import S
+
+LATE, IDLE = Missing(Reason.STALE), Missing(Reason.IDLE)
+
+
+@lru_cache(maxsize=1)
+def a_frame() -> Frame:
+    return taken(2, cpus=4).frames[1]
+
+
+@dataclass
+class Bench:
+    """A rule on what the test says, a second a tick."""
+
+    now_s: float = 100.0
+    pace_s: float = 1.0
+    who: object = 1
+    load: Reading = 10.0
+    reading: Reading = 0.0
+    state: FindingState = field(default_factory=FindingState)
+    changes: dict[str, object] = field(default_factory=dict)
+
+    def rule(self) -> Rule:
+        return Rule(
+            id="made-up", title="made up", metrics=("ipc",), scope="cpu", measure=self.measure,
+            limit=5.0, clear=3.0, form="{:.0f}", text="{value} is above {limit} at {load:.0f}",
+            source="the test", only=(Only("load", 5.0, "load"),), **self.changes,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def measure(self, seen: Seen) -> Measured:
+        one = from_readings({0: self.reading}, 1, LATE)
+        load = from_readings({0: self.load}, 1, LATE)
+        return Measured([Key("cpu 1", self.who)], one, {"load": load})
+
+    def tick(self, reading: Reading, after_s: float | None = None) -> Sequence[Finding]:
+        self.now_s += self.pace_s if after_s is None else after_s
+        self.reading = reading
+        at_ns = int(self.now_s * S)
+        frame = replace(a_frame(), wall_ns=at_ns, monotonic_ns=at_ns)
+        self.state, found = step_findings(
+            self.state, frame, {}, pace_s=self.pace_s, rules=[self.rule()]
+        )
+        return found
+
+    def ticks(self, *readings: Reading) -> str:
+        """`.` for each tick without the finding, `!` for each with it."""
+        return "".join("!" if self.tick(each) else "." for each in readings)
+
+
+def found_at(rule: Rule, seconds: int) -> Sequence[Finding]:
+    """What is found after so many ticks of a second."""
+    state, found = FindingState(), tuple[Finding, ...]()
+    for second in range(seconds):
+        frame = replace(a_frame(), wall_ns=second * S, monotonic_ns=second * S)
+        state, found = step_findings(state, frame, {}, pace_s=1.0, rules=[rule])
+    return found
+
+
+def test_it_has_to_last_and_says_since_when() -> None:
+    bench = Bench()
+    assert bench.ticks(1, 9, 9, 9, 9, 9) == "......"
+    (found,) = bench.tick(8)
+    assert found == Finding("made-up", "ipc", "cpu 1", "8 is above 5 at 10", 102 * S)
+    (found,) = bench.tick(7)
+    assert (found.text, found.since_ns) == ("7 is above 5 at 10", 102 * S)
+
+
+def test_what_comes_and_goes_is_none() -> None:
+    assert Bench().ticks(*[9, 9, 9, 9, 9, 4] * 10) == "." * 60
+    assert Bench().ticks(*[9, 9, 9, 9, 9, 5] * 10) == "." * 60, "the limit itself is not beyond"
+
+
+def test_it_ends_with_hysteresis() -> None:
+    bench = Bench()
+    bench.ticks(*[9] * 10)
+    assert bench.ticks(4, 5, 4, 4, 4, 4, 4, 4) == "!!!!!!!!", "between the two limits"
+    (found,) = bench.tick(4)
+    assert found.since_ns == 101 * S, "it is the same one"
+    assert bench.ticks(3, 3, 4, 3, 3) == "!!!!!"
+    assert bench.ticks(3) == "."
+    assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!", "it has to last again"
+
+
+def test_below_a_limit() -> None:
+    bench = Bench(changes={"beyond": "below"})
+    rule = replace(bench.rule(), limit=5.0, clear=6.0)
+    state, seen = FindingState(), ""
+    for second, reading in enumerate([7, 4, 4, 4, 4, 4, 4, 5.5, 5.5, 5.5, 5.5, 6, 6, 6]):
+        bench.reading = reading
+        frame = replace(a_frame(), wall_ns=second * S, monotonic_ns=second * S)
+        state, found = step_findings(state, frame, {}, pace_s=1.0, rules=[rule])
+        seen += "!" if found else "."
+    assert seen == "......!!!!!!!."
+
+
+def test_no_number_neither_confirms_nor_clears() -> None:
+    bench = Bench()
+    assert bench.ticks(9, 9, 9, LATE, LATE, LATE, LATE, 9, 9) == "........."
+    assert bench.ticks(9) == "!", "five seconds that are known"
+    bench = Bench()
+    bench.ticks(*[9] * 10)
+    assert bench.ticks(*[LATE] * 10) == "!" * 10
+    (found,) = bench.tick(8)
+    assert (found.text, found.since_ns) == ("8 is above 5 at 10", 101 * S)
+    bench.ticks(*[LATE] * int(UNKNOWN_FOR_S))
+    assert bench.ticks(LATE) == ".", "nobody knows any more"
+    assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!"
+
+
+def test_what_was_said_last_stays_while_nobody_knows() -> None:
+    bench = Bench()
+    bench.ticks(*[9] * 10)
+    (found,) = bench.tick(LATE)
+    assert found.text == "9 is above 5 at 10"
+
+
+def test_what_began_before_a_long_absence_begins_anew() -> None:
+    assert Bench().ticks(9, 9, 9, 9, 9, *[LATE] * 11, 9, 9, 9, 9, 9) == "." * 21
+
+
+def test_that_there_is_no_number_by_nature_is_an_answer() -> None:
+    bench = Bench()
+    bench.ticks(*[9] * 10)
+    assert bench.ticks(IDLE, IDLE, IDLE) == "!!."
+
+
+@pytest.mark.parametrize("gap_s", [3.0, 60.0, 1e6])
+def test_a_gap_counts_for_nothing(gap_s: float) -> None:
+    bench = Bench()
+    bench.ticks(9, 9, 9)
+    assert not bench.tick(9, after_s=gap_s)
+    assert bench.ticks(9, 9, 9, 9) == "...."
+    assert bench.ticks(9) == "!"
+    (found,) = bench.tick(9, after_s=gap_s)
+    assert found.since_ns == int((103 + gap_s) * S), "a finding stays if it still holds"
+    assert bench.tick(1, after_s=gap_s), "and ends as always"
+    assert bench.ticks(1, 1) == "!."
+
+
+def test_a_late_tick_is_no_gap() -> None:
+    bench = Bench()
+    bench.ticks(9, 9, 9)
+    assert not bench.tick(9, after_s=2.4)
+    assert bench.tick(9)
+
+
+@pytest.mark.parametrize(("pace_s", "expected"), [(0.1, 51), (1.0, 6), (2.0, 4), (15.0, 3)])
+def test_a_slow_pace_needs_three_ticks_and_a_fast_one_the_time(
+    pace_s: float, expected: int
+) -> None:
+    bench = Bench(pace_s=pace_s)
+    seen = bench.ticks(*[9] * 60)
+    assert seen.index("!") + 1 in (expected, expected + 1)  # tenths of a second don't add up
+
+
+def test_somebody_else_in_the_place_begins_anew() -> None:
+    bench = Bench()
+    bench.ticks(*[9] * 5)
+    bench.who = 2
+    assert bench.ticks(*[9] * 5) == "....."
+    assert bench.ticks(9) == "!"
+    bench.who = 3
+    assert bench.ticks(9) == "."
+
+
+def test_a_clock_that_goes_back_and_another_topology_begin_anew() -> None:
+    bench = Bench()
+    bench.ticks(*[9] * 10)
+    assert not bench.tick(9, after_s=-50.0)
+    bench.ticks(*[9] * 10)
+    other = replace(a_frame().topology, notes=("another",))
+    frame = replace(a_frame(), topology=other, wall_ns=10**15, monotonic_ns=10**15)
+    _, found = step_findings(bench.state, frame, {}, pace_s=1.0, rules=[bench.rule()])
+    assert not found
+
+
+def test_a_condition_that_is_not_met_ends_it_and_one_nobody_knows_does_not() -> None:
+    bench = Bench(load=1.0)
+    assert bench.ticks(*[9] * 10) == "." * 10
+    bench = Bench()
+    bench.ticks(*[9] * 10)
+    bench.load = 4.0
+    assert bench.ticks(9, 9, 9) == "!!."
+    bench = Bench(load=LATE)
+    assert bench.ticks(*[9] * 10) == "." * 10
+    bench = Bench(load=LATE)
+    bench.changes["at_least_s"] = 2.0
+    assert bench.ticks(*[9] * 10) == "." * 10
+    taken_as_met = replace(bench.rule(), only=(Only("load", 5.0, "load", unknown=True),))
+    assert found_at(taken_as_met, 8)
+
+
+def test_what_begins_is_told_once() -> None:
+    one = Finding("a", "ipc", "cpu 1", "5", 1)
+    again, other = replace(one, text="6"), replace(one, where="cpu 2")
+    assert begun((), (one, other)) == (one, other)
+    assert begun((one,), (again, other)) == (other,)
+    assert begun((one,), (replace(one, since_ns=2),)), "it had ended in between"
+
+
+def test_rules_are_sound() -> None:
+    known = {metric.id for metric in METRICS}
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert set(rule.metrics) <= known, rule.id
+        assert rule.source and rule.text and rule.title
+        inner = rule.clear <= rule.limit if rule.beyond == "above" else rule.clear >= rule.limit
+        assert inner, f"{rule.id} would end where it begins"
+        assert rule_called(rule.id.upper()) is rule
+        assert rule.id not in known, "explain takes either"
+    # Whose limit it is: these have their number from the source, all others say why they chose it.
+    named = {"low-ipc", "mmio-writes", "frontend-bound"}
+    assert {rule.id for rule in RULES if not rule.own} == named
+    assert {rule.id: rule.limit for rule in RULES if rule.id in named} == {
+        "low-ipc": 1.75, "mmio-writes": 1e6, "frontend-bound": 0.30,
+    }  # fmt: skip
+    assert rule_called("nonsense") is None
+
+
+def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
+    count = 512
+
+    def measure(seen: Seen) -> Measured:
+        values = np.where(np.arange(count) % 5 == 0, 9.0, 1.0)
+        keys = [Key(f"cpu {cpu}", cpu) for cpu in range(count)]
+        return Measured(keys, column(values), {"load": column(np.full(count, 10.0))})
+
+    rule = replace(Bench().rule(), measure=measure)
+    found = found_at(rule, 7)
+    assert [each.where for each in found] == [f"cpu {cpu}" for cpu in range(0, count, 5)]

@@ -1,0 +1,134 @@
+"""Findings below the header, on their page and in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nftop.derive.finding_rules import RULES, rule_called
+from nftop.model.finding import Finding
+from nftop.model.frame import Frame
+from nftop.render.explain import explain_rule
+from nftop.render.findings import (
+    finding_lines,
+    finding_page_lines,
+    finding_text_lines,
+    lines_for,
+)
+from nftop.render.header import Status
+from nftop.render.layout import share_out
+from nftop.render.map import map_metric
+from nftop.render.plain import frame_text
+from tests.frames import HOSTILE, frame
+
+NOW_NS = frame().wall_ns
+
+
+def found(rule: str, where: str, age_s: int = 8, text: str = "IPC 1.45", **of: bool) -> Finding:
+    return Finding(rule, "ipc", where, text, NOW_NS - age_s * 10**9, **of)
+
+
+FOUND = (
+    found("drops", "nf vpp", 75, "2,940,000 packets/s dropped, no descriptor free"),
+    found("low-ipc", "cpu 1", 130, "IPC 1.45 of the core, below 1.75 (vpp)"),
+    found("low-ipc", "cpu 2", 7300, "IPC 1.50 of the core, below 1.75 (vpp)"),
+    found("empty-polls", "cpu 9", 200_000, "IPC 2.20 is of empty polls", is_note=True),
+)
+
+
+def with_findings(*findings: Finding) -> Frame:
+    return replace(frame(), findings=findings)
+
+
+def texts(*findings: Finding, width: int = 80, limit: int = 1) -> list[str]:
+    return [each.text for each in finding_lines(with_findings(*findings), width, limit)]
+
+
+def test_one_line_has_the_most_severe_and_how_many_more() -> None:
+    assert texts(*FOUND) == [
+        "! nf vpp: 2,940,000 packets/s dropped, no descriptor free 75s +2 F all"
+    ]
+    assert texts(*FOUND[1:3]) == [
+        "! cpu 1: IPC 1.45 of the core, below 1.75 (vpp) and 1 more 2m F all"
+    ]
+    assert texts() == [] and texts(*FOUND, limit=0) == []
+
+
+def test_more_lines_have_a_rule_each() -> None:
+    assert texts(*FOUND, width=100, limit=3) == [
+        "! nf vpp: 2,940,000 packets/s dropped, no descriptor free 75s",
+        "! cpu 1: IPC 1.45 of the core, below 1.75 (vpp) and 1 more 2m",
+        "i cpu 9: IPC 2.20 is of empty polls 2d F all",
+    ]
+
+
+@pytest.mark.parametrize("width", [2, 10, 30, 40, 60, 79])
+def test_whatever_the_width_it_fits(width: int) -> None:
+    for limit in (1, 2, 3):
+        for each in finding_lines(with_findings(*FOUND), width, limit):
+            assert each.width <= width
+
+
+@pytest.mark.parametrize(("height", "lines"), [(8, 0), (10, 1), (24, 1), (30, 2), (50, 3)])
+def test_a_small_screen_keeps_its_lines(height: int, lines: int) -> None:
+    assert lines_for(height) == lines
+    shown = with_findings(*FOUND)
+    parts = share_out(shown, Status(), map_metric(shown.cpus, "cpp"), rows=20, width=80,
+                      height=height)  # fmt: skip
+    marked = [each.text for each in parts.top if each.text[:2] in ("! ", "i ")]
+    assert len(marked) == lines
+    used = len(parts.top) + parts.table + len(parts.panels) + parts.detail + parts.footer
+    assert used == height
+
+
+def test_the_page_has_all_by_rule_with_source_and_limit() -> None:
+    text = "\n".join(each.text for each in finding_page_lines(with_findings(*FOUND), 100))
+    assert "! packets dropped (drops)" in text
+    assert " 2h cpu 2: IPC 1.50 of the core" in text
+    assert "10.2, 2.1: ensure that IPC is 1.75 or more" in text
+    assert "i IPC of empty polls (empty-polls)" in text
+    assert text.index("(drops)") < text.index("(low-ipc)") < text.index("(empty-polls)")
+    none = "\n".join(each.text for each in finding_page_lines(with_findings(), 100))
+    assert "None: " in none
+
+
+def test_a_rule_that_this_nftop_does_not_know_is_shown_all_the_same() -> None:
+    text = "\n".join(each.text for each in finding_page_lines(with_findings(found("x", "y")), 80))
+    assert "! x\n" in text and "y: IPC 1.45" in text
+
+
+def test_untrusted_text_obeys_nobody() -> None:
+    bad = with_findings(found("low-ipc", "class " + "".join(HOSTILE), text="".join(HOSTILE)))
+    for lines in (
+        finding_lines(bad, 120, 1),
+        finding_page_lines(bad, 80),
+        finding_text_lines(bad, 80),
+    ):
+        assert all(each.text.isprintable() for each in lines)
+        assert all("\x1b" not in each.text for each in lines)
+
+
+def test_the_batch_output_has_all_of_them() -> None:
+    text = frame_text(with_findings(*FOUND), 160, ascii_only=True)
+    assert text.isascii()
+    lines = text.splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("! "))
+    assert lines[first].endswith("Z]") and "[drops, since " in lines[first]
+    assert [line[:2] for line in lines[first : first + 5]] == ["! ", "! ", "! ", "i ", ""]
+    assert "since" not in frame_text(with_findings(), 160, ascii_only=True)
+
+
+@pytest.mark.parametrize("name", [rule.id for rule in RULES])
+def test_every_rule_says_its_limit_its_source_and_whose_choice_it_is(name: str) -> None:
+    rule = rule_called(name)
+    assert rule is not None
+    text = explain_rule(rule)
+    assert text.startswith(f"{name}, a finding: ")
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "  source: " in text and "  when: " in text
+    assert ("nftop's own: " in text) == bool(rule.own)
+    flat = " ".join(text.split())
+    assert all(only.said in flat for only in rule.only)
+    if not rule.when:
+        assert rule.printed(rule.limit) in flat and rule.printed(rule.clear) in flat

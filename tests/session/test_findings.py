@@ -1,0 +1,134 @@
+"""Findings are told as they begin, recorded, seen again, and gone to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from nftop.derive.findings import begun
+from nftop.derive.step import State
+from nftop.model.finding import Finding
+from nftop.model.frame import Frame
+from nftop.model.sample import Sample
+from nftop.session.replay import Replay
+from nftop.store.recorder import Recorder
+from nftop.store.records import Marker
+from nftop.store.sink import FileSink
+from tests.bench.scenes import Clocked
+from tests.command import called
+from tests.recordings import everything, header_of, same
+from tests.samples import S
+from tests.session.test_live import FakeClock, live, take
+from tests.session.test_replay import Clock, all_of
+from tests.store.test_scan import Bytes
+
+FOUND = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.50", 5)
+
+
+def test_a_live_session_tells_each_finding_as_it_begins() -> None:
+    other = replace(FOUND, where="cpu 2")
+    script = iter([(), (FOUND,), (replace(FOUND, text="IPC 1.49"),), (FOUND, other), (), (FOUND,)])
+    told: list[tuple[str, int]] = []
+
+    def step(state: State, sample: Sample) -> tuple[State, Frame]:
+        frame = frame_of()
+        return state, replace(frame, wall_ns=sample.wall_ns, findings=next(script))
+
+    feed = live(interval_s=1.0, clock=FakeClock(),
+                on_finding=lambda each, wall_ns, _: told.append((each.where, wall_ns)))  # fmt: skip
+    with mock.patch("nftop.session.live.step", side_effect=step):
+        frames = take(feed.frames(), 6)
+    walls = [frame.wall_ns for frame in frames]
+    assert told == [("cpu 1", walls[1]), ("cpu 2", walls[3]), ("cpu 1", walls[5])]
+
+
+@lru_cache(maxsize=1)
+def frame_of() -> Frame:
+    clocked = Clocked(2)
+    return clocked.fold(clocked.sample())
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Frame, ...]]:
+    """What happens from 15 s to 50 s on the host of `shared`, in a file, and as it was seen."""
+    clocked = Clocked(44, scenario="shared")
+    clocked.now_ns += 15 * S
+    file = tmp_path_factory.mktemp("found") / "a.nftop"
+    recorder = Recorder(header_of(clocked), past_bytes=0)
+    recorder.start(FileSink(file))
+    frames: list[Frame] = []
+    for _ in range(35):
+        sample = clocked.sample()
+        recorder.take(sample)
+        frame = clocked.fold(sample)
+        for each in begun(frames[-1].findings if frames else (), frame.findings):
+            recorder.found(each, frame.wall_ns, frame.monotonic_ns)
+        frames.append(frame)
+    recorder.close()
+    return file, tuple(frames)
+
+
+def test_a_replay_shows_the_same_findings_at_the_same_ticks(
+    session: tuple[Path, tuple[Frame, ...]],
+) -> None:
+    file, seen = session
+    again = all_of(file.read_bytes())
+    assert {each.rule for frame in seen for each in frame.findings} == {
+        "poller-waits",
+        "shared-cpu",
+    }
+    assert not seen[-1].findings
+    assert [frame.findings for frame in again] == [frame.findings for frame in seen]
+    assert all(same(live, replayed) for live, replayed in zip(seen, again, strict=True))
+
+
+def test_a_recording_has_a_marker_where_each_begins(
+    session: tuple[Path, tuple[Frame, ...]],
+) -> None:
+    file, seen = session
+    found, _, _ = everything(file)
+    markers = [each for each in found if isinstance(each, Marker)]
+    first = {each.rule: frame.wall_ns for frame in reversed(seen) for each in frame.findings}
+    assert {each.detail["rule"]: each.wall_ns for each in markers} == first
+    assert {each.kind for each in markers} == {"finding"}
+    waits = next(each for each in markers if each.detail["rule"] == "poller-waits")
+    assert waits.text == (
+        "cpu 35: waited for its CPU 30.0% of the time, above 5.0% (south/dpdk-l3fwd) [poller-waits]"
+    )
+
+
+def test_one_can_go_to_where_it_begins(session: tuple[Path, tuple[Frame, ...]]) -> None:
+    file, seen = session
+    feed = Replay(Bytes(file.read_bytes()), clock=Clock(), paced=False)
+    frames: Iterator[Frame] = feed.frames()
+    assert not next(frames).findings
+    feed.to_marker(1)
+    there = next(frames)
+    assert there.findings and there.findings == next(f for f in seen if f.findings).findings
+    assert feed.position is not None and "cpu 35: " in feed.position.remark
+
+
+def test_markers_are_listed_from_a_file_and_a_pipe(
+    session: tuple[Path, tuple[Frame, ...]], tmp_path: Path
+) -> None:
+    file, _ = session
+    done = called("replay", str(file), "--list")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    assert all(line[10] == "T" and "Z finding cpu 35: " in line for line in lines)
+    cut = tmp_path / "cut.nftop"
+    cut.write_bytes(file.read_bytes()[:-100])
+    assert called("replay", str(cut), "--list").stdout == done.stdout
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    cut.write_bytes(damaged)
+    done = called("replay", str(cut), "--list")
+    assert done.returncode == 4 and "lost" in done.stderr
+    done = called("replay", "/etc/passwd", "--list")
+    assert done.returncode == 4 and "no recording" in done.stderr
