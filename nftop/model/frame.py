@@ -311,6 +311,21 @@ class SelfCost:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """What a recording does not have, or has spoilt.
+
+    Attributes:
+        ticks: how many; None where nobody can tell.
+        size_bytes: how much there is that can't be read.
+        why: what happened, in words (they may be the recording's: untrusted text).
+    """
+
+    ticks: int | None
+    size_bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One tick as shown.
 
@@ -320,7 +335,8 @@ class Frame:
     what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
     `apart` says where perf and a sensor server have told different numbers for some time; "" where
     they agree. `notice` is what the operator of this host is to know now beside the numbers; no
-    sample has it, so that no recording does. `interfaces` are the kernel's.
+    sample has it, so that no recording does. `interfaces` are the kernel's. `lost` is what a replay
+    lacks between the tick before and this one.
     """
 
     wall_ns: int
@@ -342,4 +358,5 @@ class Frame:
     notice: str = ""
     apart: str = ""
     interfaces: tuple[InterfaceRow, ...] = ()
+    lost: tuple[Lost, ...] = ()
     schema: str = SCHEMA
