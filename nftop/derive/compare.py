@@ -22,7 +22,8 @@ LEAST_RATIO = 0.01
 _MANIFOLD, _MOST_MANIFOLD = 9.0, 999
 # It is looked at every tick, and chance has so many more of them: simulated, the first z to pass
 # this one in two minutes of noise that persists (lag-1 correlations up to 0.95) does so in less
-# than 1 of 200 cases; what holds for one look (`Shift.sure`) does in 1 of 60.
+# than 1 of 200 cases. (Measured before `ranksum` took the bias out of persistence, which makes it
+# rarer; 3.89, as for one look, did so in 1 of 60.)
 _LOOKED_AT_Z = 5.0
 _RULE = (
     f"a difference is {LEAST_RATIO:.0%} or more that noise shows {{}} (rank sums, made wider where "
