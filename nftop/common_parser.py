@@ -21,6 +21,7 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(
         "quiet_cpus": (),
         "tma_level": 2,
         "queue_map": [],
+        "baseline": None,
         "batch": False,
         "count": None,
         "form": "text",
@@ -55,6 +56,12 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append",
         help="which lcore of a DPDK application polls which queue, where it does not say itself; "
         "PREFIX is its --file-prefix (rte if it has none)",
+    )  # fmt: skip
+
+    parser.add_argument(
+        "--baseline", metavar="NAME",
+        help="compare with the baselines kept under this name in your data folder, and keep there "
+        "those that key b makes; without it they are forgotten when nftop ends",
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from nftop.control.choice import open_classes
 from nftop.control.gate import needed, real_gate
 from nftop.control.journal import FileJournal
 from nftop.control.resctrl import AbsentError
-from nftop.derive.step import State
+from nftop.derive.step import State, comparing
+from nftop.model.baseline import Baselines
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing
@@ -77,18 +78,24 @@ class OpenHost:
         queue_map: QueueMap | None = None,
         soon_s: float | None = None,
         on_sample: Callable[[Sample], None] | None = None,
+        baselines: Baselines | None = None,
+        on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
     ) -> Live:
-        """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them."""
+        """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them.
+
+        `baselines` is what numbers are compared with to begin with.
+        """
         self.on_pollers((), self.topology)
         return Live(
             self.sources,
-            State(self.host, self.topology, self.uarch, queue_map or {}),
+            comparing(State(self.host, self.topology, self.uarch, queue_map or {}), baselines),
             interval_s,
             on_pollers=self.on_pollers,
             cpus=cpus,
             soon_s=soon_s,
             notice=self.notice,
             on_sample=on_sample,
+            on_baseline=on_baseline,
         )
 
 

@@ -10,6 +10,7 @@ import time
 
 from nftop import __version__
 from nftop.hosts import OpenHost
+from nftop.model.baseline import Baselines
 from nftop.model.catalogue import METRICS
 from nftop.render.text import printable
 from nftop.store.files import caller, default_file
@@ -17,8 +18,10 @@ from nftop.store.records import Header
 from nftop.store.sink import FileSink
 
 
-def header_of(here: OpenHost, options: argparse.Namespace) -> Header:
-    """What all of a recording of this host has in common."""
+def header_of(
+    here: OpenHost, options: argparse.Namespace, baselines: Baselines | None = None
+) -> Header:
+    """What all of a recording of this host has in common; `baselines` as it begins."""
     return Header(
         began_ns=time.time_ns(),
         host=here.host,
@@ -34,6 +37,7 @@ def header_of(here: OpenHost, options: argparse.Namespace) -> Header:
             "python": platform.python_version(),
             "kernel": os.uname().release,
         },
+        baselines=baselines,
         catalogue=tuple((each.id, each.label, each.unit.value, each.scope) for each in METRICS),
     )
 

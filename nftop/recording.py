@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from nftop.baselines import open_book
 from nftop.hosts import open_asked
 from nftop.leaving import stopping
 from nftop.output import FAILURE, OK, USAGE, fail, say
@@ -40,14 +41,16 @@ def record(options: argparse.Namespace) -> int:
         return fail(wrong, USAGE)
     try:
         here = open_asked(options)
+        book = open_book(options, here.host)
     except ValueError as error:
         return fail(str(error), USAGE)
-    recorder = Recorder(header_of(here, options), past_bytes=0)
+    recorder = Recorder(header_of(here, options, book.begun), past_bytes=0)
     recorder.start(_sink(here.host.name, options))
     feed = here.feed(
         interval_s=options.interval_s,
         cpus=options.cpu_list,
         queue_map=options.queue_map,
+        baselines=book.begun,
         on_sample=recorder.take,
     )
     with stopping(feed.stop) as ended:

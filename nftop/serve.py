@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import signal
 
+from nftop.baselines import open_book
 from nftop.export.board import Board
 from nftop.export.serving import Serving
 from nftop.hosts import OpenHost, open_asked
 from nftop.leaving import stopping
+from nftop.model.baseline import Baselines
 from nftop.model.errors import said
 from nftop.model.looking import Looking
 from nftop.output import FAILURE, OK, USAGE, fail, say
@@ -27,22 +29,26 @@ def serve(options: argparse.Namespace) -> int:
     try:
         try:
             here = open_asked(options)
+            book = open_book(options, here.host)
         except ValueError as error:
             return fail(str(error), USAGE)
         # Before the frames begin, which move every thread there is off the cores that poll.
         serving.start()
         badge = f"{here.host.badge}: " if here.host.badge else ""
         say(f"nftop: {badge}http://{serving.where.shown}/metrics")
-        return _frames(here, options, board)
+        return _frames(here, options, board, book.begun)
     finally:
         serving.close()
 
 
-def _frames(here: OpenHost, options: argparse.Namespace, board: Board) -> int:
+def _frames(
+    here: OpenHost, options: argparse.Namespace, board: Board, baselines: Baselines | None
+) -> int:
     feed = here.feed(
         interval_s=options.interval_s,
         cpus=options.cpu_list,
         queue_map=options.queue_map,
+        baselines=baselines,
         soon_s=_SOON_S,
     )
     feed.look_at(Looking(traffic=options.traffic))

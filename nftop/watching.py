@@ -11,9 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nftop.baselines import Book, open_book
 from nftop.control.profile.forms import parse
 from nftop.hosts import OpenHost, open_asked
 from nftop.leaving import leaving_when_told, stopping
+from nftop.model.baseline import Baselines
 from nftop.model.errors import said
 from nftop.output import FAILURE, OK, USAGE, OutputError, fail, say
 from nftop.render.recording import recorded
@@ -30,30 +32,39 @@ def live(options: argparse.Namespace) -> int:
     """The default command: the screen, or frames on standard output where there is no screen."""
     try:
         here = open_asked(options)
+        book = open_book(options, here.host)
     except ValueError as error:
         return fail(str(error), USAGE)
     asked = {
         "interval_s": options.interval_s,
         "cpus": options.cpu_list,
         "queue_map": options.queue_map,
+        "baselines": book.begun,
     }
     if wants_batch(options):
         return batch(here.feed(**asked), options)
     if not has_screen():
         say("nftop: no terminal here, so frames as text (--batch)")
         return batch(here.feed(**asked), options)
-    return _live_screen(here, asked, options)
+    return _live_screen(here, asked, book, options)
 
 
-def _live_screen(here: OpenHost, asked: dict[str, Any], options: argparse.Namespace) -> int:
+def _live_screen(
+    here: OpenHost, asked: dict[str, Any], book: Book, options: argparse.Namespace
+) -> int:
     from nftop.control.recorded import RecordedGate  # noqa: PLC0415 - only here
     from nftop.recorders import default_sink, header_of  # noqa: PLC0415
     from nftop.store.history import History  # noqa: PLC0415
     from nftop.store.recorder import Recorder  # noqa: PLC0415
 
-    recorder = Recorder(header_of(here, options))
+    recorder = Recorder(header_of(here, options, book.begun))
+
+    def kept(baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
+        recorder.kept(baselines, wall_ns, monotonic_ns)
+        book.keep(baselines)
+
     # Somebody who looks at the screen should not wait a long interval for the first numbers.
-    feed = here.feed(**asked, soon_s=1.0, on_sample=recorder.take)
+    feed = here.feed(**asked, soon_s=1.0, on_sample=recorder.take, on_baseline=kept)
     try:
         sink = partial(default_sink, here.host.name)
         drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)
@@ -65,6 +76,8 @@ def _live_screen(here: OpenHost, asked: dict[str, Any], options: argparse.Namesp
         if done is not None:
             problem = f"; {done.problem}" if done.problem else ""
             say(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
+        if book.close():
+            say(f"nftop: the baseline was not kept: {book.problem}")
 
 
 def wants_batch(options: argparse.Namespace) -> bool:

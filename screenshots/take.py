@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from nftop.derive.baseline import keep
+from nftop.derive.step import comparing
 from nftop.model.ids import Cpu
 from nftop.sources.base import Focusing
 from screenshots.tuning import tune
@@ -24,6 +26,7 @@ class Shot:
     """A picture: which scenario, after how long, how large, and which keys have been pressed.
 
     `looked_at` is the CPU whose core is counted further meanwhile, as the screen asks for.
+    `kept_at` is the second at which a baseline was kept, None: none.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Shot:
     size: tuple[int, int]
     keys: tuple[str, ...] = ()
     looked_at: Cpu | None = None
+    kept_at: int | None = None
 
 
 SHOTS = (
@@ -42,6 +46,7 @@ SHOTS = (
     Shot("topdown", "noisy", 60, (120, 48), ("6", "slash", "3", "enter"), Cpu(3)),
     Shot("groups", "default", 60, (200, 16), ("6", "t")),
     Shot("traffic", "noisy", 290, (120, 44), ("4",)),
+    Shot("nfs", "noisy", 200, (120, 44), ("2",), kept_at=50),
     Shot("power", "noisy", 200, (120, 36), ("7",)),
 )
 
@@ -52,7 +57,11 @@ async def take(shot: Shot) -> None:
     for source in host.simulated.sources:
         if isinstance(source, Focusing):
             source.focus(shot.looked_at)
-    frames = [host.tick(S) for _ in range(shot.seconds)]
+    frames = []
+    for second in range(shot.seconds):
+        if second == shot.kept_at:
+            host.state = comparing(host.state, keep(host.state.baseline))
+        frames.append(host.tick(S))
     async with running(*frames, size=shot.size) as run:
         await run.press(*shot.keys)
         picture = run.app.export_screenshot(title=f"nftop demo --scenario {shot.scenario}")

@@ -8,12 +8,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.baseline import NO_BASELINE
+from nftop.model.catalogue import CPU_METRICS
+from nftop.model.catalogue_nf import NF_METRICS, NF_NODES
 from nftop.model.catalogue_pcm import PCM_CPU_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
 from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.nf_parts import NfPort, NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
 
@@ -106,6 +109,7 @@ def frame(
         "tsc_hz": column(np.full(n_cpus, 2.2e9)),
         "sibling_ipc": column(0.8 + (everywhere + 2) % 5 / 4),
         "core_ipc": column(1.5 + everywhere % 5 / 4),
+        "cpp_vs_base": missing(n_cpus, NO_BASELINE),
         "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
         "llc_misses_coverage": missing(n_cpus, no_misses),
     }
@@ -142,8 +146,12 @@ def frame(
             columns=columns,
         ),
         nfs=(
-            replace(_nf("fwd", 4242, (1, 2), 14.892e6, 14.89e6, 0.0), saturated=False),
-            _nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12),
+            _with_parts(
+                replace(_nf("fwd", 4242, (1, 2), 14.892e6, 14.89e6, 0.0), saturated=False),
+                columns,
+                thread,
+            ),
+            _with_parts(_nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12), columns, thread),
         ),
         packages=(),
         groups=(),
@@ -156,6 +164,7 @@ def bare(n_cpus: int = 2) -> Frame:
     """A host with neither counters nor network functions."""
     none = Missing(Reason.HARDWARE, "no hardware counters: the hypervisor gives none")
     gone = {m.id: missing(n_cpus, none) for m in CPU_METRICS}
+    gone["cpp_vs_base"] = missing(n_cpus, NO_BASELINE)
     gone["busy_ratio"] = column(np.linspace(0.1, 0.9, n_cpus))
     base = frame(n_cpus)
     cpus = replace(
@@ -297,4 +306,37 @@ def _nf(name: str, pid: int, cpus: tuple[int, ...], rx: float, tx: float, drop: 
             "busy_cpp": 281.5,
             "ipp": 604.0,
         },
+    )
+
+
+def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, str]) -> NfRow:
+    """With what its cores have in the table of CPUs, a queue for each, and a port."""
+    rows = [cpu for cpu in nf.cpus if cpu < len(columns["ipc"])]
+    packets = [columns["packets_per_s"][row] for row in rows]
+    known = [each for each in packets if not isinstance(each, Missing)]
+    even = Missing(Reason.UNDEFINED, "packets come to one core of it")
+    spread = max(known) * len(known) / sum(known) - 1 if len(known) > 1 else even
+    readings: dict[str, Reading] = {
+        "ipc": 604.0 / 376.0,
+        "cpp_vs_base": NO_BASELINE,
+        "imbalance_ratio": spread,
+        "llc_occupancy_bytes": Missing(Reason.SOURCE, "resctrl is not mounted"),
+        "llc_misses_per_packet": columns["llc_misses_per_packet"][0],
+    }
+    readings |= {each.id: columns[each.id][rows[0] if rows else 0] for each in NF_NODES}
+    no_drops = Missing(Reason.SOURCE, "what it drops only it knows")
+    rx, tx = nf.readings["rx_packets_per_s"], nf.readings["tx_packets_per_s"]
+    missed = nf.readings["drop_packets_per_s"]
+    return replace(
+        nf,
+        readings={**nf.readings, **readings},
+        threads=tuple(
+            NfThread(Cpu(row), names[row], each, columns["busy_ratio"][row], 1.0)
+            for row, each in zip(rows, packets, strict=True)
+        ),
+        ports=(NfPort(f"0 0000:3b:00.{nf.pid % 4}", rx, tx, missed, no_drops),),
+        queues=tuple(
+            NfQueue("0 0000:3b:00.0", number, Cpu(row), each, no_drops)
+            for number, (row, each) in enumerate(zip(rows, packets, strict=True))
+        ),
     )

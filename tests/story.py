@@ -27,6 +27,9 @@ _CPUS = {ROOT: (Cpu(0), Cpu(3), Cpu(4), Cpu(6), Cpu(7)), "vpp": (Cpu(1), Cpu(2))
 # What a network function shows at a tick, beside what `frames.frame` has; by its name.
 Shown = Callable[[int], Mapping[str, Mapping[str, float]]]
 
+# What is judged; what is not draws no noise, so that a new metric changes no story.
+_NOISY = ("rx_packets_per_s", "tx_packets_per_s", "drop_packets_per_s", "cpp", "busy_cpp", "ipp")
+
 
 @dataclass
 class Story:
@@ -101,7 +104,9 @@ class Story:
         readings = {**nf.readings, **shown}
         cpus = (Cpu(5),) if nf.name == "vpp" else nf.cpus
         noisy = {
-            name: each if isinstance(each, Missing) else each * (1 + random.normal() * self.noise)
+            name: each * (1 + random.normal() * self.noise)
+            if name in _NOISY and not isinstance(each, Missing)
+            else each
             for name, each in readings.items()
         }
         return replace(nf, cpus=cpus, saturated=nf.name in self.full, readings=noisy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TypeAlias
 
 from nftop.derive.attribution import Attribution, LcoreThread, attribute, refreshed
@@ -20,6 +21,7 @@ from nftop.derive.nf import (
 )
 from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.model.ids import Lcore
+from nftop.model.nf_parts import NfPort, NfQueue
 from nftop.model.queue_map import Queue
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
@@ -42,6 +44,11 @@ _NO_BUSY = Missing(
     "the kernel sees every poller as always busy",
 )
 _NO_QUEUE = Missing(Reason.UNDEFINED, "it polls no queue: it works on what others received")
+_NO_SHARE = Missing(Reason.SOURCE, "DPDK does not count the time that goes into a queue")
+_NO_NODES = Missing(Reason.UNDEFINED, "nftop knows no packet graph of it")
+_NO_DROPS = Missing(Reason.SOURCE, "what the application itself drops only it knows")
+# Their number is the application's word; how long nftop's answer is must not be.
+_MOST_QUEUES = 256
 _ONLY_TOTAL = Missing(
     Reason.SOURCE, "DPDK does not tell which lcore polls which queue; see the NF's total"
 )
@@ -149,6 +156,34 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates
         direction="tx" if generates else "rx",
         cores=_cores(attribution, rates, packets, generates=generates),
         uncounted=attribution.uncounted,
+        ports=app.problem or tuple(_port(rates, port) for port in app.ports),
+        queues=app.problem or _queues(attribution, rates),
+        nodes=_NO_NODES,
+    )
+
+
+def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
+    received, sent, missed = (rates.rate(_of_port(what, port)) for what in ("rx", "tx", "missed"))
+    return NfPort(f"{port.port} {port.name}", received, sent, missed, _NO_DROPS)
+
+
+def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
+    """Every receive queue of its ports; on which CPU, where it is known who polls it."""
+    cpu_of = {poller.lcore: poller.cpu for poller in attribution.pollers}
+    all_on = None if attribution.all_on is None else attribution.all_on.cpu
+    lcore_of = {
+        queue: lcore for lcore, each in (attribution.queues or {}).items() for queue in each
+    }
+    found = ((port, queue) for port in rates.app.ports for queue in range(port.rx_queues or 0))
+    return tuple(
+        NfQueue(
+            port=f"{port.port} {port.name}",
+            queue=queue,
+            cpu=cpu_of.get(lcore_of.get((port.port, queue)), all_on),
+            packets_per_s=rates.queues([(port.port, queue)]),
+            used_ratio=_NO_SHARE,
+        )
+        for port, queue in islice(found, _MOST_QUEUES)
     )
 
 

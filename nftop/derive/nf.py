@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Clock, Direction
 from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
 
@@ -69,7 +70,7 @@ class NfRates:
 
     `packets_per_s` is what its CPP divides by: packets received, or sent where it only generates;
     `direction` says which. `uncounted` is why `cores` are not all that poll for it, None when they
-    are.
+    are. `ports`, `queues` and `nodes` are as far as it tells, else why not.
     """
 
     key: str
@@ -87,6 +88,9 @@ class NfRates:
     direction: Direction
     cores: tuple[NfCore, ...]
     uncounted: Missing | None
+    ports: tuple[NfPort, ...] | Missing = NOT_TOLD
+    queues: tuple[NfQueue, ...] | Missing = NOT_TOLD
+    nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
 
 
 # Below this share a thread did not have its CPU to itself, or not all the time.

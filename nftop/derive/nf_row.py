@@ -22,15 +22,17 @@ def nf_row(
     nf: NfRates,
     topology: Topology,
     cycles: Cycles,
-    instructions: Column,
+    counted: tuple[Column, Column],
     pollers: Mapping[int, Occupant],
 ) -> NfRow:
-    """Packets as the NF counts them; CPP, busy CPP and IPP over all cores that poll for it.
+    """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all cores that poll for it.
 
     Where its cores count by different clocks the sum is of the TSC's cycles, if all have them. A
     core that can't be counted, or whose cycles are not the NF's alone, leaves no sum: a part is
     not passed off as the whole. Two lcores on one CPU share its cycles, which count once.
+    `counted` are core cycles and instructions per second.
     """
+    core_cycles, instructions = counted
     rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
     clocks = {cycles.clock[row] for row in rows}
     if len(clocks) > 1 and cycles.tsc_per_s.present[rows].all():
@@ -40,6 +42,7 @@ def nf_row(
     all_cycles = why_not or total((cycles.per_s[row] for row in rows), _NOBODY)
     busy_cycles = why_not or _busy_cycles(nf, topology, cycles, rows)
     all_instructions = why_not or total((instructions[row] for row in rows), _NOBODY)
+    all_core_cycles = why_not or total((core_cycles[row] for row in rows), _NOBODY)
     if len(clocks) > 1 and not isinstance(all_cycles, Missing):
         all_cycles = busy_cycles = _MIXED
     cpp = quotient(all_cycles, nf.packets_per_s)
@@ -64,6 +67,7 @@ def nf_row(
             "cpp": cpp,
             "busy_cpp": quotient(busy_cycles, nf.packets_per_s),
             "ipp": quotient(all_instructions, nf.packets_per_s),
+            "ipc": quotient(all_instructions, all_core_cycles),
         },
     )
 

@@ -24,6 +24,7 @@ from nftop.derive.nf import (
 from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.derive.threads import ThreadRate
 from nftop.model.nf_ovs import OvsPmd, OvsSwitch, OvsTable
+from nftop.model.nf_parts import NfQueue
 from nftop.model.reading import Missing, Reading, Reason
 
 # What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
@@ -42,6 +43,12 @@ _NO_DROPS = Missing(
     Reason.SOURCE,
     "OVS' PMD statistics don't count what the NIC dropped; its DPDK telemetry socket does",
 )
+_NO_PORTS = Missing(Reason.SOURCE, "OVS' PMD statistics are of threads, not of ports")
+_NO_NODES = Missing(Reason.UNDEFINED, "OVS has no graph nodes")
+_QUEUES_AS_ONE = Missing(
+    Reason.SOURCE, "OVS counts the packets of a PMD thread, not those of each of its queues"
+)
+_NO_WINDOW = Missing(Reason.WARMING, "pmd-rxq-show has no share of it yet: its window is not full")
 _NO_PMDS = Missing(Reason.UNDEFINED, "it has no PMD threads")
 
 
@@ -177,6 +184,26 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
         direction="rx",
         cores=tuple(_core(rates, pmd, own.get(pmd.core)) for pmd in switch.pmds),
         uncounted=None,
+        ports=_NO_PORTS,
+        queues=switch.problem
+        or tuple(each for pmd in switch.pmds for each in _queues(rates, pmd, own.get(pmd.core))),
+        nodes=_NO_NODES,
+    )
+
+
+def _queues(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> tuple[NfQueue, ...]:
+    """Those of one PMD thread: what it received is its queue's where it polls no other."""
+    received = rates.rate("rx_packets", pmd)
+    return tuple(
+        NfQueue(
+            port=queue.port,
+            queue=queue.queue,
+            cpu=pmd.core if thread is None else where_it_runs(thread),
+            packets_per_s=received if len(pmd.queues) == 1 else _QUEUES_AS_ONE,
+            used_ratio=_NO_WINDOW if queue.used_ratio is None else queue.used_ratio,
+            enabled=queue.enabled,
+        )
+        for queue in pmd.queues
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nftop.derive.absence import after_absence
+from nftop.derive.baseline import BaselineState, step_baselines
 from nftop.derive.cache import CacheState, classes_reading, step_cache
 from nftop.derive.changes import ChangeState, step_changes
 from nftop.derive.classes import disturbed, effective_classes
@@ -14,10 +15,12 @@ from nftop.derive.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.focus import FocusState, step_focus
+from nftop.derive.kernel_parts import with_kernel_parts
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
 from nftop.derive.netdev import NetdevState, kernel_row, step_netdev
 from nftop.derive.nf import Around, NfRates
+from nftop.derive.nf_cores import Beside, with_cores
 from nftop.derive.nf_row import nf_row
 from nftop.derive.packages import PackageState, step_packages
 from nftop.derive.second_choice import ServerState, step_server
@@ -25,6 +28,7 @@ from nftop.derive.shares import ShareState
 from nftop.derive.stages import NfMemory, step_nfs
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.derive.tma import tma_columns
+from nftop.model.baseline import Baselines
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Column, missing
 from nftop.model.frame import CounterCost, Frame, SelfCost, SourceState
@@ -66,6 +70,7 @@ class State:
     focus: FocusState = field(default_factory=FocusState)
     misses: MissState = field(default_factory=MissState)
     server: ServerState = field(default_factory=ServerState)
+    baseline: BaselineState = field(default_factory=BaselineState)
     netdev: NetdevState = field(default_factory=NetdevState)
     own: SourceReading[SelfUse] | None = None
 
@@ -116,6 +121,18 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         state.server, readings.get("pcm"), counted, package_rows, readings.keys(),
         pace_s=sample.interval_ns / 1e9,
     )  # fmt: skip
+    beside = Beside(shown.cpus, classes, thread_rates)
+    of_cores = rates.core_cycles, rates.rate("instructions")
+    rows = (
+        *(with_cores(nf_row(nf, topology, cycles, of_cores, pollers), nf, beside) for nf in nfs),
+        *(
+            with_kernel_parts(row, kernel, topology, times)
+            for row in kernel_row(kernel, topology, cycles, times)
+        ),
+    )
+    baseline, cpus, rows = step_baselines(
+        state.baseline, shown.cpus, rows, readings, sample.wall_ns
+    )
     remarks = {
         "dpdk": _unmatched(state.queue_map, nfs),
         "resctrl": disturbed(classes, forwarding),
@@ -129,11 +146,8 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         host=state.host,
         topology=topology,
         sources=_source_states(readings, sample, remarks),
-        cpus=shown.cpus,
-        nfs=(
-            *(nf_row(nf, topology, cycles, rates.rate("instructions"), pollers) for nf in nfs),
-            *kernel_row(kernel, topology, cycles, times),
-        ),
+        cpus=cpus,
+        nfs=rows,
         packages=shown.packages,
         groups=classes.groups,
         domains=classes.domains,
@@ -143,6 +157,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         focus=looked_at,
         accelerators=shown.accelerators,
         apart=shown.apart,
+        baselines=baseline.kept,
         interfaces=kernel.interfaces,
     )
     after = replace(
@@ -158,6 +173,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         shares=shares,
         focus=focus,
         server=server,
+        baseline=baseline,
         netdev=netdev,
         misses=misses,
         own=_known_use(state.own, own),
@@ -181,6 +197,11 @@ def _topdown(
     if table is not None and brings_topdown(table):
         return ShareState(), kernel_tma_columns(table, rates)
     return tma_columns(state.shares, state.uarch, rates, topology)
+
+
+def comparing(state: State, kept: Baselines | None) -> State:
+    """The state that compares with this from the next sample on; None: with nothing."""
+    return replace(state, baseline=replace(state.baseline, kept=kept))
 
 
 def polling_cpus(frame: Frame) -> frozenset[Cpu]:

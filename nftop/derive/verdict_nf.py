@@ -12,7 +12,8 @@ from nftop.derive.compare import Compared, Word, compared, moved
 from nftop.derive.judged import is_full, judged, summed
 from nftop.derive.settle import Sides, split
 from nftop.derive.window import CLOCKS, Window
-from nftop.model.catalogue import NF_METRICS, cpu_metric
+from nftop.model.catalogue import cpu_metric
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.column import Floats
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metric import Metric

@@ -21,13 +21,23 @@ from nftop.derive.nf import (
 )
 from nftop.derive.rating import identity, rate_process
 from nftop.derive.threads import ThreadRate
-from nftop.derive.vpp_nodes import NodeState, busy_ratio, clocks_per_packet, step_nodes
+from nftop.derive.vpp_nodes import (
+    NodeState,
+    busy_ratio,
+    clocks_per_packet,
+    nodes_counted,
+    step_nodes,
+)
 from nftop.derive.vpp_packets import Counted, RatedPackets, rate_packets
 from nftop.model.ids import Cpu
+from nftop.model.nf_parts import NfPort
 from nftop.model.nf_vpp import VppInstance, VppTable, VppThread
 from nftop.model.reading import Missing, Reading, Reason
 
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
+_NO_QUEUES = Missing(
+    Reason.SOURCE, "VPP's stats segment does not tell which thread polls which queue"
+)
 _NOWHERE = Missing(
     Reason.SOURCE, "some of its threads were not found, so their CPUs are not known: run as root"
 )
@@ -95,6 +105,19 @@ class _VppRates:
         row = self.vpp.threads.index(thread)
         return bool(self.vpp.interfaces.rx_packets[row].any())
 
+    def interfaces(self) -> tuple[NfPort, ...] | Missing:
+        """Each interface, those made of others too: a packet is on every one that it passed."""
+        if self.vpp.problem is not None or self.known is None:
+            return self.vpp.problem or Missing(Reason.WARMING)
+        rates = self.known.packets.by_interface
+        if isinstance(rates, Missing):
+            return rates
+        ends: tuple[Counted, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
+        return tuple(
+            NfPort(name, *(float(rates[end][at]) for end in ends))
+            for at, name in enumerate(self.known.packets.columns)
+        )
+
     def _rate(self, what: Counted, rows: int | slice) -> Reading:
         if self.vpp.problem is not None or self.known is None:
             return self.vpp.problem or Missing(Reason.WARMING)
@@ -129,6 +152,9 @@ def _nf_rates(key: str, rates: _VppRates, around: Around) -> NfRates:
         direction="rx",
         cores=known,
         uncounted=None if len(known) == len(cores) else _NOWHERE,
+        ports=rates.interfaces(),
+        queues=_NO_QUEUES,
+        nodes=vpp.problem or nodes_counted(None if rates.known is None else rates.known.nodes),
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from nftop.derive.nf import quotient
 from nftop.model.column import Floats
+from nftop.model.nf_parts import NfNode
 from nftop.model.nf_vpp import VppNodes
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Counts
@@ -101,6 +102,30 @@ def clocks_per_packet(
     if queues:
         least += float((clocks * _share(vectors, calls * _FRAME * queues))[polls].sum())
     return least / packets, float(clocks.sum()) / packets
+
+
+def nodes_counted(state: NodeState | None) -> tuple[NfNode, ...] | Missing:
+    """Every node that ran since VPP's refresh before the last, over all threads, dearest first."""
+    if state is None:
+        return _OFF
+    if isinstance(state.delta, Missing):
+        return state.delta
+    clocks, vectors, calls = (
+        np.asarray(each, dtype=np.float64).sum(axis=0) for each in _counted(state.delta)
+    )
+    polls = np.isin(state.delta.names, _DEVICE_INPUTS) | (calls > vectors)
+    whole = float(clocks.sum())
+    return tuple(
+        NfNode(
+            name=state.delta.names[at],
+            clocks_ratio=quotient(float(clocks[at]), whole),
+            clocks_per_packet=quotient(float(clocks[at]), float(vectors[at])),
+            packets_per_call=quotient(float(vectors[at]), float(calls[at])),
+            polls=bool(polls[at]),
+        )
+        for at in np.argsort(-clocks, kind="stable").tolist()
+        if calls[at] > 0
+    )
 
 
 def busy_ratio(

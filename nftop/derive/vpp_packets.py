@@ -19,8 +19,8 @@ from nftop.model.nf_vpp import VppInstance, VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts
 
-Counted: TypeAlias = Literal["rx_packets", "tx_packets", "rx_misses"]
-_COUNTED: tuple[Counted, ...] = ("rx_packets", "tx_packets", "rx_misses")
+Counted: TypeAlias = Literal["rx_packets", "tx_packets", "rx_misses", "drops"]
+_COUNTED: tuple[Counted, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
 
 # How VPP calls interfaces made of others unless told otherwise (their format functions), and how
 # their kinds begin in its API (VNET_DEVICE_CLASS), in lower case.
@@ -49,9 +49,11 @@ class RatedPackets:
     Attributes:
         read_at_ns: when they were read.
         rows: the threads' indices, of the arrays' rows; columns: the interfaces' names.
-        counts: uint64 (3, t, i), in the order of `_COUNTED`.
+        counts: uint64 (4, t, i), in the order of `_COUNTED`.
         per_s: by counter, float64 (t,), each thread's over all interfaces that are made of no
             other; why there is none.
+        by_interface: likewise, float64 (i,), each interface's over all threads, whatever it is
+            made of.
         interval_s: between the two readings; None without rates.
     """
 
@@ -60,6 +62,7 @@ class RatedPackets:
     columns: tuple[str, ...]
     counts: Counts
     per_s: Mapping[Counted, Floats] | Missing
+    by_interface: Mapping[Counted, Floats] | Missing
     interval_s: float | None
 
 
@@ -73,8 +76,10 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
         return before
     told = vpp.interfaces
     rows = tuple(thread.index for thread in vpp.threads)
-    counts = np.stack([told.rx_packets, told.tx_packets, told.rx_misses])  # as in _COUNTED
+    # As in _COUNTED.
+    counts = np.stack([told.rx_packets, told.tx_packets, told.rx_misses, told.drops])
     per_s: Mapping[Counted, Floats] | Missing = Missing(Reason.WARMING)
+    by_interface: Mapping[Counted, Floats] | None = None
     interval_s = None
     if not told.names:
         per_s = _NO_INTERFACES
@@ -85,13 +90,17 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
     ):
         if (counts < before.counts).any():
             per_s = RESTARTED
-        elif _hides_a_bond(told, vpp.nodes):
-            per_s = _HIDDEN_BOND
         else:
-            interval_s = elapsed_s
-            summed = (counts - before.counts)[:, :, ~_stacked(told)].sum(axis=2) / elapsed_s
-            per_s = dict(zip(_COUNTED, summed, strict=True))
-    return RatedPackets(vpp.read_at_ns, rows, told.names, counts, per_s, interval_s)
+            rates = (counts - before.counts) / elapsed_s
+            by_interface = dict(zip(_COUNTED, rates.sum(axis=1), strict=True))
+            if _hides_a_bond(told, vpp.nodes):
+                per_s = _HIDDEN_BOND
+            else:
+                interval_s = elapsed_s
+                summed = rates[:, :, ~_stacked(told)].sum(axis=2)
+                per_s = dict(zip(_COUNTED, summed, strict=True))
+    each = by_interface or (per_s if isinstance(per_s, Missing) else Missing(Reason.WARMING))
+    return RatedPackets(vpp.read_at_ns, rows, told.names, counts, per_s, each, interval_s)
 
 
 def _stacked(told: VppInterfaces) -> Bools:

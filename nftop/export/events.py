@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from nftop.export.fields import Columns, Field, fields_of, turned
 from nftop.model.topology import Host
-from nftop.store.records import Marker
+from nftop.store.records import BASELINE, Marker
 from nftop.store.scan import Loss
 
 _RECORDED = (Field("time", "time"), Field("host", "text"), Field("simulated", "bool"))
@@ -21,7 +21,7 @@ GAP = (
 
 def table_of(marker: Marker) -> str:
     """Where a marker belongs: the operator's own are apart from what was done to the host."""
-    return "markers" if marker.kind == "marker" else "actions"
+    return "markers" if marker.kind in ("marker", BASELINE) else "actions"
 
 
 def event_columns(host: Host, marker: Marker) -> Columns:

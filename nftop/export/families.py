@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS, cpu_metric
+from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
 from nftop.model.metric import ESTIMATE_BELOW, Metric, Unit
@@ -79,7 +80,7 @@ def family(metric: Metric, scope: str = "") -> Family:
         if of.endswith(end):
             of, factor = of.removesuffix(end) + instead, times
             break
-    if metric.unit is Unit.RATIO and not of.endswith("_ratio"):
+    if metric.unit in (Unit.RATIO, Unit.CHANGE) and not of.endswith("_ratio"):
         of += "_ratio"
     kind: Kind = "counter" if metric.unit is Unit.JOULES else "gauge"
     return Family(f"nftop_{scope or metric.scope}_{of}", _help(metric), kind, factor)

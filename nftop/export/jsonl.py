@@ -23,8 +23,9 @@ from nftop.export.cells import change_object
 from nftop.export.classes import cache_object, group_object
 from nftop.export.encode import json_bytes
 from nftop.export.missing import with_missing
+from nftop.export.nfs import nf_objects
 from nftop.model.action import Noticed
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue import CPU_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
 from nftop.model.frame import (
@@ -33,7 +34,6 @@ from nftop.model.frame import (
     CounterCost,
     CpuTable,
     Frame,
-    NfRow,
     PackageRow,
     SourceState,
 )
@@ -71,7 +71,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "groups": [group_object(group) for group in frame.groups],
         "cache": cache_object(frame),
         "packages": [_package(package) for package in frame.packages],
-        "nfs": [_nf(nf) for nf in frame.nfs],
+        "nfs": nf_objects(frame),
         "interfaces": [_interface(each) for each in frame.interfaces],
         "accelerators": [
             with_missing({"name": each.name, "per_s": {}}, _per_s(each))
@@ -199,19 +199,3 @@ def _boxes(
         found[f"{name}.{box.number}.{out_of}"] = box.out_bytes_per_s
     why = whole[f"{ends[0]}_bytes_per_s"]
     return found or {name: why if isinstance(why, Missing) else Missing(Reason.SOURCE)}
-
-
-def _nf(nf: NfRow) -> dict[str, Any]:
-    named = {
-        "name": nf.name,
-        "kind": nf.kind,
-        "pid": nf.pid,
-        "cpus": list(nf.cpus),
-        "direction": nf.direction,
-        "saturated": nf.saturated,
-        "cpp_clock": nf.cpp_clock,
-        "interval_s": nf.interval_s,
-        "attribution": nf.attribution,
-        "problem": None if nf.problem is None else nf.problem.sentence,
-    }
-    return with_missing(named, {metric.id: nf.readings[metric.id] for metric in NF_METRICS})

@@ -168,6 +168,7 @@ def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
                     direction=nf.direction,
                     cpp_clock=nf.cpp_clock,
                     saturated=nf.saturated,
+                    group=" ".join(each.name for each in nf.classes) or None,
                 ),
                 1.0,
             )

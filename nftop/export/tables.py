@@ -26,8 +26,9 @@ from nftop.export.fields import (
     why_not,
 )
 from nftop.model.allocation import Cbm
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue import CPU_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
 from nftop.model.column import Column
@@ -114,7 +115,7 @@ _NF = (
     Field("saturated", "bool"),
     Field("cpp_clock", "text"),
     Field("nf_interval_s", "float", "s"),
-    *fields_of("text", "attribution problem"),
+    *fields_of("text", "attribution problem classes classes_shared"),
     *numbers(NF_METRICS),
     MISSING,
 )
@@ -140,6 +141,8 @@ def _nf(nf: NfRow) -> list[Any]:
         nf.interval_s,
         nf.attribution,
         None if nf.problem is None else nf.problem.sentence,
+        " ".join(each.name for each in nf.classes) or None,
+        nf.beside or None,
         *map(plain, readings.values()),
         why_not(readings),
     ]

@@ -7,29 +7,18 @@ metric is one row here and the function in `derive` that computes it. How a unit
 
 from __future__ import annotations
 
-from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS, PAPER
+from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
 from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
 from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.catalogue_nf import BUSY_CPP, EQ5, EQ6, NF_METRICS, RX, VS_BASE
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.metric import Metric, Unit
 
-_EQ5 = f"{PAPER}, equation 5"
-_EQ6 = f"{PAPER}, equation 6"
 _PERF = "perf_event_open(2), generic hardware events"
-_RX = (
-    "DPDK ethdev xstats rx_qN_packets, else rx_good_packets; OVS pmd-stats-show packets received; "
-    "VPP /if/rx"
-)
-_BUSY_CPP = (
-    "DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them; OVS "
-    "pmd-stats-show processing cycles; VPP /sys/node/clocks"
-)
-_NF_PACKETS = "rx_packets_per_s (tx_packets_per_s where it only generates)"
 _BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."
-_BOUND_NF = "'<' before it: not all its cores are known to be saturated, so it is an upper bound."
 
 _CORE_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -53,7 +42,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         meaning="Packets received per second by the queues this core polls; packets sent where "
         "the NF only generates. CPP and IPP divide by it.",
         formula="delta(rx packets of its queues, or tx packets) / delta(the NF's clock)",
-        origin=_RX,
+        origin=RX,
         good="high",
         priority=1,
     ),
@@ -65,7 +54,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         meaning="Packets received per second by the queues this core polls; undefined where the "
         "NF only generates.",
         formula="delta(rx packets of its queues) / delta(the NF's clock)",
-        origin=_RX,
+        origin=RX,
         good="high",
     ),
     Metric(
@@ -76,7 +65,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         meaning="Instructions retired per unhalted core cycle. A poller that finds no packets "
         "has a high IPC too: read it beside busy and CPP.",
         formula="instructions / cycles, counted by the same groups",
-        origin=f"{_PERF}; {_EQ6}",
+        origin=f"{_PERF}; {EQ6}",
         good="high",
         priority=4,
         coverage=COVERAGE,
@@ -89,7 +78,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         meaning="Cycles of the core per packet; empty polls, and whatever else ran there (see "
         f"RUN), included. {_BOUND}",
         formula="cycles per second / packets_per_s",
-        origin=_EQ5,
+        origin=EQ5,
         good="low",
         priority=2,
         coverage=COVERAGE,
@@ -103,7 +92,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         scope="cpu",
         meaning="Cycles per packet spent on work: CPP without the empty polls.",
         formula="cpp x busy_ratio of the NF",
-        origin=_BUSY_CPP,
+        origin=BUSY_CPP,
         good="low",
         priority=6,
         coverage=COVERAGE,
@@ -117,7 +106,7 @@ _CORE_METRICS: tuple[Metric, ...] = (
         meaning="Instructions of the core per packet; empty polls, and whatever else ran there "
         f"(see RUN), included. {_BOUND}",
         formula="instructions per second / packets_per_s",
-        origin=_EQ6,
+        origin=EQ6,
         good="low",
         priority=7,
         coverage=COVERAGE,
@@ -264,86 +253,12 @@ _CORE_METRICS: tuple[Metric, ...] = (
 )
 
 CPU_METRICS: tuple[Metric, ...] = (
-    _CORE_METRICS + SIBLING_METRICS + COVERAGE_METRICS + TMA_METRICS + PCM_CPU_METRICS
-)
-
-NF_METRICS: tuple[Metric, ...] = (
-    Metric(
-        id="rx_packets_per_s",
-        label="Mpps in",
-        unit=Unit.PACKETS_PER_S,
-        scope="nf",
-        meaning="Packets received per second on all ports.",
-        formula="delta(rx packets) / delta(the NF's clock)",
-        origin=_RX,
-        good="high",
-        priority=1,
-    ),
-    Metric(
-        id="tx_packets_per_s",
-        label="Mpps out",
-        unit=Unit.PACKETS_PER_S,
-        scope="nf",
-        meaning="Packets sent per second on all ports.",
-        formula="delta(tx packets) / delta(the NF's clock)",
-        origin="DPDK ethdev xstats tx_good_packets; OVS pmd-perf-show Tx packets; VPP /if/tx",
-        good="high",
-        priority=2,
-    ),
-    Metric(
-        id="drop_packets_per_s",
-        label="drop/s",
-        unit=Unit.PER_S,
-        scope="nf",
-        meaning="Packets the NIC dropped because the NF had left it no free descriptor.",
-        formula="delta(rx_missed_errors) / delta(the NF's clock)",
-        origin="DPDK ethdev xstats rx_missed_errors (imissed), OVS' ports' too; VPP /if/rx-miss",
-        good="low",
-        priority=3,
-        bad_above=0.0,
-    ),
-    Metric(
-        id="cpp",
-        label="CPP",
-        unit=Unit.CYCLES,
-        scope="nf",
-        meaning="Cycles of all its polling cores per packet received (sent, where it only "
-        f"generates), empty polls included. {_BOUND_NF}",
-        formula=f"sum(cycles per second of its cores) / {_NF_PACKETS}",
-        origin=_EQ5,
-        good="low",
-        priority=4,
-        coverage=COVERAGE,
-        per_clock=True,
-        bounded=True,
-    ),
-    Metric(
-        id="busy_cpp",
-        label="bCPP",
-        unit=Unit.CYCLES,
-        scope="nf",
-        meaning="Cycles of work of all its polling cores per packet: CPP without the empty polls.",
-        formula=f"sum(cycles per second x busy_ratio of its cores) / {_NF_PACKETS}",
-        origin=_BUSY_CPP,
-        good="low",
-        priority=5,
-        coverage=COVERAGE,
-        per_clock=True,
-    ),
-    Metric(
-        id="ipp",
-        label="IPP",
-        unit=Unit.INSTRUCTIONS,
-        scope="nf",
-        meaning="Instructions of all its polling cores per packet, empty polls included. "
-        f"{_BOUND_NF}",
-        formula=f"sum(instructions per second of its cores) / {_NF_PACKETS}",
-        origin=_EQ6,
-        good="low",
-        priority=6,
-        coverage=COVERAGE,
-        bounded=True,
-    ),
+    *_CORE_METRICS,
+    VS_BASE,
+    *SIBLING_METRICS,
+    *COVERAGE_METRICS,
+    *TMA_METRICS,
+    *PCM_CPU_METRICS,
 )
 
 METRICS: tuple[Metric, ...] = (

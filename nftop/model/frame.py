@@ -8,9 +8,11 @@ from typing import Literal, TypeAlias
 
 from nftop.model.action import Noticed
 from nftop.model.allocation import Cbm
+from nftop.model.baseline import Baselines
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.netdev import InterfaceRow
+from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host, Topology
@@ -109,6 +111,9 @@ class NfRow:
         attribution: how its packets were put on CPUs, in words.
         problem: why its counters are not current; None when they are.
         readings: by metric id of the catalogue, scope `nf`; every such metric is there.
+        threads: those that poll for it. ports, queues, nodes: as far as it tells, else why not.
+        classes: the cache classes that count on its CPUs, each once.
+        beside: who else is in them, in words; "" for nobody.
     """
 
     key: str
@@ -123,6 +128,12 @@ class NfRow:
     attribution: str
     problem: Missing | None
     readings: Mapping[str, Reading]
+    threads: tuple[NfThread, ...] = ()
+    ports: tuple[NfPort, ...] | Missing = NOT_TOLD
+    queues: tuple[NfQueue, ...] | Missing = NOT_TOLD
+    nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
+    classes: tuple[CacheClass, ...] = ()
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,8 +346,9 @@ class Frame:
     what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
     `apart` says where perf and a sensor server have told different numbers for some time; "" where
     they agree. `notice` is what the operator of this host is to know now beside the numbers; no
-    sample has it, so that no recording does. `interfaces` are the kernel's. `lost` is what a replay
-    lacks between the tick before and this one.
+    sample has it, so that no recording does. `interfaces` are the kernel's. `baselines` is what
+    numbers are compared with; None where the operator has kept none. `lost` is what a replay lacks
+    between the tick before and this one.
     """
 
     wall_ns: int
@@ -357,6 +369,7 @@ class Frame:
     noticed: tuple[Noticed, ...] = ()
     notice: str = ""
     apart: str = ""
+    baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()
     lost: tuple[Lost, ...] = ()
     schema: str = SCHEMA

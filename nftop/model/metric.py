@@ -16,6 +16,7 @@ class Unit(Enum):
     """The unit of a value in code, and how a cell prints it."""
 
     RATIO = "ratio"  # 0..1, printed as a percentage
+    CHANGE = "change"  # now / then - 1, printed as a percentage with its sign
     PER_CYCLE = "1/cycle"  # printed with two decimals
     CYCLES = "cycles"
     INSTRUCTIONS = "instructions"
@@ -52,6 +53,7 @@ class Metric:
             core is saturated.
         bad_above: above this something is wrong; None where no value says that by itself.
         optional: a column only where some CPU has a value.
+        told: such a column is there too where some CPU has any reason but that no source gives it.
     """
 
     id: str
@@ -68,3 +70,4 @@ class Metric:
     bounded: bool = False
     bad_above: float | None = None
     optional: bool = False
+    told: bool = False

@@ -6,7 +6,7 @@ where the CPU's table doesn't tell the two apart), `R` retiring. The letters say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nftop.model.column import Floats
 from nftop.model.frame import CpuTable
-from nftop.model.reading import Reason
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone
 
@@ -27,6 +27,8 @@ PARTS: tuple[tuple[str, Tone, str], ...] = (
     ("R", Tone.RETIRING, "retiring: useful work"),
 )
 _LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+_LEVEL_2 = ("memory_bound", "core_bound")
+_NAMES = (*_LEVEL_1, *_LEVEL_2)
 
 
 def bars(cpus: CpuTable, rows: Sequence[int], cells: int, bases: Sequence[Tone]) -> list[Line]:
@@ -53,12 +55,26 @@ def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
     Level 1 is scaled to sum to 1, which multiplexed counters may miss by a little; memory and core
     share backend bound by what level 2 says of them. A row without level 1 is zeros.
     """
-    level_1 = [cpus.columns[f"tma.{name}"].values[rows] for name in _LEVEL_1]
+    return _shares({name: cpus.columns[f"tma.{name}"].values[rows] for name in _NAMES})
+
+
+def bar(readings: Mapping[str, Reading], cells: int) -> Line:
+    """The bar of something else than a CPU; `readings` has the metrics `tma.` of the catalogue."""
+    told = {name: readings[f"tma.{name}"] for name in _NAMES}
+    numbers = {
+        name: np.array([np.nan if isinstance(each, Missing) else each])
+        for name, each in told.items()
+    }
+    missing = (told[name] for name in _LEVEL_1)
+    why = next((int(each.reason) for each in missing if isinstance(each, Missing)), 0)
+    return _bar(apportion(_shares(numbers), cells)[0].tolist(), why, Tone.PLAIN, cells)
+
+
+def _shares(values: Mapping[str, Floats]) -> Floats:
+    """`shares` of float64 (n,) by node."""
+    level_1 = [values[name] for name in _LEVEL_1]
     frontend, speculation, backend, retiring = np.maximum(level_1, 0.0)
-    memory, core = (
-        _positive(cpus.columns[f"tma.{name}"].values[rows])
-        for name in ("memory_bound", "core_bound")
-    )
+    memory, core = (_positive(values[name]) for name in _LEVEL_2)
     told = memory + core > 0
     of_memory = memory / np.where(told, memory + core, 1.0)
     each = np.array(

@@ -20,6 +20,7 @@ _GROUP_NAMES_FROM = 150
 
 _WIDTHS: Mapping[Unit, int] = {
     Unit.RATIO: 5,
+    Unit.CHANGE: 7,
     Unit.PER_CYCLE: 5,
     Unit.CYCLES: 6,
     Unit.INSTRUCTIONS: 6,
@@ -109,7 +110,7 @@ _TABLES: Mapping[Table, tuple[Col, ...]] = {
         *(_column_of(cpu_metric(name), priority) for name, priority in _OF_POWER),
     ),
 }
-_HARDWARE = int(Reason.HARDWARE)
+_HARDWARE, _SOURCE = int(Reason.HARDWARE), int(Reason.SOURCE)
 _BY_KEY = {col.key: col for table in (_TABLES["power"], _CORES) for col in table}
 # What the Power screen's table shows of a CPU.
 POWER_CPU_METRICS: tuple[Metric, ...] = tuple(cpu_metric(name) for name, _ in _OF_POWER)
@@ -183,7 +184,16 @@ def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
     """Whether a metric belongs on this host's screen."""
     if not metric.optional:
         return True
-    return cpus is not None and bool(cpus.columns[metric.id].present.any())
+    if cpus is None:
+        return False
+    column = cpus.columns[metric.id]
+    told = metric.told and len(column) and bool((column.reasons != _SOURCE).any())
+    return bool(told or column.present.any())
+
+
+def is_column(key: str) -> bool:
+    """Whether any table of CPUs has a column with this key."""
+    return key in _BY_KEY
 
 
 def column_name(key: str) -> str:

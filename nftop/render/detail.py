@@ -13,7 +13,7 @@ from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.frame import CacheClass, CpuTable, Frame
 from nftop.model.ids import format_cpu_list
-from nftop.model.metric import Metric
+from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Missing
 from nftop.model.topology import CpuInfo
 from nftop.render import format as fmt
@@ -57,7 +57,8 @@ def graph_points(width: int) -> int:
 
 def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
     """What the graph shows: what the rows are sorted by, else CPP, else how busy the CPU is."""
-    if chosen := metric_of(sort):
+    chosen = metric_of(sort)
+    if chosen and chosen.unit is not Unit.CHANGE:  # of which CPP is the history
         return chosen
     has_cpp = bool(cpus.columns["cpp"].present[row])
     polled = bool(cpus.nf[row])

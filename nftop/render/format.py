@@ -20,6 +20,7 @@ ESTIMATE = "~"
 MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
 _EXACT_FROM = 0.0995  # below this shares have a decimal anyway
+_MANIFOLD, _SHORT_OF_ALL = 9.0, 0.99  # from here on a change is a multiple; all but all
 _HUGE = 1e15  # from here on a number is certainly too long for its first form
 _SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
@@ -29,6 +30,8 @@ def number(value: float, unit: Unit, width: int) -> str:
     if not math.isfinite(value):
         # A column never holds such a number; if one comes all the same it is a fault, not a value.
         return mark(Reason.ERROR, width)
+    if unit is Unit.CHANGE:
+        return _change(value, width)
     form = _FORMS[unit]
     scaled = value * form.factor
     places = form.places_below if -form.limit < scaled < form.limit else form.places
@@ -67,6 +70,8 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
     A tick prints hundreds of numbers, and nearly all fit in the first form that is tried; any
     other is left to `cell`.
     """
+    if unit is Unit.CHANGE:
+        return lambda value: cell(value, unit, width, bound=bound)
     form, before = _FORMS[unit], BOUND if bound else ""
     suffix = form.suffix.replace("%", "%%")
     below = f"{before}%.{form.places_below}f{suffix}"
@@ -112,6 +117,20 @@ def worded(reading: Reading, unit: Unit) -> str:
 def way_mib(size_bytes: float) -> str:
     """A way of a cache in MiB: digits enough for the ways times it to be right."""
     return f"{size_bytes / 2**20:.3g}"
+
+
+def _change(ratio: float, width: int) -> str:
+    """`+20%`, from ten times on `x10`; only nothing prints as nothing, and only all as all."""
+    if ratio == 0:
+        shown = ["0%", "0"]
+    elif ratio >= _MANIFOLD:
+        shown = [f"x{each}" for each in _shorter(ratio + 1, 1)]
+    else:
+        sign, size = "+" if ratio > 0 else "-", abs(ratio)
+        size = size if ratio > 0 or ratio <= -1 else min(size, _SHORT_OF_ALL)
+        places = 1 if size < _EXACT_FROM else 0
+        shown = [f"{sign}{_fixed(100 * size, fewer)}%" for fewer in range(places, -1, -1)]
+    return next((each for each in shown if len(each) <= width), "#" * max(0, width))
 
 
 def _fixed(value: float, places: int) -> str:
@@ -169,6 +188,7 @@ _FORMS: Mapping[Unit, _Form] = {
 
 _WORDS: Mapping[Unit, str] = {
     Unit.RATIO: "",
+    Unit.CHANGE: "",
     Unit.PER_CYCLE: "per cycle",
     Unit.CYCLES: "cycles",
     Unit.INSTRUCTIONS: "instructions",

@@ -150,7 +150,12 @@ def badge_lines(host: Host) -> list[Line]:
 
 def time_of_day(frame: Frame) -> str:
     """When the frame was taken, in UTC: `12:41:07Z`."""
-    return datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
+    return clock_time(frame.wall_ns)
+
+
+def clock_time(wall_ns: int) -> str:
+    """A time of the day in UTC: `12:41:07Z`."""
+    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
 def size_of(topology: Topology) -> str:

@@ -17,7 +17,7 @@ from nftop.model.catalogue import cpu_metric
 from nftop.model.column import Bools
 from nftop.model.frame import CpuTable
 from nftop.model.ids import format_cpu_list
-from nftop.model.metric import Metric
+from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Reason
 from nftop.render import format as fmt
 from nftop.render import spark
@@ -46,7 +46,7 @@ LEGEND = ". no poller  - no value  ! waits for its CPU"
 def map_metric(cpus: CpuTable, sort: str) -> Metric:
     """What the heights are: what rows are sorted by, else CPP where anyone has it, else BUSY."""
     chosen = metric_of(sort)
-    if chosen:
+    if chosen and chosen.unit is not Unit.CHANGE:  # heights begin at 0, and it may be less
         return chosen
     return cpu_metric("cpp" if cpus.columns["cpp"].present.any() else "busy_ratio")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from nftop.model.catalogue import NF_METRICS
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metric import ESTIMATE_BELOW, Metric
@@ -18,6 +18,13 @@ from nftop.render.table import is_bound, is_other, value_tone
 from nftop.render.text import fit
 
 _NAME, _CPUS, _CELL = 18, 10, 8  # cells
+_MOST_PRIORITY = 6
+# The line in short; the NFs screen has the others.
+_COLUMNS = tuple(
+    metric
+    for metric in NF_METRICS
+    if metric.priority is not None and metric.priority <= _MOST_PRIORITY and not metric.optional
+)
 _COVERAGES = tuple(dict.fromkeys(each.coverage for each in NF_METRICS if each.coverage))
 
 
@@ -28,12 +35,12 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None, sought: str = "
     network function at all, a sentence that says so and why none could be seen.
     """
     if not frame.nfs:
-        return _nobody(frame, width)[:limit]
+        return nobody(frame, width)[:limit]
     metrics = _metrics_for(width)
     lines = [_headers(metrics, width)]
     blocks = [
         (nf, [_row(frame, nf, metrics, width), *_problem(nf, width)])
-        for nf in _matching(frame, sought)
+        for nf in matching_nfs(frame, sought)
     ]
     if limit is not None and len(lines) + sum(len(rows) for _, rows in blocks) > limit:
         blocks.sort(key=lambda block: _is_well(block[0]))
@@ -47,7 +54,8 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None, sought: str = "
     return lines
 
 
-def _matching(frame: Frame, sought: str) -> Sequence[NfRow]:
+def matching_nfs(frame: Frame, sought: str) -> Sequence[NfRow]:
+    """Those with this in their name, or on CPUs that match it; all where it is empty."""
     if not sought:
         return frame.nfs
     row_of, found = frame.cpus.topology.row_of, matching(frame.cpus, sought)
@@ -64,7 +72,8 @@ def _is_well(nf: NfRow) -> bool:
     return nf.problem is None and (isinstance(drops, Missing) or drops <= 0)
 
 
-def _nobody(frame: Frame, width: int) -> list[Line]:
+def nobody(frame: Frame, width: int) -> list[Line]:
+    """A sentence that there is none, and why none could be seen."""
     kinds = dict.fromkeys(NF_KINDS.values())
     states = (frame.sources[kind] for kind in kinds if kind in frame.sources)
     whys = "; ".join(
@@ -77,7 +86,7 @@ def _nobody(frame: Frame, width: int) -> list[Line]:
 @lru_cache(maxsize=8)  # with the width only, as what is below
 def _metrics_for(width: int) -> tuple[Metric, ...]:
     room = (width - _NAME - _CPUS - 2) // (_CELL + 1)
-    ranked = sorted(NF_METRICS, key=lambda metric: metric.priority or 0)
+    ranked = sorted(_COLUMNS, key=lambda metric: metric.priority or 0)
     return tuple(ranked[: max(0, room)])
 
 
@@ -94,7 +103,7 @@ def _headers(metrics: tuple[Metric, ...], width: int) -> Line:
 
 
 def _row(frame: Frame, nf: NfRow, metrics: tuple[Metric, ...], width: int) -> Line:
-    partial = _partial(frame.cpus, nf)
+    partial = partial_coverages(frame.cpus, nf)
     cells = [_cell(nf, metric, partial) for metric in metrics]
     name = f"{nf.name} {nf.pid}" if nf.pid else nf.name
     return crop(Line((_lead(name, nf.cpus, _names_width(len(metrics), width)), *cells)), width)
@@ -119,7 +128,7 @@ def _cell(nf: NfRow, metric: Metric, partial: frozenset[str]) -> Span:
     return Span(text.rjust(_CELL) + after, tone)
 
 
-def _partial(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
+def partial_coverages(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
     """The coverages that make estimates of what one of its cores counted."""
     rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
     return frozenset(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS, cpu_metric
+from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
 from nftop.model.frame import Frame
@@ -58,30 +59,30 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
     """Keys, marks and columns. `keys` are pairs of what to press and what it does."""
     reasons = [(each.mark, each.sentence) for each in Reason if each is not Reason.PRESENT]
     return [
-        *_section("Keys", keys, width),
-        *_section("Where there is no number", reasons, width),
-        *_section("Beside a number", _MARKS, width),
-        *_section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
-        *_section("On the Topdown screen", TREE_MARKS, width),
-        *_section("The ways of a cache class", WAY_MARKS, width),
-        *_section("On the Cache screen", CLASS_MARKS, width),
-        *_section("In a verdict on a change of classes", VERDICT_MARKS, width),
-        *_section("On the Memory/PCIe screen", TRAFFIC_MARKS, width),
-        *_section("On the Power screen", POWER_MARKS, width),
-        *_section("In the map of CPUs", _MAP, width),
-        *_section("In the panel of cache classes", CACHE_MARKS, width),
-        *_section("Columns", _columns(CPU_METRICS), width),
-        *_section("Cache classes", _columns(GROUP_METRICS), width),
-        *_section("Network functions", _columns(NF_METRICS), width),
-        *_section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
-        *_section("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS), width),
-        *_section("Probes of the core looked at", _columns(CORE_METRICS), width),
+        *section("Keys", keys, width),
+        *section("Where there is no number", reasons, width),
+        *section("Beside a number", _MARKS, width),
+        *section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
+        *section("On the Topdown screen", TREE_MARKS, width),
+        *section("The ways of a cache class", WAY_MARKS, width),
+        *section("On the Cache screen", CLASS_MARKS, width),
+        *section("In a verdict on a change of classes", VERDICT_MARKS, width),
+        *section("On the Memory/PCIe screen", TRAFFIC_MARKS, width),
+        *section("On the Power screen", POWER_MARKS, width),
+        *section("In the map of CPUs", _MAP, width),
+        *section("In the panel of cache classes", CACHE_MARKS, width),
+        *section("Columns", _columns(CPU_METRICS), width),
+        *section("Cache classes", _columns(GROUP_METRICS), width),
+        *section("Network functions", _columns(NF_METRICS), width),
+        *section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
+        *section("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS), width),
+        *section("Probes of the core looked at", _columns(CORE_METRICS), width),
     ]
 
 
 def editor_help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
     """Keys and marks of the editor of cache classes."""
-    return [*_section("Keys", keys, width), *_section("Marks", (*WAY_MARKS, *EDITOR_MARKS), width)]
+    return [*section("Keys", keys, width), *section("Marks", (*WAY_MARKS, *EDITOR_MARKS), width)]
 
 
 def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Line]:
@@ -99,10 +100,10 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
     absent = absence_lines(cpus, row, width, CPU_METRICS)
     return [
         *(crop(each, width) for each in badge_lines(frame.host)),
-        *_section(f"{metric.label} ({metric.id})", facts, width),
+        *section(f"{metric.label} ({metric.id})", facts, width),
         *_titled("How its packets were counted", attribution_lines(cpus, row, width), width),
         *_titled(f"Absent on cpu {cpu}", absent, width),
-        *_section("Sources", _sources(frame), width),
+        *section("Sources", source_facts(frame), width),
         *_titled("Topology", [each for note in frame.topology.notes
                               for each in paragraph(note, width)], width),
     ]  # fmt: skip
@@ -113,7 +114,7 @@ def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -
     lines = [crop(each, width) for each in badge_lines(frame.host)]
     lines += _package_facts(frame, metrics, width)
     lines += _computed(frame, [metric.id for metric in metrics], width)
-    return [*lines, *_section("Sources", _sources(frame), width)]
+    return [*lines, *section("Sources", source_facts(frame), width)]
 
 
 def explain_power_lines(frame: Frame, row: int | None, metric: Metric, width: int) -> list[Line]:
@@ -121,7 +122,7 @@ def explain_power_lines(frame: Frame, row: int | None, metric: Metric, width: in
     facts = _package_facts(frame, POWER_PACKAGE_METRICS, width)
     if row is None:
         badge = [crop(each, width) for each in badge_lines(frame.host)]
-        return [*badge, *facts, *_section("Sources", _sources(frame), width)]
+        return [*badge, *facts, *section("Sources", source_facts(frame), width)]
     of_cpu = explain_lines(frame, row, metric, width)
     head = len(badge_lines(frame.host))
     return [*of_cpu[:head], *facts, *of_cpu[head:]]
@@ -136,7 +137,7 @@ def _package_facts(frame: Frame, metrics: Sequence[Metric], width: int) -> list[
             value = _worded(reading, metric, estimate=metric.id in row.estimates)
             said = f"{value}{caveat(row, metric.id)}"
             facts.append((f"socket {row.package}", f"{said}, at {time_of_day(frame)}"))
-        lines += _section(f"{metric.label} ({metric.id})", facts, width)
+        lines += section(f"{metric.label} ({metric.id})", facts, width)
     return lines
 
 
@@ -149,10 +150,10 @@ def explain_class_lines(frame: Frame, about: str, lines: Sequence[Line], width: 
     return [
         *(crop(each, width) for each in badge_lines(frame.host)),
         *_titled(f"{about} at {time_of_day(frame)}", list(lines), width),
-        *_section("What the numbers mean", rows, width),
-        *_section("In the table", (*WAY_MARKS, *CLASS_MARKS), width),
-        *_section("In a verdict", VERDICT_MARKS, width),
-        *_section("Sources", _sources(frame), width),
+        *section("What the numbers mean", rows, width),
+        *section("In the table", (*WAY_MARKS, *CLASS_MARKS), width),
+        *section("In a verdict", VERDICT_MARKS, width),
+        *section("Sources", source_facts(frame), width),
     ]
 
 
@@ -179,13 +180,13 @@ def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
     computed += [metric.id for metric in CORE_METRICS] if focus is not None else []
     return [
         *(crop(each, width) for each in badge_lines(frame.host)),
-        *_section(f"Top-down of cpu {cpu}'s core at {time_of_day(frame)}", nodes, width),
-        *_section("Probes of the same core", probes, width),
-        *_section("On the screen", TREE_MARKS, width),
-        *_section("How it is computed", [("formulas", cpu_metric("tma.retiring").formula),
+        *section(f"Top-down of cpu {cpu}'s core at {time_of_day(frame)}", nodes, width),
+        *section("Probes of the same core", probes, width),
+        *section("On the screen", TREE_MARKS, width),
+        *section("How it is computed", [("formulas", cpu_metric("tma.retiring").formula),
                                          ("source", cpu_metric("tma.retiring").origin)], width),
         *_computed(frame, computed, width),
-        *_section("Sources", _sources(frame), width),
+        *section("Sources", source_facts(frame), width),
     ]  # fmt: skip
 
 
@@ -196,7 +197,7 @@ def _computed(frame: Frame, metrics: Iterable[str], width: int) -> list[Line]:
         return []
     smt = any(info.siblings for info in frame.topology.cpus)
     pairs = dict(pair for each in metrics for pair in definition(_table(name), each, smt=smt))
-    return _section(f"Formulas and events of {name}", pairs.items(), width)
+    return section(f"Formulas and events of {name}", pairs.items(), width)
 
 
 _table = lru_cache(maxsize=2)(load)
@@ -251,7 +252,7 @@ def _columns(metrics: Sequence[Metric]) -> list[tuple[str, str]]:
     return [(metric.label, f"{metric.meaning} [{metric.unit.value}]") for metric in metrics]
 
 
-def _sources(frame: Frame) -> list[tuple[str, str]]:
+def source_facts(frame: Frame) -> list[tuple[str, str]]:
     pairs = []
     for name, state in frame.sources.items():
         if state.reason is Reason.PRESENT:
@@ -266,7 +267,7 @@ def _sources(frame: Frame) -> list[tuple[str, str]]:
     return pairs
 
 
-def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Line]:
+def section(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Line]:
     rows = list(rows)
     column = min(max((len(name) for name, _ in rows), default=0) + 2, max(4, width // 3))
     lines = [

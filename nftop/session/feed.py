@@ -30,6 +30,12 @@ class Feed(Protocol):
         Safe from any thread. It changes nothing where no counter is read, or not there.
         """
 
+    def baseline(self, *, keep: bool) -> None:
+        """Keep a baseline of the last ticks, or forget the one there is; from the next tick on.
+
+        Safe from any thread.
+        """
+
     def frames(self) -> Generator[Frame, None, None]:
         """Every frame in order; blocks between ticks and ends after `stop`.
 

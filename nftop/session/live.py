@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from nftop.derive.baseline import keep
 from nftop.derive.select import only_cpus
-from nftop.derive.step import State, polling_cpus, step
+from nftop.derive.step import State, comparing, polling_cpus, step
+from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.looking import Looking
@@ -67,6 +70,7 @@ class Live:
         notice: Callable[[], str] | None = None,
         clock: Clock | None = None,
         on_sample: Callable[[Sample], None] | None = None,
+        on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
     ) -> None:
         """Set up; nothing is read before `frames`.
 
@@ -82,6 +86,8 @@ class Live:
                 this thread.
             clock: the system's if not given.
             on_sample: given every sample before anything is made of it; must not wait.
+            on_baseline: given each that is kept, None where it is forgotten, and the wall and the
+                monotonic time of the sample it is first compared with, before that; likewise.
         """
         self._sources = sources
         self._start = start
@@ -91,6 +97,8 @@ class Live:
         self._soon_s = soon_s
         self._notice = Notice(notice or (lambda: ""))
         self._on_sample = on_sample or (lambda _: None)
+        self._on_baseline = on_baseline or (lambda *_: None)
+        self._keeps: deque[bool] = deque()
         self._clock = clock or SystemClock()
         self._looking = Looking()
         self._stopped = False
@@ -109,6 +117,9 @@ class Live:
     def look_at(self, looking: Looking) -> None:
         self._looking = looking
         self._news.set()
+
+    def baseline(self, *, keep: bool) -> None:
+        self._keeps.append(keep)
 
     def stop(self) -> None:
         self._stopped = True
@@ -129,6 +140,7 @@ class Live:
                     self._tell(told, before)
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
                 sample = sampler.sample(interval_s, grace_s)
+                state = self._heed(state, sample)
                 self._on_sample(sample)
                 state, frame = step(state, sample)
                 if polling_cpus(frame) != pollers:
@@ -140,6 +152,14 @@ class Live:
                 first = False
         finally:
             sampler.close()
+
+    def _heed(self, state: State, sample: Sample) -> State:
+        """Keep or forget baselines as was asked for since the last tick."""
+        while self._keeps:
+            kept = keep(state.baseline) if self._keeps.popleft() else None
+            self._on_baseline(kept, sample.wall_ns, sample.monotonic_ns)
+            state = comparing(state, kept)
+        return state
 
     def _rest(self, sampler: Sampler, began_ns: int, told: Looking, *, waited_for: bool) -> int:
         """Wait for the deadline of the next tick, or until `stop`; what it was.

@@ -22,7 +22,7 @@ from nftop.store.scan import Loss
 
 # How often a file is looked at that may have grown.
 _LOOK_S = 0.25
-# A file that did not grow for so many ticks may have been left without its end.
+# A file that did not grow for so many ticks may have been left without its end; a pipe tells.
 _LONG_TICKS = 3
 
 
@@ -94,6 +94,10 @@ class Replay:
 
     def look_at(self, looking: Looking) -> None:
         """Changes nothing: what was looked at then was counted then."""
+
+    def baseline(self, *, keep: bool) -> None:
+        """One of its own in place of the recording's, from the next tick on; or that one again."""
+        self._order(lambda: self._baseline(keep=keep))
 
     def stop(self) -> None:
         self._stopped = True
@@ -208,19 +212,14 @@ class Replay:
         # Behind the end of one recording a pipe may bring another.
         over = (self._tape.ended and not self._data.piped) or not (self._follow and grows)
         position = self._banner.position
-        rest = self._tape.rest()
-        if over and not position.ended and rest is not None:
+        if over and not position.ended and (rest := self._tape.rest()) is not None:
             self._on_loss(rest)
-        # Until it is over, a tick that is not whole yet is only not written yet.
-        said = rest.sentence if rest is not None and (over or rest.damage) else ""
-        unfinished = self._tape.unfinished()
-        self.unfinished = unfinished if over else ""
+        self.unfinished = self._tape.unfinished() if over else ""
         now_ns = self._clock.monotonic_ns()
-        # Of a pipe its end tells.
-        long_ns = _LONG_TICKS * max(self.interval_s, 1.0) * 1e9
-        if over or (self._pace.waited_ns(now_ns) > long_ns and not self._data.piped):
-            said = said or unfinished
-        self._banner.turn(waiting=not over, ended=over, remark=said or position.remark)
+        waited_s = self._pace.waited_ns(now_ns) / 1e9
+        long = waited_s > _LONG_TICKS * max(self.interval_s, 1.0) and not self._data.piped
+        said = self._tape.last_words(over=over, long=long) or position.remark
+        self._banner.turn(waiting=not over, ended=over, remark=said)
         self._banner.measure(self._data)
         if not over:
             self._pace.at_edge(now_ns)
@@ -259,6 +258,10 @@ class Replay:
         """The frame that is shown, since what is said of it has changed."""
         return () if self._shown is None else (self._shown,)
 
+    def _baseline(self, *, keep: bool) -> tuple[Shown, ...]:
+        self._tape.baseline(keep=keep)
+        return ()
+
     def _step(self, ticks: int) -> tuple[Shown, ...]:
         self._banner.turn(paused=True)
         move = self._tape.forward if ticks > 0 else self._tape.back
@@ -277,8 +280,7 @@ class Replay:
         return self._again()
 
     def _go(self, wall_ns: int, *, nearest: bool = False) -> tuple[Shown, ...]:
-        wrong = let_go(self._data, wall_ns)
-        if wrong:
+        if wrong := let_go(self._data, wall_ns):
             self._marker = None
             self._banner.answer(wrong)
             return self._again()

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from nftop.derive.baseline import keep as kept_now
 from nftop.derive.select import only_cpus
-from nftop.derive.step import State, step
+from nftop.derive.step import State, comparing, step
+from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame, Lost
 from nftop.session.feed import FeedError
 from nftop.store.readable import Readable
-from nftop.store.records import Header, Marker, Tick
+from nftop.store.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.scan import Loss, Scan
 from nftop.store.seek import Place, last_before
 from nftop.uarch.table import GENERIC, load, names
@@ -80,6 +82,9 @@ class Tape:
         self._remarks: list[str] = []
         self._lost: list[Lost] = []
         self._warmed: int | None = None
+        # What the recording compares with, and what the viewer does instead, if anything.
+        self._recorded: Baselines | None = None
+        self._own: Baselines | None = None
         self._kept: deque[Shown] = deque(maxlen=_KEPT)
         self._back = 0
         self._newest_ns: int | None = None
@@ -101,6 +106,16 @@ class Tape:
             return ""
         last = datetime.fromtimestamp(self._newest_ns // 10**9, UTC)
         return f"the recording was not finished: what came after {last:%H:%M:%S} is not known"
+
+    def last_words(self, *, over: bool, long: bool) -> str:
+        """Once there is nothing more for now, what is to be said of that; "" where nothing is.
+
+        Until it is `over`, a tick that is not whole yet is only not written yet, and the end still
+        to come, unless that takes `long`.
+        """
+        rest = self.rest()
+        said = rest.sentence if rest is not None and (over or rest.damage) else ""
+        return said or (self.unfinished() if over or long else "")
 
     def upcoming(self) -> tuple[int, int] | None:
         """Monotonic time and interval of the next tick, in ns; None where there is none now."""
@@ -140,6 +155,16 @@ class Tape:
         self.reach(wall_ns, nearest=nearest)
         return self.newest
 
+    def baseline(self, *, keep: bool) -> None:
+        """Compare what comes with the ticks folded so far, or again with what the recording has."""
+        if self._state is not None:
+            self._own = kept_now(self._state.baseline) if keep else None
+            self._compare()
+
+    def _compare(self) -> None:
+        if self._state is not None:
+            self._state = comparing(self._state, self._own or self._recorded)
+
     def restart(self, place: Place) -> None:
         """Go on from a seek point, with nothing of what was before it."""
         self._scan = Scan(self._data, place.at)
@@ -178,6 +203,9 @@ class Tape:
             elif isinstance(found, Marker):
                 self._remarks.append(found.text or found.kind)
                 self._on_marker(found)
+                if found.kind == BASELINE:
+                    self._recorded = baselines_of(found)
+                    self._compare()
             elif isinstance(found, Loss):
                 self._miss(found)
         return self._next
@@ -193,10 +221,15 @@ class Tape:
         if before is not None and tick.sample.monotonic_ns <= before.monotonic_ns and self.header:
             self._miss(Loss(None, 0, _GOES_BACK))
             self._state = _fresh(self.header)
+            self._compare()
 
     def _begin(self, header: Header) -> None:
         """Every minute has a header; only that of another recording, or after a jump, counts."""
+        recorded, self._recorded = self._recorded, header.baselines
         if self._state is not None and header.began_ns == self._began_ns:
+            # Where what said so is lost this heals it.
+            if recorded != header.baselines:
+                self._compare()
             return
         if self._state is not None:
             self._miss(Loss(None, 0, _ANOTHER))
@@ -204,6 +237,7 @@ class Tape:
         if header.uarch not in names():
             self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
         self._state = _fresh(header)
+        self._compare()
 
     def _fold(self, tick: Tick) -> Shown | None:
         """None: what it says can't be, and that is a loss."""

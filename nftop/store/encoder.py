@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from nftop.model.baseline import Baselines
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.store.codec import Codec
@@ -49,6 +50,7 @@ class Encoder:
     """Writes one recording. Frames begin once a minute, and whenever it is told to."""
 
     def __init__(self, header: Header) -> None:
+        self._about = header
         self._header = framed(header_body(header))
         self._codec = Codec()
         self._pack = msgspec.msgpack.Encoder().encode
@@ -60,6 +62,11 @@ class Encoder:
     def restart(self) -> None:
         """Begin a frame with what comes next."""
         self._compressor = None
+
+    def kept(self, baselines: Baselines | None) -> None:
+        """Frames that begin from now on say that this is what numbers are compared with."""
+        self._about = replace(self._about, baselines=baselines)
+        self._header = framed(header_body(self._about))
 
     def tick(self, number: int, sample: Sample) -> Chunk:
         """A sample. What of it can't be written is in the recording as absent, and why."""

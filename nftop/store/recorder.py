@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from nftop.model.baseline import Baselines
 from nftop.model.rdt import ResctrlTable
 from nftop.model.sample import Sample
+from nftop.store.baselines import plain
 from nftop.store.changed import changes
 from nftop.store.encoder import Chunk, Encoder
-from nftop.store.records import Gap, Header, Marker
+from nftop.store.records import BASELINE, Gap, Header, Marker
 from nftop.store.sink import Sink
 
 # Samples that may wait to be written: what comes then is lost, and counted.
@@ -104,6 +106,23 @@ class Recorder:
     def acted(self, text: str) -> None:
         """Something the operator has had nftop change."""
         self._note("action", text, None)
+
+    def kept(self, baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
+        """The operator has kept a baseline, None: forgotten it; it counts for what is taken next.
+
+        The times are those of the next sample.
+        """
+        number = 0 if baselines is None else len(baselines.nfs)
+        text = f"baseline of {number} network function{'s' * (number != 1)} kept"
+        text = "baseline forgotten" if baselines is None else text
+        detail = {"baselines": plain(baselines)}
+        marker = Marker(BASELINE, wall_ns, monotonic_ns, text, detail)
+
+        def noted() -> None:
+            self._encoder.kept(baselines)
+            self._put(self._encoder.note(marker, wall_ns, monotonic_ns))
+
+        self._jobs.put(noted)
 
     def start(self, sink: Sink) -> None:
         """Record into this from now on, and first what is kept of the past."""

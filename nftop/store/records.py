@@ -10,10 +10,12 @@ from zlib import crc32
 
 import msgspec
 
+from nftop.model.baseline import Baselines
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.queue_map import Prefix, QueueMap
 from nftop.model.sample import Sample
 from nftop.model.topology import Host, Topology
+from nftop.store.baselines import from_plain
 from nftop.store.columns import DamagedError
 from nftop.store.shapes import Fields, described, records_read
 
@@ -37,6 +39,8 @@ class Header:
         versions: of nftop, Python and the kernel.
         catalogue: of every metric there was then: id, label, unit, scope.
         records: the fields of every record that a sample may have.
+        baselines: what was compared with when the frame began; None for nothing. It alone is not
+            the same all the time.
     """
 
     began_ns: int
@@ -51,6 +55,7 @@ class Header:
     versions: Mapping[str, str] = field(default_factory=dict)
     catalogue: tuple[tuple[str, str, str, str], ...] = ()
     records: Mapping[str, Fields] = field(default_factory=described)
+    baselines: Baselines | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,8 @@ class Marker:
 
     Attributes:
         kind: `marker`, the operator's own; `action`, a change of the host that nftop made for the
-            operator; `change`, one of cache classes that was seen, whoever made it.
+            operator; `change`, one of cache classes that was seen, whoever made it; `baseline`, the
+            operator kept or forgot one, which counts from the next tick on.
         text: for the operator (untrusted). detail: for programs.
     """
 
@@ -88,7 +94,8 @@ class Gap:
 
 Record: TypeAlias = Header | Tick | Marker | Gap
 Note: TypeAlias = Marker | Gap
-MARKERS = ("marker", "action", "change")
+BASELINE = "baseline"
+MARKERS = ("marker", "action", "change", BASELINE)
 
 
 def framed(body: bytes) -> bytes:
@@ -140,6 +147,7 @@ def header_body(header: Header) -> bytes:
             "versions": header.versions,
             "catalogue": header.catalogue,
             "records": header.records,
+            "baselines": header.baselines,
         }]
     )  # fmt: skip
 
@@ -167,6 +175,7 @@ def header_read(found: Mapping[str, Any]) -> Header:
             versions=convert(found["versions"], dict[str, str]),
             catalogue=convert(found["catalogue"], tuple[tuple[str, str, str, str], ...]),
             records=records_read(found["records"]),
+            baselines=from_plain(found.get("baselines")),
         )
     except (KeyError, TypeError, ValueError) as error:  # of msgspec too
         raise DamagedError(f"its header makes no sense: {error}") from None
@@ -190,6 +199,18 @@ def note_read(kind: str, found: Any) -> Note | None:
     try:
         if kind == "gap":
             return msgspec.convert(found, Gap)
-        return msgspec.convert({**found, "kind": kind}, Marker) if kind in MARKERS else None
+        marker = msgspec.convert({**found, "kind": kind}, Marker) if kind in MARKERS else None
+        if marker is not None and kind == BASELINE:
+            baselines_of(marker)
     except (TypeError, ValueError) as error:
         raise DamagedError(f"a {kind} makes no sense: {error}") from None
+    return marker
+
+
+def baselines_of(marker: Marker) -> Baselines | None:
+    """What a marker of kind `baseline` says is kept from then on; None: nothing.
+
+    Raises:
+        ValueError: it makes no sense.
+    """
+    return from_plain(marker.detail.get("baselines"))

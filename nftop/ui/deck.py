@@ -1,10 +1,11 @@
-"""The keys of recordings: to make one of what is shown, and to move about in one."""
+"""The keys of recordings and baselines: to make them of what is shown, and to move about."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 
+from nftop.model.baseline import LEAST_TICKS
 from nftop.render.recording import recorded, recording_text
 from nftop.session.feed import Player
 from nftop.session.when import FORMS, moment_ns
@@ -37,6 +38,7 @@ class Deck:
             "step": self._with_player(lambda player, by: player.step(by)),
             "marker": self._with_player(lambda player, by: player.to_marker(by)),
             "faster": self._with_player(lambda player, by: player.faster(by)),
+            "baseline": lambda by: self._baseline(keep=by > 0),
         }
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
             "ask_mark": self._ask_mark,
@@ -85,6 +87,19 @@ class Deck:
         sink = self._new_sink()
         self._recorder.start(sink)
         self._watch.message = f"recording into {sink.name}"
+
+    def _baseline(self, *, keep: bool) -> None:
+        """It is of the newest ticks, wherever the screen stands still."""
+        self._watch.feed.baseline(keep=keep)
+        if keep:
+            said = (
+                f"vs.base compares with the last ticks if there are {LEAST_TICKS}; B forgets them"
+            )
+        elif self._player is not None:
+            said = "from the next tick on compared with the recording's own baseline, if it has one"
+        else:
+            said = "baseline forgotten"
+        self._watch.message = said
 
     def _ask_mark(self) -> tuple[str, str, str] | None:
         if self._recorder is None:

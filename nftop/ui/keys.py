@@ -75,6 +75,25 @@ TOPDOWN: tuple[Key, ...] = (
         hint=("t", "Group"),
     ),
 )
+NFS: tuple[Key, ...] = (
+    # The same action as in `DRILL`: a key has one.
+    Key(
+        "enter",
+        "open",
+        "Enter",
+        "NFs: the selected one alone, with all its threads, queues, ports and nodes; again: back",
+        6,
+        ("Enter", "Threads"),
+    ),
+    Key(
+        "w",
+        "choose",
+        "w",
+        "NFs: which workload it runs, to set a paper's numbers beside it; nftop can't know",
+        1,
+        ("w", "Workload"),
+    ),
+)
 CLASSES: tuple[Key, ...] = (
     Key("D", "jump", "D", "Cache: the next cache, and after the last the first", 1, ("D", "Cache")),
     Key(
@@ -112,6 +131,11 @@ TAPE: tuple[Key, ...] = (
     Key("plus", "faster", "+", "replay: twice as fast", 1),
     Key("minus", "faster", "-", "replay: half as fast", -1),
 )  # fmt: skip
+BASELINE: tuple[Key, ...] = (
+    Key("b", "baseline", "b", "keep a baseline of every NF and core: medians of the last ticks, "
+        "which vs.base compares with; again: another in its place", 1, ("b", "Base")),
+    Key("B", "baseline", "B", "forget the baseline; in a replay: the recording's own again"),
+)  # fmt: skip
 ALWAYS: tuple[Key, ...] = (
     Key(
         "x",
@@ -127,6 +151,7 @@ ALWAYS: tuple[Key, ...] = (
         "freeze the screen, nftop goes on measuring; a replay stands still",
         hint=("Spc", "Pause"),
     ),
+    *BASELINE,
     *TAPE,
     Key("d", "ask_delay", "d", "seconds between ticks", hint=("d", "Delay"), asks=True),
     Key("question_mark,h,f1", "help", "? h F1", "this page", hint=("?", "Help")),
@@ -153,6 +178,8 @@ _HINT_ORDER = (
     "d",
     "R",
     "m",
+    "w",
+    "b",
 )
 
 

@@ -9,6 +9,7 @@ from nftop.model.action import Made
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.render.browse import Place, find, move, settle
+from nftop.render.columns import is_column
 from nftop.render.header import Status, time_of_day
 from nftop.render.rows import Rows, View, arrange
 from nftop.session.feed import Feed, Player
@@ -106,6 +107,10 @@ class Watch:
             return
         at = keys.index(self.view.sort) if self.view.sort in keys else -step
         self.look(sort=keys[(at + step) % len(keys)], inverted=False)
+
+    def can_sort(self, key: str) -> bool:
+        """Whether the table of CPUs has a column with this key."""
+        return is_column(key)
 
     def pause(self) -> None:
         """Stand still at the frame on screen, or follow again."""

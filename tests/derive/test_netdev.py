@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.step import State
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import Frame, NfRow
 from nftop.model.netdev import Interface, NetdevTable
 from nftop.model.reading import Missing, Reading, Reason
@@ -149,3 +150,19 @@ def test_hosts_where_it_is_not_read() -> None:
     frame = fold(START, sample(S))[-1]
     assert frame.interfaces == () and kernel(frame) is None
     assert reason(frame.cpus.columns["kernel_packets_per_s"][0]) is Reason.SOURCE
+
+
+def test_its_row_has_cpus_in_place_of_threads_and_interfaces_in_place_of_ports() -> None:
+    _, frame = fold(START, tick(1), tick(2))
+    row = kernel(frame)
+    assert row is not None
+    assert row.readings.keys() == {metric.id for metric in NF_METRICS}
+    (cpu,) = row.threads
+    assert (cpu.cpu, cpu.packets_per_s) == (0, 100_000)
+    assert cpu.busy_ratio == pytest.approx(0.2)
+    assert reason(row.readings["imbalance_ratio"]) is Reason.UNDEFINED
+    assert reason(row.readings["tma.retiring"]) is Reason.UNDEFINED
+    assert not isinstance(row.ports, Missing)
+    nic = next(port for port in row.ports if port.name == "eth0")
+    assert (nic.rx_packets_per_s, nic.missed_packets_per_s) == (100_000, 3)
+    assert frame.cpus.columns["cpp_vs_base"].reasons.tolist() == [Reason.SOURCE] * 4

@@ -8,7 +8,8 @@ import pytest
 
 from nftop.derive.select import only_cpus
 from nftop.derive.step import polling_cpus
-from nftop.model.catalogue import CPU_METRICS, NF_METRICS
+from nftop.model.catalogue import CPU_METRICS
+from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import CounterCost
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, Sample

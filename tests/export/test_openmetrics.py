@@ -39,6 +39,7 @@ FAMILIES = [family for table in _TABLES for family in table.values()] + [
 # What each unit is called at the end of a name; the others are counts per something.
 ENDS = {
     Unit.RATIO: "_ratio",
+    Unit.CHANGE: "_ratio",
     Unit.HZ: "_hertz",
     Unit.BYTES: "_bytes",
     Unit.BYTES_PER_S: "_bytes_per_second",

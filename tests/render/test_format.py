@@ -97,7 +97,11 @@ FACTOR = {
 }
 
 
-@given(value=st.floats(1e-3, 1e14), unit=units, width=st.integers(1, 14))
+@given(
+    value=st.floats(1e-3, 1e14),
+    unit=units.filter(lambda u: u is not Unit.CHANGE),
+    width=st.integers(1, 14),
+)
 def test_what_prints_is_the_number_to_the_digits_shown(
     value: float, unit: Unit, width: int
 ) -> None:
@@ -115,6 +119,28 @@ def test_what_prints_is_the_number_to_the_digits_shown(
     )
     half = 0.5 * 10 ** -len(decimals or "") * scale
     assert abs(float(digits) * scale - value) <= half * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (0.2, "+20%"),
+        (-0.2, "-20%"),
+        (0.0123, "+1.2%"),
+        (-0.0004, "-0+%"),
+        (0.0, "0%"),
+        (-0.999, "-99%"),
+        (-1.0, "-100%"),
+        (1.5, "+150%"),
+        (9.0, "x10"),
+        (1234.0, "x1235"),
+    ],
+)
+def test_a_change_has_its_sign_and_is_nothing_or_all_only_where_it_is(
+    ratio: float, text: str
+) -> None:
+    assert fmt.number(ratio, Unit.CHANGE, 8) == text
+    assert len(fmt.number(ratio, Unit.CHANGE, 4)) <= 4
 
 
 @given(st.floats(), units, st.integers(0, 9), st.booleans())

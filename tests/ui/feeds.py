@@ -17,6 +17,7 @@ class StepFeed:
         self._interval_s = interval_s
         self.stopped = False
         self.looking = Looking()
+        self.keeps: list[bool] = []
         self.handled = 0  # frames the consumer is done with
         for frame in frames:
             self.put(frame)
@@ -27,6 +28,9 @@ class StepFeed:
 
     def set_interval(self, seconds: float) -> None:
         self._interval_s = seconds
+
+    def baseline(self, *, keep: bool) -> None:
+        self.keeps.append(keep)
 
     def look_at(self, looking: Looking) -> None:
         self.looking = looking

@@ -238,7 +238,7 @@ async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
 
 
 async def test_every_key_of_the_help_is_bound_and_every_hint_is_in_the_footer() -> None:
-    async with running(frame(8), size=(200, 50)) as run:
+    async with running(frame(8), size=(200, 64)) as run:
         bound = {key for key, _ in run.app.screen._bindings}
         for each in KEYS:
             assert set(each.keys.split(",")) <= bound | {"G", "I", "N"}

@@ -20,9 +20,11 @@ from nftop.render.line import Line
 from nftop.render.pages import help_lines
 from nftop.session.feed import Feed
 from nftop.store.history import History
+from nftop.ui.aim import aimed
 from nftop.ui.changing import Changes
 from nftop.ui.deck import Deck
 from nftop.ui.desk import Desk
+from nftop.ui.inquiry import Inquiry
 from nftop.ui.keys import bindings, help_rows, hints
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
 from nftop.ui.options import Options
@@ -40,9 +42,6 @@ from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.header import Header
 from nftop.ui.widgets.panels import Panels
 from nftop.ui.widgets.prompt import Prompt
-
-LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
-
 
 # What Textual takes Alt and a digit for, and so Escape with a digit right behind it.
 _ALT = dict(zip("¡™£¢∞§¶•ªº", "1234567890", strict=True))
@@ -71,6 +70,8 @@ class MainScreen(BannerScreen[None]):
         self._looking = Looking()
         self._desk: Desk | None = None  # with a draft that was kept
         self._deck = Deck(self._watch, options)
+        self._inquiry = Inquiry(self._watch, lambda: self._view)
+        self._questions = {**self._inquiry.questions, **self._deck.questions}
         # What a key does, given how far or which.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
@@ -85,18 +86,12 @@ class MainScreen(BannerScreen[None]):
             "fold": lambda _: self._watch.look(folded=not self._watch.view.folded),
             "find_again": self._again,
             **self._deck.acts,
-            **{name: partial(self._ask_deck, name) for name in self._deck.questions},
+            **{name: partial(self._ask, name) for name in self._questions},
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
             "edit": lambda _: self._edit(),
             "help": lambda _: self._page(partial(help_lines, help_rows(KEYS))),
-            "ask_find": lambda _: self._ask("find", "find thread, NF or CPU"),
-            "ask_filter": lambda _: self._ask(
-                "filter", "filter thread, NF or CPUs", self._watch.view.filter
-            ),
-            "ask_delay": lambda _: self._ask(
-                "delay", f"seconds between ticks, now {self._feed.interval_s:g}"
-            ),
+            "choose": lambda _: self._view.choose(),
         }
 
     def compose(self) -> ComposeResult:
@@ -157,12 +152,7 @@ class MainScreen(BannerScreen[None]):
         self._asking = False
         self._watch.message = ""
         if message.text is not None:
-            answers = {
-                "find": self._find,
-                "filter": self._filter,
-                "delay": self._delay,
-                **self._deck.answers,
-            }
+            answers = {**self._inquiry.answers, **self._deck.answers}
             answers[message.about](message.text.strip())
         self.paint()
 
@@ -202,7 +192,7 @@ class MainScreen(BannerScreen[None]):
 
     def _clear(self) -> None:
         """Take back what narrows the view, one step at a time."""
-        if self.changes.dismiss():
+        if self.changes.dismiss() or self._view.back():
             return
         if self._watch.view.filter:
             self._watch.look(filter="")
@@ -219,6 +209,8 @@ class MainScreen(BannerScreen[None]):
 
     def _open(self, number: int) -> None:
         """All of what the view has cut off, where it has a page of that; else a screen."""
+        if self._view.enter():
+            return
         frame = self._watch.frame
         text = None if frame is None else self._view.opened(frame)
         if text is None:
@@ -250,32 +242,12 @@ class MainScreen(BannerScreen[None]):
             self._show(number)
             self.paint()
 
-    def _ask(self, about: str, label: str, value: str = "") -> None:
-        self._asking = True
-        self.paint()
-        self.query_one(Prompt).ask(about, label, value)
-
-    def _ask_deck(self, name: str, _by: int) -> None:
-        question = self._deck.questions[name]()
+    def _ask(self, name: str, _by: int) -> None:
+        question = self._questions[name]()
         if question is not None:
-            self._ask(*question)
-
-    def _find(self, text: str) -> None:
-        self._watch.sought = text
-        self._watch.find(1)
-
-    def _filter(self, text: str) -> None:
-        self._watch.look(filter=text)
-
-    def _delay(self, text: str) -> None:
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = 0.0
-        if LEAST_DELAY_S <= seconds <= MOST_DELAY_S:
-            self._feed.set_interval(seconds)
-        else:
-            self.say(f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds")
+            self._asking = True
+            self.paint()
+            self.query_one(Prompt).ask(*question)
 
     def say(self, message: str) -> None:
         self._watch.message = message
@@ -316,22 +288,12 @@ class MainScreen(BannerScreen[None]):
         )
 
     def _aim(self) -> None:
-        """Have counted what is looked at, and nothing else.
-
-        While the screen stands still nothing new is: that would not be on it. But what has been
-        left ends, as it disturbs who is counted.
-        """
+        """Have counted what is looked at, and nothing else."""
         frame = self._watch.frame
         if frame is None:
             return
-        wanted, now = self._view.looking, self._looking
-        # The threads of a core are counted together, so to go from one to the other is no change.
-        core = frame.topology.with_siblings(() if now.core is None else (now.core,))
         stays = self._watch.frozen is not None
-        if wanted.core is not None and (stays or wanted.core in core):
-            wanted = replace(wanted, core=now.core)
-        if stays:
-            wanted = replace(wanted, traffic=wanted.traffic and now.traffic)
-        if wanted != now:
+        wanted = aimed(self._looking, self._view.looking, frame.topology, stays=stays)
+        if wanted != self._looking:
             self._looking = wanted
             self._feed.look_at(wanted)

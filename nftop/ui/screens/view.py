@@ -35,6 +35,18 @@ class ScreenView(Protocol):
         """The page for Enter, made for a width; None where Enter leads to a screen."""
         return None
 
+    def enter(self) -> bool:
+        """Enter opens something within the view, or closes it: whether that is so here."""
+        return False
+
+    def back(self) -> bool:
+        """Escape closes what Enter opened: whether there was anything."""
+        return False
+
+    def choose(self) -> None:
+        """The next of what can be said of the selected row."""
+        return
+
     @property
     def looking(self) -> Looking:
         """What should be counted because this view is up."""

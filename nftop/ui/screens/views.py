@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nftop.ui.keys import CPUS, MOVE, Key
 from nftop.ui.screens.cache import CacheView
 from nftop.ui.screens.cores import CoresView
+from nftop.ui.screens.nfs import NfsView
 from nftop.ui.screens.power import PowerView
 from nftop.ui.screens.topdown import TopdownView
 from nftop.ui.screens.traffic import TrafficView
@@ -29,6 +30,7 @@ class ViewRow:
 
 VIEWS: tuple[ViewRow, ...] = (
     ViewRow("1", "Cores", CoresView),
+    ViewRow("2", "NFs", NfsView),
     ViewRow("3", "Cache", CacheView),
     ViewRow("45", "Memory/PCIe", TrafficView),
     ViewRow("6", "Topdown", TopdownView),

@@ -1,0 +1,77 @@
+"""A baseline: what network functions and their cores showed when the operator said so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reason
+
+# The last so many ticks are what a baseline rests on; fewer than the latter are none.
+MOST_TICKS, LEAST_TICKS = 30, 5
+# Where the packets differ by more than this share from the baseline's, the load has moved.
+LOAD_MOVED_RATIO = 0.1
+
+NO_BASELINE = Missing(Reason.SOURCE, "no baseline is kept: b keeps one")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One metric over the ticks of a baseline.
+
+    Attributes:
+        median: in the metric's unit. spread: the median absolute deviation from it.
+        ticks: how many had a number.
+    """
+
+    median: float
+    spread: float
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoreBaseline:
+    """One CPU of a network function. Fields as in `NfBaseline`."""
+
+    cpu: Cpu
+    levels: Mapping[str, Level]
+    clock: str | None = None
+    saturated: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NfBaseline:
+    """One network function.
+
+    Attributes:
+        key, name, kind, pid: as in `NfRow`; name is untrusted text.
+        levels: by metric id; what had too few numbers is absent.
+        clock: the clock of CPP: only cycles that it counted are in the levels. None without a CPP.
+        saturated: whether its cores were busy all the time; None where that is not known.
+        ticks: how many ticks of it there were.
+    """
+
+    key: str
+    name: str
+    kind: str
+    pid: int
+    levels: Mapping[str, Level]
+    clock: str | None = None
+    saturated: bool | None = None
+    ticks: int = 0
+    cores: tuple[CoreBaseline, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """What was kept at one moment.
+
+    Attributes:
+        wall_ns: of the last tick in it.
+        nfs: those that had ticks enough. short: how many ticks the others had, by `NfRow.key`.
+    """
+
+    wall_ns: int
+    nfs: tuple[NfBaseline, ...]
+    short: Mapping[str, int] = field(default_factory=dict)

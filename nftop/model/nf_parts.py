@@ -1,0 +1,83 @@
+"""What a network function is made of: its threads, ports, queues and graph nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reading, Reason
+
+NOT_TOLD = Missing(Reason.SOURCE, "it does not tell")
+
+
+@dataclass(frozen=True, slots=True)
+class NfThread:
+    """One thread that polls for it.
+
+    Attributes:
+        name: untrusted text.
+        packets_per_s: what it took in; sent, where the NF only generates.
+        busy_ratio: the NF's own word on how much of all time was work, 0..1.
+        run_ratio: share of time it was on a CPU, 0..1.
+    """
+
+    cpu: Cpu
+    name: str
+    packets_per_s: Reading
+    busy_ratio: Reading
+    run_ratio: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class NfPort:
+    """One port or interface.
+
+    Attributes:
+        name: untrusted text.
+        missed_packets_per_s: what its NIC dropped for want of a free descriptor.
+        drop_packets_per_s: what the NF itself dropped, by policy too.
+    """
+
+    name: str
+    rx_packets_per_s: Reading
+    tx_packets_per_s: Reading
+    missed_packets_per_s: Reading
+    drop_packets_per_s: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class NfQueue:
+    """One receive queue.
+
+    Attributes:
+        port: its port's name (untrusted text).
+        cpu: where the thread that polls it runs; None where nothing tells.
+        used_ratio: share (0..1) of that thread's time that went into it, as the NF says.
+        enabled: whether its device has it switched on.
+    """
+
+    port: str
+    queue: int
+    cpu: Cpu | None
+    packets_per_s: Reading
+    used_ratio: Reading
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NfNode:
+    """One node of its packet graph, over all its threads and as last counted.
+
+    Attributes:
+        name: untrusted text.
+        clocks_ratio: its share (0..1) of the clocks of all nodes.
+        clocks_per_packet: TSC cycles for each packet it worked on.
+        packets_per_call: how many packets a call had.
+        polls: calls that found nothing are among its clocks.
+    """
+
+    name: str
+    clocks_ratio: Reading
+    clocks_per_packet: Reading
+    packets_per_call: Reading
+    polls: bool

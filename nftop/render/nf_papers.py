@@ -1,0 +1,185 @@
+"""What papers measured, beside a network function that runs: numbers side by side, no verdict.
+
+Papers count by physical core: with hyper-threading on, the cycles of a core once, and the packets
+and instructions of both its threads. So what runs here is put in the same terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nftop.derive.nf import quotient
+from nftop.model.catalogue_nf import NF_METRICS
+from nftop.model.frame import Frame, NfRow
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.papers.rows import Row, matching, rows, workload_of
+from nftop.render import format as fmt
+from nftop.render.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.table import is_bound
+from nftop.render.text import fit
+
+_SHOWN = ("cpp", "ipp", "ipc", "packets_per_s")
+_UNITS = {
+    **{metric.id: metric.unit for metric in NF_METRICS},
+    "packets_per_s": next(m.unit for m in NF_METRICS if m.id == "rx_packets_per_s"),
+}
+_CELL, _LEAST_NAME, _MOST_NAME = 7, 20, 58
+_WHICH = "w chooses what it runs, which nftop can't know"
+_MIXED = Missing(
+    Reason.UNDEFINED, "on some of its cores one thread polls and on others two: no paper did that"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A network function in the terms of the papers.
+
+    Attributes:
+        smt: both threads of each of its cores poll for it; None where that is so of some.
+        cores: physical cores.
+        readings: by metric of a paper: CPP, IPP, IPC of cores; packets per second of each core.
+    """
+
+    smt: bool | None
+    cores: int
+    readings: dict[str, Reading]
+
+
+def here_of(frame: Frame, nf: NfRow) -> Here:
+    """Its numbers by physical core: with two threads a core CPP is half, IPC twice the threads'."""
+    row_of, infos = frame.topology.row_of, frame.topology.cpus
+    cores: dict[object, int] = {}
+    for cpu in nf.cpus:
+        if cpu in row_of:
+            core = infos[row_of[cpu]].core
+            cores[("cpu", cpu) if core is None else core] = (
+                cores.get(("cpu", cpu) if core is None else core, 0) + 1
+            )
+    counts = set(cores.values())
+    packets = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
+    if len(counts) != 1:
+        why = _MIXED if counts else Missing(Reason.IDLE, "no thread of it polls")
+        return Here(None, len(cores), dict.fromkeys(_SHOWN, why))
+    threads = float(counts.pop())
+    cpp: Reading = nf.readings["cpp"]
+    if not isinstance(cpp, Missing) and nf.cpp_clock != "core":
+        cpp = Missing(Reason.SOURCE, "its cycles are not counted by the core's own clock")
+    ipc = nf.readings["ipc"]
+    return Here(
+        threads > 1,
+        len(cores),
+        {
+            "cpp": quotient(cpp, threads),
+            "ipp": nf.readings["ipp"],
+            "ipc": ipc if isinstance(ipc, Missing) else ipc * threads,
+            "packets_per_s": quotient(packets, float(len(cores))),
+        },
+    )
+
+
+def choices(nf: NfRow) -> tuple[str, ...]:
+    """The workloads that papers ran with its kind, by their keys."""
+    return tuple(dict.fromkeys(row.workload for row in matching(kind=nf.kind)))
+
+
+def title_of(workload: str) -> str:
+    """What the papers call it."""
+    return next(row.title for row in rows() if row.workload == workload)
+
+
+def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -> list[Line]:
+    """Rows that match by what is known: kind and hyper-threading in use; those of its CPU first.
+
+    `workload` is the operator's word on what it runs; without one all there are for its kind.
+    Rows of another microarchitecture step back.
+    """
+    every = choices(nf)
+    if not every:
+        return []
+    here = here_of(frame, nf)
+    uarch = frame.host.uarch
+    found = [
+        row
+        for row in matching(kind=nf.kind, workload=workload, smt=here.smt)
+        if row.figures.keys() & set(_SHOWN)
+    ]
+    found.sort(key=lambda row: row.uarch != uarch)
+    name = "any workload" if workload is None else title_of(workload)
+    head = line(Span(f"PAPERS  {name}", Tone.HEADER), fill=Tone.HEADER)
+    said = _note(frame, nf, here, workload, found)
+    if not found:
+        return [crop(head, width), *paragraph(said, width, tone=Tone.DIM)]
+    names = max(_LEAST_NAME, min(_MOST_NAME, width - len(_SHOWN) * (_CELL + 1)))
+    labels = "".join(f"{each:>{_CELL}} " for each in ("CPP", "IPP", "IPC", "Mpps"))
+    top = line(Span(fit(f"PAPERS  {name}", names) + labels, Tone.HEADER), fill=Tone.HEADER)
+    own = Line((Span(fit("here, by physical core", names), Tone.ACCENT), *_here(nf, here)))
+    body = [
+        Line((Span(fit(_named(row), names), tone), *_figures(row, tone)))
+        for row in found
+        for tone in (Tone.PLAIN if row.uarch == uarch else Tone.DIM,)
+    ]
+    lines = [top, own, *body, *paragraph(said, width, tone=Tone.DIM)]
+    return [crop(each, width) for each in lines]
+
+
+def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequence[Row]) -> str:
+    smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
+    use = _MIXED.sentence if here.smt is None else smt[here.smt]
+    if not found:
+        return f"no paper has a row for {nf.kind} where {use}"
+    own = any(row.uarch == frame.host.uarch for row in found)
+    which = (
+        f"those of its CPU ({frame.host.uarch}) first"
+        if own
+        else (f"none is of its CPU ({frame.host.uarch})")
+    )
+    parts = [f"rows match by kind, and that {use}: {which}"]
+    if workload is None:
+        likely = workload_of(nf.kind, nf.name.rpartition("/")[2], _nodes(nf))
+        parts.append(_WHICH)
+        if likely is not None:
+            parts.append(f"by its name or nodes it may be {title_of(likely)}")
+    else:
+        parts.append("the workload is as you chose it (w)")
+    papers = dict.fromkeys(row.paper_title for row in found)
+    bytes_of = " or ".join(dict.fromkeys(str(row.frame_bytes) for row in found))
+    parts.append(f"{', '.join(papers)}: {bytes_of}-byte frames")
+    return "; ".join(parts)
+
+
+def _nodes(nf: NfRow) -> list[str]:
+    return [] if isinstance(nf.nodes, Missing) else [node.name for node in nf.nodes]
+
+
+def _named(row: Row) -> str:
+    ht = "HT" if row.smt else "no HT"
+    cores = f"{row.cores} core{'s' * (row.cores != 1)}"
+    return f"{row.title}, {row.cpu.removeprefix('Xeon ')} {ht}, {cores}"
+
+
+def _figures(row: Row, tone: Tone) -> list[Span]:
+    """Of a core: packets are those of all its cores."""
+    spans = []
+    for metric in _SHOWN:
+        figure = row.figures.get(metric)
+        if figure is None:
+            spans.append(Span(f"{Reason.UNDEFINED.mark:>{_CELL}} ", Tone.MISSING))
+            continue
+        value = figure.value / row.cores if metric == "packets_per_s" else figure.value
+        text = fmt.number(value, _UNITS[metric], _CELL)
+        spans.append(Span(f"{text:>{_CELL}} ", tone))
+    return spans
+
+
+def _here(nf: NfRow, here: Here) -> list[Span]:
+    metrics = {metric.id: metric for metric in NF_METRICS}
+    spans = []
+    for name in _SHOWN:
+        reading = here.readings[name]
+        metric = metrics.get(name)
+        bound = metric is not None and is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
+        text = fmt.cell(reading, _UNITS[name], _CELL, bound=bound)
+        tone = Tone.MISSING if isinstance(reading, Missing) else Tone.ACCENT
+        spans.append(Span(f"{text:>{_CELL}} ", tone))
+    return spans

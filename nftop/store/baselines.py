@@ -1,0 +1,102 @@
+"""Baselines as plain values: in recordings, and in a file where the operator asks for one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nftop.model.baseline import Baselines
+from nftop.model.topology import Host
+from nftop.store.files import Person, caller, create, make_folder
+
+FOLDER = Path("nftop/baselines")
+SCHEMA = "nftop.baselines/1"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+_MOST_BYTES = 1 << 24
+
+
+def plain(baselines: Baselines | None) -> Any:
+    """As maps and lists; None of none."""
+    return msgspec.to_builtins(baselines)
+
+
+def from_plain(found: Any) -> Baselines | None:
+    """What `plain` gave. Raises ValueError: it is something else."""
+    return msgspec.convert(found, Baselines | None)
+
+
+def file_of(environ: Mapping[str, str], name: str) -> Path:
+    """Where those of this name are: in the data folder (XDG) of whoever called nftop, sudo or not.
+
+    Raises:
+        ValueError: it is no name of a file.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError("a baseline's name has letters, digits, '.', '_' and '-' only")
+    who = caller(environ)
+    told = Path(environ.get("XDG_DATA_HOME", ""))
+    if who is None and told.is_absolute():
+        return told / FOLDER / f"{name}.json"
+    home = Path.home() if who is None else who.home
+    return home / ".local/share" / FOLDER / f"{name}.json"
+
+
+def _named(host: Host) -> str:
+    """Whose numbers they are: a simulated or a remote host has its badge before its name."""
+    return f"{host.badge} {host.name}".strip().encode("utf-8", "replace").decode()
+
+
+def read_baselines(path: Path, host: Host) -> Baselines | None:
+    """What was kept there of this host; None where nothing was.
+
+    Raises:
+        ValueError: the file makes no sense, or is of another host.
+        OSError: it can't be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        found = msgspec.json.decode(os.pread(handle, _MOST_BYTES, 0))
+    except msgspec.DecodeError as error:
+        raise ValueError(f"it makes no sense: {error}") from None
+    finally:
+        os.close(handle)
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise ValueError(f"it is no file of baselines ({SCHEMA})")
+    if found.get("host") != _named(host):
+        raise ValueError(
+            f"it is of another host than this one ({_named(host)}): choose another name"
+        )
+    return from_plain(found.get("baselines"))
+
+
+def write_baselines(
+    path: Path, host: Host, baselines: Baselines | None, who: Person | None
+) -> None:
+    """Keep them there instead of what was; None: nothing. Raises OSError; the old file then stays.
+
+    A reader sees the old file or the new one, whole.
+    """
+    make_folder(path.parent, who)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        beside.unlink()
+    handle = create(beside, who)
+    try:
+        about = {"schema": SCHEMA, "host": _named(host)}
+        data = msgspec.json.encode({**about, "baselines": plain(baselines)})
+        with os.fdopen(handle, "wb") as file:
+            file.write(data + b"\n")
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise

@@ -1,0 +1,230 @@
+"""The NFs screen: every network function, and of the selected one its threads, queues and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+from nftop.model.frame import Frame, NfRow
+from nftop.model.ids import Cpu
+from nftop.render.browse import Place
+from nftop.render.columns import Col
+from nftop.render.header import Status
+from nftop.render.layout import above_text
+from nftop.render.line import BLANK, Line, Span, Tone, crop, line, selected
+from nftop.render.nf_detail import joined, nf_detail
+from nftop.render.nf_page import explain_nf_lines
+from nftop.render.nf_papers import choices
+from nftop.render.nf_table import SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
+from nftop.render.nfs import nobody
+from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, Key
+from nftop.ui.screens.view import ScreenView
+from nftop.ui.stage import Stage
+from nftop.ui.watch import Watch
+
+# Lines that the table keeps for itself; from this height on parts stand apart.
+_TABLE_LEAST, _APART_FROM = 4, 40
+
+
+class NfsView(ScreenView):
+    """A cursor over network functions; below the table the selected one, which Enter opens."""
+
+    # There are no CPUs to fold here, so `i` is not among the keys.
+    KEYS: ClassVar[tuple[Key, ...]] = (
+        *MOVE,
+        *NFS,
+        *(key for key in CPUS if key.action != "fold"),
+        *EDIT,
+        *ALWAYS,
+    )
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._key: str | None = None  # of the selected one
+        self._at = 0
+        self._open = False
+        self._scroll = 0
+        self._room = 1
+        self._page = 1
+        self._sort = ""
+        self._seen_sort = watch.view.sort
+        self._rows: tuple[NfRow, ...] = ()
+        self._columns: tuple[Col, ...] = ()
+        self._top = 0
+        self._seen_cpu: Cpu | None = None  # the one selected when last drawn
+        # What the operator said runs there, by `NfRow.key`.
+        self._workloads: dict[str, str] = {}
+
+    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+        watch = self.watch
+        width = stage.width
+        above, height, footer = above_text(frame, status, width=width, height=stage.height)
+        self._columns = nf_columns(width, compared=frame.baselines is not None)
+        order = self._order()
+        watch.arrange()
+        self._rows = in_order(frame, order)
+        self._settle()
+        if not self._rows:
+            why = "no network function matches the filter" if frame.nfs else ""
+            body = [line(Span(why, Tone.DIM))] if why else nobody(frame, width)
+            stage.show_text(above, body[:height], height)
+            return self._spot(0, 0), bool(footer)
+        nf = self._rows[self._at]
+        parts = nf_detail(frame, nf, width, self._workloads.get(nf.key))
+        lines = joined(parts, apart=height >= _APART_FROM or self._open)
+        head = header_line(self._columns, order, width)
+        if self._open:
+            table = [selected(nf_line(frame, nf, self._columns, width))]
+        else:
+            table = self._table(frame, width, height - 1, len(lines))
+        self._room = max(0, height - 1 - len(table))
+        last = max(0, len(lines) - self._room)
+        self._scroll = max(0, min(self._scroll, last)) if self._open else 0
+        shown = lines[self._scroll : self._scroll + self._room]
+        if not self._open and last and shown:
+            more = f"+ {len(lines) - len(shown) + 1} more lines: Enter shows all"
+            shown[-1] = crop(line(Span(more, Tone.DIM)), width)
+        stage.show_text(above, [head, *table, *shown], height)
+        return self._spot(len(lines), last), bool(footer)
+
+    def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
+        nf = self._selected
+        return None if nf is None else partial(explain_nf_lines, frame, nf)
+
+    def enter(self) -> bool:
+        self._open, self._scroll = not self._open and bool(self._rows), 0
+        return True
+
+    def back(self) -> bool:
+        was, self._open = self._open, False
+        return was
+
+    def move(self, by: int) -> None:
+        if self._rows:
+            self._select(max(0, min(self._at + by, len(self._rows) - 1)))
+
+    def page(self, pages: int) -> None:
+        if self._open:
+            self.wheel(pages * max(1, self._room - 1))
+        else:
+            self.move(pages * max(1, self._page - 1))
+
+    def wheel(self, by: int) -> None:
+        if self._open:
+            self._scroll = max(0, self._scroll + by)
+        else:
+            self.move(by)
+
+    def again(self, step: int) -> None:
+        """The next one that has what is sought in its name or its threads' names."""
+        sought = self.watch.sought.casefold()
+        for away in range(1, len(self._rows) + 1) if sought else ():
+            at = (self._at + away * step) % len(self._rows)
+            nf = self._rows[at]
+            names = (nf.name, nf.kind, *(thread.name for thread in nf.threads))
+            cpus = {str(cpu) for cpu in nf.cpus}
+            if sought in cpus or any(sought in name.casefold() for name in names):
+                self._select(at)
+                return
+        if sought:
+            self.watch.message = f"not found: {self.watch.sought}"
+
+    def turn(self, step: int) -> None:
+        shown = [col.key for col in self._columns if col.metric or col.key in ("name", "kind")]
+        at = shown.index(self._sort) if self._sort in shown else -step if step > 0 else 0
+        self._sort_by(shown[(at + step) % len(shown)])
+
+    def choose(self) -> None:
+        """The next workload that papers ran with such a one, and after the last none."""
+        nf = self._selected
+        if nf is None:
+            return
+        found: tuple[str | None, ...] = (None, *choices(nf))
+        if len(found) == 1:
+            self.watch.message = f"no paper measured a network function of kind {nf.kind}"
+            return
+        now = self._workloads.get(nf.key)
+        chosen = found[(found.index(now) + 1) % len(found)]
+        if chosen is None:
+            self._workloads.pop(nf.key, None)
+        else:
+            self._workloads[nf.key] = chosen
+
+    def click(self, line: int, x: int) -> None:  # noqa: ARG002 - there is no table widget here
+        return
+
+    @property
+    def _selected(self) -> NfRow | None:
+        return self._rows[self._at] if self._at < len(self._rows) else None
+
+    def _select(self, at: int) -> None:
+        """With it goes the CPU that the other screens have selected."""
+        self._at, self._scroll = at, 0
+        nf = self._rows[at]
+        self._key = nf.key
+        watch = self.watch
+        if watch.frame is not None and watch.place.cpu not in nf.cpus:
+            infos = watch.frame.cpus.topology.cpus
+            shown = {infos[row].cpu for row in watch.rows.shown}
+            cpu = next((cpu for cpu in nf.cpus if cpu in shown), None)
+            watch.place = watch.place if cpu is None else Place(cpu)
+
+    def _settle(self) -> None:
+        """Keep it selected; where a CPU was chosen elsewhere, that one's; else who is there now."""
+        keys = [nf.key for nf in self._rows]
+        if self._key in keys:
+            self._at = keys.index(self._key)
+        elif keys:
+            self._at = min(self._at, len(keys) - 1)
+            self._key = keys[self._at]
+        cpu = self.watch.place.cpu
+        there = next((at for at, nf in enumerate(self._rows) if cpu in nf.cpus), None)
+        chosen = cpu != self._seen_cpu and there is not None
+        if there is not None and chosen and cpu not in self._rows[self._at].cpus:
+            self._at, self._key = there, keys[there]
+        self.watch.settle(self.watch.page)
+        self._seen_cpu = self.watch.place.cpu
+
+    def _order(self) -> NfOrder:
+        """As it was chosen here, or since then on another screen by a metric that is here too."""
+        view = self.watch.view
+        if view.sort != self._seen_sort:
+            self._seen_sort = view.sort
+            if view.sort in SORTS:
+                self._sort = view.sort
+        return NfOrder(self._sort, view.inverted, view.filter)
+
+    def _sort_by(self, key: str) -> None:
+        self._sort = key
+        # A metric that the table of CPUs has too is its order then.
+        if self.watch.can_sort(key):
+            self.watch.look(sort=key, inverted=False)
+            self._seen_sort = key
+        else:
+            self.watch.look(inverted=False)
+
+    def _table(self, frame: Frame, width: int, height: int, wanted: int) -> list[Line]:
+        """As many rows as leave the lower part its place, the selected one among them."""
+        least = min(len(self._rows), max(_TABLE_LEAST, height // 3))
+        room = max(least, min(len(self._rows), height - wanted - 1))
+        room = max(1, min(room, height))
+        self._page = room
+        self._top = max(0, min(self._top, self._at, len(self._rows) - room))
+        self._top = max(self._top, self._at - room + 1)
+        lines = []
+        for at in range(self._top, min(self._top + room, len(self._rows))):
+            drawn = nf_line(frame, self._rows[at], self._columns, width)
+            lines.append(selected(drawn) if at == self._at else drawn)
+        return [*lines, BLANK] if height > len(lines) + wanted else lines
+
+    def _spot(self, lines: int, last: int) -> str:
+        view = self.watch.view
+        place = f"{self._at + 1}/{len(self._rows)}" if self._rows else "none"
+        label = next((col.label for col in self._columns if col.key == self._sort), self._sort)
+        sort = f"  by {label}" if self._sort else ""
+        sought = f"  filter {view.filter}" if view.filter else ""
+        more = ""
+        if self._open and last:
+            more = f"lines {self._scroll + 1}-{min(lines, self._scroll + self._room)}/{lines}  "
+        return f"{more}{place}{sort}{sought}"

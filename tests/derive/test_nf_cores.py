@@ -1,0 +1,148 @@
+"""What the cores of a network function show together, and what it is made of."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+
+from nftop.derive.nf import NfCore
+from nftop.derive.nf_cores import imbalance_ratio
+from nftop.model.frame import CacheClass, Frame, NfRow
+from nftop.model.ids import Cpu
+from nftop.model.rdt import ROOT
+from nftop.model.reading import Missing, Reading, Reason
+from tests.sim.hosts import Frozen, S
+
+
+def core(cpu: int, packets: Reading) -> NfCore:
+    none = Missing(Reason.SOURCE)
+    return NfCore(Cpu(cpu), f"lcore {cpu}", packets, none, none, none, none, none)
+
+
+def number(reading: Reading) -> float:
+    assert not isinstance(reading, Missing), reading
+    return reading
+
+
+@lru_cache(maxsize=1)
+def seen() -> Frame:
+    host = Frozen(traffic=False)
+    return [host.tick(S) for _ in range(12)][-1]
+
+
+def nf(kind: str) -> NfRow:
+    return next(each for each in seen().nfs if each.kind == kind)
+
+
+@pytest.mark.parametrize(
+    ("cores", "ratio"),
+    [
+        ([core(1, 5.0), core(2, 5.0)], 0.0),
+        ([core(1, 9.0), core(2, 3.0), core(3, 0.0)], 1.25),
+        ([core(1, 8.0), core(2, 0.0), core(3, 0.0), core(4, 0.0)], 3.0),
+        # Two lcores on one CPU are one core.
+        ([core(1, 2.0), core(1, 2.0), core(2, 4.0)], 0.0),
+        # One that only works on what others received has none to compare.
+        ([core(1, 6.0), core(2, 2.0), core(3, Missing(Reason.UNDEFINED))], 0.5),
+    ],
+)
+def test_imbalance_is_the_busiest_by_the_mean_less_one(cores: list[NfCore], ratio: float) -> None:
+    assert number(imbalance_ratio(cores)) == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(
+    ("cores", "reason"),
+    [
+        ([], Reason.UNDEFINED),
+        ([core(1, 5.0)], Reason.UNDEFINED),
+        ([core(1, 5.0), core(2, Missing(Reason.UNDEFINED))], Reason.UNDEFINED),
+        ([core(1, 5.0), core(2, Missing(Reason.SOURCE))], Reason.SOURCE),
+        ([core(1, 0.0), core(2, 0.0)], Reason.IDLE),
+    ],
+)
+def test_where_there_is_nothing_to_compare_it_says_why(cores: list[NfCore], reason: Reason) -> None:
+    found = imbalance_ratio(cores)
+    assert isinstance(found, Missing) and found.reason is reason
+
+
+def test_its_numbers_are_those_of_its_cores() -> None:
+    frame = seen()
+    assert frame.nfs
+    for each in frame.nfs:
+        columns = {name: frame.cpus.columns[name].values[list(each.cpus)]
+                   for name in ("packets_per_s", "cpp", "ipp", "tma.retiring", "ipc")}  # fmt: skip
+        packets = columns["packets_per_s"]
+        if len(each.cpus) > 1:
+            spread = packets.max() / packets.mean() - 1
+            assert number(each.readings["imbalance_ratio"]) == pytest.approx(spread)
+        cycles = columns["cpp"] * packets
+        instructions = columns["ipp"] * packets
+        assert number(each.readings["ipc"]) == pytest.approx(instructions.sum() / cycles.sum())
+        low, high = columns["tma.retiring"].min(), columns["tma.retiring"].max()
+        assert low - 1e-9 <= number(each.readings["tma.retiring"]) <= high + 1e-9
+        parts = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+        assert sum(number(each.readings[f"tma.{part}"]) for part in parts) == pytest.approx(
+            1, abs=0.02
+        )
+        assert [thread.cpu for thread in each.threads] == list(each.cpus)
+        told = sum(number(thread.packets_per_s) for thread in each.threads)
+        assert told == pytest.approx(number(each.readings["rx_packets_per_s"]))
+
+
+def test_two_threads_of_a_core_count_once_in_its_top_down() -> None:
+    frame = seen()
+    paired = [each for each in frame.nfs if len(each.cpus) == 4
+              and frame.topology.cpus[each.cpus[0]].siblings[0] in each.cpus]  # fmt: skip
+    assert paired
+    for each in paired:
+        firsts = [cpu for cpu in each.cpus if cpu < min(frame.topology.cpus[cpu].siblings)]
+        column = frame.cpus.columns["tma.retiring"].values[firsts]
+        assert number(each.readings["tma.retiring"]) == pytest.approx(column.mean())
+
+
+def test_its_cache_is_that_of_its_classes_and_whose_else_they_are_is_said() -> None:
+    frame = seen()
+    for each in frame.nfs:
+        assert each.classes and all(isinstance(one, CacheClass) for one in each.classes)
+        l3 = {frame.topology.cpus[cpu].l3 for cpu in each.cpus}
+        filled = sum(
+            number(cache.readings["occupancy_bytes"])
+            for group in frame.groups
+            if group.name in {one.name for one in each.classes}
+            for cache in group.caches
+            if cache.l3 in l3
+        )
+        assert number(each.readings["llc_occupancy_bytes"]) == pytest.approx(filled)
+    beside = {each.name: each.beside for each in frame.nfs}
+    assert beside["vpp"] == beside["ovs/ovs-vswitchd"] == ""
+    assert beside["loop/dpdk-testpmd"] == "in dpdk too: CPU 24-29,72-73"
+
+
+def test_the_default_class_is_everybodys() -> None:
+    host = Frozen("noisy", cpus=32, traffic=False)
+    frame = [host.tick(S) for _ in range(3)][-1]
+    default = [each for each in frame.nfs if each.classes[0].name == ROOT]
+    assert default and all("everybody's" in each.beside for each in default)
+
+
+def test_queues_ports_and_nodes_add_up_to_the_whole() -> None:
+    ovs, vpp, dpdk = nf("ovs"), nf("vpp"), nf("dpdk")
+    assert not isinstance(ovs.queues, Missing) and not isinstance(dpdk.queues, Missing)
+    for each in (ovs, dpdk):
+        assert not isinstance(each.queues, Missing)
+        told = sum(number(queue.packets_per_s) for queue in each.queues)
+        assert told == pytest.approx(number(each.readings["rx_packets_per_s"]))
+        assert {queue.cpu for queue in each.queues} <= set(each.cpus)
+    assert all(0 < number(queue.used_ratio) <= 1 for queue in ovs.queues)
+    assert isinstance(ovs.ports, Missing) and isinstance(vpp.queues, Missing)
+    assert not isinstance(vpp.ports, Missing) and not isinstance(vpp.nodes, Missing)
+    assert sum(number(port.rx_packets_per_s) for port in vpp.ports) == pytest.approx(
+        number(vpp.readings["rx_packets_per_s"])
+    )
+    assert sum(number(node.clocks_ratio) for node in vpp.nodes) == pytest.approx(1)
+    assert [node.name for node in vpp.nodes if node.polls] == ["dpdk-input"]
+    assert not isinstance(dpdk.ports, Missing)
+    assert sum(number(port.tx_packets_per_s) for port in dpdk.ports) == pytest.approx(
+        number(dpdk.readings["tx_packets_per_s"])
+    )

@@ -1,0 +1,221 @@
+"""The NFs screen's lines: its table, what is below it, and what papers measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+
+from nftop.derive.baseline import keep
+from nftop.derive.step import comparing
+from nftop.model.frame import Frame, NfRow
+from nftop.model.ids import Cpu
+from nftop.model.nf_parts import NfQueue
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.nf_detail import joined, nf_detail
+from nftop.render.nf_page import explain_nf_lines
+from nftop.render.nf_papers import choices, here_of, reference_lines, title_of
+from nftop.render.nf_table import NfOrder, header_line, in_order, nf_columns, nf_line
+from tests.frames import all_missing, frame, hostile
+from tests.sim.hosts import Frozen, S
+
+
+@lru_cache(maxsize=1)
+def seen() -> Frame:
+    """A host with VPP, OVS and DPDK, compared with a baseline."""
+    host = Frozen(traffic=False)
+    for _ in range(8):
+        host.tick(S)
+    host.state = comparing(host.state, keep(host.state.baseline))
+    return host.tick(S)
+
+
+def table(shown: Frame, width: int, order: NfOrder | None = None) -> list[str]:
+    order = order or NfOrder()
+    columns = nf_columns(width, compared=shown.baselines is not None)
+    rows = in_order(shown, order)
+    return [header_line(columns, order, width).text,
+            *(nf_line(shown, nf, columns, width).text for nf in rows)]  # fmt: skip
+
+
+def detail(shown: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[str]:
+    return [each.text for each in joined(nf_detail(shown, nf, width, workload), apart=False)]
+
+
+def of(shown: Frame, kind: str) -> NfRow:
+    return next(nf for nf in shown.nfs if nf.kind == kind)
+
+
+def numbered(readings: list[Reading]) -> list[float]:
+    return [each for each in readings if not isinstance(each, Missing)]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120, 200, 300])
+@pytest.mark.parametrize("make", [seen, all_missing, hostile, lambda: frame(8)])
+def test_every_line_fits_and_says_no_zero_for_what_is_absent(width: int, make: object) -> None:
+    shown: Frame = make()  # type: ignore[operator]
+    lines = table(shown, width)
+    for nf in shown.nfs:
+        lines += detail(shown, nf, width)
+        lines += [each.text for each in explain_nf_lines(shown, nf, width)]
+    assert max(map(len, lines)) <= max(width, 20)
+    assert all(text.isprintable() for text in lines)
+
+
+def test_more_room_shows_more_and_takes_nothing_away() -> None:
+    before: set[str] = set()
+    for width in range(20, 260, 5):
+        keys = {col.key for col in nf_columns(width, compared=True)}
+        assert before <= keys
+        before = keys
+    assert {"name", "kind", "cpus", "rx_packets_per_s", "cpp", "cpp_vs_base", "tma", "ipc",
+            "drop_packets_per_s", "tx_packets_per_s", "busy_cpp", "ipp", "imbalance_ratio",
+            "classes", "llc_occupancy_bytes", "llc_misses_per_packet"} == before  # fmt: skip
+    narrow = {col.key for col in nf_columns(80, compared=True)}
+    assert {"name", "rx_packets_per_s", "cpp", "cpp_vs_base", "ipc", "tma"} <= narrow
+    assert "cpp_vs_base" not in {col.key for col in nf_columns(200, compared=False)}
+
+
+def test_a_row_has_its_numbers_bar_class_and_whose_the_cache_is() -> None:
+    lines = table(seen(), 200)
+    vpp = next(each for each in lines if each.startswith("vpp "))
+    shared = next(each for each in lines if each.startswith("loop/"))
+    assert "1 vpp" in vpp and "R" * 8 in vpp and "*" not in vpp
+    assert "* " in shared and "3 dpdk" in shared
+
+
+@pytest.mark.parametrize("key", ["cpp", "llc_occupancy_bytes", "cpp_vs_base", "imbalance_ratio"])
+def test_rows_sort_high_to_low_those_without_a_number_last(key: str) -> None:
+    shown = seen()
+    for inverted in (False, True):
+        rows = in_order(shown, NfOrder(key, inverted=inverted))
+        assert len(rows) == len(shown.nfs)
+        readings = [nf.readings[key] for nf in rows]
+        values = numbered(readings)
+        assert values == sorted(values, reverse=not inverted)
+        assert readings[: len(values)] == values, "what has none comes last"
+    names = [nf.name for nf in in_order(shown, NfOrder("name"))]
+    assert names == sorted(names)
+    assert {nf.kind for nf in in_order(shown, NfOrder(sought="l3fwd"))} == {"dpdk"}
+
+
+def test_below_it_threads_queues_ports_and_nodes() -> None:
+    shown = seen()
+    ovs, vpp = of(shown, "ovs"), of(shown, "vpp")
+    text = detail(shown, ovs, 120)
+    assert [each.split()[1] for each in text if each[:5].strip().isdecimal()] == [
+        thread.name for thread in ovs.threads
+    ]
+    head = next(at for at, each in enumerate(text) if each.startswith("QUEUES: PORT"))
+    assert text[head + 1].split()[:3] == ["dpdk0", "0", "5"]
+    assert any(each.startswith("[s] PORTS: OVS' PMD statistics") for each in text)
+    text = detail(shown, vpp, 120)
+    assert any(each.startswith("port0 ") for each in text)
+    node = next(each for each in text if each.startswith("dpdk-input"))
+    assert node.rstrip().endswith("polls")
+    assert any("nobody else is in it" in each for each in text)
+
+
+def test_a_queue_that_is_off_or_nobodys_says_so() -> None:
+    shown = seen()
+    why = Missing(Reason.SOURCE, "it counts none")
+    odd = replace(of(shown, "ovs"), queues=(NfQueue("p", 7, None, why, why, enabled=False),))
+    text = detail(shown, odd, 100)
+    at = next(at for at, each in enumerate(text) if each.startswith("QUEUES"))
+    assert text[at + 1].split() == ["p", "7", "off", "[s]", "[s]", "[s]"]
+    assert text[at + 2] == "[s] Mpps, USED: it counts none"
+
+
+def test_a_baseline_is_shown_with_its_count_and_spread() -> None:
+    shown = seen()
+    text = detail(shown, of(shown, "vpp"), 120)
+    at = next(at for at, each in enumerate(text) if each.startswith("BASELINE "))
+    assert text[at].split()[-5:] == ["then", "spread", "ticks", "now", "change"]
+    assert [each.split()[0] for each in text[at + 1 : at + 7]] == [
+        "Mpps", "CPP", "bCPP", "IPP", "IPC", "MISS/pkt"
+    ]  # fmt: skip
+    assert text[at + 2].split()[3] == "7", "the first tick has no rates"
+    moved = replace(of(shown, "vpp"), pid=1, key="1:1")
+    assert "kept of another process, pid 5000" in detail(replace(shown, nfs=(moved,)), moved, 120)
+
+
+def test_every_absence_has_its_sentence() -> None:
+    shown = all_missing()
+    text = " ".join(" ".join(detail(shown, shown.nfs[0], 100)).split())
+    assert "can't connect to its telemetry socket; run as root" in text
+    for reading in shown.nfs[0].readings.values():
+        assert isinstance(reading, Missing)
+        assert reading.sentence in text
+
+
+# What papers measured
+
+
+def test_with_one_thread_a_core_the_numbers_are_as_they_are() -> None:
+    shown = seen()
+    vpp = of(shown, "vpp")
+    here = here_of(shown, vpp)
+    assert here.smt is False and here.cores == len(vpp.cpus)
+    assert here.readings["cpp"] == vpp.readings["cpp"]
+    assert here.readings["ipc"] == vpp.readings["ipc"]
+
+
+def test_two_threads_of_a_core_are_counted_as_the_papers_do() -> None:
+    shown = seen()
+    twins = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
+    here = here_of(shown, twins)
+    cpp, ipc, rx = (twins.readings[name] for name in ("cpp", "ipc", "rx_packets_per_s"))
+    assert here.smt is True and here.cores == len(twins.cpus) // 2
+    assert not isinstance(cpp, Missing) and not isinstance(ipc, Missing)
+    assert not isinstance(rx, Missing)
+    assert here.readings["cpp"] == pytest.approx(cpp / 2)
+    assert here.readings["ipc"] == pytest.approx(ipc * 2)
+    assert here.readings["packets_per_s"] == pytest.approx(rx / 2)
+
+
+def test_what_is_half_and_half_or_of_another_clock_is_not_compared() -> None:
+    shown = seen()
+    twins = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
+    mixed = replace(twins, cpus=(twins.cpus[0], twins.cpus[1], Cpu(72)))
+    here = here_of(shown, mixed)
+    assert here.smt is None and all(isinstance(each, Missing) for each in here.readings.values())
+    by_tsc = here_of(shown, replace(of(shown, "vpp"), cpp_clock="tsc"))
+    assert isinstance(by_tsc.readings["cpp"], Missing)
+
+
+def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> None:
+    shown = seen()
+    bdx = replace(shown, host=replace(shown.host, uarch="BDX"))
+    south = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
+    text = [each.text for each in reference_lines(bdx, south, None, 120)]
+    assert text[0].split() == ["PAPERS", "any", "workload", "CPP", "IPP", "IPC", "Mpps"]
+    loop = next(each for each in text if "DPDK-Testpmd L2 Loop, E5-2699 v4 HT, 1 core" in each)
+    assert loop.split()[-4:] == ["49.0", "97.0", "2.00", "44.90"]
+    assert "no HT" not in " ".join(text)
+    said = " ".join(" ".join(text).split())
+    assert "w chooses what it runs, which nftop can't know" in said
+    assert "by its name or nodes it may be DPDK-L3Fwd IPv4 Forwarding" in said
+    chosen = [each.text for each in reference_lines(bdx, south, "l3fwd", 120)]
+    assert chosen[0].startswith("PAPERS  DPDK-L3Fwd IPv4 Forwarding")
+    assert not [each for each in chosen if "L2 Loop" in each]
+    fwd = next(each for each in chosen if "E5-2699 v4 HT, 1 core" in each)
+    own = next(each for each in chosen if each.startswith("here"))
+    assert fwd.split()[-4:] == ["65.0", "140", "2.20", "34.00"]
+    assert own.split()[-4].startswith(("64", "65", "<64", "<65")), own
+    assert "the workload is as you chose it" in " ".join(chosen)
+
+
+def test_on_a_cpu_that_no_paper_has_that_is_said() -> None:
+    shown = replace(seen(), host=replace(seen().host, uarch="SPR"))
+    text = " ".join(each.text for each in reference_lines(shown, of(shown, "ovs"), None, 200))
+    assert "none is of its CPU (SPR)" in text and "OVS-DPDK L2 Cross-Connect" in text
+    assert reference_lines(shown, replace(of(shown, "ovs"), kind="kernel"), None, 100) == []
+
+
+def test_the_workloads_to_choose_are_those_of_its_kind() -> None:
+    shown = seen()
+    assert choices(of(shown, "dpdk")) == ("testpmd", "l3fwd")
+    assert choices(of(shown, "ovs")) == ("ovs",)
+    assert len(choices(of(shown, "vpp"))) == 3
+    assert title_of("testpmd") == "DPDK-Testpmd L2 Loop"
