@@ -10,6 +10,8 @@ PREFIX ?= /opt/nftop
 BINDIR ?= /usr/local/bin
 # Where `make newer-dpdk` keeps its Debian.
 NEWER ?= /var/tmp/nftop-trixie
+# The folders where `make newer-ovs` keeps its Debians begin with this.
+NEWER_OVS ?= /var/tmp/nftop-ovs
 # Where the tests' Prometheus is unpacked: installed, it would be started as a service.
 PROMETHEUS ?= $(CURDIR)/build/prometheus
 # And `make lab-sid` its own Debian.
@@ -20,7 +22,9 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   { command -v $$p; break; }; done)
 BIN := $(VENV)/bin
 # Real parts the tests run against; without them those tests are skipped, with the reason.
-TEST_PACKAGES := dpdk-dev fuse3 intel-cmt-cat linux-perf pcm perl strace zstd
+# Where services start when they are installed, Open vSwitch's does, with no bridge.
+TEST_PACKAGES := dpdk-dev fuse3 intel-cmt-cat linux-perf openvswitch-switch openvswitch-switch-dpdk \
+  pcm perl strace zstd
 READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
@@ -29,7 +33,7 @@ JOBS ?= 2
 # Python is started some thousand times by them, and is to keep what it has compiled.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/pytest -q --durations=15
 
-.PHONY: run live lab test check coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk lab-sid prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk newer-ovs lab-sid prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -83,6 +87,10 @@ screenshots: $(READY)
 # A newer DPDK from a debootstrapped Debian, whose own cycles per packet are the oracle.
 newer-dpdk: $(READY)
 	@NFTOP_NEWER=$(NEWER) $(BIN)/pytest -q -m newer -s tests/real
+
+# OVS 3.5 and 4.0 from debootstrapped Debians; their own counters are the oracle. As root.
+newer-ovs: $(READY)
+	@NFTOP_NEWER_OVS=$(NEWER_OVS) $(BIN)/pytest -q -m newer -s tests/real/test_newer_ovs.py
 
 # The kernel's own Python module for perf, which only a newer Debian has: nftop counts with it, on
 # this host and in the lab. As root.

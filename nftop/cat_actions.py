@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from nftop.cat_parser import MASKS
-from nftop.control.resctrl import Host, threads_of
+from nftop.control.classes import Host
+from nftop.control.resctrl import threads_of
 from nftop.model.action import (
     Action,
     CreateGroup,

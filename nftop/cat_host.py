@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nftop.cat_actions import Threads, UsageError
-from nftop.control.resctrl import Host, threads_of
+from nftop.control.classes import Host
+from nftop.control.resctrl import threads_of
 from nftop.model.rdt import ResctrlTable
 from nftop.model.reading import Missing
 from nftop.sources.base import Source

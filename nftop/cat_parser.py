@@ -64,11 +64,11 @@ def add_commands(commands: Commands) -> None:
     _add_monitor(create)
     remove = _deed(deeds, "remove", "a class or a monitoring group that nftop made")
     _add_monitor(remove)
-    _add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))
+    add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))
     _add_profiles(deeds)
 
-    undo = commands.add_parser("undo", help="take back the last change of classes that was kept")
-    _add_confirmation(undo)
+    undo = commands.add_parser("undo", help="take back the last change that was kept")
+    add_confirmation(undo)
     undo.add_argument("--past", dest="beyond", action="store_true",
                       help="pass over changes that somebody else has overwritten")  # fmt: skip
     undo.set_defaults(command="undo")
@@ -88,7 +88,7 @@ def _add_profiles(deeds: Commands) -> None:
         action="store_true",
         help="mend what is wrong in it wherever that can be; else it is asked",
     )
-    _add_confirmation(take)
+    add_confirmation(take)
     give = deeds.add_parser("export", help="the classes of this host as a profile")
     give.add_argument("-o", dest="output", metavar="FILE", help="a new file; else standard output")
     for parser in (take, give):
@@ -104,11 +104,12 @@ def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = deeds.add_parser(name, help=text)
     parser.add_argument("--group", metavar="G", required=True,
                         help="the class, by its directory; / is the root group")  # fmt: skip
-    _add_confirmation(parser)
+    add_confirmation(parser)
     return parser
 
 
-def _add_confirmation(parser: argparse.ArgumentParser) -> None:
+def add_confirmation(parser: argparse.ArgumentParser) -> None:
+    """Whether it is asked, shown only or done, and how long it waits to be kept."""
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--yes", action="store_true", help="do it and keep it, without asking")
     asked.add_argument("--dry-run", action="store_true", help="show what would be done")

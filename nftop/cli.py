@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from nftop import __version__, cat_parser, config, record_parser, recorded_parser
+from nftop import __version__, cat_parser, config, record_parser, recorded_parser, sst_parser
 from nftop.common_parser import DEFAULTS, add_batch, add_sampling, count_of
 from nftop.model.errors import said
 from nftop.model.loopback import PORT, Loopback, parse_loopback
@@ -168,6 +168,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     shown.set_defaults(command="config")
     _add_serve(commands)
     cat_parser.add_commands(commands)
+    sst_parser.add_commands(commands)
     record_parser.add_record(commands)
     if not demo:
         record_parser.add_replay(commands)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from nftop import cat_parser, config, record_parser, recorded_parser
+from nftop import cat_parser, config, record_parser, recorded_parser, sst_parser
 from nftop.output import OK, put
 
 
@@ -42,10 +42,17 @@ def serving(options: argparse.Namespace) -> int:
 
 def changing(options: argparse.Namespace) -> int:
     """`cat`, `undo`, `history` or `recover`."""
-    from nftop import cat  # noqa: PLC0415 - what changes the host is imported for nothing else
+    from nftop import cat, undo  # noqa: PLC0415 - what changes the host is imported only here
 
-    deeds = {"cat": cat.cat, "undo": cat.undo, "history": cat.history, "recover": cat.recovery}
+    deeds = {"cat": cat.cat, "undo": undo.undo, "history": undo.history, "recover": undo.recovery}
     return deeds[options.command](options)
+
+
+def setting_priority(options: argparse.Namespace) -> int:
+    """`sst`."""
+    from nftop.sst import sst  # noqa: PLC0415 - as above
+
+    return sst(options)
 
 
 def recording(options: argparse.Namespace) -> int:
@@ -66,6 +73,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = MappingProxyType(
     {"live": watching, "serve": serving, "config": configuring}
     | dict.fromkeys(("doctor", "explain", "tma"), reporting)
     | dict.fromkeys(cat_parser.NAMES, changing)
+    | dict.fromkeys(sst_parser.NAMES, setting_priority)
     | dict.fromkeys(record_parser.NAMES, recording)
     | dict.fromkeys(recorded_parser.NAMES, recorded)
 )

@@ -6,18 +6,19 @@ The one place that puts sources together.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from nftop.control.changing import Changing
 from nftop.control.checks import notice
-from nftop.control.choice import open_classes
-from nftop.control.gate import needed, real_gate
+from nftop.control.gate import needed
 from nftop.control.journal import FileJournal
-from nftop.control.resctrl import AbsentError
+from nftop.control.parts import CLASSES
+from nftop.control.sst.cpufreq import CPUFREQ
 from nftop.derive.step import State, comparing
+from nftop.gates import real_gates
 from nftop.model.baseline import Baselines
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.queue_map import QueueMap
@@ -28,10 +29,12 @@ from nftop.render.text import printable
 from nftop.session.live import Live
 from nftop.sources.affinity import Affinity
 from nftop.sources.base import Check, Source
+from nftop.sources.cpufreq.source import CpufreqSource
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host import TopologySource
 from nftop.sources.kernel import KernelSource
 from nftop.sources.netdev.source import NetdevSource
+from nftop.sources.ovs.source import OvsSource
 from nftop.sources.own import OwnSource
 from nftop.sources.pcm.client import PORT, Address, parse_url
 from nftop.sources.pcm.source import PcmSource
@@ -49,6 +52,7 @@ from nftop.sources.vpp.source import VppSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load
 
 _ROOT = Path("/")
+_ONLY_TELLS = "a sensor server only tells: log in on its host to change it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ class OpenHost:
     """Every source nftop has for a host, and the topology it started with.
 
     `on_pollers` is told where that host's pollers are, for nftop to keep off them; `checks` are
-    doctor's of what is no source here. `gate` changes it; where that is None `no_gate` says why.
+    doctor's of what is no source here. `gate` changes it; `no_gate` says why its classes can't be
+    changed, `no_frequencies` the same of its frequencies.
     `notice` is what to tell who watches it, beside the numbers.
     """
 
@@ -68,6 +73,7 @@ class OpenHost:
     checks: tuple[Check, ...] = ()
     gate: Changing | None = None
     no_gate: str = ""
+    no_frequencies: str = ""
     notice: Callable[[], str] | None = None
 
     def feed(
@@ -151,8 +157,10 @@ def open_host(
         NetdevSource(_ROOT),
         ProcessSource(_ROOT),
         DpdkSource(views=views),
+        OvsSource(views=views),
         vpp,
         *classes,
+        CpufreqSource(_ROOT, quiet_cpus=quiet_cpus),
         PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
         TopologySource(_ROOT),
         own,
@@ -162,7 +170,7 @@ def open_host(
         own.keep_off(pollers, here)
         uncore.on_pollers(pollers)
 
-    gate, no_gate = _gate(msrs if msrs in classes else None)
+    gate, absent = _gate(msrs if msrs in classes else None)
     return OpenHost(
         host,
         topology,
@@ -171,21 +179,19 @@ def open_host(
         on_pollers,
         choice.checks,
         gate=gate,
-        no_gate=no_gate,
+        no_gate=absent.get(CLASSES, ""),
+        no_frequencies=absent.get(CPUFREQ, ""),
         notice=partial(notice, FileJournal()),
     )
 
 
-def _gate(msrs: PqosSource | None) -> tuple[Changing | None, str]:
-    """What changes this host, or why nothing can; `msrs` where that would be through them."""
+def _gate(msrs: PqosSource | None) -> tuple[Changing | None, Mapping[str, str]]:
+    """What changes this host, and why parts of it can't be; `msrs` where classes are theirs."""
     if needed():
-        return None, needed()
-    if msrs is not None and msrs.refused is not None:
-        return None, msrs.refused.sentence
-    try:
-        return real_gate(open_classes()), ""
-    except AbsentError as error:
-        return None, str(error)
+        return None, dict.fromkeys((CLASSES, CPUFREQ), needed())
+    refused = None if msrs is None else msrs.refused
+    found, absent = real_gates({} if refused is None else {CLASSES: refused.sentence})
+    return found, absent
 
 
 def _uarch(topology: Topology) -> Uarch:
@@ -201,7 +207,7 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
     Raises:
         ValueError: no such scenario, or a CPU that the host doesn't or can't have.
     """
-    from nftop.control.simulated import simulated_gate  # noqa: PLC0415 - only for the demo
+    from nftop.control.sst.simulated import simulated_gates  # noqa: PLC0415 - only for the demo
     from nftop.sources.simulated import simulated_host  # noqa: PLC0415
 
     demo = simulated_host(
@@ -218,7 +224,7 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
         sources,
         demo.uarch,
         lambda _pollers, _topology: None,
-        gate=simulated_gate(demo.world),
+        gate=simulated_gates(demo.world),
     )
 
 
@@ -248,7 +254,8 @@ def open_remote(options: argparse.Namespace) -> OpenHost:
         sources,
         load(GENERIC),
         lambda _pollers, _topology: None,
-        no_gate="a sensor server only tells: log in on its host to change it",
+        no_gate=_ONLY_TELLS,
+        no_frequencies=_ONLY_TELLS,
     )
 
 

@@ -32,6 +32,7 @@ from nftop.store.sink import FileSink, Rotation, Sink, StreamSink
 from nftop.watching import batch, has_screen, screen, style_of, wants_batch
 
 BAD_RECORDING = 4
+_NO_GATE = "a recording can't be changed"
 
 
 def record(options: argparse.Namespace) -> int:
@@ -179,7 +180,7 @@ def replay(options: argparse.Namespace) -> int:
 
 def _on_screen(feed: Replay, history: History, options: argparse.Namespace) -> int:
     """Until somebody leaves. Raises FeedError."""
-    drawn = replace(style_of(options), no_gate="a recording can't be changed")
+    drawn = replace(style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE)
     code = screen(feed, history, drawn)
     if feed.is_none and code == OK:
         raise FeedError("it is no recording")

@@ -136,6 +136,7 @@ def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
         style_of(options),
         gate=here.gate,
         no_gate=here.no_gate,
+        no_frequencies=here.no_frequencies,
         rw=unlocked,
         profiles={name: parse(name, text) for name, text in texts.items()},
     )

@@ -18,6 +18,7 @@ from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, Sou
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.nf_parts import NfPort, NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sst import CpuSetting
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
 
 SECOND_NS = 1_000_000_000
@@ -30,6 +31,14 @@ HOSTILE = (
     "e\u0301\u0323\u0301zalgo\u200d\u200b",
     "\u202egnp.exe \u05e9\u05dc\u05d5\u05dd",
     "tab\tnew\nline\x07\x9b31m",
+)
+
+SETTING = CpuSetting(
+    priority=Missing(Reason.UNDEFINED, "all cores of its package have one base frequency"),
+    driver="intel_pstate",
+    governor="powersave",
+    epp="balance_performance",
+    cp_class=Missing(Reason.SOURCE, "intel-speed-select is not installed"),
 )
 
 REASONS = tuple(reason for reason in Reason if reason is not Reason.PRESENT)
@@ -54,7 +63,6 @@ def topology(n_cpus: int, packages: int = 1) -> Topology:
             node=package,
             siblings=(Cpu(twin),) if twin != cpu and twin < n_cpus else (),
             isolated=core > 0,
-            base_frequency_hz=2.2e9,
         )
 
     cpus = tuple(info(cpu) for cpu in range(n_cpus))
@@ -110,6 +118,9 @@ def frame(
         "sibling_ipc": column(0.8 + (everywhere + 2) % 5 / 4),
         "core_ipc": column(1.5 + everywhere % 5 / 4),
         "cpp_vs_base": missing(n_cpus, NO_BASELINE),
+        "base_frequency_hz": column(np.full(n_cpus, 2.2e9)),
+        "min_frequency_hz": column(np.full(n_cpus, 0.8e9)),
+        "max_frequency_hz": column(np.full(n_cpus, 3.5e9)),
         "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
         "llc_misses_coverage": missing(n_cpus, no_misses),
     }
@@ -143,6 +154,7 @@ def frame(
                 for cpu in range(n_cpus)
             ),
             group=(Missing(Reason.SOURCE, "resctrl is not mounted"),) * n_cpus,
+            settings=(SETTING,) * n_cpus,
             columns=columns,
         ),
         nfs=(

@@ -29,7 +29,8 @@ MAY: Mapping[str, str] = {
     "": "time.monotonic time.monotonic_ns time.time_ns time.process_time_ns time.sleep",
     # Looking at the host.
     "sources": "os.open os.close os.read os.pread os.scandir os.DirEntry os.stat os.readlink "
-    "os.fspath os.fsdecode os.path.split os.strerror os.sysconf os.environ os.getpid os.geteuid "
+    "os.fspath os.fsdecode os.path.split os.path.lexists os.strerror os.sysconf os.environ "
+    "os.getpid os.geteuid "
     "os.sched_getaffinity os.O_RDONLY os.O_CLOEXEC os.O_PATH os.O_DIRECTORY os.O_NONBLOCK "
     "os.O_NOFOLLOW pathlib.Path resource.getrlimit resource.RLIMIT_NOFILE resource.RLIM_INFINITY",
     # Our own affinity.
@@ -47,11 +48,15 @@ MAY: Mapping[str, str] = {
     "os.dup os.dup2 os.devnull os.O_WRONLY",
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
+    "sources/ovs/client.py": "socket.socket socket.AF_UNIX socket.SOCK_STREAM socket.MSG_*",
     "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
     "http.client.RemoteDisconnected urllib.parse.urlsplit",
+    # Another program, to hear what it says, for so long and no longer.
+    "sources/runner.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
+    "subprocess.PIPE kill",
     # What has a library that may crash or hang: processes of its own, started here and nowhere
     # else in sources.
     "sources/helper.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
@@ -99,13 +104,23 @@ MAY: Mapping[str, str] = {
     # Whether a guard is a child of this process.
     "control/checks.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
     # The guard: a process of its own, started here and nowhere else.
-    "control/gate.py": "subprocess.Popen socket.socketpair socket.socket "
-    "subprocess.TimeoutExpired pathlib.Path os.fspath os.fdopen os.memfd_create "
-    "os.environ os.getuid os.geteuid pwd.getpwuid sys.executable",
+    "control/pending.py": "subprocess.Popen socket.socketpair socket.socket "
+    "subprocess.TimeoutExpired pathlib.Path os.fspath os.fdopen os.memfd_create sys.executable",
+    # Who asks.
+    "control/gate.py": "os.environ os.getuid os.geteuid pwd.getpwuid",
+    "control/parts.py": "pathlib.Path",
+    # The one code that writes frequencies, beneath the one directory of their policies.
+    "control/sst/tree.py": "os.open os.close os.read os.write os.listdir os.O_* pathlib.Path open",
+    # Its own lock.
+    "control/sst/cpufreq.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
+    "pathlib.Path open",
     "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
-    "cat.py": "pathlib.Path sys.stdout",
-    "cat_dialogue.py": "signal.SIGINT sys.stdin sys.stdout",
+    "cat.py": "sys.stdout",
+    "sst.py": "sys.stdout",
+    "undo.py": "sys.stdout",
+    "change.py": "pathlib.Path sys.stdout",
+    "dialogue.py": "signal.SIGINT sys.stdin sys.stdout",
     "cat_profile.py": "pathlib.Path sys.stdin sys.stdout",
     # A file that the operator named, and that was not there.
     "export/files.py": "os.environ os.fdopen pathlib.Path unlink",

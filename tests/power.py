@@ -29,6 +29,13 @@ def serverless() -> Frame:
 
 
 @lru_cache(maxsize=1)
+def two_kinds() -> tuple[Frame, ...]:
+    """A host with SST-BF, whose pollers are partly on its low-priority cores."""
+    host = Frozen("sst-bf", 80)
+    return tuple(host.tick(S) for _ in range(3))
+
+
+@lru_cache(maxsize=1)
 def simulated(seconds: int = 70) -> tuple[Frame, ...]:
     """The demo's first frames."""
     host = Frozen("noisy")

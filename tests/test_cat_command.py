@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from nftop import cat
+from nftop import cat, change, gates, undo
 from nftop.cli import build_parser
-from nftop.control.gate import Gate, in_a_process
+from nftop.control.gate import Gate
 from nftop.control.journal import FileJournal, Journal
+from nftop.control.part import AbsentError
+from nftop.control.pending import in_a_process
+from nftop.control.sst.cpufreq import Cpufreq
 from nftop.control.transaction import Asked, apply, keep, revert
 from nftop.model.action import Proposal, Receipt, SetSchemata
 from nftop.model.rdt import ResctrlTable
@@ -99,12 +102,16 @@ class Desk:
         with pytest.MonkeyPatch.context() as patch:  # pytest puts its own back before a test
             for name in ("stdin", "stdout", "stderr"):
                 patch.setattr(sys, name, self.terminal)
-            code: int = getattr(cat, deed)(options)
+            code: int = getattr(cat if deed == "cat" else undo, deed)(options)
         return code
 
     @property
     def text(self) -> str:
         return self.terminal.out.getvalue()
+
+
+def no_frequencies() -> Cpufreq:
+    raise AbsentError("this host has no cpufreq")
 
 
 @pytest.fixture
@@ -137,10 +144,12 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
                 pending.receipt = pending.keep()
             return pending
 
-    monkeypatch.setattr(cat, "real_gate", NearGate)
-    monkeypatch.setattr(cat, "FileJournal", lambda: found.journal)
-    monkeypatch.setattr(cat, "open_classes", lambda: host)
-    monkeypatch.setattr(cat, "needed", lambda: "")
+    monkeypatch.setattr(gates, "real_gate", NearGate)
+    for module in (cat, undo, gates):
+        monkeypatch.setattr(module, "FileJournal", lambda: found.journal)
+    monkeypatch.setattr(gates, "open_classes", lambda: host)
+    monkeypatch.setattr(gates, "open_cpufreq", no_frequencies)
+    monkeypatch.setattr(change, "needed", lambda: "")
     yield found
     os.close(readable)
     os.close(writable)

@@ -5,7 +5,10 @@ judge, words          what is to be said of a change, be it asked for or the way
 steps                 a change to single writes, in an order whose every state is valid
 takeback              the way back, which leaves alone what somebody else has changed since
 past                  which directories are nftop's, and what takes kept changes back
+part, parts           what a transaction knows of what can be changed; which there are
+classes               the classes as a part, whoever has them
 resctrl, limits       the writes themselves, the state they are about, and what the host takes
+sst                   the frequencies of cores as a part
 pqos, choice          the same through MSRs where the kernel has no resctrl; which of the two
 journal, entry        what is under way, on disk before it is done; and all that was ever done
 compare               whether what was previewed is still so
@@ -13,7 +16,8 @@ transaction           compare, journal, lock, write, read back; keep; mend what 
 since                 what became of a change between its making and its being kept
 undoing               how a change under way is taken back
 guard                 the process that does it, and takes it back unless it is kept
-gate                  what everybody else uses
+gate, joined          what everybody else uses: of one part, of all
+pending               a guard that was started, and what it answers
 changing              the gate as a protocol, for screens, which know no host
 recorded              a gate whose changes are told to a recording
 draft, rebase, drift  what every class would be, edited step by step; who else changes them then

@@ -48,12 +48,8 @@ class Settling(Protocol):
         """What became of it in the end, if that is known within so many seconds; else None."""
 
 
-class Changing(Protocol):
-    """Changes of one host, as `gate.Gate`. Every method may wait, and raise OSError."""
-
-    @property
-    def host(self) -> Seen:
-        """What is changed."""
+class Gated(Protocol):
+    """Changes of one part of a host, as `gate.PartGate`. Each method may wait, or raise OSError."""
 
     @property
     def program(self) -> str:
@@ -65,6 +61,9 @@ class Changing(Protocol):
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         """What the actions would do, as these command lines would; nothing is written."""
+
+    def rules_for(self, proposal: Proposal) -> Rules:
+        """What classes the part takes that a proposal is about; none where it has none."""
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
         """What would be written, in its order, as a shell would do it."""
@@ -83,3 +82,11 @@ class Changing(Protocol):
         undoes: tuple[int, ...] = (),
     ) -> Settling:
         """Have it done; with `keep_within_s` None it is kept at once."""
+
+
+class Changing(Gated, Protocol):
+    """Changes of a host, its classes among what is changed, as `gate.Gate` or `joined.Joined`."""
+
+    @property
+    def host(self) -> Seen:
+        """What has classes. May raise AbsentError."""

@@ -1,4 +1,4 @@
-"""What `nftop doctor` says of changes of classes."""
+"""What `nftop doctor` says of changes of the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def notice(journal: Journal) -> str:
     nftop has asked for itself: its screen tells of that, and does so at once.
     """
     told = news(journal)
-    return f"cache classes: {told}" if told else ""
+    return f"changes: {told}" if told else ""
 
 
 def news(journal: Journal) -> str:
@@ -47,7 +47,7 @@ def _is_ours(holder: str) -> bool:
 
 
 def check(journal: Journal) -> Check:
-    """Whether a change of classes is under way, or was left so by a crash."""
+    """Whether a change is under way, or was left so by a crash."""
     try:
         told, holder = unfinished(journal), journal.holder()
         count = len(journal.history())
@@ -60,4 +60,4 @@ def check(journal: Journal) -> Check:
         fix = "" if holder else "sudo nftop recover"
         return Check(_NAME, Reason.TAKEN if holder else Reason.ERROR, told, fix)
     done = f"{count} in the history" if count else "none was ever made by nftop"
-    return Check(_NAME, Reason.PRESENT, f"no change of cache classes is under way; {done}")
+    return Check(_NAME, Reason.PRESENT, f"no change is under way; {done}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nftop.control.classes import Host
+from nftop.control.part import AbsentError
 from nftop.control.pqos import open_pqos
-from nftop.control.resctrl import AbsentError, Host, open_resctrl
+from nftop.control.resctrl import open_resctrl
 from nftop.model.reading import Missing, Reason
 from nftop.sources.resctrl.mount import find_mount
 

@@ -6,18 +6,14 @@ import contextlib
 from collections.abc import Iterator
 
 from nftop.control.journal import Journal, hinted
-from nftop.control.judge import forbidden
-from nftop.control.resctrl import Host, LockedError
+from nftop.control.part import AnyPart, LockedError
 from nftop.control.takeback import is_end
 from nftop.control.words import differences
 from nftop.model.action import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
 
-# resctrl's lock is a courtesy of programs that are done in milliseconds.
+# A lock such as resctrl's is a courtesy of programs that are done in milliseconds.
 LOCK_S = 2.0
-_OTHER = (
-    "these are other classes than in the preview, of another boot, mount or host: nothing was "
-    "written"
-)
+_OTHER = "{} are others than in the preview, of another boot, mount or host: nothing was written"
 _CUT_OFF = "an earlier change was cut off"
 
 
@@ -30,8 +26,8 @@ class UnwrittenError(Exception):
 
 
 @contextlib.contextmanager
-def locked(host: Host) -> Iterator[None]:
-    """resctrl's lock. Raises UnwrittenError where another program has it all the time."""
+def locked(host: AnyPart) -> Iterator[None]:
+    """The part's lock. Raises UnwrittenError where another program has it all the time."""
     try:
         with host.lock(LOCK_S):
             yield
@@ -39,7 +35,7 @@ def locked(host: Host) -> Iterator[None]:
         raise UnwrittenError("locked", f"nothing was written: {error}") from None
 
 
-def compared(host: Host, journal: Journal, proposal: Proposal) -> State:
+def compared(host: AnyPart, journal: Journal, proposal: Proposal) -> State:
     """The state, if a proposal can be done in it.
 
     Another program may be in the middle of its change: what seems to stand against it counts only
@@ -48,7 +44,7 @@ def compared(host: Host, journal: Journal, proposal: Proposal) -> State:
     if proposal.refusals or not proposal.changes:
         raise UnwrittenError("refused", *(proposal.refusals or ("there is nothing to change",)))
     if proposal.identity != host.identity:
-        raise UnwrittenError("conflict", _OTHER)
+        raise UnwrittenError("conflict", _OTHER.format(host.subject))
     if journal.pending() is not None:
         hint = hinted(journal, ": `nftop recover` takes it back")
         raise UnwrittenError("refused", f"{_CUT_OFF}{hint}")
@@ -58,21 +54,21 @@ def compared(host: Host, journal: Journal, proposal: Proposal) -> State:
         return seen(host, proposal)
 
 
-def seen(host: Host, proposal: Proposal) -> State:
+def seen(host: AnyPart, proposal: Proposal) -> State:
     """The same of this moment. Raises UnwrittenError."""
-    base = host.state([cell for cell in proposal.base if cell.kind == "task"])
+    base = host.read(proposal.base)
     moved = [each for each in difference(proposal.base, base) if not is_end(each)]
     moved += _joined(host, proposal)
     if moved:
-        head = "the classes are not as they were in the preview: nothing was written"
+        head = f"{host.subject} are not as they were in the preview: nothing was written"
         raise UnwrittenError("conflict", head, *differences(moved, "in the preview", "now"))
-    refusals = tuple(dict.fromkeys(forbidden(base, proposal.changes)))
+    refusals = tuple(dict.fromkeys(host.forbidden(base, proposal.changes)))
     if refusals:
         raise UnwrittenError("refused", *refusals)
     return base
 
 
-def _joined(host: Host, proposal: Proposal) -> list[Change]:
+def _joined(host: AnyPart, proposal: Proposal) -> list[Change]:
     """Threads that came since the preview into a directory that is to go.
 
     They would fall out of it with the rest and be in no way back.
@@ -80,7 +76,7 @@ def _joined(host: Host, proposal: Proposal) -> list[Change]:
     gone = [each.cell for each in proposal.changes
             if each.cell.kind in ("group", "monitor") and each.new is None]  # fmt: skip
     going = {(cell.group, cell.name) for cell in gone}
-    inside = host.tasks({cell.group for cell in gone}, ())
+    inside = host.inside({cell.group for cell in gone})
     return [
         Change(cell, None, where)
         for name, where in sorted(inside.items())

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
+from nftop.control.part import goal
 from nftop.control.plan import propose
 from nftop.control.rules import MaskRule, Rules
 from nftop.control.steps import MB
 from nftop.model.action import (
-    Action,
     Cell,
     Change,
+    ClassAction,
     CreateGroup,
     MoveCpus,
     Proposal,
@@ -66,21 +67,21 @@ def begin(base: State, rules: Rules, program: str) -> Draft:
     return Draft(base, rules, program, MappingProxyType(dict(base)), Proposal(base, ()))
 
 
-def ask(draft: Draft, more: Sequence[Action]) -> Step:
+def ask(draft: Draft, more: Sequence[ClassAction]) -> Step:
     """All of these as well, or none: a profile's actions, or one step."""
     proposal = propose(draft.base, draft.rules, (*actions(draft), *more))
     if proposal.refusals:
         return draft, proposal.refusals[0]
-    target = _target(draft.base, proposal.changes)
+    target = MappingProxyType(goal(draft.base, proposal.changes))
     wanted = _actions(draft.base, target)
     plan = propose(draft.base, draft.rules, wanted, commands(wanted, draft.program))
     if plan.refusals:
         return draft, plan.refusals[0]
-    after = replace(draft, target=_target(draft.base, plan.changes), plan=plan)
+    after = replace(draft, target=MappingProxyType(goal(draft.base, plan.changes)), plan=plan)
     return after, proposal.rounded[0] if proposal.rounded else ""
 
 
-def actions(draft: Draft) -> tuple[Action, ...]:
+def actions(draft: Draft) -> tuple[ClassAction, ...]:
     """What leads from the base to the draft: nothing twice, nothing that changes nothing."""
     return _actions(draft.base, draft.target)
 
@@ -215,7 +216,7 @@ def reset(draft: Draft) -> Step:
     ), "" if draft.changed else "there is nothing to take back"
 
 
-def commands(wanted: Sequence[Action], program: str) -> tuple[str, ...]:
+def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
     """The command lines that do the same, one for each class that is changed."""
     words: dict[tuple[str, str], list[str]] = {}
     made = {each.group for each in wanted if isinstance(each, CreateGroup)}
@@ -229,7 +230,7 @@ def commands(wanted: Sequence[Action], program: str) -> tuple[str, ...]:
     return tuple(f"{program} {shlex.join(each)}" for each in words.values())
 
 
-def _worded(action: Action) -> tuple[str, list[str]]:
+def _worded(action: ClassAction) -> tuple[str, list[str]]:
     if isinstance(action, SetSchemata):
         option, base = (
             ("--mba", "d") if action.resource == MB else (f"--{action.resource.lower()}", "x")
@@ -272,17 +273,7 @@ def _span(low: int, high: int) -> int:
     return (1 << high + 1) - (1 << low) if low <= high else 0
 
 
-def _target(base: State, changes: Iterable[Change]) -> State:
-    target = dict(base)
-    for change in changes:
-        if change.new is None:
-            target.pop(change.cell, None)
-        else:
-            target[change.cell] = change.new
-    return MappingProxyType(target)
-
-
-def _actions(base: State, target: State) -> tuple[Action, ...]:
+def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
     """What leads from one to the other: classes made, masks, CPUs, classes removed."""
     made = [cell.group for cell in target if cell.kind == "group" and cell not in base]
     gone = [cell.group for cell in base if cell.kind == "group" and cell not in target]

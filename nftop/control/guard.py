@@ -27,8 +27,9 @@ from nftop.control.entry import (
     state_of,
 )
 from nftop.control.journal import BusyError, FileJournal, Journal, hinted
-from nftop.control.pqos import is_of_msr, open_pqos
-from nftop.control.resctrl import AbsentError, Host, boot_id, open_resctrl
+from nftop.control.part import AbsentError, AnyPart
+from nftop.control.parts import open_part
+from nftop.control.resctrl import boot_id
 from nftop.control.transaction import (
     REVERT_LOCK_S,
     Asked,
@@ -126,35 +127,30 @@ def main() -> int:
             if raw.get("recover"):
                 _recover(journal)
             else:
-                _serve(_open(through_msr=is_of_msr(raw["identity"])), journal, raw)
+                _serve(open_part(raw["identity"], journal.folder), journal, raw)
     except (AbsentError, BusyError, DamagedError, OSError) as error:
         _answer(Receipt("refused", (said(error),)))
     return 0
 
 
-def _open(*, through_msr: bool) -> Host:
-    """What is to be changed, or to be mended. Raises AbsentError."""
-    return open_pqos(writing=True) if through_msr else open_resctrl()
-
-
-def _recover(journal: Journal) -> None:
+def _recover(journal: FileJournal) -> None:
     pending = journal.pending()
-    through_msr = pending is not None and is_of_msr(pending.identity)
     try:
-        receipt = recover(_open(through_msr=through_msr), journal)
+        part = open_part("" if pending is None else pending.identity, journal.folder)
+        receipt = recover(part, journal)
     except AbsentError as error:
         receipt = recover(None, journal, unseen=str(error), boot=boot_id())
     _answer(receipt)
 
 
-def _serve(host: Host, journal: Journal, raw: dict[str, Any]) -> None:
+def _serve(host: AnyPart, journal: Journal, raw: dict[str, Any]) -> None:
     proposal = proposal_of(raw)
     asked = Asked(raw["operator"], tuple(raw["undoes"]))
     serve(host, journal, proposal, asked, raw["keep_within_s"], answer=_answer, kept=_kept)
 
 
 def serve(
-    host: Host,
+    host: AnyPart,
     journal: Journal,
     proposal: Proposal,
     asked: Asked,
@@ -196,7 +192,7 @@ def serve(
     answer(end)
 
 
-def _mended(host: Host, journal: Journal, error: Exception) -> Receipt:
+def _mended(host: AnyPart, journal: Journal, error: Exception) -> Receipt:
     """What became of a change whose doing failed where nothing was foreseen."""
     try:
         mended = recover(host, journal)

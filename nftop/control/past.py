@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nftop.control.entry import Entry
-from nftop.control.judge import judged
-from nftop.control.rules import Rules
 from nftop.control.steps import UNBORN
 from nftop.control.takeback import Made, changes_between, numbers_of, way_back
 from nftop.control.words import homeless, left_alone
@@ -64,19 +62,17 @@ def reversal(
     state: State,
     entries: Iterable[Entry],
     history: Sequence[Entry],
-    rules: Rules,
-    commands: tuple[str, ...],
+    judge: Callable[[State, State, Sequence[Change]], Proposal],
 ) -> Proposal:
     """What takes these kept changes back, the oldest first.
 
     What they did and undid again among themselves is no change: it is left as it is.
 
     Args:
-        state: now, with the threads that they moved or that are in groups they made.
+        state: now, with all that `Part.reach` adds for them.
         entries: to take back.
         history: all there is, to know a directory that was removed and made again meanwhile.
-        rules: of the host.
-        commands: of the proposal.
+        judge: what a change of one state that leads to another comes to.
     """
     entries = tuple(entries)
     first, last = _ends(change for entry in entries for change in entry.changes)
@@ -94,7 +90,7 @@ def reversal(
         if cell.kind == "task" and cell not in values
     }
     target = {**way.target, **fallen}
-    found = judged(state, target, changes_between(state, target), rules, commands)
+    found = judge(state, target, changes_between(state, target))
     cells = {*way.foreign, *way.homeless}
     return replace(
         found,

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from nftop.control.resctrl import AbsentError, LockedError, RefusedError, boot_id
+from nftop.control.classes import Host
+from nftop.control.part import AbsentError, LockedError, RefusedError
+from nftop.control.resctrl import boot_id
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.steps import MB, SHAREABLE, Step
 from nftop.control.words import MSR
@@ -29,7 +31,7 @@ from nftop.sources.pqos.looked import Looked, domains, group_name
 from nftop.sources.pqos.source import why_not
 from nftop.sources.topology import read_cpuid, read_topology
 
-_IDENTITY = "msr"
+MSR_IDENTITY = "msr"
 # Haswell's masks have two ways at least, all later ones' one (Intel SDM volume 3, "Cache Allocation
 # Technology": the E5 v3, family 6 model 63).
 _HASWELL = ("GenuineIntel", 6, 63)
@@ -69,7 +71,7 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class PqosHost:
+class PqosHost(Host):
     """Classes of this host's CPUs. Only with a `Writing` can it change them."""
 
     eyes: Looking
@@ -78,7 +80,7 @@ class PqosHost:
 
     @property
     def identity(self) -> str:
-        return f"{boot_id(self.root)} {_IDENTITY}"
+        return f"{boot_id(self.root)} {MSR_IDENTITY}"
 
     @property
     def where(self) -> str:
@@ -182,11 +184,6 @@ def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
     except UnusableError as error:
         raise AbsentError(str(error)) from None
     return PqosHost(eyes, read_topology(root), root)
-
-
-def is_of_msr(identity: str) -> bool:
-    """Whether a change was one of classes through MSRs."""
-    return identity.split()[1:] == [_IDENTITY]
 
 
 def _lines(looked: Looked) -> Mapping[str, Mapping[int, tuple[int, ...]]]:

@@ -9,8 +9,8 @@ from nftop.control.draft import Draft, Step, actions, ask, begin, value_text
 from nftop.control.rules import Rules
 from nftop.control.steps import MB
 from nftop.model.action import (
-    Action,
     Cell,
+    ClassAction,
     CreateGroup,
     MoveCpus,
     RemoveGroup,
@@ -20,7 +20,7 @@ from nftop.model.action import (
 from nftop.model.ids import format_cpu_list
 
 
-def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[Action] = ()) -> Step:
+def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> Step:
     """The same wishes on a newer state, and `more`; those that do not fit there are named."""
     fresh = begin(base, rules, draft.program)
     wanted = [each for each in (*actions(draft), *more) if not _is_so(base, each)]
@@ -34,13 +34,15 @@ def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[Action] = ()
     return after, f"left out of the draft: {said}"
 
 
-def _is_so(base: State, wish: Action) -> bool:
+def _is_so(base: State, wish: ClassAction) -> bool:
     """Whether a class that is to be made or removed is there, or gone, already."""
     there = Cell("group", wish.group) in base
     return there if isinstance(wish, CreateGroup) else not there and isinstance(wish, RemoveGroup)
 
 
-def _as_many(draft: Draft, wishes: Sequence[Action]) -> tuple[Draft, list[tuple[Action, str]]]:
+def _as_many(
+    draft: Draft, wishes: Sequence[ClassAction]
+) -> tuple[Draft, list[tuple[ClassAction, str]]]:
     """As many of them as fit, and the others with what speaks against each."""
     left = [(each, "") for each in wishes]
     fits = True
@@ -55,7 +57,7 @@ def _as_many(draft: Draft, wishes: Sequence[Action]) -> tuple[Draft, list[tuple[
     return draft, left
 
 
-def _parts(wish: Action) -> list[Action]:
+def _parts(wish: ClassAction) -> list[ClassAction]:
     """A wish for each mask and CPU."""
     if isinstance(wish, SetSchemata):
         return [replace(wish, values=(each,)) for each in wish.values]
@@ -64,7 +66,7 @@ def _parts(wish: Action) -> list[Action]:
     return [wish]
 
 
-def _named(wish: Action) -> str:
+def _named(wish: ClassAction) -> str:
     """A wish in few words."""
     if isinstance(wish, SetSchemata):
         base = "d" if wish.resource == MB else "x"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nftop.control.changing import Changing, Seen, Settling
+from nftop.control.rules import Rules
 from nftop.model.action import Action, Proposal, Receipt
 from nftop.model.keeping import KEEP_WITHIN_S
 
@@ -32,6 +33,9 @@ class RecordedGate:
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         return self._gate.propose(actions, commands)
+
+    def rules_for(self, proposal: Proposal) -> Rules:
+        return self._gate.rules_for(proposal)
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
         return self._gate.writes(proposal)

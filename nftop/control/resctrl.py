@@ -14,9 +14,10 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
+from nftop.control.classes import Host
 from nftop.control.limits import read_rules
+from nftop.control.part import AbsentError, LockedError, RefusedError
 from nftop.control.rules import LOCKED, Rules
 from nftop.control.steps import SHAREABLE, Step
 from nftop.model.action import Cell, State, place
@@ -32,50 +33,8 @@ _PAUSE_S = 0.005
 _MASK_LINES = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 
 
-class LockedError(Exception):
-    """Another program held the lock all the time; the text says which."""
-
-
-class RefusedError(Exception):
-    """The kernel refused a step; the text is what it said."""
-
-
-class AbsentError(Exception):
-    """There is no resctrl to change; the text says why and what to do."""
-
-
-class Host(Protocol):
-    """What can be changed: resctrl, or the simulated host's."""
-
-    @property
-    def identity(self) -> str:
-        """Another after a boot or a new mount, when nothing of before is left to be undone.
-
-        The boot comes first, then a blank. It is the same from every mount namespace.
-        """
-
-    @property
-    def where(self) -> str:
-        """Where it is mounted, as operators know it."""
-
-    def state(self, threads: Iterable[Cell] = ()) -> State:
-        """Everything there is, and the places of these threads; one that ended is not there."""
-
-    def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
-        """Threads, as `TID@STARTTIME`, and their places: those in these groups, and these."""
-
-    def rules(self) -> Rules:
-        """What it takes."""
-
-    def do(self, step: Step) -> None:
-        """One operation. Raises RefusedError."""
-
-    def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:
-        """Nobody who heeds the lock changes anything meanwhile. Raises LockedError."""
-
-
 @dataclass(frozen=True, slots=True)
-class Resctrl:
+class Resctrl(Host):
     """The kernel's; `root` is /, or a test's."""
 
     mount: Mount

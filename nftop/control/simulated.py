@@ -11,13 +11,14 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from nftop.control.classes import Host
 from nftop.control.entry import DamagedError, Entry, finished
 from nftop.control.gate import Gate
 from nftop.control.guard import serve
 from nftop.control.journal import BusyError, Journal
-from nftop.control.resctrl import Host, LockedError, RefusedError
+from nftop.control.part import AnyPart, LockedError, RefusedError, after
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.steps import MB, Step, after, cpus_in
+from nftop.control.steps import MB, Step, cpus_in
 from nftop.control.transaction import Asked
 from nftop.model.action import Cell, Outcome, Proposal, Receipt, State, parts
 from nftop.model.allocation import Cbm
@@ -38,8 +39,8 @@ _SLOW = Receipt("failed", (f"the guard is still at it after {_ANSWER_S:g} s",))
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedResctrl:
-    """Implements `resctrl.Host` for a simulated host, and refuses what the kernel would."""
+class SimulatedResctrl(Host):
+    """`classes.Host` of a simulated host, and refuses what the kernel would."""
 
     world: World
     held: threading.Lock = field(default_factory=threading.Lock)
@@ -217,7 +218,7 @@ class NearPending:
 
     def __init__(
         self,
-        host: Host,
+        host: AnyPart,
         journal: Journal,
         proposal: Proposal,
         asked: Asked,

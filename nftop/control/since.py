@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nftop.control.entry import Entry
-from nftop.control.resctrl import Host
+from nftop.control.part import AnyPart
 from nftop.control.takeback import is_end
 from nftop.control.words import differences
 from nftop.model.action import Change
@@ -24,13 +24,13 @@ class Since:
     gone: bool
 
 
-def changed_since(host: Host, entry: Entry) -> Since:
+def changed_since(host: AnyPart, entry: Entry) -> Since:
     """What of a change has become another since it was read back.
 
-    Without resctrl's lock: who holds that is changing something, which is what is looked for.
+    Without the part's lock: who holds that is changing something, which is what is looked for.
     """
     try:
-        now = host.state([each.cell for each in entry.changes if each.cell.kind == "task"])
+        now = host.read([each.cell for each in entry.changes])
     except OSError as error:
         return Since(
             (f"whether it is still as it was made can't be read: {said(error)}",), gone=False

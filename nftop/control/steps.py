@@ -1,7 +1,7 @@
 """A change as single operations on resctrl, in an order whose every state is valid.
 
 Each is one system call, and what the kernel makes of the state by it is known beforehand
-(`after`): a process that dies between two of them leaves one of the states foreseen.
+(`part.after`): a process that dies between two of them leaves one of the states foreseen.
 
 Kernel facts, `fs/resctrl` of Linux 7.2, the same in 6.1: writing a control group's CPUs gives what
 it loses to the root group, takes what it gains out of every other group and that one's monitoring
@@ -18,13 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from nftop.control.part import KERNELS, advance, goal
 from nftop.model.action import Cell, Change, State, parts, place
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt import ROOT
 
 Deed: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task"]
 # The number of a directory that is not there yet: the kernel gives it when it makes it.
-UNBORN = ""
+UNBORN = KERNELS
 MB = "MB"
 SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
 
@@ -59,6 +60,10 @@ class Step:
             lines.setdefault(cell.name, []).append(f"{cell.number}={value}")
         return "".join(f"{name}:{';'.join(each)}\n" for name, each in lines.items())
 
+    def delta(self, state: State) -> Mapping[Cell, str | None]:
+        """What is different after it."""
+        return _delta(state, self)
+
 
 def steps(state: State, changes: Iterable[Change]) -> tuple[Step, ...]:
     """The operations that take `state` through `changes`.
@@ -68,40 +73,14 @@ def steps(state: State, changes: Iterable[Change]) -> tuple[Step, ...]:
     they are in to the one they are to be in, and given back to the monitoring groups that this
     cleared; then threads are moved; last what is to go is removed.
     """
-    target = dict(state)
-    for change in changes:
-        if change.new is None:
-            target.pop(change.cell, None)
-        else:
-            target[change.cell] = change.new
+    target = goal(state, changes)
     found: list[Step] = []
     now = dict(state)
     for planned in (_made, _schemata, _cpus, _monitored, _tasks, _removed):
         for step in planned(dict(now), target):
             found.append(step)
-            _apply(now, _delta(now, step))
+            advance(now, step.delta(now))
     return tuple(found)
-
-
-def touched(state: State, planned: Iterable[Step]) -> Mapping[Cell, frozenset[str | None]]:
-    """Every cell that is different at some time meanwhile, and all it is then and before."""
-    seen: dict[Cell, set[str | None]] = {}
-    now = dict(state)
-    for step in planned:
-        change = _delta(now, step)
-        for cell, value in change.items():
-            if now.get(cell) != value:
-                seen.setdefault(cell, {state.get(cell)}).add(value)
-        _apply(now, change)
-    return {cell: frozenset(values) for cell, values in seen.items()}
-
-
-def after(state: State, planned: Iterable[Step]) -> State:
-    """What the kernel makes of a state. The masks of a group just made are whatever it chose."""
-    now = dict(state)
-    for step in planned:
-        _apply(now, _delta(now, step))
-    return now
 
 
 def cpus_in(state: State, group: str, monitor: str | None = None) -> frozenset[int]:
@@ -134,14 +113,6 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
     for cell in sorted(cell for cell in state if cell.kind == "schemata" and cell.name != MB):
         found[cell.name[:2], cell.number].append(cell)
     return found
-
-
-def _apply(now: dict[Cell, str], delta: Mapping[Cell, str | None]) -> None:
-    for cell, value in delta.items():
-        if value is None:
-            now.pop(cell, None)
-        else:
-            now[cell] = value
 
 
 def _delta(state: State, step: Step) -> Mapping[Cell, str | None]:
@@ -247,14 +218,14 @@ def _cpus(state: State, target: State) -> Iterator[Step]:
     gaining = [each for each in groups if wanted[each] - cpus_in(state, each)]
     for group in gaining:
         step = Step("cpus", group, cpus=cpus_in(now, group) - wanted[ROOT] | wanted[group])
-        _apply(now, _delta(now, step))
+        advance(now, step.delta(now))
         yield step
     for group in groups:
         own = cpus_in(now, group)
         rest = own & wanted[group] if Cell("group", group) in target else own - metered
         if own != rest:
             step = Step("cpus", group, cpus=rest)
-            _apply(now, _delta(now, step))
+            advance(now, step.delta(now))
             yield step
 
 
@@ -266,7 +237,7 @@ def _monitored(state: State, target: State) -> Iterator[Step]:
             wanted &= cpus_in(now, cell.group)
             if cpus_in(now, cell.group, cell.name) != wanted:
                 step = Step("cpus", cell.group, cell.name, cpus=wanted)
-                _apply(now, _delta(now, step))
+                advance(now, step.delta(now))
                 yield step
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from nftop.control.part import KERNELS
 from nftop.control.steps import UNBORN
 from nftop.model.action import DIRECTORIES, Cell, Change, State, difference, parts
 from nftop.model.rdt import ROOT
@@ -100,9 +101,15 @@ def changes_between(found: State, target: State) -> tuple[Change, ...]:
 
 
 def is_birth(change: Change) -> bool:
-    """Only the number of a directory differs, which it has from the kernel."""
-    directory = change.cell.kind in DIRECTORIES
-    return directory and change.old is not None and change.new is not None
+    """Only what the kernel gives by itself differs, such as the number of a directory."""
+    given = change.cell.kind in DIRECTORIES or change.old == KERNELS
+    return given and change.old is not None and change.new is not None
+
+
+def differing(foreseen: State, found: State) -> list[Change]:
+    """What is otherwise than foreseen: neither the kernel's to give nor a thread that ended."""
+    changes = difference(foreseen, found)
+    return [each for each in changes if not is_birth(each) and not is_end(each)]
 
 
 def is_end(change: Change) -> bool:
@@ -122,7 +129,8 @@ def _foreign(cell: Cell, found: State, made: Made) -> bool:
         return elsewhere or value not in made.values[cell]
     if _replaced(cell.group, "", found, made):
         return True
-    born = made.loose(Cell("group", cell.group)) and value is not None
+    given = made.loose(Cell("group", cell.group)) or KERNELS in made.values[cell]
+    born = given and value is not None
     return value not in made.values[cell] and not born
 
 

@@ -5,7 +5,7 @@ it step by step, read it back. What was done can be taken back from what was wri
 after a crash at any point, that of taking it back included: before its first write the way back is
 written down as well, and is then gone to its end.
 
-Nothing is written down while resctrl's lock is held: other programs wait for it for 100 ms, and a
+Nothing is written down while the part's lock is held: for resctrl's others wait for 100 ms, and a
 disk may need more. There is one exception (`_take_back`).
 """
 
@@ -19,20 +19,18 @@ from dataclasses import dataclass, replace
 from nftop.control.compare import LOCK_S, UnwrittenError, compared, locked, seen
 from nftop.control.entry import DamagedError, Entry, completed
 from nftop.control.journal import Journal, hinted, next_number, now
-from nftop.control.resctrl import Host, LockedError, RefusedError
+from nftop.control.part import AnyPart, LockedError, RefusedError, after
 from nftop.control.since import Since, changed_since
-from nftop.control.steps import after, steps
-from nftop.control.takeback import is_birth, is_end
+from nftop.control.takeback import differing, is_end
 from nftop.control.undoing import go_back, plan_back, with_numbers
 from nftop.control.words import differences
-from nftop.model.action import Cell, Change, Outcome, Proposal, Receipt, State, difference
+from nftop.model.action import Change, Outcome, Proposal, Receipt, difference
 from nftop.model.errors import said as words_of
 
 # How long the guard tries to take a change back.
 REVERT_LOCK_S = 60.0
 # How often the way back is planned anew since somebody has changed something before the lock.
 _PLANS = 3
-_REMOUNTED = "the classes were set up anew since (resctrl was mounted), which undid it"
 _REBOOTED = "this host was booted since, which undid it"
 
 
@@ -45,7 +43,7 @@ class Asked:
 
 
 def apply(
-    host: Host, journal: Journal, proposal: Proposal, asked: Asked
+    host: AnyPart, journal: Journal, proposal: Proposal, asked: Asked
 ) -> tuple[Receipt, Entry | None]:
     """Do it; the journal is held by the caller. The entry is under way until `keep` or `revert`.
 
@@ -82,6 +80,7 @@ def apply(
         return replace(end.receipt, sentences=(*end.receipt.sentences, *_forget(journal))), None
     if isinstance(done, Receipt):
         why, outcome = done.sentences, done.outcome
+        entry = replace(entry, changes=done.changes or entry.changes)
         return revert(host, journal, entry, why=why, outcome=outcome, lock_s=REVERT_LOCK_S), None
     entry = replace(entry, changes=done)
     try:
@@ -91,7 +90,7 @@ def apply(
     return Receipt("applied", ("read back as it should be",), done, entry.number), entry
 
 
-def keep(host: Host, journal: Journal, entry: Entry) -> Receipt:
+def keep(host: AnyPart, journal: Journal, entry: Entry) -> Receipt:
     """It stays: from now on it is history. Taken back if that can't be written."""
     try:
         journal.record(entry, "kept")
@@ -120,7 +119,7 @@ def _ended(journal: Journal, entry: Entry, since: Since) -> Iterator[str]:
 
 
 def revert(
-    host: Host,
+    host: AnyPart,
     journal: Journal,
     entry: Entry,
     *,
@@ -132,7 +131,7 @@ def revert(
     try:
         if entry.identity != host.identity:
             booted = entry.identity.split()[:1] != host.identity.split()[:1]
-            undone = _REBOOTED if booted else _REMOUNTED
+            undone = _REBOOTED if booted else host.renewed
             gone = entry if entry.reverting else replace(entry, left=())
             return _close(journal, gone, "reverted", (*why, undone))
         return _take_back(host, journal, _written(journal, entry), why, outcome, lock_s=lock_s)
@@ -143,12 +142,12 @@ def revert(
 
 
 def recover(
-    host: Host | None, journal: Journal, *, unseen: str = "", boot: str = ""
+    host: AnyPart | None, journal: Journal, *, unseen: str = "", boot: str = ""
 ) -> Receipt | None:
     """Take back what a crash left under way; None where nothing is. The journal is held.
 
-    `host` None: no classes can be seen from here, `unseen` says why. Only a boot since then is
-    known to have undone it: from another root or mount namespace it may be as it was.
+    `host` None: what it is about can't be seen from here, `unseen` says why. Only a boot since then
+    is known to have undone it: from another root or mount namespace it may be as it was.
     """
     entry = journal.pending()
     if entry is None:
@@ -164,33 +163,30 @@ def recover(
     if host is None:
         if boot and entry.identity.split()[:1] != [boot]:
             return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
-        why = f"the classes can't be seen from here, so it is left as it is: {unseen}"
+        why = f"what it is about can't be seen from here, so it is left as it is: {unseen}"
         return Receipt("failed", (head, *damaged, why), entry.changes, entry.number)
     return revert(host, journal, entry, why=(head, *damaged))
 
 
-def _done(host: Host, entry: Entry) -> tuple[Change, ...] | Receipt:
+def _done(host: AnyPart, entry: Entry) -> tuple[Change, ...] | Receipt:
     """What is different once it is done, or why that is not what was asked for; locked."""
-    planned = steps(entry.base, entry.changes)
+    planned = host.steps(entry.base, entry.changes)
     try:
         for step in planned:
             host.do(step)
-        found = host.state(_threads(entry.base))
+        foreseen = after(entry.base, planned)
+        found = host.read_back(foreseen)
     except (RefusedError, OSError) as error:
         return Receipt("refused", (words_of(error),))
-    wrong = _wrong(after(entry.base, planned), found)
+    wrong = differing(foreseen, found)
     if wrong:
-        return Receipt("differs", differences(wrong, "was asked for", "is what is read back"))
+        said = differences(wrong, "was asked for", "is what is read back")
+        return Receipt("differs", said, host.became(entry.changes, found))
     return tuple(each for each in difference(entry.base, found) if not is_end(each))
 
 
-def _wrong(foreseen: State, found: State) -> list[Change]:
-    differing = difference(foreseen, found)
-    return [each for each in differing if not is_birth(each) and not is_end(each)]
-
-
 def _take_back(
-    host: Host,
+    host: AnyPart,
     journal: Journal,
     entry: Entry,
     why: tuple[str, ...],
@@ -222,7 +218,7 @@ def _take_back(
         failed = f"taking it back failed: {reads}{hint}"
         return Receipt("failed", (*why, failed), entry.changes, entry.number)
     done = with_numbers(way.entry, reads)
-    wrong = _wrong(way.target, reads)
+    wrong = differing(way.target, reads)
     if wrong or done.left:
         rest = differences(wrong, "is what it was", "is what is read back")
         some = bool(done.back) or entry.reverting
@@ -265,11 +261,7 @@ def _forget(journal: Journal) -> tuple[str, ...]:
     return ()
 
 
-def _threads(state: State) -> list[Cell]:
-    return [cell for cell in state if cell.kind == "task"]
-
-
-def _not_written(host: Host, journal: Journal, entry: Entry, error: OSError) -> Receipt:
+def _not_written(host: AnyPart, journal: Journal, entry: Entry, error: OSError) -> Receipt:
     why = (f"the journal can't be written: {words_of(error)}",)
     return revert(host, journal, entry, why=why, outcome="refused")
 

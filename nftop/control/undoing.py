@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nftop.control.entry import Entry
-from nftop.control.resctrl import Host, RefusedError
-from nftop.control.steps import UNBORN, after, steps, touched
+from nftop.control.part import AnyPart, RefusedError, after, touched
+from nftop.control.steps import UNBORN
 from nftop.control.takeback import Made, changes_between, numbers_of, way_back
 from nftop.control.words import homeless, left_alone
 from nftop.model.action import Cell, State
@@ -21,10 +21,10 @@ class Back:
     target: State
 
 
-def plan_back(host: Host, entry: Entry) -> Back:
+def plan_back(host: AnyPart, entry: Entry) -> Back:
     """From the state that is found; nothing is written. Raises OSError."""
-    found = host.state(_threads(entry))
-    planned = steps(entry.base, entry.back if entry.reverting else entry.changes)
+    found = host.read(entry.base)
+    planned = host.steps(entry.base, entry.back if entry.reverting else entry.changes)
     values = touched(entry.base, planned)
     goal = after(entry.base, planned) if entry.reverting else entry.base
     known = numbers_of(
@@ -33,7 +33,7 @@ def plan_back(host: Host, entry: Entry) -> Back:
         entry.remade.items(),
     )
     going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
-    others = host.tasks(going, ())
+    others = host.inside(going)
     strangers = [where for name, where in others.items() if Cell("task", "", name) not in values]
     made = Made(values, {cell: goal.get(cell) for cell in values}, known)
     way = way_back(found, made, strangers)
@@ -54,12 +54,12 @@ def plan_back(host: Host, entry: Entry) -> Back:
     return Back(written, way.target)
 
 
-def go_back(host: Host, way: Back) -> State | str:
+def go_back(host: AnyPart, way: Back) -> State | str:
     """Do it, locked: the state that is read then, or what failed."""
     try:
-        for step in steps(way.entry.base, way.entry.back):
+        for step in host.steps(way.entry.base, way.entry.back):
             host.do(step)
-        return host.state(_threads(way.entry))
+        return host.read_back(way.target)
     except (RefusedError, OSError) as error:
         return said(error)
 
@@ -68,7 +68,3 @@ def with_numbers(entry: Entry, reads: State) -> Entry:
     """As it is to be in the history: with the numbers of the directories it made again."""
     numbers = {cell: number or reads.get(cell, UNBORN) for cell, number in entry.remade.items()}
     return replace(entry, remade=numbers)
-
-
-def _threads(entry: Entry) -> list[Cell]:
-    return [cell for cell in entry.base if cell.kind == "task"]

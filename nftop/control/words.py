@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.entry import Entry
 from nftop.control.steps import MB, Step
-from nftop.model.action import Cell, Change, State, parts
-from nftop.model.ids import format_cpu_list
+from nftop.model.action import POLICY_KINDS, Cell, Change, State, parts
+from nftop.model.ids import format_cpu_list, mhz_text
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 
 _MOST_NAMED = 6
@@ -26,6 +26,7 @@ def counted(count: int, noun: str) -> str:
 
 def describe(cell: Cell) -> str:
     """A cell in words."""
+    cpus = cell.name or str(cell.number)
     words = {
         "group": f"group {cell.group}",
         "monitor": f"monitoring group {cell.group}:{cell.name}",
@@ -33,6 +34,10 @@ def describe(cell: Cell) -> str:
         "schemata": f"{cell.name} {cell.number} of {cell.group}",
         "cpu": f"the group of CPU {cell.number}",
         "task": f"the group of thread {cell.name.partition('@')[0]}",
+        "governor": f"the governor of CPU {cpus}",
+        "epp": f"EPP of CPU {cpus}",
+        "min_khz": f"scaling_min_freq of CPU {cpus}",
+        "max_khz": f"scaling_max_freq of CPU {cpus}",
     }
     return words[cell.kind]
 
@@ -78,12 +83,18 @@ def left_alone(cells: Iterable[Cell], found: State) -> tuple[str, ...]:
     """
     every = sorted(cells)
     cpus = [cell for cell in every if cell.kind == "cpu"]
+    asleep = dict.fromkeys(cell.name for cell in every if _of_policy(cell) and cell not in found)
     offline = [cell.number for cell in cpus if cell not in found]
     changed = "was changed by somebody else since: left alone"
     said = [
         f"{describe(cell)} {changed}, {_shown(cell, found.get(cell))} now"
         for cell in every
-        if cell.kind != "cpu"
+        if cell.kind != "cpu" and not (_of_policy(cell) and cell not in found)
+    ]
+    said += [
+        f"CPU {name}: offline, so its frequencies can't be set: what they were made they may be "
+        "when it is back"
+        for name in asleep
     ]
     if len(offline) < len(cpus):
         moved = format_cpu_list(cell.number for cell in cpus if cell in found)
@@ -92,6 +103,10 @@ def left_alone(cells: Iterable[Cell], found: State) -> tuple[str, ...]:
         who = f"CPU {format_cpu_list(offline)}"
         said.append(f"{who}: offline, so in no group; the root group has it when it is back")
     return tuple(said)
+
+
+def _of_policy(cell: Cell) -> bool:
+    return cell.kind in POLICY_KINDS
 
 
 def undoing(entry: Entry) -> str:
@@ -111,6 +126,8 @@ def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...
 
 def _differs(change: Change, old: str, new: str) -> str:
     cell, values = change.cell, (change.old, change.new)
+    if _of_policy(cell) and None in values and cell.kind != "epp":
+        return f"CPU {cell.name} is {'on' if change.old is None else 'off'}line now"
     if cell.kind == "cpu" and None in values:  # a CPU that is online is in some group
         return f"CPU {cell.number} is {'on' if change.old is None else 'off'}line now"
     if cell.kind in ("group", "monitor") and None not in values:
@@ -124,6 +141,8 @@ def _shown(cell: Cell, value: str | None) -> str:
         return "not there"
     if cell.kind in ("group", "monitor"):
         return "there"  # a directory's value is its inode
+    if cell.kind in ("min_khz", "max_khz"):
+        return mhz_text(int(value))
     if cell.kind in ("cpu", "task"):
         group, monitor = parts(value)
         return f"{group}:{monitor}" if monitor else group

@@ -16,6 +16,7 @@ from nftop.model.column import Column, column, first_of, from_readings, ratio, w
 from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.roles import NF_KINDS
+from nftop.model.sst import CpuSetting
 from nftop.model.topology import Topology
 
 NO_NF = Missing(Reason.UNDEFINED, "no network function polls on this CPU")
@@ -153,6 +154,7 @@ def cpu_table(
     cycles: Cycles,
     ready: Mapping[str, Column],
     group: tuple[CacheClass | Missing, ...],
+    settings: tuple[CpuSetting, ...],
     pollers: Mapping[int, Occupant],
     undecided: Collection[int],
     unattached: Callable[[ThreadRate], Missing],
@@ -165,8 +167,9 @@ def cpu_table(
         online: which of them run.
         rates: of the counter groups.
         cycles: of `count_cycles`.
-        ready: columns that are taken as they are: `cputime.METRICS` and top-down.
+        ready: columns that are taken as they are: `cputime.METRICS`, top-down, frequencies.
         group: the resctrl group of each.
+        settings: what is set for the frequency of each.
         pollers: who polls where.
         undecided: rows where a thread may poll, which the next reading will tell.
         unattached: why the packets of a poller are unknown to which no NF source is attached.
@@ -231,6 +234,7 @@ def cpu_table(
         saturated=tuple(_saturated(each) if each else None for each in who),
         attribution=tuple(_attribution(each) for each in who),
         group=group,
+        settings=settings,
         columns=columns,
     )
 

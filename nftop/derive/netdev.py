@@ -7,7 +7,7 @@ which on a host that does little else is networking; nothing counts its cycles a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def step_netdev(
         shown = kept.rates is not None and kept.rates.shown
         return kept, _nothing(rows, reading.value, shown=shown)
     if state.rates is not None and reading.read_at_ns == state.read_at_ns:
-        return state, state.rates
+        return state, replace(state.rates, interval_s=0.0)  # none of it is new
     before, elapsed_s = state.table, (reading.read_at_ns - state.read_at_ns) / 1e9
     if before is None or elapsed_s <= 0:
         before, elapsed_s = None, 0.0

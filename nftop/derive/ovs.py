@@ -21,7 +21,14 @@ from nftop.derive.nf import (
     total,
     where_it_runs,
 )
-from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
+from nftop.derive.rating import (
+    Rated,
+    identity,
+    rate_counters,
+    rate_of,
+    rate_process,
+    restarted,
+)
 from nftop.derive.threads import ThreadRate
 from nftop.model.nf_ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.nf_parts import NfQueue
@@ -32,6 +39,10 @@ Counter: TypeAlias = tuple[str, int]
 
 _UNTOLD = Missing(Reason.SOURCE, "this OVS does not count it for its PMD threads")
 _CLEARED = Missing(Reason.RESET, "its statistics were cleared, and OVS has none to tell yet")
+_ONLY_PASSES = Missing(
+    Reason.SOURCE,
+    "OVS before 2.10 counts passes through its flow tables, of which a packet may take several",
+)
 _NO_CYCLES = Missing(
     Reason.IDLE, "OVS tells a PMD thread's cycles only once it has received a packet"
 )
@@ -50,6 +61,11 @@ _QUEUES_AS_ONE = Missing(
 )
 _NO_WINDOW = Missing(Reason.WARMING, "pmd-rxq-show has no share of it yet: its window is not full")
 _NO_PMDS = Missing(Reason.UNDEFINED, "it has no PMD threads")
+
+# OVS says how long it has counted. By so much that may lag behind the time between two readings,
+# as what is read at once is answered a little apart; beyond it was cleared in between.
+_LAG_RATIO = 0.3
+_LAG_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +96,20 @@ def step_ovs(
 
 
 def _rate(switch: OvsSwitch, before: Rated[Counter] | None) -> Rated[Counter]:
-    return rate_counters(before, _counters(switch), switch.read_at_ns)
+    rated = rate_counters(before, _counters(switch), switch.read_at_ns)
+    return restarted(rated) if _cleared(rated) else rated
+
+
+def _cleared(rated: Rated[Counter]) -> bool:
+    """Whether statistics were cleared between two readings, higher again though they may be."""
+    if rated.interval_s is None:
+        return False
+    lags_s = (
+        rated.interval_s * (1 - rate / 1000)
+        for (what, _), rate in rated.rates.items()
+        if what == "counted_ms" and not isinstance(rate, Missing)
+    )
+    return max(lags_s, default=0.0) > max(_LAG_S, _LAG_RATIO * rated.interval_s)
 
 
 def _counters(switch: OvsSwitch) -> dict[Counter, int]:
@@ -88,9 +117,13 @@ def _counters(switch: OvsSwitch) -> dict[Counter, int]:
     return {
         (what, pmd.core): count
         for pmd in switch.pmds
-        for what, count in _told(pmd).items()
+        for what, count in {**_told(pmd), "counted_ms": _counted_ms(pmd)}.items()
         if count is not None
     }
+
+
+def _counted_ms(pmd: OvsPmd) -> int | None:
+    return None if pmd.counted_s is None else round(pmd.counted_s * 1000)
 
 
 def _told(pmd: OvsPmd) -> dict[str, int | None]:
@@ -146,6 +179,8 @@ def _uncounted(what: str, pmd: OvsPmd) -> Missing:
         return _CLEARED
     if what.endswith("_cycles") and pmd.used_cycles is None and pmd.rx_packets == 0:
         return _NO_CYCLES
+    if what == "rx_packets" and pmd.used_cycles is not None:
+        return _ONLY_PASSES
     return _UNTOLD
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from nftop.derive.absence import after_absence
@@ -22,7 +22,8 @@ class Rated(Generic[K]):
     Attributes:
         read_at_ns: the clock of `counters`: when they were read.
         rates: of every counter that was there the time before too.
-        interval_s: between the two readings; None before the second, and after a restart.
+        interval_s: between the two readings; None before the second, and after a restart; 0 where
+            they were rated before.
     """
 
     read_at_ns: int
@@ -34,24 +35,36 @@ class Rated(Generic[K]):
 def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns: int) -> Rated[K]:
     """Fold one reading of a process' cumulative counters in.
 
-    A reading that was rated before is not rated again: its rates are held. After a restart every
+    A reading that was rated before is not rated again: its rates are held, over no time. After a
+    restart every
     rate is RESET, and the next reading counts from there; after one from before the last nothing
     is rated, and it is WARMING.
     """
     if before is None or read_at_ns < before.read_at_ns:
         return Rated(read_at_ns, counters, {}, None)
     if read_at_ns == before.read_at_ns:
-        return before
+        return replace(before, interval_s=held(before.interval_s))
     elapsed_s = (read_at_ns - before.read_at_ns) / 1e9
     if any(counters[name] < count for name, count in before.counters.items() if name in counters):
         # One counter went back, so all may have been cleared, even those that look higher again.
-        return Rated(read_at_ns, counters, dict.fromkeys(counters, RESTARTED), None)
+        return restarted(Rated(read_at_ns, counters, {}, None))
     rates: dict[K, Reading] = {
         name: (count - before.counters[name]) / elapsed_s
         for name, count in counters.items()
         if name in before.counters
     }
     return Rated(read_at_ns, counters, rates, elapsed_s)
+
+
+def held(interval_s: float | None) -> float | None:
+    """The interval of rates that are shown once more: none, so that rate x interval adds up."""
+    return None if interval_s is None else 0.0
+
+
+def restarted(rated: Rated[K]) -> Rated[K]:
+    """The same reading where its counters began anew since the one before: nothing is rated."""
+    rates: dict[K, Reading] = dict.fromkeys(rated.counters, RESTARTED)
+    return Rated(rated.read_at_ns, rated.counters, rates, None)
 
 
 def rate_of(rated: Rated[K] | None, name: K, uncounted: Missing) -> Reading:

@@ -32,6 +32,7 @@ def only_cpus(frame: Frame, cpus: Collection[int]) -> Frame:
         saturated=these(table.saturated),
         attribution=these(table.attribution),
         group=these(table.group),
+        settings=these(table.settings),
         columns={metric: take(column, rows) for metric, column in table.columns.items()},
         origins={metric: these(origin) for metric, origin in table.origins.items()},
     )

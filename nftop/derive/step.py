@@ -15,6 +15,7 @@ from nftop.derive.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.focus import FocusState, step_focus
+from nftop.derive.frequencies import FrequencyState, step_frequencies
 from nftop.derive.kernel_parts import with_kernel_parts
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
@@ -71,6 +72,7 @@ class State:
     misses: MissState = field(default_factory=MissState)
     server: ServerState = field(default_factory=ServerState)
     baseline: BaselineState = field(default_factory=BaselineState)
+    frequencies: FrequencyState = field(default_factory=FrequencyState)
     netdev: NetdevState = field(default_factory=NetdevState)
     own: SourceReading[SelfUse] | None = None
 
@@ -105,13 +107,15 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     forwarding = {topology.cpus[row].cpu for row, who in pollers.items() if who.forwards}
     focus, looked_at = step_focus(state.focus, readings.get("perf"), state.uarch, topology)
     shares, tma = _topdown(state, readings.get("perf"), rates, topology)
+    frequencies = step_frequencies(state.frequencies, readings.get("cpufreq"), topology)
     misses, counted = cpu_table(
         topology,
         online=online_rows(readings.get("kernel"), topology),
         rates=rates,
         cycles=cycles,
-        ready={**times, **kernel.columns, **tma},
+        ready={**times, **kernel.columns, **tma, **frequencies.columns},
         group=effective_classes(classes, thread_rates, topology),
+        settings=frequencies.settings,
         pollers=pollers,
         undecided=undecided_rows(topology, thread_rates),
         unattached=lambda rate: _unattached(rate, readings, nfs),
@@ -158,6 +162,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         accelerators=shown.accelerators,
         apart=shown.apart,
         baselines=baseline.kept,
+        frequencies=frequencies.told,
         interfaces=kernel.interfaces,
     )
     after = replace(
@@ -174,6 +179,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         focus=focus,
         server=server,
         baseline=baseline,
+        frequencies=frequencies,
         netdev=netdev,
         misses=misses,
         own=_known_use(state.own, own),

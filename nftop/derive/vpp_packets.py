@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nftop.derive.rating import RESTARTED
+from nftop.derive.rating import RESTARTED, held
 from nftop.model.column import Bools, Floats
 from nftop.model.nf_vpp import VppInstance, VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
@@ -54,7 +54,7 @@ class RatedPackets:
             other; why there is none.
         by_interface: likewise, float64 (i,), each interface's over all threads, whatever it is
             made of.
-        interval_s: between the two readings; None without rates.
+        interval_s: between the two readings; None without rates, 0 where they were rated before.
     """
 
     read_at_ns: int
@@ -73,7 +73,7 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
     index may be given to another one. So it is after a reading from before the last.
     """
     if before is not None and before.read_at_ns == vpp.read_at_ns:
-        return before
+        return replace(before, interval_s=held(before.interval_s))
     told = vpp.interfaces
     rows = tuple(thread.index for thread in vpp.threads)
     # As in _COUNTED.

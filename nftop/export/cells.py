@@ -1,10 +1,11 @@
-"""One changed cell of the cache classes as a plain dictionary."""
+"""One changed cell of the host as a plain dictionary."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from nftop.model.action import Change, parts
+from nftop.model.action import POLICY_KINDS, Change, parts
+from nftop.model.ids import parse_cpu_list
 
 
 def change_object(change: Change) -> dict[str, Any]:
@@ -15,6 +16,10 @@ def change_object(change: Change) -> dict[str, Any]:
         found |= {"group": cell.group, "resource": cell.name, "domain": cell.number}
     elif cell.kind == "cpu":
         found |= {"cpu": cell.number}
+    elif cell.kind in POLICY_KINDS:
+        found |= {"policy": cell.number, "cpus": list(parse_cpu_list(cell.name))}
+        if cell.kind in ("min_khz", "max_khz"):
+            found |= {side: int(found[side]) for side in ("old", "new") if found[side]}
     elif cell.kind == "task":
         found |= {"thread": int(cell.name.partition("@")[0])}
     else:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from nftop.export.frequencies import setting_values
 from nftop.export.jsonl import rfc3339
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.frame import Frame
@@ -25,7 +26,10 @@ _LABELS = (
     "package",
     "l3",
 )
-_NAMES = ("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "group")
+_NAMES = (
+    *("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "group"),
+    *("sst_priority", "governor", "epp", "sst_cp_class"),
+)
 HEADER: tuple[str, ...] = (
     *_LABELS,
     *_NAMES,
@@ -50,7 +54,7 @@ def frame_csv(frame: Frame) -> str:
     lines = []
     for row, info in enumerate(table.topology.cpus):
         readings = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
-        group = table.group[row]
+        group, setting = table.group[row], setting_values(table.settings[row])
         cells: list[Any] = [
             moment,
             frame.interval_s,
@@ -69,9 +73,10 @@ def frame_csv(frame: Frame) -> str:
             table.saturated[row],
             table.cpp_clock[row],
             None if isinstance(group, Missing) else text_cell(group.name),
+            *map(_word, setting.values()),
         ]
         cells += [None if isinstance(r, Missing) else r for r in readings.values()]
-        lines.append(_line([*cells, _missing({"group": group, **readings})]))
+        lines.append(_line([*cells, _missing({"group": group, **setting, **readings})]))
     return "".join(lines)
 
 
@@ -79,6 +84,10 @@ def _missing(readings: Mapping[str, object]) -> str:
     return " ".join(
         f"{name}={r.reason.key}" for name, r in readings.items() if isinstance(r, Missing)
     )
+
+
+def _word(value: object) -> str | None:
+    return None if isinstance(value, Missing) else text_cell(str(value))
 
 
 def text_cell(name: str | None) -> str | None:

@@ -22,6 +22,7 @@ from typing import Any
 from nftop.export.cells import change_object
 from nftop.export.classes import cache_object, group_object
 from nftop.export.encode import json_bytes
+from nftop.export.frequencies import frequencies_object, setting_values
 from nftop.export.missing import with_missing
 from nftop.export.nfs import nf_objects
 from nftop.model.action import Noticed
@@ -39,9 +40,6 @@ from nftop.model.frame import (
 )
 from nftop.model.netdev import InterfaceRow
 from nftop.model.reading import Missing, Reading, Reason
-
-# What the schema promises and no source of this nftop reads yet: always null, reason `source`.
-_CPU_UNREAD = ("sst_priority",)
 
 
 def frame_json(frame: Frame) -> bytes:
@@ -72,6 +70,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "cache": cache_object(frame),
         "packages": [_package(package) for package in frame.packages],
         "nfs": nf_objects(frame),
+        "frequencies": frequencies_object(frame.frequencies),
         "interfaces": [_interface(each) for each in frame.interfaces],
         "accelerators": [
             with_missing({"name": each.name, "per_s": {}}, _per_s(each))
@@ -165,9 +164,8 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
     named["group_of"] = None if isinstance(group, Missing) else group.of
     readings: dict[str, Any] = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
     readings["group"] = group if isinstance(group, Missing) else group.name
-    base = info.base_frequency_hz
-    readings["base_frequency_hz"] = Missing(Reason.SOURCE) if base is None else base
-    return with_missing(named, readings, unread=_CPU_UNREAD)
+    readings |= setting_values(table.settings[row])
+    return with_missing(named, readings)
 
 
 def _package(row: PackageRow) -> dict[str, Any]:

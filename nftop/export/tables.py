@@ -25,6 +25,7 @@ from nftop.export.fields import (
     turned,
     why_not,
 )
+from nftop.export.frequencies import setting_values
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
@@ -35,9 +36,11 @@ from nftop.model.column import Column
 from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sst import CpuSetting
 
 # CPUs
 
+_SETTING = (*fields_of("text", "sst_priority governor epp"), Field("sst_cp_class", "int"))
 _CPU = (
     *fields_of("int", "cpu core package l3"),
     Field("online", "bool"),
@@ -46,13 +49,10 @@ _CPU = (
     Field("direction", "text"),
     Field("saturated", "bool"),
     *fields_of("text", "cpp_clock attribution group"),
-    Field("base_frequency_hz", "float", "Hz"),
+    *_SETTING,
     *numbers(CPU_METRICS),
     MISSING,
 )
-
-
-_NO_BASE = Missing(Reason.SOURCE)
 
 
 def _cpus(number: int, frame: Frame) -> Columns:
@@ -75,10 +75,14 @@ def _cpus(number: int, frame: Frame) -> Columns:
         table.cpp_clock,
         [text or None for text in table.attribution],
         groups,
-        [info.base_frequency_hz for info in infos],
+        *turned(_SETTING, list(map(_settings, table.settings))),
         *map(_cells, columns),
         _cpus_why(table),
     ]
+
+
+def _settings(setting: CpuSetting) -> tuple[Any, ...]:
+    return tuple(map(plain, setting_values(setting).values()))
 
 
 def _cells(column: Column) -> list[float | None]:
@@ -94,14 +98,13 @@ def _cpus_why(table: CpuTable) -> list[str]:
     reasons = np.array([table.columns[name].reasons for name in names], np.uint8).T
     seen: dict[bytes, str] = {}
     found = []
-    infos = table.topology.cpus
-    for row, group, info in zip(np.ascontiguousarray(reasons), table.group, infos, strict=True):
+    settings = table.settings
+    for row, group, each in zip(np.ascontiguousarray(reasons), table.group, settings, strict=True):
         key = row.tobytes()
         if key not in seen:
             why = zip(names, map(Reason, row.tolist()), strict=True)
-            seen[key] = " ".join(f"{name}={each.key}" for name, each in why if each)
-        base = info.base_frequency_hz
-        own = why_not({"group": group, "base_frequency_hz": _NO_BASE if base is None else base})
+            seen[key] = " ".join(f"{name}={reason.key}" for name, reason in why if reason)
+        own = why_not({"group": group, **setting_values(each)})
         found.append(f"{own} {seen[key]}".strip())
     return found
 

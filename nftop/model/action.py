@@ -1,7 +1,8 @@
 """What an operator may ask for, and what is planned for it before anything is written.
 
-The state of resctrl is a flat mapping of cells to texts, so that a change is a list of cells with
-what was and what is to be there: it can be compared, shown, written to disk and turned round.
+The state of what can be changed is a flat mapping of cells to texts, so that a change is a list of
+cells with what was and what is to be there: it can be compared, shown, written to disk and turned
+round.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ from typing import Literal, NamedTuple, TypeAlias
 from nftop.model.ids import Cpu
 from nftop.model.rdt import ROOT
 
-Kind: TypeAlias = Literal["group", "monitor", "mode", "schemata", "cpu", "task"]
+Kind: TypeAlias = Literal[
+    "group", "monitor", "mode", "schemata", "cpu", "task",
+    "governor", "epp", "min_khz", "max_khz",
+]  # fmt: skip
+# Those of frequency policies, in the order in which the way back restores them.
+POLICY_KINDS: tuple[Kind, ...] = ("governor", "epp", "min_khz", "max_khz")
 # Those that are directories, whose values are their numbers.
 DIRECTORIES: tuple[Kind, ...] = ("group", "monitor")
 
 
 class Cell(NamedTuple):
-    """One thing in resctrl that can be changed.
+    """One thing that can be changed.
 
     A CPU is a cell of its own, as a thread is, so that it is in one group whatever is done, and
     somebody else's change of another CPU is no obstacle.
@@ -27,10 +33,12 @@ class Cell(NamedTuple):
     Attributes:
         kind: `group`, `monitor`: a directory, whose value is its inode. `mode`: of a group, as the
             kernel has it. `schemata`: a mask in hexadecimal or a limit in decimal, without leading
-            zeros. `cpu`, `task`: the place (`place`) where it is.
-        group: a control group's directory, `ROOT` for the root group; "" of a CPU or a task.
-        name: of a monitoring group; of a line of schemata (`L3`, `MB`); `TID@STARTTIME` of a task.
-        number: the domain of a schemata cell, a CPU's number, else -1.
+            zeros. `cpu`, `task`: the place (`place`) where it is. `governor`, `epp`, `min_khz`,
+            `max_khz`: of a frequency policy, as its files have them; limits as they are in effect.
+        group: a control group's directory, `ROOT` for the root group; "" of all else.
+        name: of a monitoring group; of a line of schemata (`L3`, `MB`); `TID@STARTTIME` of a task;
+            the CPUs of a frequency policy, as a list.
+        number: the domain of a schemata cell; a CPU's or a policy's number; else -1.
     """
 
     kind: Kind
@@ -163,9 +171,36 @@ class RemoveMonitor:
     name: str
 
 
-Action: TypeAlias = (
+ClassAction: TypeAlias = (
     SetSchemata | MoveCpus | MoveTasks | CreateGroup | RemoveGroup | CreateMonitor | RemoveMonitor
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PinCpus:
+    """The cores of these CPUs to their guaranteed frequencies: both limits are that."""
+
+    cpus: tuple[Cpu, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseCpus:
+    """The cores of these CPUs to what they were before nftop pinned them, or to all they can."""
+
+    cpus: tuple[Cpu, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PinEvery:
+    """Every core to its own guaranteed frequency (`bf`), or all to the nominal one (`base`)."""
+
+    mode: Literal["bf", "base"]
+
+
+FrequencyAction: TypeAlias = PinCpus | ReleaseCpus | PinEvery
+
+
+Action: TypeAlias = ClassAction | FrequencyAction
 
 
 @dataclass(frozen=True, slots=True)

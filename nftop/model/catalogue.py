@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
 from nftop.model.catalogue_coverage import COVERAGE, COVERAGE_METRICS, LLC_COVERAGE
+from nftop.model.catalogue_frequency import FREQUENCY_METRICS, SETTING_METRICS
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.catalogue_nf import BUSY_CPP, EQ5, EQ6, NF_METRICS, RX, VS_BASE
 from nftop.model.catalogue_package import PACKAGE_METRICS
@@ -259,13 +260,14 @@ CPU_METRICS: tuple[Metric, ...] = (
     *COVERAGE_METRICS,
     *TMA_METRICS,
     *PCM_CPU_METRICS,
+    *FREQUENCY_METRICS,
 )
 
 METRICS: tuple[Metric, ...] = (
     CPU_METRICS + NF_METRICS + PACKAGE_METRICS + PCM_PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
 )
-# With what is no metric of a row but a node of the tree of the core looked at.
-EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS
+# With what is no number: a node of the tree of the core looked at, and words.
+EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS + SETTING_METRICS
 
 
 def cpu_metric(metric_id: str) -> Metric:

@@ -15,6 +15,7 @@ from nftop.model.netdev import InterfaceRow
 from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.topology import Host, Topology
 
 SCHEMA = "nftop.frame/1"
@@ -71,6 +72,7 @@ class CpuTable:
         group: the resctrl group whose class counts on it: of the pollers' own where they are in
             one, else of the CPU's, which every other task has that is in none; or why that is
             unknown.
+        settings: what is set for its frequency, and which of SST-BF's kinds it is.
         columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
         origins: by metric id, for each row the source of its number where that is not the metric's
             first choice, else None; metrics of which no row has such a number are absent.
@@ -86,6 +88,7 @@ class CpuTable:
     saturated: tuple[bool | None, ...]
     attribution: tuple[str, ...]
     group: tuple[CacheClass | Missing, ...]
+    settings: tuple[CpuSetting, ...]
     columns: Mapping[str, Column]
     origins: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
@@ -107,7 +110,9 @@ class NfRow:
         cpp_clock: where the cycles of its CPP came from; None without a CPP.
         saturated: whether all its polling cores were busy all the time; None where it does not
             tell.
-        interval_s: the NF's own clock between its last two readings; None before the second.
+        interval_s: the NF's own clock between its last two readings; None before the second. 0
+            where a frame before had them already, as where the NF is late: rate x interval, summed
+            over frames, is what it counted.
         attribution: how its packets were put on CPUs, in words.
         problem: why its counters are not current; None when they are.
         readings: by metric id of the catalogue, scope `nf`; every such metric is there.
@@ -344,11 +349,12 @@ class Frame:
     whole host's, whatever rows `cpus` shows; so are `packages`. `groups` are empty where the kernel
     tells of none (the source `resctrl` says why); `domains` are the caches they share, `limits`
     what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
-    `apart` says where perf and a sensor server have told different numbers for some time; "" where
-    they agree. `notice` is what the operator of this host is to know now beside the numbers; no
-    sample has it, so that no recording does. `interfaces` are the kernel's. `baselines` is what
-    numbers are compared with; None where the operator has kept none. `lost` is what a replay lacks
-    between the tick before and this one.
+    `frequencies` is what the host's cpufreq tells, or why nothing; rows of `cpus` have what of it
+    is theirs. `apart` says where perf and a sensor server have told different numbers for some
+    time; "" where they agree. `notice` is what the operator of this host is to know now beside the
+    numbers; no sample has it, so that no recording does. `interfaces` are the kernel's.
+    `baselines` is what numbers are compared with; None where the operator has kept none. `lost` is
+    what a replay lacks between the tick before and this one.
     """
 
     wall_ns: int
@@ -370,6 +376,7 @@ class Frame:
     notice: str = ""
     apart: str = ""
     baselines: Baselines | None = None
+    frequencies: CpufreqTable | Missing = NOT_READ
     interfaces: tuple[InterfaceRow, ...] = ()
     lost: tuple[Lost, ...] = ()
     schema: str = SCHEMA

@@ -61,3 +61,8 @@ def _number(text: str, whole: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 6):
         raise ValueError(f"{whole!r} is not a CPU list")
     return int(text)
+
+
+def mhz_text(khz: int) -> str:
+    """A frequency of cpufreq's files: `2700 MHz`, with its fraction where it has one."""
+    return f"{khz // 1000} MHz" if khz % 1000 == 0 else f"{khz / 1000} MHz"

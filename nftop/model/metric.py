@@ -31,6 +31,7 @@ class Unit(Enum):
     WATTS = "W"
     JOULES = "J"  # printed in kJ
     DEGREES_C = "degrees C"
+    TEXT = "text"  # words: never a column of numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ there; OVS' own DPDK telemetry socket (source `dpdk`, same pid) has it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing
@@ -41,7 +42,8 @@ class OvsPmd:
     Attributes:
         core: the CPU it is bound to (`core_id`). numa: its `numa_id`, to set beside that of
             its ports.
-        rx_packets: `packets received` or `Rx packets`, once each however often recirculated.
+        rx_packets: `packets received` or `Rx packets`, once each however often recirculated. None
+            before 2.10, which counts passes through the flow tables only.
         tx_packets: `Tx packets`.
         used_cycles: TSC cycles of all its iterations, idle ones too, sleep left out: `Used TSC
             cycles`, or `idle cycles` + `processing cycles` (2.6: `polling cycles`).
@@ -50,6 +52,9 @@ class OvsPmd:
         upcalls, lost_upcalls: packets that missed every flow table; of these, the ones dropped.
             They are what a packet costs most by: the raw side of a high CPP.
         overhead_ratio: as a queue's `used_ratio`, for work on no queue.
+        hits: packets by the flow table that knew them: `phwol`, `simple`, `emc`, `smc`, `megaflow`.
+        counted_s: `Measurement duration`: how long it has been counting, so that a clear shows
+            even where the counters are higher again; from 2.10 on.
     """
 
     core: Cpu
@@ -63,6 +68,8 @@ class OvsPmd:
     lost_upcalls: int | None
     queues: tuple[OvsQueue, ...]
     overhead_ratio: float | None
+    hits: Mapping[str, int] = field(default_factory=dict)
+    counted_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

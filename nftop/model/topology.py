@@ -26,7 +26,8 @@ class CpuInfo:
         node: NUMA node; None where unknown.
         isolated: in `isolcpus`.
         nohz_full: in `nohz_full`.
-        base_frequency_hz: the guaranteed frequency (cpufreq's `base_frequency`); None if not told.
+        base_frequency_hz: the guaranteed frequency, in recordings of before source `cpufreq` was
+            there to tell it; else None.
     """
 
     cpu: Cpu

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from nftop.derive.class_cost import cost_of
+from nftop.derive.placement import kinds
 from nftop.model.action import Cell, State, parts
 from nftop.model.catalogue import cpu_metric
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt import ROOT
+from nftop.model.sst import Priority
 from nftop.render import format as fmt
 from nftop.render.board import Board
+from nftop.render.settings import LETTERS
 from nftop.render.table import is_bound, is_other
 
 
@@ -37,28 +40,18 @@ def who_is_where(board: Board, frame: Frame) -> Mapping[str, Who]:
     for row, nf in enumerate(frame.cpus.nf):
         if nf is not None and frame.cpus.topology.cpus[row].cpu in near:
             rows[_class_of(frame, row, board.target)].append(row)
-    kinds = _kinds(frame)
+    kinds_of = kinds(frame.cpus)
     found = {}
     for group in board.groups:
         every = board.cpus.get(group, ())
         here = [cpu for cpu in every if cpu in near]
-        cpus = _cores(here, kinds) if here or not every else "elsewhere"
+        cpus = _cores(here, kinds_of) if here or not every else "elsewhere"
         found[group] = Who(cpus, *_network_functions(frame, rows[group]))
     return found
 
 
-def _kinds(frame: Frame) -> Mapping[Cpu, str]:
-    """SST-BF's two kinds of cores; nothing where all have one base frequency."""
-    known = {cpu.cpu: cpu.base_frequency_hz for cpu in frame.topology.cpus
-             if cpu.base_frequency_hz is not None}  # fmt: skip
-    most = max(known.values(), default=0.0)
-    if len(set(known.values())) < 2:
-        return {}
-    return {cpu: "H" if hz == most else "L" for cpu, hz in known.items()}
-
-
-def _cores(cpus: Sequence[int], kinds: Mapping[Cpu, str]) -> str:
-    told = {kinds.get(Cpu(cpu), "") for cpu in cpus} - {""}
+def _cores(cpus: Sequence[int], kinds_of: Mapping[Cpu, Priority]) -> str:
+    told = {LETTERS[kinds_of[Cpu(cpu)]] for cpu in cpus if Cpu(cpu) in kinds_of}
     return f"{format_cpu_list(cpus) or NOBODY.cpus} {'/'.join(sorted(told))}".rstrip()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nftop.model.action import Cell, Change, Proposal, parts
-from nftop.model.ids import format_cpu_list
+from nftop.model.action import Cell, Change, Kind, Proposal, parts
+from nftop.model.ids import format_cpu_list, mhz_text, parse_cpu_list
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS, MbaUnit
 from nftop.render.text import cells, fit, printable
 
@@ -27,7 +27,12 @@ def preview(proposal: Proposal, ways: Mapping[str, int], unit: MbaUnit) -> list[
 
 def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -> list[str]:
     """What would be different, a line each; as in `preview`."""
-    rows = [*_directories(changes), *_values(changes, ways, unit), *_moves(changes)]
+    rows = [
+        *_directories(changes),
+        *_values(changes, ways, unit),
+        *_moves(changes),
+        *_frequencies(changes),
+    ]
     width = max((cells(row[0]) for row in rows), default=0)
     return [f"{fit(head, width)}  {old} -> {new}" for head, old, new in rows]
 
@@ -100,6 +105,32 @@ def _moves(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
         for (old, new), those in ways.items():
             who = _threads(those) if kind == "task" else format_cpu_list(c.number for c in those)
             yield f"{head} {who}", named(old), named(new)
+
+
+# Cells of frequencies, and how a row of them is called.
+_ROWS: Mapping[Kind, str] = {
+    "governor": "governor", "epp": "EPP", "min_khz": "min", "max_khz": "max",
+}  # fmt: skip
+
+
+def _frequencies(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
+    """By what they are changed to, so that a host of hundreds of CPUs is a few rows."""
+    for kind, label in _ROWS.items():
+        ways: dict[tuple[str | None, str | None], list[str]] = {}
+        for each in changes:
+            if each.cell.kind == kind:
+                ways.setdefault((each.old, each.new), []).append(each.cell.name)
+        for (old, new), names in ways.items():
+            cpus = format_cpu_list(parse_cpu_list(",".join(names)))
+            yield f"CPU {cpus} {label}", _frequency(kind, old), _frequency(kind, new)
+
+
+def _frequency(kind: Kind, value: str | None) -> str:
+    if value is None:
+        return "not there"
+    if value == "":
+        return "as the kernel sets it"
+    return mhz_text(int(value)) if kind in ("min_khz", "max_khz") else printable(value)
 
 
 def _threads(those: Iterable[Cell]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -37,7 +37,7 @@ class Col:
     """A column of the table.
 
     Attributes:
-        key: metric id, or `cpu`, `smt`, `thread`, `nf`, `tma`, `group`.
+        key: metric id, or `cpu`, `smt`, `thread`, `nf`, `tma`, `group`, or of `settings.TEXTS`.
         label: its header.
         width: cells it takes, with the one that keeps it off the next or holds `~`.
         right: numbers stand right, names left.
@@ -73,7 +73,14 @@ def _column_of(metric: Metric, priority: float) -> Col:
 METRICS = tuple(
     _column_of(metric, metric.priority) for metric in CPU_METRICS if metric.priority is not None
 )
-LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group"})
+# What is set for a CPU's frequency, in words: see `settings.TEXTS`.
+SST = Col("sst", "SST", 4, right=False, priority=4.5)
+CP = Col("cp", "CP", 3, right=False, priority=2.2)
+GOVERNOR = Col("governor", "GOVERNOR/EPP", 13, right=False, priority=2.6, grows=7)
+LIMITS = Col(
+    "limits", "MIN-MAX", 10, right=False, priority=1.2, metric=cpu_metric("max_frequency_hz")
+)
+LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group", "sst", "cp", "governor"})
 
 # The cache class: the number of its COS, and its name too where there is room.
 GROUP = Col("group", "COS", 4, right=False, priority=5.3)
@@ -83,37 +90,57 @@ BAR = Col("tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metr
 _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 
 # The Power screen's from left to right, each with its priority there.
-_OF_POWER: tuple[tuple[str, float], ...] = (
+_OF_POWER: tuple[tuple[str | Col, float], ...] = (
+    (SST, 1.05),
     ("frequency_hz", 1),
+    ("base_frequency_hz", 1.1),
+    (LIMITS, 1.2),
+    (GOVERNOR, 2.6),
+    (CP, 2.2),
+    (GROUP, 2.7),
     ("busy_ratio", 3),
     ("c0_ratio", 2),
     ("c1_ratio", 4),
     ("c3_ratio", 9),
     ("c6_ratio", 4.1),
-    ("thermal_headroom_c", 2.1),
+    ("thermal_headroom_c", 2.9),
     ("smi_per_s", 5),
     ("ipc", 7),
     ("context_switches_per_s", 8),
 )
+_NF_OF_POWER = 2.8  # who it is stands behind what it is set to
 
 _FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
-_CORES = (*LABELS, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
+_CORES = (*LABELS, SST, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
+_POWER_LABELS = tuple(
+    replace(col, priority=_NF_OF_POWER) if col.key == "nf" else col for col in LABELS
+)
 # On a screen of its own what a server would tell keeps its column: that it is absent is said there.
 _OPTIONAL: Mapping[Table, tuple[Col, ...]] = {
-    "cores": tuple(col for col in _CORES if col is GROUP or (col.metric and col.metric.optional)),
-    "power": (),
+    "cores": tuple(
+        col for col in _CORES if col.key in ("group", "sst") or (col.metric and col.metric.optional)
+    ),
+    # The limits of a remote host nobody tells, and some drivers tell no base frequency.
+    "power": (CP, SST, GROUP, LIMITS, GOVERNOR, _column_of(cpu_metric("base_frequency_hz"), 0)),
 }
 _TABLES: Mapping[Table, tuple[Col, ...]] = {
     "cores": _CORES,
     "power": (
-        *LABELS,
-        *(_column_of(cpu_metric(name), priority) for name, priority in _OF_POWER),
+        *_POWER_LABELS,
+        *(
+            _column_of(cpu_metric(col), priority)
+            if isinstance(col, str)
+            else replace(col, priority=priority)
+            for col, priority in _OF_POWER
+        ),
     ),
 }
 _HARDWARE, _SOURCE = int(Reason.HARDWARE), int(Reason.SOURCE)
 _BY_KEY = {col.key: col for table in (_TABLES["power"], _CORES) for col in table}
 # What the Power screen's table shows of a CPU.
-POWER_CPU_METRICS: tuple[Metric, ...] = tuple(cpu_metric(name) for name, _ in _OF_POWER)
+POWER_CPU_METRICS: tuple[Metric, ...] = tuple(
+    cpu_metric(col) for col, _ in _OF_POWER if isinstance(col, str)
+)
 
 
 def columns_for(
@@ -124,7 +151,8 @@ def columns_for(
     On the Cores screen an optional metric, and the cache class, has a column only where some CPU in
     `cpus` has one. What this hardware can't give any CPU makes room for what there is.
     """
-    here = frozenset(col.key for col in _OPTIONAL[table] if _is_told(col, cpus))
+    optional = {col.key: col for col in _OPTIONAL[table]}
+    here = frozenset(key for key, col in optional.items() if _is_told(col, cpus))
     metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
     never = frozenset(col.key for col in metrics if cpus is not None and _is_never(col, cpus))
     return _columns_for(width, here, never, table)
@@ -135,10 +163,10 @@ def _columns_for(
     width: int, here: frozenset[str], never: frozenset[str], table: Table
 ) -> tuple[Col, ...]:
     """`columns_for`: optional columns are shown if they are `here`; `never` are ranked last."""
-    room = width
+    room, optional = width, {col.key for col in _OPTIONAL[table]}
     chosen: dict[str, Col] = {}
     for col in sorted(_TABLES[table], key=lambda col: (col.key in never, col.priority)):
-        if col in _OPTIONAL[table] and col.key not in here:
+        if col.key in optional and col.key not in here:
             continue
         fitted = _fitted(col, width)
         if chosen and fitted.width > room:
@@ -155,14 +183,24 @@ def _columns_for(
 
 def _is_told(col: Col, cpus: CpuTable | None) -> bool:
     """Whether some CPU has anything to put in an optional column."""
-    if col.metric:
-        return is_here(col.metric, cpus)
-    return cpus is not None and any(isinstance(each, CacheClass) for each in cpus.group)
+    if col.key in _THERE:
+        return cpus is not None and _THERE[col.key](cpus)
+    return col.metric is not None and is_here(col.metric, cpus)
+
+
+_THERE: Mapping[str, Callable[[CpuTable], bool]] = {
+    "group": lambda cpus: any(isinstance(each, CacheClass) for each in cpus.group),
+    "sst": lambda cpus: any(isinstance(each.priority, str) for each in cpus.settings),
+    "cp": lambda cpus: any(isinstance(each.cp_class, int) for each in cpus.settings),
+    "governor": lambda cpus: any(isinstance(each.governor, str) for each in cpus.settings),
+    "limits": lambda cpus: bool(cpus.columns["max_frequency_hz"].present.any()),
+    "base_frequency_hz": lambda cpus: bool(cpus.columns["base_frequency_hz"].present.any()),
+}
 
 
 def _is_never(col: Col, cpus: CpuTable) -> bool:
     """Whether the hardware is why no CPU has a value, so that none will come either."""
-    reasons = cpus.columns[col.key].reasons
+    reasons = cpus.columns[col.metric.id if col.metric else col.key].reasons
     return bool(len(reasons)) and bool((reasons == _HARDWARE).all())
 
 
@@ -170,7 +208,7 @@ def _fitted(col: Col, width: int) -> Col:
     """A column as it is on a screen of so many cells."""
     if col.key == "thread" and width < NARROW:
         return replace(col, width=9)
-    if col is GROUP and width >= _GROUP_NAMES_FROM:
+    if col.key == GROUP.key and width >= _GROUP_NAMES_FROM:
         return replace(col, width=12)
     return _SHORT_BAR if col is BAR and width < _LONG_BARS_FROM else col
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.catalogue_frequency import FREQUENCY_METRICS
 from nftop.model.catalogue_sibling import SIBLING_METRICS
 from nftop.model.frame import CacheClass, CpuTable, Frame
 from nftop.model.ids import format_cpu_list
@@ -21,6 +22,7 @@ from nftop.render import spark
 from nftop.render.cache import group_name
 from nftop.render.columns import is_here, metric_of
 from nftop.render.line import Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.settings import setting_facts
 from nftop.render.table import estimates
 
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
@@ -73,7 +75,7 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
         *absence_lines(frame.cpus, row, width),
         *attribution_lines(frame.cpus, row, width),
         *sibling_lines(frame.cpus, row, width),
-        *_place(frame.cpus.topology.cpus[row], frame.cpus.group[row], width),
+        *_place(frame.cpus, row, width),
     ]
     room = height - len(head)
     tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(said)))
@@ -153,8 +155,19 @@ def _titled(title: str, width: int) -> Line:
     return line(head, Span("─" * (width - head.width), Tone.DIM))
 
 
+def _place(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
+    facts = tuple(
+        setting_facts(
+            cpus.settings[row], *(cpus.columns[metric.id][row] for metric in FREQUENCY_METRICS)
+        )
+    )
+    return _flowing(cpus.topology.cpus[row], cpus.group[row], facts, width)
+
+
 @lru_cache(maxsize=8)  # where a CPU is changes with the topology only, its class seldom
-def _place(info: CpuInfo, group: CacheClass | Missing, width: int) -> tuple[Line, ...]:
+def _flowing(
+    info: CpuInfo, group: CacheClass | Missing, set_to: tuple[str, ...], width: int
+) -> tuple[Line, ...]:
     numbers = (
         ("core", info.core),
         ("package", info.package),
@@ -168,8 +181,7 @@ def _place(info: CpuInfo, group: CacheClass | Missing, width: int) -> tuple[Line
         number = "" if group.clos is None else f" (COS{group.clos})"
         own = " of what polls here" if group.of == "task" else ""
         facts.append(f"class {group_name(group.name)}{number}{own}")
-    if info.base_frequency_hz is not None:
-        facts.append(f"base {info.base_frequency_hz / 1e9:.2f} GHz")
+    facts += set_to
     if not info.online:
         facts.insert(0, "offline")
     return tuple(flow([line(Span(fact, Tone.DIM)) for fact in facts], width, "  "))

@@ -26,6 +26,7 @@ from nftop.render.header import badge_lines, time_of_day
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.power import MARKS as POWER_MARKS
 from nftop.render.power import POWER_PACKAGE_METRICS
+from nftop.render.settings import MARKS as SETTING_MARKS
 from nftop.render.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
 from nftop.render.told_by import caveat
 from nftop.render.traffic import MARKS as TRAFFIC_MARKS
@@ -68,7 +69,7 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *section("On the Cache screen", CLASS_MARKS, width),
         *section("In a verdict on a change of classes", VERDICT_MARKS, width),
         *section("On the Memory/PCIe screen", TRAFFIC_MARKS, width),
-        *section("On the Power screen", POWER_MARKS, width),
+        *section("On the Power screen", (*POWER_MARKS, *SETTING_MARKS), width),
         *section("In the map of CPUs", _MAP, width),
         *section("In the panel of cache classes", CACHE_MARKS, width),
         *section("Columns", _columns(CPU_METRICS), width),

@@ -1,4 +1,4 @@
-"""The Power screen: what packages take, how far they sleep, and below that the same of each CPU."""
+"""The Power screen: what packages take, how far they sleep; of each CPU that, and its limits."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from nftop.render.columns import Col
 from nftop.render.header import Status, alert_lines
 from nftop.render.layout import Parts, above_text
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.settings import host_lines, placement_lines
 from nftop.render.text import fit
 from nftop.render.told_by import reason_lines, source_lines
 
@@ -104,7 +105,7 @@ def power_parts(
 def package_lines(
     frame: Frame, past: Past, columns: Sequence[Col], interval_s: float, width: int
 ) -> list[Line]:
-    """A line for each package below their headers, and who told it and what of the `columns`."""
+    """A line for each package below their headers; pollers on the wrong cores; who told what."""
     shown = _shown(width)
     points = _points(width, len(shown))
     lines: list[Line] = []
@@ -113,6 +114,8 @@ def package_lines(
     else:
         lines.append(line(Span("the topology names no package", Tone.DIM)))
     lines += alert_lines(frame.apart, width=width)
+    lines += placement_lines(frame, width)
+    lines += host_lines(frame, width)
     lines += source_lines(frame, "pcm", _told(frame, columns), width)
     state, here = frame.sources.get("pcm"), not (frame.host.simulated or frame.host.remote)
     if here and (state is None or state.reason is Reason.SOURCE):

@@ -141,10 +141,17 @@ def _rank_groups(cpus: CpuTable) -> Floats:
     return np.array([np.nan if each is None else places[each] for each in keys], np.float64)
 
 
+def _word(value: object) -> str | None:
+    return None if isinstance(value, Missing) else str(value)
+
+
 _LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {
     "cpu": _rank_cpus,
     "smt": _rank_siblings,
     "thread": lambda cpus: _rank_names(cpus.thread),
     "nf": lambda cpus: _rank_names(cpus.nf),
     "group": _rank_groups,
+    "sst": lambda cpus: _rank_names([_word(each.priority) for each in cpus.settings]),
+    "governor": lambda cpus: _rank_names([_word(each.governor) for each in cpus.settings]),
+    "cp": lambda cpus: _rank_names([_word(each.cp_class) for each in cpus.settings]),
 }

@@ -21,6 +21,7 @@ from nftop.render.bars import bars
 from nftop.render.columns import BAR, GROUP, Col, columns_for, sorts_down
 from nftop.render.line import Line, Span, Tone, line
 from nftop.render.rows import Rows, View, arrange
+from nftop.render.settings import TEXTS, fitted
 from nftop.render.text import fit
 
 # A hyper-thread sibling that is busy for more of the time than this is marked.
@@ -165,6 +166,8 @@ _Cell: TypeAlias = tuple[Span, ...]
 def _cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
     if col.key == BAR.key:
         return _bar_cells(cpus, shown, col.width - 1)
+    if col.key in TEXTS:
+        return _text_cells(cpus, shown, col)
     if col.metric:
         return _metric_cells(cpus, shown, col.width - 1, col.metric)
     if col.key == GROUP.key:
@@ -252,6 +255,20 @@ def _group_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
             text = f"{number:<2} {name}" if col.width > GROUP.width else number
             text, tone = text.strip() or name, base
         cells.append((Span(_padded(text, col.width - 1, right=col.right), tone),))
+    return cells
+
+
+def _text_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+    """What is set for each CPU, or the mark of why that is unknown."""
+    text_of, width = TEXTS[col.key], col.width - 1
+    cells: list[_Cell] = []
+    for row, base in zip(shown.rows, shown.bases, strict=True):
+        text = text_of(cpus, row)
+        if isinstance(text, Missing):
+            mark = _padded(fmt.mark(text.reason, width), width, right=col.right)
+            cells.append((Span(mark, Tone.MISSING),))
+        else:
+            cells.append((Span(_padded(fitted(text, width), width, right=col.right), base),))
     return cells
 
 

@@ -10,9 +10,7 @@ from nftop.model.topology import CpuInfo, L3Cache, Topology
 from nftop.sim.scenario import L3_WAYS, Scenario, Task
 
 FEWEST_CPUS, FEWEST_CORES, MOST_CPUS, FULL_CPUS = 2, 3, 512, 88
-# Xeon Gold 6152: 22 cores at 2.1 GHz and 30.25 MiB of last-level cache a socket; a slice of
-# 1.375 MiB a core.
-TSC_HZ = 2.1e9
+# Xeon Gold 6152: 22 cores and 30.25 MiB of last-level cache a socket; a slice of 1.375 MiB a core.
 _L3_BYTES_PER_CORE = 1_441_792
 
 
@@ -123,7 +121,6 @@ def _topology(cpus: int, cores: int, package_of: Sequence[int], isolated: set[Cp
                 node=package,
                 siblings=tuple(other for other in siblings if other < cpus),
                 isolated=cpu in isolated,
-                base_frequency_hz=TSC_HZ,
             )
         )
     caches = tuple(

@@ -24,6 +24,7 @@ import numpy as np
 
 from nftop.model.column import Floats
 from nftop.model.sample import Counts
+from nftop.sim.frequency import Frequencies, first_frequencies
 from nftop.sim.layout import Layout, build
 from nftop.sim.rates import GOLDEN, first_limits, phases, rates_of
 from nftop.sim.scenario import Scenario
@@ -52,6 +53,7 @@ class Model:
         steady, swinging: float64 (p, n, k), a and b per second for n CPUs and k `QUANTITIES`, to
             which they go.
         lags: of each stretch, by how much its rates begin elsewhere; None: they don't.
+        frequencies: of each stretch, what is set on the host and what it runs at.
         before: float64 (p, n, k), the counts when each stretch begins.
         phase: float64 (n,), radians.
     """
@@ -62,6 +64,7 @@ class Model:
     steady: Floats
     swinging: Floats
     lags: tuple[Lag | None, ...]
+    frequencies: tuple[Frequencies, ...]
     before: Floats
     phase: Floats
 
@@ -144,7 +147,8 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
     layout = build(scenario, cpus, smt=smt)
     scenario = _of_who_is_there(scenario, layout)
     limits = first_limits(scenario, layout)
-    nows = [replace(each, limits=limits) for each in phases(scenario)]
+    frequencies = first_frequencies(scenario.processor, layout.topology)
+    nows = [replace(each, limits=limits, hz=frequencies.hz) for each in phases(scenario)]
     rates = [rates_of(scenario, layout, each) for each in nows]
     starts_ns = phase_starts_ns(scenario)
     model = Model(
@@ -154,6 +158,7 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
         steady=np.stack([steady for steady, _ in rates]),
         swinging=np.stack([swinging for _, swinging in rates]),
         lags=(None,) * len(rates),
+        frequencies=(frequencies,) * len(rates),
         before=np.zeros((len(rates), cpus, len(QUANTITIES))),
         # Neighbouring CPUs swing out of step with each other.
         phase=np.arange(cpus, dtype=np.float64) * GOLDEN % 1.0 * math.tau,
@@ -177,7 +182,11 @@ def phase_starts_ns(scenario: Scenario) -> tuple[int, ...]:
 
 
 def altered(
-    model: Model, at_ns: int, starts_ns: Sequence[int], rates: Sequence[tuple[Floats, Floats]]
+    model: Model,
+    at_ns: int,
+    starts_ns: Sequence[int],
+    rates: Sequence[tuple[Floats, Floats]],
+    frequencies: Frequencies,
 ) -> Model:
     """The same host, whose rates go elsewhere from `at_ns` on; all before is as it was.
 
@@ -186,17 +195,21 @@ def altered(
         at_ns: when; not before the model's last change.
         starts_ns: of the stretches from then on, `at_ns` the first: another with each step.
         rates: a and b of each, float64 (n, k).
+        frequencies: of all of them. Where they are others the rates are there at once, what was
+            left of a lag included: a core's clock changes within a millisecond.
     """
     kept = model.stretch(at_ns) + 1
     old_steady, old_swinging = model.rates(at_ns)
     steady, swinging = (np.stack([each[part] for each in rates]) for part in (0, 1))
-    lag = Lag(old_steady - steady[0], old_swinging - swinging[0])
+    same = frequencies is model.frequencies[kept - 1]
+    lag = Lag(old_steady - steady[0], old_swinging - swinging[0]) if same else None
     longer = replace(
         model,
         starts_ns=(*model.starts_ns[:kept], *starts_ns),
         steady=np.concatenate([model.steady[:kept], steady]),
         swinging=np.concatenate([model.swinging[:kept], swinging]),
         lags=(*model.lags[:kept], lag, *[None] * (len(rates) - 1)),
+        frequencies=(*model.frequencies[:kept], *[frequencies] * len(rates)),
         before=np.concatenate([model.before[:kept], np.zeros_like(steady)]),
     )
     return _counted_up(longer, kept)
@@ -210,6 +223,7 @@ def without(model: Model, stretches: int) -> Model:
         steady=model.steady[stretches:],
         swinging=model.swinging[stretches:],
         lags=model.lags[stretches:],
+        frequencies=model.frequencies[stretches:],
         before=model.before[stretches:],
     )
 

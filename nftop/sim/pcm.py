@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from nftop.model.column import Floats
 from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
 from nftop.model.reading import Missing, Reason
-from nftop.sim import workloads
 from nftop.sim.boxes import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
@@ -54,9 +53,10 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     sockets = np.array(model.layout.topology.packages, dtype=np.int32)
     seconds = (t_ns - since_ns) / _S
     awake = np.zeros(len(cores))
-    awake[core_of] = counted[:, INDEX["core_clocks"]] / (workloads.core_hz() * seconds)
+    hz = model.frequencies[model.stretch(t_ns)].hz
+    awake[core_of] = counted[:, INDEX["core_clocks"]] / (hz * seconds)
     awake = np.clip(awake, 0.0, 1.0)
-    core_j = _core_joules(counted, core_of, len(cores))
+    core_j = _core_joules(counted, core_of, hz, len(cores))
     of_sockets = _of_packages(sockets, (core_j, awake, package_of_core), uncore, seconds)
     package_w = of_sockets[:, _PACKAGE["package_joules_consumed"]] / seconds
     warm_c = PACKAGE_C_PER_W * package_w[np.searchsorted(sockets, package_of_core)]
@@ -70,7 +70,7 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
         cpus=np.arange(len(cpus), dtype=np.int32),
         cores=within[core_of].astype(np.int32),
         packages=packages,
-        of_cpus=_of_cpus(counted, awake[core_of], headroom[core_of]),
+        of_cpus=_of_cpus(counted, awake[core_of], headroom[core_of], hz),
         sockets=sockets,
         of_packages=of_sockets,
         links=np.array([(s, n) for s in sockets for n in range(_LINKS)], dtype=np.int32),
@@ -113,18 +113,19 @@ def _of_links(uncore: NDArray[np.uint64]) -> Floats:
     return told
 
 
-def _core_joules(counted: Floats, core_of: NDArray[np.int64], cores: int) -> Floats:
-    """What each core took: float64 (cores,)."""
+def _core_joules(counted: Floats, core_of: NDArray[np.int64], hz: Floats, cores: int) -> Floats:
+    """What each core took: float64 (cores,); `hz` is what each CPU runs at."""
     # Both threads of a core have all of its clocks, so one of them is asked.
-    clocks = np.zeros(cores)
+    clocks, core_hz = np.zeros(cores), np.zeros(cores)
+    core_hz[core_of] = hz
     clocks[core_of] = counted[:, INDEX["core_clocks"]]
     instructions = np.bincount(core_of, counted[:, INDEX["instructions"]], cores)
-    squared = (workloads.core_hz() / F0_HZ) ** 2
+    squared = (core_hz / F0_HZ) ** 2
     joules: Floats = (CYCLE_J * clocks + INSTRUCTION_J * instructions) * squared
     return joules
 
 
-def _of_cpus(counted: Floats, awake: Floats, headroom: Floats) -> Floats:
+def _of_cpus(counted: Floats, awake: Floats, headroom: Floats, hz: Floats) -> Floats:
     """float64 (n, len(CPU_FIELDS)); 0 where such a server has 0, NaN where it has nothing."""
     told = np.full((len(counted), len(CPU_FIELDS)), np.nan)
     for field, quantity in _COUNTED.items():
@@ -134,7 +135,7 @@ def _of_cpus(counted: Floats, awake: Floats, headroom: Floats) -> Floats:
     hits = np.maximum(beyond_l2 - counted[:, INDEX["llc_misses"]], 0.0)
     told[:, _CPU["l3_cache_hits"]] = np.floor(hits)
     told[:, _CPU["smi_count"]] = 0.0
-    told[:, _CPU["core_frequency"]] = workloads.core_hz()
+    told[:, _CPU["core_frequency"]] = hz
     told[:, _CPU["thermal_headroom"]] = headroom
     # Skylake's top-down is all zeros there, and RDT's monitors are not read.
     told[:, [place for field, place in _CPU.items() if field.endswith("_bound")]] = 0.0

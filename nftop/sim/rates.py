@@ -13,8 +13,9 @@ import numpy as np
 
 from nftop.model.column import Floats
 from nftop.model.ids import Cpu
+from nftop.sim import processor as processors
 from nftop.sim import workloads
-from nftop.sim.layout import TSC_HZ, Layout, Placed
+from nftop.sim.layout import Layout, Placed
 from nftop.sim.scenario import Scenario, Stolen, Task
 from nftop.sim.workloads import INDEX, QUANTITIES, SWINGING, Workload
 
@@ -40,12 +41,14 @@ class Now:
         load, slowed: by the name in the scenario.
         costs: by CPU, for those that have another: in place of `slowed`.
         limits: by CPU, for those that have one: the share (0..1) of bandwidth that MBA leaves it.
+        hz: float64 (n,), what each CPU runs at; None: all as the workloads were measured.
     """
 
     load: Mapping[str, float]
     slowed: Mapping[str, float]
     costs: Mapping[int, float] = field(default_factory=dict)
     limits: Mapping[int, float] = field(default_factory=dict)
+    hz: Floats | None = None
 
 
 def phases(scenario: Scenario) -> list[Now]:
@@ -70,10 +73,11 @@ def first_limits(scenario: Scenario, layout: Layout) -> Mapping[int, float]:
 
 @dataclass(slots=True)
 class _Rates:
-    """One CPU's a and b, filled in part by part."""
+    """One CPU's a and b, filled in part by part; `hz` is what it runs at."""
 
     steady: Floats
     swinging: Floats
+    hz: float
 
     def add(
         self, cycles_per_s: float, work: Floats, *, swing: float = 0.0, cycle_swing: float = 0.0
@@ -93,17 +97,21 @@ def rates_of(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floa
     """a and b per second of every CPU in one phase, float64 (n, k); k as in `QUANTITIES`."""
     rows = len(layout.topology.cpus)
     steady, swinging = np.zeros((rows, len(QUANTITIES))), np.zeros((rows, len(QUANTITIES)))
+    hz = np.full(rows, workloads.core_hz()) if now.hz is None else now.hz
     polled = frozenset(cpu for placed in layout.placed for cpu in placed.cpus)
     beside = layout.topology.with_siblings(polled)
     for placed in layout.placed:
         for cpu in placed.cpus:
-            _run_task(_Rates(steady[cpu], swinging[cpu]), cpu, (scenario, layout), placed, now)
+            rates = _Rates(steady[cpu], swinging[cpu], float(hz[cpu]))
+            _run_task(rates, cpu, (scenario, layout), placed, now)
     for cpu in (info.cpu for info in layout.topology.cpus if info.cpu not in polled):
         busy = _ISOLATED_RATIO if cpu in beside else _ALONE_RATIO
         busy = _HOUSE_RATIO if cpu in layout.housekeeping.values() else busy
         # No two CPUs are alike.
-        _run_system(_Rates(steady[cpu], swinging[cpu]), busy * (0.5 + cpu * GOLDEN % 1.0))
-    _count_clocks(steady, swinging, [(info.cpu, *info.siblings) for info in layout.topology.cpus])
+        rates = _Rates(steady[cpu], swinging[cpu], float(hz[cpu]))
+        _run_system(rates, busy * (0.5 + cpu * GOLDEN % 1.0))
+    cores = [(info.cpu, *info.siblings) for info in layout.topology.cpus]
+    _count_clocks(steady, swinging, cores, hz, scenario.processor.tsc_hz)
     return steady, swinging
 
 
@@ -113,28 +121,35 @@ def rates_alone(workload: Workload) -> Floats:
     Float64 (k,); k as in `QUANTITIES`.
     """
     steady, swinging = np.zeros((1, len(QUANTITIES))), np.zeros((1, len(QUANTITIES)))
-    _Rates(steady[0], swinging[0]).add(workloads.core_hz(), workloads.per_cycle(workload))
-    _count_clocks(steady, swinging, [(0,)])
+    hz = workloads.core_hz()
+    _Rates(steady[0], swinging[0], hz).add(hz, workloads.per_cycle(workload))
+    _count_clocks(steady, swinging, [(0,)], np.full(1, hz), processors.load().tsc_hz)
     return np.asarray(steady[0])
 
 
-def _count_clocks(steady: Floats, swinging: Floats, cores: Sequence[tuple[int, ...]]) -> None:
+def _count_clocks(
+    steady: Floats,
+    swinging: Floats,
+    cores: Sequence[tuple[int, ...]],
+    hz: Floats,
+    tsc_hz: float,
+) -> None:
     """Fill in, into a and b, float64 (n, k), what follows from the cycles of a core's threads.
 
-    `cores`: of each of the n CPUs, in order: itself and its siblings.
+    `cores`: of each of the n CPUs, in order: itself and its siblings; `hz` what each runs at.
     """
-    unhalted = steady[:, INDEX["cycles"]] / workloads.core_hz()
-    steady[:, INDEX["tsc"]] = TSC_HZ
-    steady[:, INDEX["ref_cycles"]] = unhalted * TSC_HZ
+    unhalted = steady[:, INDEX["cycles"]] / hz
+    steady[:, INDEX["tsc"]] = tsc_hz
+    steady[:, INDEX["ref_cycles"]] = unhalted * tsc_hz
     for cpu, threads in enumerate(cores):
         core = list(threads)
         halted = math.prod(1.0 - unhalted[core])
-        steady[cpu, INDEX["core_clocks"]] = (1.0 - halted) * workloads.core_hz()
+        steady[cpu, INDEX["core_clocks"]] = (1.0 - halted) * hz[cpu]
         # The clocks of a core are given to its threads in proportion to their own.
         share = unhalted[cpu] / max(unhalted[core].sum(), 1e-9)
         steady[cpu, INDEX["distributed_clocks"]] = steady[cpu, INDEX["core_clocks"]] * share
         alone = math.prod(1.0 - unhalted[core[1:]])
-        steady[cpu, INDEX["lone_ref_cycles"]] = unhalted[cpu] * alone * TSC_HZ
+        steady[cpu, INDEX["lone_ref_cycles"]] = unhalted[cpu] * alone * tsc_hz
         for array in (steady, swinging):
             recovery = array[core, INDEX["recovery_cycles"]].sum()
             array[cpu, INDEX["core_recovery_cycles"]] = recovery
@@ -153,6 +168,8 @@ def _run_task(
     actual = workloads.slowed(offered, now.costs.get(cpu, now.slowed.get(task.name, 1.0)))
     index = placed.cpus.index(cpu)
     stolen = task.stolen if task.stolen is not None and task.stolen.thread == index else None
+    # It is offered what it could take at the processor's `offered_hz`, whatever it runs at.
+    load *= scenario.processor.offered_hz / rates.hz
     _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen))
 
 
@@ -169,7 +186,10 @@ def _paired(layout: Layout, placed: Placed, cpu: Cpu) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What a poller is offered, as a share of what `offered` could take, and what it can now."""
+    """What a poller is offered, as a share of what `offered` could take, and what it can now.
+
+    More than 1 where it runs slower than its load was meant for.
+    """
 
     load: float
     offered: Workload
@@ -180,14 +200,14 @@ class _Offer:
 
 def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
     """A poller: busy as long as there are packets, empty polls for the rest of its time."""
-    hz = workloads.core_hz()
+    hz, tsc_hz = rates.hz, scenario.processor.tsc_hz
     lost = offer.stolen.share if offer.stolen is not None else 0.0
     wanted = offer.load * offer.offered.packets_per_cycle / offer.actual.packets_per_cycle
     mine = 1.0 - lost
     saturated = wanted >= mine
     busy = min(wanted, mine)
     work = _of_thread(workloads.per_cycle(offer.actual), paired=offer.paired)
-    work[INDEX["work_cycles"]] = TSC_HZ / hz
+    work[INDEX["work_cycles"]] = tsc_hz / hz
     if saturated:
         rates.add(hz * busy, work, swing=scenario.swing)
     else:
@@ -225,13 +245,13 @@ def _run_vm(rates: _Rates, busy: float, limit: float) -> None:
     """A memory tester that runs for `busy` of its time; its bandwidth is limited to a share."""
     slower = slowed_by_limit(busy, limit)
     work = workloads.per_cycle(workloads.throttled(workloads.load("memtester"), slower))
-    rates.add(workloads.core_hz() * busy, work)
+    rates.add(rates.hz * busy, work)
     rates.book(run_ns=busy * _S, user_s=busy, context_switches=40.0)
 
 
 def _run_system(rates: _Rates, busy: float) -> None:
     """A CPU nobody polls on: what is left of the system."""
-    rates.add(workloads.core_hz() * busy, workloads.per_cycle(workloads.load("system")))
+    rates.add(rates.hz * busy, workloads.per_cycle(workloads.load("system")))
     rates.book(
         run_ns=busy * _S / 4,  # an application's main thread, where one lives here
         context_switches=busy * _SWITCHES_PER_BUSY_S,

@@ -40,6 +40,7 @@ from nftop.model.sample import Counts
 from nftop.model.topology import L3Cache
 from nftop.sim.classes import IO_WAYS, LIMITS, Classes, first_classes
 from nftop.sim.filling import filled, limits_of, members_of
+from nftop.sim.frequency import Frequencies
 from nftop.sim.model import SETTLE_S, Model, altered, phase_starts_ns, without
 from nftop.sim.rates import GOLDEN, phases, rates_of
 from nftop.sim.response import costs
@@ -87,6 +88,11 @@ class Rdt:
         """As they are after the last change."""
         return self.stretches[-1].classes
 
+    @property
+    def frequencies(self) -> Frequencies:
+        """As they are after the last change."""
+        return self.model.frequencies[-1]
+
 
 def rdt_of(model: Model) -> Rdt:
     """The resctrl of a simulated host, with the classes of its scenario."""
@@ -101,12 +107,14 @@ def rdt_of(model: Model) -> Rdt:
     return rdt
 
 
-def changed(rdt: Rdt, at_ns: int, classes: Classes) -> Rdt:
+def changed(rdt: Rdt, at_ns: int, classes: Classes, frequencies: Frequencies | None = None) -> Rdt:
     """The same host, whose classes are others from a time on; all before is as it was.
 
-    `at_ns`: since the start, not before the last change.
+    `at_ns`: since the start, not before the last change. `frequencies`: of its cores from then on;
+    None: as they are.
     """
     model, layout = rdt.model, rdt.model.layout
+    frequencies = frequencies or rdt.frequencies
     begun = phase_starts_ns(model.scenario)
     first = sum(start <= at_ns for start in begun) - 1
     starts_ns = (at_ns, *begun[first + 1 :])
@@ -116,9 +124,11 @@ def changed(rdt: Rdt, at_ns: int, classes: Classes) -> Rdt:
         level, held = filled(layout, classes, limited)
         cost = costs(layout, now, held, rdt.usual[index], rdt.usual[0])
         levels.append(level)
-        rates.append(rates_of(model.scenario, layout, replace(limited, costs=cost)))
+        limited = replace(limited, costs=cost, hz=frequencies.hz)
+        rates.append(rates_of(model.scenario, layout, limited))
     kept = rdt.stretches[: model.stretch(at_ns) + 1]
-    rdt = replace(rdt, model=altered(model, at_ns, starts_ns, rates), stretches=kept)
+    model = altered(model, at_ns, starts_ns, rates, frequencies)
+    rdt = replace(rdt, model=model, stretches=kept)
     for start_ns, level in zip(starts_ns, levels, strict=True):
         rdt = _followed(rdt, classes, level, start_ns)
     return rdt

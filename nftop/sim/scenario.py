@@ -11,7 +11,9 @@ from typing import Any
 
 from nftop.model.allocation import Cbm
 from nftop.model.rdt import ROOT
+from nftop.sim import processor as processors
 from nftop.sim import workloads
+from nftop.sim.processor import Processor
 
 # Kinds of task. A vm is the one that nftop can't ask for its packets.
 KINDS = ("testpmd", "l3fwd", "vpp", "ovs", "vm")
@@ -88,7 +90,8 @@ class Scenario:
     """A scenario. `swing` is the share by which saturated rates go up and down in `period_s`.
 
     `groups` begin with the root group. Each package's memory channels have traffic in proportion
-    to `channel_weights`, and those that it does not name as one of weight 1.
+    to `channel_weights`, and those that it does not name as one of weight 1. `processor` is what
+    the host has.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Scenario:
     steps: tuple[Step, ...]
     groups: tuple[Group, ...]
     channel_weights: tuple[int, ...] = ()
+    processor: Processor = field(default_factory=processors.load)
 
 
 def names() -> tuple[str, ...]:
@@ -144,6 +148,7 @@ def parse(name: str, text: str) -> Scenario:
         steps=steps,
         groups=_with_root(raw.where, groups),
         channel_weights=_weights(raw),
+        processor=_processor(raw),
     )
 
 
@@ -243,6 +248,12 @@ def _step(raw: _Table, tasks: list[str]) -> Step:
         load=_by_task(raw, "load", tasks, 0.0, 1.0),
         slowed=_by_task(raw, "slowed", tasks, 1.0, 10.0),
     )
+
+
+def _processor(raw: _Table) -> Processor:
+    if "processor" not in raw.values:
+        return processors.load()
+    return processors.load(raw.choice("processor", processors.names()))
 
 
 def _weights(raw: _Table) -> tuple[int, ...]:

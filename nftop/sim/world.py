@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nftop.sim.classes import Classes
+from nftop.sim.frequency import Frequencies
 from nftop.sim.rdt import Rdt, changed, forgetting
 
 # What sources look back, and more: OVS' shares are of the last five seconds.
@@ -28,14 +29,14 @@ class Moment:
 class World:
     """A host that starts now. Safe from any thread.
 
-    Whatever is read was so at the moment's time: no change that is told later is before it, so
-    that no counter is ever seen to step back.
+    `start_ns` is when it started. Whatever is read was so at the moment's time: no change that is
+    told later is before it, so that no counter is ever seen to step back.
     """
 
     def __init__(self, rdt: Rdt, clock_ns: Callable[[], int]) -> None:
         self._rdt = rdt
         self._clock_ns = clock_ns
-        self._start_ns = clock_ns()
+        self.start_ns = clock_ns()
         self._lock = threading.Lock()
 
     def now(self) -> Moment:
@@ -52,6 +53,14 @@ class World:
             known = forgetting(moment.rdt, moment.t_ns - _KNOWN_NS)
             self._rdt = changed(known, moment.t_ns, classes)
 
+    def set_frequencies(self, make: Callable[[Frequencies], Frequencies]) -> None:
+        """Have other limits of cores from now on; else as `change`. See `frequency.altered`."""
+        with self._lock:
+            moment = self._now()
+            frequencies = make(moment.rdt.frequencies)
+            known = forgetting(moment.rdt, moment.t_ns - _KNOWN_NS)
+            self._rdt = changed(known, moment.t_ns, known.classes, frequencies)
+
     def _now(self) -> Moment:
         at_ns = self._clock_ns()
-        return Moment(self._rdt, at_ns - self._start_ns, at_ns)
+        return Moment(self._rdt, at_ns - self.start_ns, at_ns)

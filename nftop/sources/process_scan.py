@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nftop.model.roles import POLLING_RATIO
+from nftop.sources.sysfs import read_up_to
 from nftop.sources.thread_roles import NO_ROLE, Role, has_dpdk_main, role_of
 from nftop.sources.threads import Stat, ThreadFiles
 from nftop.sources.virtual_machines import vm_name
@@ -95,7 +96,22 @@ class _Pass:
     hidden: int = 0
 
 
+_COMM_BYTES = 64
 NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def process_names(proc: str) -> list[tuple[int, str]]:
+    """Every process by pid with its name, untrusted text; OSError when `proc` can't be listed."""
+    with os.scandir(proc) as entries:
+        pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
+    found = []
+    for pid in pids:
+        try:
+            comm = read_up_to(f"{proc}/{pid}/comm", _COMM_BYTES)
+        except OSError:
+            continue  # it has ended, or is hidden
+        found.append((pid, comm.decode("utf-8", "replace").removesuffix("\n")))
+    return found
 
 
 class Scanner:

@@ -16,19 +16,19 @@ from nftop.model.reading import Reason
 from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
+from nftop.sim.cpufreq import cpufreq_table
+from nftop.sim.frequency import DRIVER
 from nftop.sim.model import Model, model_of
 from nftop.sim.nf_dpdk import dpdk_table
 from nftop.sim.nf_ovs import ovs_table
 from nftop.sim.nf_vpp import vpp_table
 from nftop.sim.pcm import pcm_table
+from nftop.sim.processor import Processor
 from nftop.sim.rdt import Rdt, rdt_of, resctrl_table
 from nftop.sim.uncore import uncore_table
 from nftop.sim.world import World
 from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
-
-_MODEL_NAME = "simulated Xeon Gold 6152"
-_UARCH = "SKX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,10 @@ def simulated_host(
     """
     model = model_of(scenarios.load(scenario), cpus)
     topology = model.layout.topology
-    table = uarch_table.load(_UARCH).with_smt(on=any(info.siblings for info in topology.cpus))
+    processor = model.scenario.processor
+    table = uarch_table.load(processor.uarch).with_smt(
+        on=any(info.siblings for info in topology.cpus)
+    )
     # Its counters are all free, so the plan that comes first is the one that is counted.
     uarch = replace(table, plans=table.plans[:1])
     boxes = [turn for unit in uarch.uncore for turn in (*unit.turns, *unit.on_demand)]
@@ -219,10 +222,19 @@ def simulated_host(
             now(lambda rdt, t_ns, _: pcm_table(rdt.model, t_ns)),
             "a pcm-sensor-server: power, temperatures, C-states, hit ratios, memory and links",
         ),
+        SimulatedSource(
+            "cpufreq",
+            now(lambda rdt, _, __: cpufreq_table(rdt.frequencies, world.start_ns)),
+            f"{DRIVER}, every CPU between {_limits(processor)} GHz at the start",
+        ),
         SimulatedSource("topology", lambda: topology, size),
     )
-    host = Host("demo", _MODEL_NAME, uarch.name, simulated=True)
+    host = Host("demo", f"simulated {processor.title}", uarch.name, simulated=True)
     return SimulatedHost(host, model, world, sources, uarch)
+
+
+def _limits(processor: Processor) -> str:
+    return " and ".join(f"{hz / 1e9:.1f}" for hz in processor.start_hz)
 
 
 def _listed(what: str, names: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """The host's CPUs, cores, packages, last-level caches and NUMA nodes, from sysfs.
 
 Files and their meaning: the kernel's Documentation/ABI/stable/sysfs-devices-system-cpu,
-Documentation/ABI/testing/sysfs-devices-system-cpu (caches, isolated, nohz_full, base_frequency)
+Documentation/ABI/testing/sysfs-devices-system-cpu (caches, isolated, nohz_full)
 and Documentation/ABI/stable/sysfs-devices-node. Whatever is absent or makes no sense leaves its
 value unknown and, where it should have been there, a sentence in `Topology.notes`.
 """
@@ -74,7 +74,6 @@ def read_topology(root: Path = Path("/")) -> Topology:
             siblings=tuple(c for c in cores[core_of[cpu]] if c != cpu) if cpu in core_of else (),
             isolated=cpu in isolated,
             nohz_full=cpu in nohz_full,
-            base_frequency_hz=_base_frequency_hz(tree, cpu),
         )
 
     return Topology(tuple(map(info, present)), caches, tree.notes())
@@ -214,8 +213,3 @@ def _nodes(tree: SysTree, present: Iterable[Cpu]) -> Mapping[Cpu, int]:
             links = filter(None, map(_NODE_DIRECTORY.fullmatch, tree.names(f"cpu/cpu{cpu}")))
             nodes.update((cpu, int(hit[1])) for hit in links)
     return nodes
-
-
-def _base_frequency_hz(tree: SysTree, cpu: Cpu) -> float | None:
-    khz = tree.number(f"cpu/cpu{cpu}/cpufreq/base_frequency", cpu)
-    return khz * 1e3 if khz else None

@@ -12,6 +12,7 @@ import numpy as np
 
 from nftop.derive.window import ClassKey, Window
 from nftop.model.catalogue import CPU_METRICS
+from nftop.model.catalogue_frequency import FREQUENCY_METRICS
 from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.catalogue_pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.frame import Frame
@@ -22,7 +23,9 @@ from nftop.store.samples import Samples
 
 # What can be a column of some screen's table.
 KEPT = tuple(
-    metric.id for metric in CPU_METRICS if metric.priority is not None or metric in PCM_CPU_METRICS
+    metric.id
+    for metric in CPU_METRICS
+    if metric.priority is not None or metric in (*PCM_CPU_METRICS, *FREQUENCY_METRICS)
 )
 _OF_PACKAGES = tuple(metric.id for metric in (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
 _UNTOLD = Missing(Reason.SOURCE)

@@ -24,6 +24,7 @@ from nftop.model.pcm import PcmTable
 from nftop.model.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, CpuTimes, DpdkTable, SelfUse, ThreadTable
+from nftop.model.sst import CpufreqTable
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 
@@ -33,6 +34,7 @@ Fields: TypeAlias = tuple[tuple[str, Shape], ...]
 # What a source may give. A new source is one row; the types within it are found by themselves.
 PAYLOADS: tuple[type, ...] = (
     CounterTable,
+    CpufreqTable,
     CpuTimes,
     DpdkTable,
     NetdevTable,

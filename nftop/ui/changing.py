@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from nftop.control.changing import Changing, Settling
 from nftop.derive.changes import MOST
 from nftop.model.action import Change, Made, Outcome, Proposal, Receipt, parts
+from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keeping import KEEP_WITHIN_S
 from nftop.render.line import Line
 from nftop.render.standing import applying_lines, outcome_lines, settling_lines, unkept_lines
@@ -33,10 +34,12 @@ class Applied:
     """Attributes.
 
     at_ns: CLOCK_MONOTONIC when it had been written. groups: the classes it is about.
+    cpus: those whose frequencies it has set.
     """
 
     at_ns: int
     groups: tuple[str, ...]
+    cpus: tuple[Cpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Standing:
     word: in `settling`, what is done. until_s: CLOCK_MONOTONIC when it is taken back by itself.
     kept: whether the last one that is over was.
     receipt: what became of it, or of the one before; None where there was none.
-    applied: the last that was applied.
+    applied, tuned: the last of classes that was applied, and the last of frequencies.
     changed: how often the host was changed: who has read it before has to again.
     """
 
@@ -56,6 +59,7 @@ class Standing:
     until_s: float = 0.0
     receipt: Receipt | None = None
     applied: Applied | None = None
+    tuned: Applied | None = None
     changed: int = 0
     kept: bool = False
 
@@ -171,14 +175,17 @@ class Changes:
         self._wrote(receipt.changes, began_ns)
         cells = [(each.cell, each.old, each.new) for each in receipt.changes]
         groups = {cell.group for cell, _, _ in cells if cell.group}
-        groups |= {parts(where)[0] for cell, *places in cells if not cell.group
+        groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
                    for where in places if where is not None}  # fmt: skip
+        done = Applied(time.monotonic_ns(), tuple(sorted(groups)), _set_for(receipt.changes))
+        # Classes are judged apart from frequencies.
+        about = {"tuned" if done.cpus else "applied": done}
         self._now(
             phase="unkept",
             receipt=receipt,
             until_s=self._clock() + self.keep_within_s,
-            applied=Applied(time.monotonic_ns(), tuple(sorted(groups))),
             changed=self.standing.changed + 1,
+            **about,
         )
 
     def _settled(self, pending: Settling, changes: tuple[Change, ...]) -> Receipt:
@@ -208,3 +215,9 @@ class Changes:
         with self._lock:
             self.standing = replace(self.standing, **changes)  # type: ignore[arg-type]
         self._tell()
+
+
+def _set_for(changes: tuple[Change, ...]) -> tuple[Cpu, ...]:
+    """CPUs whose frequencies were set."""
+    names = {each.cell.name for each in changes if each.cell.kind in ("min_khz", "max_khz")}
+    return parse_cpu_list(",".join(names)) if names else ()

@@ -119,6 +119,10 @@ CHANGE: tuple[Key, ...] = (
 EDIT: tuple[Key, ...] = (
     Key("e", "edit", "e", "Cores, Cache, Memory: edit the cache classes", hint=("e", "Edit")),
 )
+PRIORITIES: tuple[Key, ...] = (
+    Key("e", "edit", "e", "Power: pin cores to their frequencies, release them",
+        hint=("e", "Edit")),
+)  # fmt: skip
 TAPE: tuple[Key, ...] = (
     Key("R", "record", "R", "record into a file, with the last minutes; again: stop",
         hint=("R", "Rec")),
@@ -243,6 +247,26 @@ CONFIRM: tuple[Key, ...] = (
     *CHANGE,
 )
 CONFIRM_HINTS = (("y", "Apply"), ("Esc", "Back"), ("jk", "Scroll"))
+
+
+PRIORITY: tuple[Key, ...] = (
+    *PAGE[:2],
+    Key("g,home", "move", "g", "the first", -MOST),
+    Key("G,end", "move", "G", "the last", MOST),
+    Key("enter", "preview", "Enter", "preview: what would be written, and then apply it"),
+    Key("escape,q,f10", "close", "Esc q", "back to where one was"),
+    *CHANGE,
+)
+PRIORITY_HINTS = (("Enter", "Preview"), ("jk", "Choose"), ("Esc", "Back"))
+
+
+# What Textual takes Alt and a digit for, and so Escape with a digit right behind it.
+_ALT = dict(zip("¡™£¢∞§¶•ªº", "1234567890", strict=True))
+
+
+def named(character: str | None) -> str:
+    """A key as one would call it."""
+    return f"Alt-{_ALT[character]}" if character in _ALT else str(character)
 
 
 def bindings(keys: Iterable[Key]) -> list[BindingType]:

@@ -22,7 +22,9 @@ class Options:
 
     color: draw in colours; bold, dim and reverse are used either way.
     ascii_only: draw with ASCII characters only.
-    gate: changes of the host that is shown; None where there can be none, for the reason `no_gate`.
+    gate: changes of the host that is shown; None where there can be none.
+    no_gate, no_frequencies: why its classes, and its frequencies, can't be changed; "" where they
+        can.
     rw: the operator unlocked the editors: only then does anything call `gate.apply`.
     profiles: what the editor can take into its draft, by name.
     recorder: what is shown can be recorded with it, into what `new_sink` makes; None: it can't.
@@ -32,6 +34,7 @@ class Options:
     ascii_only: bool = False
     gate: Changing | None = None
     no_gate: str = ""
+    no_frequencies: str = ""
     rw: bool = False
     profiles: Mapping[str, Listing] = field(default_factory=dict)
     recorder: Recorder | None = None

@@ -6,14 +6,16 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from nftop.control.classes import Host
 from nftop.control.entry import (
     Entry,
     entry_of,
     finished,
     text_of,
 )
-from nftop.control.gate import Gate, in_a_process
-from nftop.control.resctrl import LockedError, RefusedError
+from nftop.control.gate import Gate
+from nftop.control.part import LockedError, RefusedError
+from nftop.control.pending import in_a_process
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.steps import Step
 from nftop.model.action import Cell, Outcome, State, place
@@ -27,8 +29,8 @@ HELD: list[LabHost] = []
 
 
 @dataclass
-class LabHost:
-    """Implements `nftop.control.resctrl.Host`.
+class LabHost(Host):
+    """Implements `nftop.control.classes.Host`.
 
     Attributes:
         writes: operations that were done, whatever came of them.

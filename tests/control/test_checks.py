@@ -15,7 +15,7 @@ from nftop.control.journal import FileJournal
 from nftop.model.reading import Reason
 from tests.control.test_journal import ONE
 
-SUB = ("profile",)
+SUB = ("profile", "sst")
 
 
 def test_doctor_tells_what_is_not_complete(tmp_path: Path) -> None:
@@ -28,18 +28,18 @@ def test_doctor_tells_what_is_not_complete(tmp_path: Path) -> None:
         busy = check(journal)
         assert (busy.reason, busy.fix) == (Reason.TAKEN, "")
         under_way = "is under way: it is to be kept or taken back"
-        assert notice(journal) == f"cache classes: change 1 by pid {os.getpid()} {under_way}"
+        assert notice(journal) == f"changes: change 1 by pid {os.getpid()} {under_way}"
     crashed = check(journal)
     assert (crashed.reason, crashed.fix) == (Reason.ERROR, "sudo nftop recover")
-    assert notice(journal) == "cache classes: change 1 was cut off: `nftop recover` takes it back"
+    assert notice(journal) == "changes: change 1 was cut off: `nftop recover` takes it back"
     journal.record(ONE, "kept")
     journal.forget()
     assert notice(journal) == ""
-    assert check(journal).text == "no change of cache classes is under way; 1 in the history"
+    assert check(journal).text == "no change is under way; 1 in the history"
     (journal.folder / "history.jsonl").write_text("nonsense\n")
     assert "is damaged" in check(journal).text
     journal.folder.chmod(0o755)
-    assert notice(journal).startswith("cache classes: the journal of changes can't be read: /")
+    assert notice(journal).startswith("changes: the journal of changes can't be read: /")
 
 
 def test_who_may_not_read_the_journal_is_told_by_doctor_alone(

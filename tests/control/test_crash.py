@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.journal import Journal
-from nftop.control.steps import UNBORN, after, steps, touched
+from nftop.control.part import after, touched
+from nftop.control.steps import UNBORN, steps
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
     Action,

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from nftop.control import draft as drafts
 from nftop.control.draft import Draft, Step, begin
+from nftop.control.part import after
 from nftop.control.plan import propose
 from nftop.control.rebase import rebased
 from nftop.control.rules import LimitRule, MaskRule
-from nftop.control.steps import after, steps
+from nftop.control.steps import steps
 from nftop.model.action import Cell, CreateGroup, MoveCpus, RemoveGroup, SetSchemata, parts
 from nftop.model.allocation import Cbm
 from nftop.model.ids import Cpu

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from nftop.control import gate, guard
+from nftop.control import guard, pending
 from nftop.control.entry import Entry
-from nftop.control.gate import Gate, Pending, in_a_process, recover
+from nftop.control.gate import Gate
 from nftop.control.guard import proposal_of, request
 from nftop.control.journal import FileJournal
+from nftop.control.pending import Pending, in_a_process, recover
 from nftop.control.transaction import Asked
 from nftop.model.action import Cell, Change, Proposal, Receipt, SetSchemata
 from tests.control.hosts import lab_host
@@ -72,9 +73,9 @@ def test_one_that_ends_without_a_word_leaves_its_last_complaint() -> None:
 
 
 def test_one_that_is_slow_is_not_said_to_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "_ANSWER_S", 0.0)
-    pending = answers("import sys; sys.stdin.read()")  # to the end, which closing the channel is
-    assert "the guard is still at it" in pending.receipt.sentences[0]
+    monkeypatch.setattr(pending, "_ANSWER_S", 0.0)
+    found = answers("import sys; sys.stdin.read()")  # to the end, which closing the channel is
+    assert "the guard is still at it" in found.receipt.sentences[0]
 
 
 def test_another_hosts_change_is_not_this_hosts_guards(
@@ -92,7 +93,7 @@ def test_another_hosts_change_is_not_this_hosts_guards(
         monkeypatch.setattr(os, name, lambda *_: None)
     for identity, outcome in (("a-boot 7:2", "conflict"), (host.identity, "applied")):
         opened = replace(host, identity=identity)
-        monkeypatch.setattr(guard, "_open", lambda *, through_msr, opened=opened: opened)
+        monkeypatch.setattr(guard, "open_part", lambda *_, opened=opened: opened)
         told.clear()
         assert guard.main() == 0
         assert told[0] is not None and told[0].outcome == outcome

@@ -13,7 +13,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from nftop.control.entry import Entry
-from nftop.control.gate import Gate, in_a_process
+from nftop.control.gate import Gate
+from nftop.control.pending import in_a_process
 from nftop.control.transaction import Asked, apply, keep, recover, revert, waiting
 from nftop.model.action import (
     Action,

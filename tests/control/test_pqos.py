@@ -10,9 +10,9 @@ import pytest
 
 from nftop.control import choice, pqos
 from nftop.control.journal import FileJournal, Journal
+from nftop.control.part import AbsentError, RefusedError
 from nftop.control.plan import propose
-from nftop.control.pqos import Asking, PqosHost, Writing, is_of_msr
-from nftop.control.resctrl import AbsentError, RefusedError
+from nftop.control.pqos import Asking, PqosHost, Writing
 from nftop.control.steps import Step
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.control.words import pqos_commands
@@ -78,8 +78,7 @@ def test_masks_limits_and_cpus_are_set_kept_and_taken_back(root: Path, journal: 
     assert (fake.mask[0, 2], fake.limit[2, 2]) == ([0xF0], 40)
     assert [cpu for cpu, clos in fake.class_of.items() if clos == 2] == [1, 6]
     assert keep(host, journal, entry).outcome == "kept"
-    assert is_of_msr(entry.identity)
-    assert not is_of_msr("a-boot 0:42")
+    assert entry.identity.split()[1:] == ["msr"]
     again = after(fake, host, journal, MoveCpus((Cpu(6),), "/"))
     assert fake.class_of[6] == 0
     assert revert(host, journal, again).outcome == "reverted"

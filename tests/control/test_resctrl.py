@@ -9,14 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nftop.control.resctrl import (
-    AbsentError,
-    LockedError,
-    RefusedError,
-    Resctrl,
-    open_resctrl,
-    threads_of,
-)
+from nftop.control.part import AbsentError, LockedError, RefusedError
+from nftop.control.resctrl import Resctrl, open_resctrl, threads_of
 from nftop.control.rules import LimitRule, MaskRule
 from nftop.control.steps import Step
 from nftop.model.action import Cell

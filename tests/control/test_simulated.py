@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from nftop.control import draft as drafts
 from nftop.control.changing import Changing
 from nftop.control.entry import Entry
-from nftop.control.gate import Gate, in_a_process
+from nftop.control.gate import Gate
 from nftop.control.journal import unfinished
-from nftop.control.resctrl import LockedError, RefusedError
+from nftop.control.part import LockedError, RefusedError
+from nftop.control.pending import in_a_process
 from nftop.control.simulated import (
     WHERE,
     MemoryJournal,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import event, given, settings
 
-from nftop.control.resctrl import RefusedError
-from nftop.control.steps import EXCLUSIVE, Step, after, steps, touched
+from nftop.control.part import RefusedError, after, touched
+from nftop.control.steps import EXCLUSIVE, Step, steps
 from nftop.model.action import (
     Action,
     Cell,

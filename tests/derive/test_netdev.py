@@ -146,6 +146,12 @@ def test_a_late_source_keeps_its_row_without_numbers() -> None:
     assert back is not None and back.readings["rx_packets_per_s"] == 100_000
 
 
+def test_a_reading_that_is_held_adds_nothing() -> None:
+    held = replace(tick(3), readings={**tick(3).readings, "netdev": tick(2).readings["netdev"]})
+    rows = [kernel(frame) for frame in fold(START, tick(1), tick(2), held)]
+    assert [row and row.interval_s for row in rows] == [None, 1.0, 0.0]
+
+
 def test_hosts_where_it_is_not_read() -> None:
     frame = fold(START, sample(S))[-1]
     assert frame.interfaces == () and kernel(frame) is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
@@ -79,6 +79,67 @@ def test_counters_that_start_again_give_no_spike(restarted: bool) -> None:
     assert frames[2].nfs[0].saturated is None
     assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_5)
     assert cpu(frames[3], "busy_ratio") == pytest.approx(0.7)
+
+
+def cleared_every(period: float, second: float) -> Sample:
+    """Statistics that somebody clears so often that they look the same, or higher, each time."""
+    counted = second % period
+    return ovs(second, working(1, counted, MPPS_5, 0.7, counted_s=counted))
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.2])
+def test_a_clear_shows_even_where_the_counters_are_higher_again(lag: float) -> None:
+    frames = fold(START, *(cleared_every(1.0, t) for t in (0.3, 1.3 + lag, 2.3, 2.8)))
+    for frame in frames[1:3]:
+        assert reason(cpu(frame, "rx_packets_per_s")) is Reason.RESET
+    # Of what was counted without a clear in between the rate is known.
+    assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_5)
+
+
+@given(st.floats(0.1, 5.0), st.floats(-0.1, 0.1))
+def test_a_slow_answer_is_no_clear(interval_s: float, lag_s: float) -> None:
+    """What is answered late was read a little before or after the middle of the question."""
+
+    def at(second: float, counted: float) -> Sample:
+        return ovs(second, working(1, counted, MPPS_5, 0.7, counted_s=max(counted, 0.0)))
+
+    frame = fold(START, at(10, 10), at(10 + interval_s, 10 + interval_s + lag_s * interval_s))[-1]
+    assert not isinstance(cpu(frame, "rx_packets_per_s"), Missing)
+
+
+def test_before_2_10_cycles_are_told_and_packets_are_not() -> None:
+    def at(second: int) -> Sample:
+        return ovs(second, working(1, second, 0, 0.7, rx_packets=None, tx_packets=None,
+                                   sleep_us=None))  # fmt: skip
+
+    frame = fold(START, at(1), at(2))[-1]
+    assert cpu(frame, "busy_ratio") == pytest.approx(0.7)
+    untold = cpu(frame, "rx_packets_per_s")
+    assert isinstance(untold, Missing) and "before 2.10" in untold.sentence
+    assert reason(cpu(frame, "cpp")) is Reason.SOURCE
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(2, 30), st.booleans()), min_size=3, max_size=10))
+def test_what_came_in_is_in_one_frame_and_in_no_other(ticks: list[tuple[int, bool]]) -> None:
+    """A tick brings the reading of its own time or, where that is late, the one before."""
+    second = read_at = 1.0
+    samples = [ovs(second, working(1, read_at, MPPS_5, 0.7))]
+    for tenths, late in ticks:
+        second += tenths / 10
+        read_at = read_at if late else second
+        reading = ovs(read_at, working(1, read_at, MPPS_5, 0.7)).readings["ovs"]
+        sample = ovs(second, working(1, second, MPPS_5, 0.7))
+        samples.append(replace(sample, readings={**sample.readings, "ovs": reading}))
+    total = 0.0
+    for frame in fold(START, *samples):
+        (row,) = frame.nfs
+        rate = row.readings["rx_packets_per_s"]
+        if not isinstance(rate, Missing):
+            assert row.interval_s is not None
+            total += rate * row.interval_s
+    # Too old a reading is shown no more, but those after it are rated from there on.
+    assert total == pytest.approx(int(MPPS_5 * read_at) - MPPS_5, abs=1)
 
 
 def test_right_after_a_clear_a_pmd_tells_nothing() -> None:

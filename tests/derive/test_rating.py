@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +55,8 @@ def test_a_reading_is_rated_once_and_a_new_counter_warms_up() -> None:
     assert isinstance(warming, Missing) and warming.reason is Reason.WARMING
     first = rate_counters(nothing, {"a": 5}, S)
     second = rate_counters(first, {"a": 15, "b": 1000}, 2 * S)
-    assert rate_counters(second, {"a": 99, "b": 99}, 2 * S) is second
+    again = rate_counters(second, {"a": 99, "b": 99}, 2 * S)
+    assert (second.interval_s, again) == (1.0, replace(second, interval_s=0.0))  # of no time more
     assert rate_of(second, "a", NO) == 10.0
     new = rate_of(second, "b", NO)
     assert isinstance(new, Missing) and new.reason is Reason.WARMING

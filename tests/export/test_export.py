@@ -23,6 +23,7 @@ from nftop.export.encode import json_bytes
 from nftop.export.jsonl import frame_json, rfc3339
 from nftop.model.allocation import Cbm
 from nftop.model.catalogue import CPU_METRICS
+from nftop.model.catalogue_frequency import SETTING_METRICS
 from nftop.model.frame import BoxTraffic, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.looking import Looking
@@ -299,7 +300,8 @@ def test_csv_has_a_row_per_cpu_and_a_reason_for_every_empty_number(frames: list[
     assert float(rows[1]["cpp"]) == pytest.approx(260.0)
     for row in rows:
         reasons = dict(pair.split("=") for pair in row["missing"].split())
-        numbers = ("group", *(metric.id for metric in CPU_METRICS))
+        told = (*CPU_METRICS, *SETTING_METRICS)
+        numbers = ("group", *(metric.id for metric in told))
         empty = {name for name in numbers if row[name] == ""}
         assert empty == reasons.keys()
     assert len(HEADER) == len(set(HEADER))
@@ -370,7 +372,7 @@ def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> N
 
 
 def test_batch_text_has_the_notice_of_its_frame_and_json_has_not(frames: list[Frame]) -> None:
-    notice = "cache classes: change 1 was cut off: `nftop recover` takes it back"
+    notice = "changes: change 1 was cut off: `nftop recover` takes it back"
     told = [replace(each, notice=notice) for each in frames]
     for form, there in (("text", True), ("json", False)):
         out = io.StringIO()

@@ -77,11 +77,7 @@ def test_both_texts_say_the_same(name: str, frames: tuple[Frame, ...]) -> None:
             elif field.name != "missing":
                 assert cell == str(value)
             # A number that is not there has its reason, and no other has.
-            if field.unit and field.name not in (
-                "interval_s",
-                "nf_interval_s",
-                "base_frequency_hz",
-            ):
+            if field.unit and field.name not in ("interval_s", "nf_interval_s"):
                 assert (value is None) == (field.name in missing)
         assert told["simulated"] is True
 

@@ -11,7 +11,7 @@ a supervisor gives to who calls perf_event_open. `python -m tests.lab -- COMMAND
     server, tree             FUSE, and the protocol of what it serves: a `Tree` knows nothing of it
     texts, files, proc       trees of small texts; the static files of sysfs; what /proc says
     calls/                   system calls that don't reach the kernel, and who answers them
-    perf/, uncore/, resctrl/ one kernel interface each; their docstrings say how they are made
+    perf/, uncore/, resctrl/, cpufreq/   one kernel interface each; their docstrings say how
     msr/, cpuid/             /dev/cpu, and the instruction CPUID: which programs are shown changed
 
 What to add, and where:
@@ -29,8 +29,6 @@ What to add, and where:
     a knob             an option, and a `Text` in `host._control` if it changes while the lab runs
     a lesser PMU       a row of `machine.PMUS`
     a system call      a handler, as `calls` says
-
-cpufreq is a tree of its own, read from the same model and the same clock.
 
 Programs run unmodified, but for those that execute CPUID to know which CPU it is (libpqos, and with
 it pqos and PyPI's pqos, and PCM): inside they find copies of these files, mounted over them, that

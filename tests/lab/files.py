@@ -9,8 +9,9 @@ github.com/intel/cri-resource-manager (pkg/cpuallocator/testdata) and hwloc.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from nftop.model.ids import Cpu, format_cpu_list
@@ -23,23 +24,36 @@ _LINE_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Static files by their path below `target`, the folder of the host they stand in for."""
+    """Static files by their path below `target`, the folder of the host they stand in for.
+
+    `links` are symbolic ones with what they say, and `empty` folders that something is mounted on:
+    both are made once and stay.
+    """
 
     target: Path
     files: Mapping[str, bytes]
+    links: Mapping[str, str] = field(default_factory=dict)
+    empty: Collection[str] = ()
 
 
-def sysfs_folders(topology: Topology, machine: Machine) -> tuple[Folder, ...]:
-    """/sys/devices/system/cpu and .../node of a host."""
+def sysfs_folders(
+    topology: Topology,
+    machine: Machine,
+    *,
+    links: Mapping[str, str] = MappingProxyType({}),
+    empty: Collection[str] = (),
+) -> tuple[Folder, ...]:
+    """/sys/devices/system/cpu, with these links and empty folders, and .../node of a host."""
     system = Path("/sys/devices/system")
-    texts = {
-        "cpu": [*_all_cpus(topology), *_each_cpu(topology, machine.tables["sysfs"])],
-        "node": list(_nodes(topology)),
-    }
-    return tuple(
-        Folder(system / name, {path: f"{text}\n".encode() for path, text in rows})
-        for name, rows in texts.items()
+    cpus = [*_all_cpus(topology), *_each_cpu(topology, machine.tables["sysfs"])]
+    return (
+        Folder(system / "cpu", _as_files(cpus), links, empty),
+        Folder(system / "node", _as_files(_nodes(topology))),
     )
+
+
+def _as_files(rows: Iterable[tuple[str, str]]) -> Mapping[str, bytes]:
+    return {path: f"{text}\n".encode() for path, text in rows}
 
 
 def without(topology: Topology, offline: Collection[int]) -> Topology:
@@ -75,6 +89,16 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         path.chmod(0o444)
+
+
+def write_folder(place: Path, folder: Folder) -> None:
+    """Write all of a folder, at the place that stands in for its target."""
+    write_files(place, folder.files)
+    for name in folder.empty:
+        (place / name).mkdir(parents=True, exist_ok=True)
+    for name, target in folder.links.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).symlink_to(target)
 
 
 def topology_of(machine: Machine, model: Topology, clusters: int = 1) -> Topology:
@@ -129,8 +153,6 @@ def _each_cpu(topology: Topology, table: Mapping[str, Any]) -> Iterator[tuple[st
         rows = [("online", str(int(info.online)))] if info.cpu else []  # CPU 0 can't be switched
         if info.online:
             rows += [*_place(topology, info), *_caches(topology, info, table)]
-        if info.base_frequency_hz is not None:
-            rows.append(("cpufreq/base_frequency", f"{info.base_frequency_hz / 1e3:.0f}"))
         yield from ((f"cpu{info.cpu}/{name}", text) for name, text in rows)
 
 

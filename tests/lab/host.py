@@ -13,6 +13,9 @@ from nftop.sim import scenario
 from nftop.sim.model import Model, model_of
 from tests.lab import clock, machine, proc
 from tests.lab.clock import Clock
+from tests.lab.cpufreq import tree as cpufreq_tree
+from tests.lab.cpufreq.host import Cpufreq, cpufreq_of
+from tests.lab.cpufreq.policy import Policy
 from tests.lab.cpuid import leaves
 from tests.lab.files import Folder, sysfs_folders, topology_of, without
 from tests.lab.machine import Machine
@@ -91,7 +94,7 @@ class LabHost:
     """Everything that a lab's trees and files are made from.
 
     `topology` is the model's, with the caches of the machine and with every CPU online. `readers`
-    read the boxes outside its packages' cores.
+    read the boxes outside its packages' cores. `cpufreq` is None where its kernel has none.
     """
 
     options: Options
@@ -101,6 +104,7 @@ class LabHost:
     clock: Clock
     switches: Switches
     readers: Readers
+    cpufreq: Cpufreq | None
 
     def current(self) -> Topology:
         """The topology without the CPUs that are offline."""
@@ -118,7 +122,7 @@ def lab_host(options: Options) -> LabHost:
     told = {name: value for name, value in asked.items() if value is not None}
     perf = {**kind.tables["perf"], **told}
     kind = replace(kind, tables={**kind.tables, "perf": perf})
-    model = model_of(_scenario(options.scenario), options.cpus, smt=options.smt)
+    model = model_of(_scenario(options.scenario or kind.scenario), options.cpus, smt=options.smt)
     pmu = load(kind, smt=options.smt)
     competitor.parse(options.competitor, pmu)
     switches = Switches(
@@ -134,6 +138,7 @@ def lab_host(options: Options) -> LabHost:
         clock=Clock(at_ns=options.frozen_at_ns or 0, running=options.frozen_at_ns is None),
         switches=switches,
         readers=Readers(model.layout.topology, lambda: switches.online),
+        cpufreq=cpufreq_of(kind.tables["cpufreq"], model.layout.topology, options.cpufreq),
     )
 
 
@@ -182,6 +187,7 @@ def trees(host: LabHost, rewrite: Callable[[Folder, Folder], None]) -> Mapping[s
         "perf": perf,
         "resctrl": resctrl,
         "cpu": _devices(host, mount, resctrl),
+        "cpufreq": _cpufreq(host),
     }
 
 
@@ -190,7 +196,12 @@ def folders(host: LabHost) -> tuple[Folder, ...]:
     units = unit_files(units_of(host.machine, host.model), host.readers.cpumask())
     pmus = {**perf_files(host.machine, smt=host.options.smt), **units}
     return (
-        *sysfs_folders(host.current(), host.machine),
+        *sysfs_folders(
+            host.current(),
+            host.machine,
+            links=cpufreq_tree.links(host.cpufreq),
+            empty=cpufreq_tree.folders(host.cpufreq),
+        ),
         Folder(Path("/sys/bus/event_source/devices"), pmus),
     )
 
@@ -294,6 +305,20 @@ def _sys(host: LabHost) -> Tree:
         packages.setdefault(info.package, []).append(info.cpu)
     files = cpu_files(host.switches, list(packages.values()))
     return TextTree({f"devices.system.cpu.{name}": text for name, text in files.items()})
+
+
+def _cpufreq(host: LabHost) -> Tree:
+    def online() -> frozenset[int]:
+        return host.switches.online
+
+    # What it counts at is the scenario's, whatever is written; shown is the nearest within limits.
+    def current(policy: Policy) -> int:
+        least, most = policy.limits_khz()
+        runs_khz = round(float(host.model.frequencies[0].hz[policy.number]) / 1000)
+        return min(max(runs_khz, least), most)
+
+    texts = cpufreq_tree.texts(host.cpufreq, online, current)
+    return TextTree(texts, cpufreq_tree.folders(host.cpufreq))
 
 
 def _own_mounts() -> str:

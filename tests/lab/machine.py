@@ -51,12 +51,14 @@ class Machine:
     Attributes:
         name: as on the command line: `skx-4` (stepping 4), `skx-7`, `icx`.
         uarch: nftop's name for its microarchitecture, `SKX`; the tables that its counters follow.
+        scenario: that it has unless told otherwise.
         tables: the rest of its file by interface: `cpuinfo`, `perf`, `resctrl`. Each is parsed by
             the code that serves that interface.
     """
 
     name: str
     uarch: str
+    scenario: str
     tables: Mapping[str, Mapping[str, Any]]
 
     @property
@@ -81,7 +83,7 @@ def load(name: str) -> Machine:
     if name not in names():
         raise ValueError(f"no machine is called {name!r}; there are {', '.join(names())}")
     raw = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    return Machine(name, raw.pop("uarch"), raw)
+    return Machine(name, raw.pop("uarch"), raw.pop("scenario", "default"), raw)
 
 
 def with_tables(machine: Machine, changes: Mapping[str, Mapping[str, Any]]) -> Machine:

@@ -1,7 +1,7 @@
 """The private view of the host: mounts that nobody outside sees and that end with its processes.
 
     /sys/fs/lab/files    static files, by the path of what they stand in for
-    /sys/fs/lab/live     what the server answers: resctrl, perf, proc, sys, cpu, ctl
+    /sys/fs/lab/live     what the server answers: resctrl, perf, proc, sys, cpu, cpufreq, ctl
 
 It is a memory file system mounted in the private namespace only, so there is nothing to remove
 afterwards.
@@ -22,6 +22,7 @@ FILES, LIVE = LAB / "files", LAB / "live"
 RESCTRL = Path("/sys/fs/resctrl")
 _SYS_FS = Path("/sys/fs")
 _STATE = Path("/var/lib/nftop")
+_SYSTEM_CPU = Path("/sys/devices/system/cpu")
 _DEVICES = Path("/dev")
 _PCI = Path("/proc/bus/pci")
 # What reaches the real machine past files: MSRs, which pqos and pcm write to, and its memory.
@@ -65,6 +66,8 @@ def furnish(targets: Iterable[str]) -> None:
             file = Path("/", root, *served.name.split("."))
             syscalls.bind(served, file, follow=not file.is_symlink())
     syscalls.bind(LIVE / "cpu", _MSRS)
+    for served in sorted((LIVE / "cpufreq").iterdir()):
+        syscalls.bind(served, _SYSTEM_CPU / served.name)
 
 
 def change_programs(copies: Mapping[Path, bytes]) -> None:

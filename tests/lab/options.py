@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tests.lab import machine
 from tests.lab.clock import nanoseconds
+from tests.lab.cpufreq.host import KINDS
 from tests.lab.resctrl import profile
 
 
@@ -19,7 +20,7 @@ class Options:
         machine: a name of `machine.names()`.
         kernel: whose texts and formats resctrl has, a name of `profile.kernels()`.
         rdt: words of the boot parameter rdt=; None: as the machine has it.
-        scenario: a name of nftop's scenarios, or the path of a file with one.
+        scenario: a name of nftop's scenarios, or the path of a file with one; "": the machine's.
         cpus: how many logical CPUs.
         smt: with hyper-threading, as the firmware has set it.
         pmu: what its core PMU is, of `machine.PMUS`.
@@ -27,6 +28,7 @@ class Options:
         clusters: sub-NUMA clusters a package.
         resctrl: it is mounted from the beginning.
         offered: its kernel has resctrl.
+        cpufreq: who sets frequencies, of `cpufreq.host.KINDS`.
         frozen_at_ns: where the clock stands; None: it runs, from 0.
         watchdog: the NMI watchdog is on. paranoid: kernel.perf_event_paranoid. None: as the
             machine has it.
@@ -44,6 +46,7 @@ class Options:
     clusters: int
     resctrl: bool
     offered: bool
+    cpufreq: str
     frozen_at_ns: int | None
     watchdog: bool | None
     paranoid: int | None
@@ -71,7 +74,7 @@ def parse(arguments: Sequence[str]) -> Options:
         metavar="WORD,...",
         help="what it is booted with, to show what it hides: cmt,mbmtotal,mbmlocal,l3cat,l3cdp,mba",
     )
-    parser.add_argument("--scenario", default="default", metavar="NAME|FILE")
+    parser.add_argument("--scenario", default="", metavar="NAME|FILE")
     parser.add_argument("--cpus", type=int, default=88, metavar="N")
     parser.add_argument("--smt", choices=("on", "off"), default="on", help="of the firmware")
     parser.add_argument(
@@ -97,6 +100,12 @@ def parse(arguments: Sequence[str]) -> Options:
         dest="offered",
         action="store_false",
         help="its kernel has none: MSRs are all there is",
+    )
+    parser.add_argument(
+        "--cpufreq",
+        default="own",
+        choices=KINDS,
+        help="intel_pstate; the same without HWP, so without base frequencies; acpi-cpufreq; none",
     )
     parser.add_argument(
         "--freeze", dest="frozen_at_ns", type=nanoseconds, metavar="T", help="stand still at T s"

@@ -156,7 +156,7 @@ def _server(options: Options, told: int) -> int:
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
     # With numpy, which only the server needs.
-    from tests.lab.files import Folder, update_files, write_files
+    from tests.lab.files import Folder, update_files, write_folder
     from tests.lab.host import folders, lab_host, trees
     from tests.lab.server import serve
 
@@ -176,7 +176,7 @@ def _server(options: Options, told: int) -> int:
         host = lab_host(options)
         static = folders(host)
         for folder in static:
-            write_files(place(folder), folder.files)
+            write_folder(place(folder), folder)
         targets = [str(folder.target) for folder in static]
         serve(trees(host, rewrite), namespace.LIVE, lambda: tell({"targets": targets}))
     except (ValueError, OSError, ImportError, RuntimeError) as error:

@@ -54,21 +54,34 @@ class _Open:
 
 
 class TextTree:
-    """One folder of texts, by name."""
+    """Folders of texts, by path; those in `empty` are there without any."""
 
-    def __init__(self, texts: Mapping[str, Text]) -> None:
+    def __init__(self, texts: Mapping[str, Text], empty: Sequence[str] = ()) -> None:
         self._texts = texts
+        self._folders: dict[str, dict[str, None]] = {"": {}}
+        for path in (*texts, *empty):
+            parts = path.split("/")
+            for depth, name in enumerate(parts):
+                self._folders.setdefault("/".join(parts[:depth]), {})[name] = None
+        for path in empty:
+            self._folders.setdefault(path, {})
+        every = (*self._folders, *texts)
+        self._inodes = {path: number for number, path in enumerate(every, 1)}
 
     def lookup(self, path: str) -> Entry:
-        if path == "/":
-            return Entry(folder=True, mode=0o555, inode=1)
+        if path[1:] in self._folders:
+            return Entry(folder=True, mode=0o555, inode=self._inodes[path[1:]])
         text = self._text(path)
-        return Entry(folder=False, mode=text.mode, inode=2 + list(self._texts).index(path[1:]))
+        return Entry(folder=False, mode=text.mode, inode=self._inodes[path[1:]])
 
     def names(self, path: str) -> Sequence[str]:
-        return tuple(self._texts)
+        if path[1:] not in self._folders:
+            raise failed(errno.ENOENT)
+        return tuple(self._folders[path[1:]])
 
     def open(self, path: str, flags: int, caller: Caller) -> Handle:
+        if path[1:] in self._folders:
+            raise failed(errno.EISDIR)
         text = self._text(path)
         # Root passes every check of permission bits, so what can't be written must say so itself.
         if flags & os.O_ACCMODE != os.O_RDONLY and text.write is None:

@@ -24,7 +24,7 @@ from nftop.render.editor import diff_lines, editor_lines, where_text
 from nftop.render.line import line
 from nftop.render.standing import outcome_lines, outcome_text, unkept_lines
 from nftop.ui.desk import Desk
-from tests.frames import HOSTILE
+from tests.frames import HOSTILE, SETTING
 from tests.rdt import MIB
 from tests.ui.gates import WAYS, frame_at, open_gate
 
@@ -181,11 +181,11 @@ def test_limits_are_in_the_units_of_the_host(unit: MbaUnit, shown: str) -> None:
 
 
 def test_cores_of_two_kinds_are_told_apart() -> None:
-    cpus = tuple(
-        replace(cpu, base_frequency_hz=2.8e9 if cpu.cpu in (1, 3) else 2.2e9)
-        for cpu in FRAME.topology.cpus
+    two = tuple(
+        replace(SETTING, priority="high" if info.cpu in (1, 3) else "low")
+        for info in FRAME.topology.cpus
     )
-    frame = replace(FRAME, topology=replace(FRAME.topology, cpus=cpus))
+    frame = replace(FRAME, cpus=replace(FRAME.cpus, settings=two))
     said = text(board(drafts.move(begun(), "vpp", (Cpu(0),))[0]), frame)
     assert "0-1 H/L" in said, "of its CPUs those in this cache"
     assert " 4-5 L" in said

@@ -15,7 +15,8 @@ from nftop.render import format as fmt
 
 REASONS = [reason for reason in Reason if reason is not Reason.PRESENT]
 missing = st.sampled_from(REASONS).map(Missing)
-units = st.sampled_from(list(Unit))
+NUMBERS = [each for each in Unit if each is not Unit.TEXT]
+units = st.sampled_from(NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_a_column_prints_what_its_cells_would(
 def test_so_it_does_at_every_power_of_ten_and_where_digits_round() -> None:
     digits = (0.5, 0.95, 0.995, 0.9995, 1, 1.5, 2, 3, 4, 4.9, 5, 5.1, 7, 9.4, 9.94, 9.95, 9.994)
     values = [one * 10.0**power for one in digits for power in range(-13, 14)]
-    for unit in Unit:
+    for unit in NUMBERS:
         for width in (3, 5, 6, 8):
             for bound in (False, True):
                 printed = fmt.printer(unit, width, bound=bound)

@@ -34,7 +34,6 @@ SMALL = {
         "cache/index3/type": "Unified",
         "cache/index3/size": "8M",
         "cache/index3/shared_cpu_map": "5" if cpu % 2 == 0 else "a",
-        "cpufreq/base_frequency": "2300000",
     }.items()
 }
 
@@ -51,7 +50,6 @@ def test_old_kernel_with_masks_and_no_ids(tmp_path: Path) -> None:
     ]
     info = topology.cpus[3]
     assert (info.die, info.node, info.isolated, info.nohz_full) == (None, 1, True, True)
-    assert info.base_frequency_hz == 2.3e9
 
 
 def test_an_offline_cpu_keeps_only_its_node(tmp_path: Path) -> None:

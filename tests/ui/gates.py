@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from nftop.control import transaction
 from nftop.control.entry import Entry
-from nftop.control.gate import Gate, in_a_process
+from nftop.control.gate import Gate
 from nftop.control.journal import Journal
+from nftop.control.pending import in_a_process
+from nftop.control.rules import Rules
 from nftop.control.transaction import Asked
 from nftop.derive.cache import CacheState, step_cache
 from nftop.model.action import Action, Proposal, Receipt, State, parts
@@ -93,6 +95,9 @@ class MemoryGate:
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         self._wait()
         return self._gate.propose(actions, commands)
+
+    def rules_for(self, proposal: Proposal) -> Rules:
+        return self._gate.rules_for(proposal)
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
         return self._gate.writes(proposal)

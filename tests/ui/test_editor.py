@@ -415,7 +415,7 @@ async def test_read_only_never_applies() -> None:
 
 
 async def test_without_a_gate_e_and_u_say_why() -> None:
-    why = "changing classes needs root: run it with sudo"
+    why = "changes need root: run it with sudo"
     async with running(frame(8), options=Options(no_gate=why, rw=True)) as run:
         assert why in await run.press("e")
         assert why in await run.press("u")

@@ -156,7 +156,7 @@ async def test_filtering(key: str) -> None:
 
 
 async def test_a_notice_is_on_the_screen_while_it_stands_still_too() -> None:
-    notice = "cache classes: change 1 was cut off: `nftop recover` takes it back"
+    notice = "changes: change 1 was cut off: `nftop recover` takes it back"
     async with running(*ticks(lambda tick: frame(8, tick), 2)) as run:
         assert "cache classes" not in await run.press("space")
         text = await run.give(replace(frame(8, 3), notice=notice))

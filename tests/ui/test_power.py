@@ -6,7 +6,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.ui.options import Options
-from tests.power import captured, serverless, simulated
+from tests.power import captured, serverless, simulated, two_kinds
 from tests.ui.harness import Running, running
 
 
@@ -28,6 +28,29 @@ async def test_screen(size: tuple[int, int], snapshot: SnapshotAssertion) -> Non
 async def test_screen_of_another_host(size: tuple[int, int], snapshot: SnapshotAssertion) -> None:
     async with running(*captured(), size=size) as run:
         assert await run.press("7") == snapshot
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_screen_of_two_kinds_of_cores(
+    size: tuple[int, int], snapshot: SnapshotAssertion
+) -> None:
+    async with running(*two_kinds(), size=size) as run:
+        assert await run.press("7") == snapshot
+
+
+async def test_rows_sort_by_kind_and_limits() -> None:
+    async with running(*two_kinds(), size=(120, 36)) as run:
+        await run.press("7")
+        for _ in range(8):
+            if "by SST" in run.text:
+                break
+            await run.press("greater_than_sign")
+        rows = [line.split() for line in body(run)]
+        assert "by SST" in run.text
+        kinds = ["H" if "H" in row else "L" for row in rows]
+        assert kinds == sorted(kinds) and set(kinds) == {"H", "L"}
+        await run.press("greater_than_sign", "greater_than_sign", "greater_than_sign")
+        assert "by MIN-MAX" in run.text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])

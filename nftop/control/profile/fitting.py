@@ -23,8 +23,8 @@ from nftop.control.rules import MaskRule, Rules
 from nftop.control.steps import MB
 from nftop.control.words import counted
 from nftop.model.action import (
-    Action,
     Cell,
+    ClassAction,
     CreateGroup,
     MoveCpus,
     MoveTasks,
@@ -51,7 +51,7 @@ class Fitted:
     problems: those of the listing and those of this host, in the order of their lines.
     """
 
-    actions: tuple[Action, ...]
+    actions: tuple[ClassAction, ...]
     problems: tuple[Problem, ...]
 
 
@@ -205,7 +205,7 @@ def _cpus(fitting: _Fitting, statement: Cpus, group: str) -> None:
     fitting.cpus |= dict.fromkeys(statement.cpus, group)
 
 
-def _actions(fitting: _Fitting) -> Iterator[Action]:
+def _actions(fitting: _Fitting) -> Iterator[ClassAction]:
     wanted = {*fitting.groups.values()}
     for group in sorted(wanted):
         if group != ROOT and Cell("group", group) not in fitting.state:

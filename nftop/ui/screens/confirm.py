@@ -210,7 +210,7 @@ class ConfirmScreen(BannerScreen[bool]):
                 self.post_message(IsPlanned(None, "there is nothing to take back"))
                 return
             proposal, undoes = found
-            rules = gate.host.rules()
+            rules = gate.rules_for(proposal)
             planned = Planned(
                 proposal,
                 undoes,

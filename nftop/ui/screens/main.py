@@ -23,13 +23,12 @@ from nftop.store.history import History
 from nftop.ui.aim import aimed
 from nftop.ui.changing import Changes
 from nftop.ui.deck import Deck
-from nftop.ui.desk import Desk
+from nftop.ui.editing import FOLLOWING, Editing
 from nftop.ui.inquiry import Inquiry
-from nftop.ui.keys import bindings, help_rows, hints
+from nftop.ui.keys import bindings, help_rows, hints, named
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.page import PageScreen
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.screens.views import KEYS, TABS, VIEWS, place_of
@@ -42,14 +41,6 @@ from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.header import Header
 from nftop.ui.widgets.panels import Panels
 from nftop.ui.widgets.prompt import Prompt
-
-# What Textual takes Alt and a digit for, and so Escape with a digit right behind it.
-_ALT = dict(zip("¡™£¢∞§¶•ªº", "1234567890", strict=True))
-
-
-def _named(character: str | None) -> str:
-    """A key as one would call it."""
-    return f"Alt-{_ALT[character]}" if character in _ALT else str(character)
 
 
 class MainScreen(BannerScreen[None]):
@@ -68,7 +59,7 @@ class MainScreen(BannerScreen[None]):
         self._up = 0
         self._asking = False
         self._looking = Looking()
-        self._desk: Desk | None = None  # with a draft that was kept
+        self._editing = Editing(self, self._watch, options)
         self._deck = Deck(self._watch, options)
         self._inquiry = Inquiry(self._watch, lambda: self._view)
         self._questions = {**self._inquiry.questions, **self._deck.questions}
@@ -124,8 +115,9 @@ class MainScreen(BannerScreen[None]):
         news = before is None or before.notice != message.frame.notice
         if self._watch.frozen is None or news:
             self.paint()
-        if isinstance(self.app.screen, EditorScreen):
-            self.app.screen.paint()
+        above = self.app.screen
+        if isinstance(above, FOLLOWING):
+            above.paint()
 
     def on_feed_ended(self, message: FeedEnded) -> None:
         self._watch.ended = message.problem
@@ -146,7 +138,7 @@ class MainScreen(BannerScreen[None]):
         bound = event.key in self._bindings.key_to_bindings
         if not self._asking and event.is_printable and not bound:
             self.say(f"no screen {event.key}" if event.key in "12345678"
-                      else f"{_named(event.character)} does nothing: ? lists the keys")  # fmt: skip
+                      else f"{named(event.character)} does nothing: ? lists the keys")  # fmt: skip
 
     def on_answer(self, message: Answer) -> None:
         self._asking = False
@@ -219,19 +211,10 @@ class MainScreen(BannerScreen[None]):
             self._page(text)
 
     def _edit(self) -> None:
-        gate = self.changes.gate
-        if gate is None:
-            self.say(f"no classes to edit: {self._options.no_gate or 'nothing here changes them'}")
-            return
-        group, l3 = self._view.edited
-        screen = EditorScreen(
-            gate, self.changes, self._watch, self._options, group=group, l3=l3, desk=self._desk
-        )
-        self.app.push_screen(screen, self._edited)
-
-    def _edited(self, desk: Desk | None) -> None:
-        self._desk = desk
-        self.paint()
+        edit = self._editing.priority if self._view.EDITS == "priority" else self._editing.classes
+        why = edit(self._view)
+        if why:
+            self.say(why)
 
     def _page(self, text: Callable[[int], list[Line]]) -> None:
         self.app.push_screen(PageScreen(text, self._options, self.changes), self._back)

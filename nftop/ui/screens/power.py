@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar, Literal
 
 from nftop.model.frame import Frame
 from nftop.render.columns import POWER_CPU_METRICS, columns_for, metric_of
@@ -12,12 +13,16 @@ from nftop.render.header import Status
 from nftop.render.line import Line
 from nftop.render.pages import explain_power_lines
 from nftop.render.power import power_parts
+from nftop.ui.keys import ALWAYS, CPUS, DRILL, MOVE, PRIORITIES, Key
 from nftop.ui.screens.cores import CoresView
 from nftop.ui.stage import Stage
 
 
 class PowerView(CoresView):
     """As the Cores screen, with its own columns, below the packages."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *DRILL, *CPUS, *PRIORITIES, *ALWAYS)
+    EDITS: ClassVar[Literal["classes", "priority"]] = "priority"
 
     def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
         watch = self.watch

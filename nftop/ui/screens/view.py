@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.looking import Looking
@@ -21,6 +21,8 @@ class ScreenView(Protocol):
     watch: Watch
 
     KEYS: ClassVar[tuple[Key, ...]]
+    # What `e` edits.
+    EDITS: ClassVar[Literal["classes", "priority"]] = "classes"
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch

@@ -353,7 +353,7 @@ def test_without_privilege_all_is_shown_and_nothing_is_done() -> None:
     show, change, recover, _, dry, written = inside("7.2", program)
     assert show[0] == 0
     assert "  CPU   1-3" in show[1]
-    root = "nftop: changing classes needs root: run it with sudo\n"
+    root = "nftop: changes need root: run it with sudo\n"
     assert change[0] == 1
     assert "0=3f0" in change[1]
     assert change[2] == recover[2] == root

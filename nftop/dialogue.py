@@ -1,4 +1,4 @@
-"""What the commands that change classes ask of whoever gave them, and tell him."""
+"""What the commands that change the host ask of whoever gave them, and tell him."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from nftop.control.changing import Changing, Settling
+from nftop.control.changing import Gated, Settling
 from nftop.model.action import Proposal, Receipt
 from nftop.output import FAILURE, USAGE, put
 from nftop.render.change import preview
@@ -31,9 +31,9 @@ class EndedError(Exception):
         self.code = code
 
 
-def show(gate: Changing, proposal: Proposal) -> None:
+def show(gate: Gated, proposal: Proposal) -> None:
     """What would be done: the changes, what comes with them, what is written. Raises OSError."""
-    rules = gate.host.rules()
+    rules = gate.rules_for(proposal)
     ways = {line: rule.ways for line, rule in rules.masks.items()}
     unit = "percent" if rules.limit is None else rules.limit.unit
     lines = preview(proposal, ways, unit)

@@ -1,0 +1,177 @@
+"""What the commands that change the host have in common: show, ask, do, ask again; and the end.
+
+What is asked for goes through the gate: shown, confirmed, done by its guard, and taken back by that
+unless it is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, TypeAlias, TypeVar
+
+from nftop.cat_actions import GoneError, UsageError
+from nftop.cat_host import wants_json
+from nftop.control.changing import Gated
+from nftop.control.entry import DamagedError
+from nftop.control.gate import needed
+from nftop.control.journal import DEFAULT as JOURNAL
+from nftop.control.journal import Journal, unfinished
+from nftop.control.part import AbsentError
+from nftop.dialogue import (
+    ENDED,
+    GOES_BACK,
+    GOES_ON,
+    INTERRUPTED,
+    UNCHANGED,
+    EndedError,
+    confirm,
+    interrupted,
+    settle,
+    show,
+    tell,
+)
+from nftop.model.action import Outcome, Proposal
+from nftop.model.errors import said
+from nftop.output import FAILURE, OK, USAGE, put, say
+from nftop.render.text import printable
+
+# The host is not, or is not known to be, as it was asked to be.
+OTHER = 5
+BADGE = "SIMULATED"
+CODES: Mapping[Outcome, int] = {
+    "kept": OK,
+    "applied": OTHER,
+    "reverted": OTHER,
+    "conflict": OTHER,
+    "differs": OTHER,
+    "overwritten": OTHER,
+    "locked": FAILURE,
+    "refused": FAILURE,
+    "failed": OTHER,
+}
+Planned: TypeAlias = tuple[Proposal, tuple[int, ...]]
+
+
+class WithJournal(Gated, Protocol):
+    """A gate with its journal."""
+
+    @property
+    def journal(self) -> Journal:
+        """Of what it changes."""
+
+
+G = TypeVar("G", bound=WithJournal)
+
+
+def change(
+    options: argparse.Namespace,
+    open_gate: Callable[[argparse.Namespace], G],
+    plan: Callable[[G], Planned | None],
+    missed: Callable[[G], str] = lambda _: "",
+) -> int:
+    """Show, ask, do, ask again; the exit code.
+
+    Args:
+        options: the command line.
+        open_gate: what is changed.
+        plan: what is to be done to it, and the changes that this takes back; None: nothing is.
+        missed: says of what is done and kept what of it is not as was asked for; may raise
+            GoneError where there is nobody any more whom that could be said of.
+    """
+    with ending(options, UNCHANGED) as ended:
+        ended[0] = _changed(options, open_gate(options), plan, missed)
+    return ended[0]
+
+
+def _changed(
+    options: argparse.Namespace,
+    gate: G,
+    plan: Callable[[G], Planned | None],
+    missed: Callable[[G], str],
+) -> int:
+    if not needs(options) and unfinished(gate.journal):
+        raise EndedError(unfinished(gate.journal), FAILURE)
+    planned = plan(gate)
+    if planned is None:
+        put(sys.stdout, "there is nothing to take back\n")
+        return OK
+    proposal, undoes = planned
+    show(gate, proposal)
+    if proposal.refusals:
+        return FAILURE
+    if options.dry_run:
+        return OK
+    if not proposal.changes:
+        return OTHER if proposal.unmet else OK
+    demand_privilege(options)
+    if options.yes:
+        with interrupted(GOES_ON if gate.lasts else ENDED):
+            receipt = gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
+    else:
+        confirm("apply? [y/N] ")
+        with interrupted(GOES_BACK if gate.lasts else ENDED):
+            pending = gate.apply(proposal, keep_within_s=options.keep_within_s, undoes=undoes)
+        receipt = settle(pending, options.keep_within_s, GOES_BACK if gate.lasts else ENDED)
+    unmet = proposal.unmet + receipt.unmet
+    if receipt.outcome == "kept":
+        with contextlib.suppress(GoneError):  # it ended meanwhile
+            missing = missed(gate)
+            unmet += (missing,) * bool(missing)
+            receipt = replace(receipt, sentences=(*receipt.sentences, *[missing] * bool(missing)))
+    tell(receipt)
+    if options.scenario is not None:
+        change = ", and the change with it" * (receipt.outcome == "kept")
+        put(sys.stdout, f"{BADGE}: its host ended with this command{change}\n")
+    return OTHER if receipt.outcome == "kept" and unmet else CODES[receipt.outcome]
+
+
+@contextlib.contextmanager
+def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]]:
+    """What ends a command early as a sentence; the exit code is in the list.
+
+    `meaning`: what Ctrl-C means to it.
+    """
+    ended = [OK]
+    why = ""
+    if options.scenario is not None and not wants_json(options) and not _for_a_file(options):
+        put(sys.stdout, f"{BADGE}: nothing of this machine is shown or changed\n")
+    try:
+        yield ended
+    except EndedError as error:
+        why, ended[0] = str(error), error.code
+    except UsageError as error:
+        why, ended[0] = str(error), USAGE
+    except PermissionError as error:
+        what = error.filename if isinstance(error.filename, str) else ""
+        ours = not what or Path(what).is_relative_to(JOURNAL)
+        who = "the journal of changes is root's" if ours else f"{what} can't be read or written"
+        why, ended[0] = f"{who}: run it with sudo", FAILURE
+    except BrokenPipeError:
+        raise
+    except (AbsentError, DamagedError, GoneError, OSError) as error:
+        why, ended[0] = said(error), FAILURE
+    except KeyboardInterrupt:
+        why, ended[0] = meaning, INTERRUPTED
+    if why:
+        say(f"nftop: {printable(why)}")
+
+
+def demand_privilege(options: argparse.Namespace) -> None:
+    """Raises EndedError where a privilege is lacking."""
+    if needs(options):
+        raise EndedError(needs(options), FAILURE)
+
+
+def needs(options: argparse.Namespace) -> str:
+    """The privilege that is lacking; the simulated host takes none."""
+    return "" if options.scenario is not None else needed()
+
+
+def _for_a_file(options: argparse.Namespace) -> bool:
+    """Whether standard output is a profile, which has its badge in a comment."""
+    return getattr(options, "deed", "") == "export" and options.output is None

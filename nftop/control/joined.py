@@ -1,0 +1,103 @@
+"""The gates of a host's parts as one: every proposal goes to the gate of the part it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, get_args
+
+from nftop.control.changing import Seen, Settling
+from nftop.control.gate import PartGate
+from nftop.control.journal import Journal
+from nftop.control.part import AbsentError
+from nftop.control.parts import CLASSES, part_of
+from nftop.control.rules import Rules
+from nftop.control.sst.cpufreq import CPUFREQ
+from nftop.model.action import Action, FrequencyAction, Proposal
+from nftop.model.keeping import KEEP_WITHIN_S
+
+AnyGate: TypeAlias = PartGate[Any]
+_PART_OF: Mapping[type[Action], str] = dict.fromkeys(get_args(FrequencyAction), CPUFREQ)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Implements `changing.Changing`.
+
+    Attributes:
+        gates: by the part's name; one at least.
+        absent: why a part can't be changed, by its name.
+    """
+
+    gates: Mapping[str, AnyGate]
+    absent: Mapping[str, str]
+
+    @property
+    def host(self) -> Seen:
+        """Its classes. Raises AbsentError where there are none."""
+        host: Seen = self._of(CLASSES).host
+        return host
+
+    @property
+    def program(self) -> str:
+        return self._any.program
+
+    @property
+    def lasts(self) -> bool:
+        return self._any.lasts
+
+    def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
+        """As `Gate.propose`; all the actions are of one part. Raises AbsentError."""
+        [part] = {_PART_OF.get(type(each), CLASSES) for each in actions} or {CLASSES}
+        return self._of(part).propose(actions, commands)
+
+    def rules_for(self, proposal: Proposal) -> Rules:
+        return self._about(proposal).rules_for(proposal)
+
+    def writes(self, proposal: Proposal) -> tuple[str, ...]:
+        return self._about(proposal).writes(proposal)
+
+    def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
+        """As `Gate.propose_undo`, of the part with the newest change that stands.
+
+        Where nothing is left of that, the newest of another is tried.
+        """
+        newest = sorted(self.gates.values(), key=lambda each: each.newest(), reverse=True)
+        found = [each.propose_undo(beyond=beyond) for each in newest]
+        known = [each for each in found if each is not None]
+        return next((each for each in known if _says(each[0])), known[0] if known else None)
+
+    def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
+        return self._of(CLASSES).propose_reset()
+
+    def apply(
+        self,
+        proposal: Proposal,
+        *,
+        keep_within_s: float | None = KEEP_WITHIN_S,
+        undoes: tuple[int, ...] = (),
+    ) -> Settling:
+        gate = self._about(proposal)
+        return gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
+
+    @property
+    def journal(self) -> Journal:
+        """The one journal of all parts."""
+        return self._any.journal
+
+    @property
+    def _any(self) -> AnyGate:
+        return next(iter(self.gates.values()))
+
+    def _about(self, proposal: Proposal) -> AnyGate:
+        return self._of(part_of(proposal.identity))
+
+    def _of(self, part: str) -> AnyGate:
+        gate = self.gates.get(part)
+        if gate is None:
+            raise AbsentError(self.absent.get(part) or "nothing here changes it")
+        return gate
+
+
+def _says(proposal: Proposal) -> bool:
+    return bool(proposal.changes or proposal.refusals or proposal.unmet)

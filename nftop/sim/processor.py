@@ -1,0 +1,85 @@
+"""The simulated host's processor: what its cores may run at."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+USUAL = "6152"
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """One row of `processors.toml`; frequencies in Hz.
+
+    Attributes:
+        name, title: `6230N`, `Xeon Gold 6230N`.
+        uarch: nftop's name of its microarchitecture.
+        tsc_hz: of the time stamp counter.
+        min_hz, max_hz: what a core can.
+        base_hz: the guaranteed frequency where there is no SST-BF, or it is off.
+        all_core_hz: what turbo grants while all cores are busy.
+        start_hz: the limits that CPUs have at the start.
+        offered_hz: at which a core just takes what a task with load 1 is offered.
+        high: with SST-BF, the high-priority cores of each `of` of a package; empty without.
+        high_base_hz, low_base_hz: the base frequencies of these and of the others.
+    """
+
+    name: str
+    title: str
+    uarch: str
+    tsc_hz: float
+    min_hz: int
+    max_hz: int
+    base_hz: int
+    all_core_hz: int
+    start_hz: tuple[int, int]
+    offered_hz: float
+    high: frozenset[int]
+    of: int
+    high_base_hz: int
+    low_base_hz: int
+
+    def guaranteed_hz(self, place: int) -> int:
+        """The base frequency of the `place`-th core of its package."""
+        if not self.high:
+            return self.base_hz
+        return self.high_base_hz if place % self.of in self.high else self.low_base_hz
+
+
+@functools.cache
+def _tables() -> Mapping[str, Mapping[str, Any]]:
+    text = (resources.files(__package__) / "processors.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def names() -> tuple[str, ...]:
+    """The processors there are."""
+    return tuple(_tables())
+
+
+@functools.cache
+def load(name: str = USUAL) -> Processor:
+    """The processor called `name`; KeyError if there is none."""
+    raw = _tables()[name]
+    least, most = raw["start"]
+    return Processor(
+        name=name,
+        title=raw["title"],
+        uarch=raw["uarch"],
+        tsc_hz=raw["tsc"],
+        min_hz=round(raw["min"]),
+        max_hz=round(raw["max"]),
+        base_hz=round(raw["base"]),
+        all_core_hz=round(raw["all_core"]),
+        start_hz=(round(least), round(most)),
+        offered_hz=raw["offered"],
+        high=frozenset(raw.get("high", ())),
+        of=raw.get("of", 1),
+        high_base_hz=round(raw.get("high_base", raw["base"])),
+        low_base_hz=round(raw.get("low_base", raw["base"])),
+    )

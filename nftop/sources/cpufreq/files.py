@@ -1,0 +1,152 @@
+"""What sysfs says of frequencies: by cost, since some of these files interrupt the CPU they are of.
+
+Cached by the kernel: limits, governor, driver, and from Linux 5.10 on the preference. Read from
+registers, by an interrupt of that CPU: base_frequency (intel_pstate: HWP_CAPABILITIES or _CPC), the
+preference before 5.10, and the limits of the mesh (of one CPU of the die, until TPMI).
+
+Sources: drivers/cpufreq/cpufreq.c and intel_pstate.c,
+drivers/platform/x86/intel/uncore-frequency/; Documentation/admin-guide/pm/{cpufreq,intel_pstate,
+intel_uncore_frequency_scaling}.rst.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.ids import Cpu, Package
+from nftop.model.sst import PstateDriver, UncoreLimits
+from nftop.sources.sysfs import SysTree
+
+_POLICY = re.compile(r"policy(\d{1,6})")
+_DIE = re.compile(r"package_(\d{1,4})_die_(\d{1,4})")
+_RELEASE = re.compile(r"(\d+)\.(\d+)")
+_KHZ = 1000
+_WORD_BYTES, _WORDS_BYTES = 64, 1024
+_CACHED_EPP_FROM = (5, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What of a policy stays while its CPUs do; fields as in `model.sst.CpuFrequency`."""
+
+    policy: int
+    together: tuple[Cpu, ...]
+    driver: str | None
+    governors: tuple[str, ...]
+    epps: tuple[str, ...]
+    hardware_min_hz: int | None
+    hardware_max_hz: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may change at any time and costs no interrupt; likewise."""
+
+    governor: str | None
+    min_hz: int | None
+    max_hz: int | None
+
+
+class FrequencyFiles:
+    """/sys/devices/system/cpu of a host. Nothing in it raises; what made no sense is noted."""
+
+    def __init__(self, root: Path) -> None:
+        self._base = os.fspath(root / "sys/devices/system/cpu")
+        self._root = root
+        self.tree = SysTree(Path(self._base))
+
+    def forget_notes(self) -> None:
+        """Begin anew with what made no sense."""
+        self.tree = SysTree(Path(self._base))
+
+    def policy_of(self, cpu: Cpu) -> int | None:
+        """The number of its policy; None where it has none."""
+        try:
+            target = Path(self._base, f"cpu{cpu}/cpufreq").readlink()
+        except FileNotFoundError:
+            return None
+        except OSError:  # no link: a folder of its own, as before Linux 4.3
+            return cpu
+        hit = _POLICY.fullmatch(target.name)
+        return int(hit[1]) if hit else cpu
+
+    def standing(self, cpu: Cpu, policy: int) -> Standing | None:
+        """Of the policy that a CPU has; None where it is not in use, as of CPUs offline."""
+        at = f"cpu{cpu}/cpufreq"
+        driver = self._word(f"{at}/scaling_driver", cpu)
+        high = self._hz(f"{at}/cpuinfo_max_freq", cpu)
+        if driver is None and high is None:
+            return None
+        together = self.tree.text(f"{at}/affected_cpus", cpu=cpu) or ""
+        return Standing(
+            policy=policy,
+            together=tuple(Cpu(int(each)) for each in together.split() if each.isdecimal())
+            or (cpu,),
+            driver=driver,
+            governors=self._words(f"{at}/scaling_available_governors", cpu),
+            epps=self._words(f"{at}/energy_performance_available_preferences", cpu),
+            hardware_min_hz=self._hz(f"{at}/cpuinfo_min_freq", cpu),
+            hardware_max_hz=high,
+        )
+
+    def limits(self, cpu: Cpu) -> Limits:
+        at = f"cpu{cpu}/cpufreq"
+        return Limits(
+            self._word(f"{at}/scaling_governor", cpu),
+            self._hz(f"{at}/scaling_min_freq", cpu),
+            self._hz(f"{at}/scaling_max_freq", cpu),
+        )
+
+    def epp(self, cpu: Cpu) -> str | None:
+        return self._word(f"cpu{cpu}/cpufreq/energy_performance_preference", cpu)
+
+    def base_hz(self, cpu: Cpu) -> int | None:
+        return self._hz(f"cpu{cpu}/cpufreq/base_frequency", cpu)
+
+    @property
+    def epp_is_cached(self) -> bool:
+        """Whether reading the preference interrupts nobody."""
+        release = SysTree(self._root / "proc").text("sys/kernel/osrelease") or ""
+        hit = _RELEASE.match(release)
+        return hit is not None and (int(hit[1]), int(hit[2])) >= _CACHED_EPP_FROM
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether the CPU has cores of two kinds."""
+        return bool(SysTree(self._root / "sys/devices").text("cpu_atom/cpus"))
+
+    def pstate(self) -> PstateDriver | None:
+        status = self._word("intel_pstate/status", None)
+        if status is None:
+            return None
+        no_turbo = self.tree.number("intel_pstate/no_turbo")
+        return PstateDriver(
+            status=status,
+            turbo=None if no_turbo is None else no_turbo == 0,
+            min_percent=self.tree.number("intel_pstate/min_perf_pct"),
+            max_percent=self.tree.number("intel_pstate/max_perf_pct"),
+        )
+
+    def uncore(self) -> tuple[UncoreLimits, ...]:
+        """By package and die."""
+        found = []
+        folder = "intel_uncore_frequency"
+        for hit in filter(None, map(_DIE.fullmatch, self.tree.names(folder))):
+            names = ("min_freq_khz", "max_freq_khz", "initial_min_freq_khz", "initial_max_freq_khz")
+            values = (self._hz(f"{folder}/{hit[0]}/{name}", None) for name in names)
+            found.append(UncoreLimits(Package(int(hit[1])), int(hit[2]), *values))
+        return tuple(sorted(found, key=lambda each: (each.package, each.die)))
+
+    def _hz(self, path: str, cpu: Cpu | None) -> int | None:
+        khz = self.tree.number(path, cpu)
+        return khz * _KHZ if khz else None
+
+    def _word(self, path: str, cpu: Cpu | None) -> str | None:
+        words = (self.tree.text(path, _WORD_BYTES, cpu) or "").split()
+        return words[0] if words else None
+
+    def _words(self, path: str, cpu: Cpu) -> tuple[str, ...]:
+        return tuple((self.tree.text(path, _WORDS_BYTES, cpu) or "").split())

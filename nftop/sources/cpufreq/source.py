@@ -1,0 +1,223 @@
+"""Source `cpufreq`, live: reads what may have changed as often as that costs nobody anything."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reason
+from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstState, UncoreLimits
+from nftop.sources.base import Check
+from nftop.sources.cpufreq import checks
+from nftop.sources.cpufreq.files import FrequencyFiles, Limits, Standing
+from nftop.sources.cpufreq.isst import read_sst
+from nftop.sources.cpufreq.keepers import read_keepers
+from nftop.sources.online import OnlineCpus
+
+# What the kernel has cached: three files a CPU, some 25 us.
+LIMITS_EVERY_NS = 5_000_000_000
+# What interrupts a CPU for some microseconds, and who else is there: seldom, and whenever somebody
+# has changed limits.
+SELDOM_NS = 600_000_000_000
+KEEPERS_EVERY_NS = 60_000_000_000
+NO_CPUFREQ = (
+    "no CPU has cpufreq here: the kernel has no driver for it, as in most guests, or firmware "
+    "keeps frequencies to itself"
+)
+_ASKING = Missing(Reason.WARMING, "intel-speed-select has not been asked yet")
+_NOT_ROOT = Missing(Reason.PERMISSION, "intel-speed-select needs root")
+
+AskSst = Callable[[Sequence[int]], SstState | Missing]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is read seldom. `limits` are those that base frequencies were read at."""
+
+    standing: dict[Cpu, Standing]
+    base_hz: dict[Cpu, int | None]
+    epp: dict[Cpu, str | None]
+    limits: dict[Cpu, Limits]
+    hybrid: bool
+
+
+class CpufreqSource:
+    """Reads limits and governors every few seconds, all that costs interrupts seldom."""
+
+    name = "cpufreq"
+    inline = False
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        *,
+        quiet_cpus: Collection[int] = (),
+        ask_sst: AskSst | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """Set up; hardly anything is read before `read`.
+
+        Args:
+            root: of /sys, /proc and /etc.
+            quiet_cpus: CPUs not to be interrupted again: their base frequency is read once.
+            ask_sst: gives SST's state of CPUs; intel-speed-select unless told otherwise.
+            clock: CLOCK_MONOTONIC nanoseconds.
+        """
+        self._root = root
+        self._quiet = frozenset(quiet_cpus)
+        self._ask_sst = ask_sst or (lambda cpus: _sst(cpus, root))
+        self._clock = clock
+        self._files = FrequencyFiles(root)
+        self._epp_is_cached = self._files.epp_is_cached
+        self._online = OnlineCpus(root)
+        self._seen: tuple[Cpu, ...] = ()
+        self._kept = _Kept({}, {}, {}, {}, hybrid=False)
+        self._table: CpufreqTable | Missing | None = None
+        self._next_limits_ns = self._next_seldom_ns = self._next_keepers_ns = 0
+        self._base_at_ns = 0
+        self._uncore: tuple[UncoreLimits, ...] = ()
+        self._keepers: tuple[Keeper, ...] = ()
+        self._sst: SstState | Missing = _ASKING
+        self._sst_due = False
+        self._soon = threading.Event()
+
+    def soon(self) -> None:
+        """Have the next reading look at everything: something was changed. Safe from any thread."""
+        self._soon.set()
+
+    def read(self) -> CpufreqTable | Missing:
+        """What is known; the same object as long as nothing changes."""
+        now_ns = self._clock()
+        try:
+            online = self._online.read()
+        except (OSError, ValueError):
+            online = self._seen
+        asked = self._soon.is_set()
+        self._soon.clear()
+        changed = asked or online != self._seen
+        if self._sst_due:
+            # After a reading that had all the rest: this may take seconds.
+            self._sst, self._sst_due = self._ask_sst(online), False
+        elif self._table is not None and not changed and now_ns < self._next_limits_ns:
+            return self._table
+        all_anew = changed or self._table is None or now_ns >= self._next_seldom_ns
+        self._table = self._look(online, now_ns, all_anew=all_anew)
+        return self._table
+
+    def check(self) -> tuple[Check, ...]:
+        """Driver, limits, base frequencies, SST, and who else sets any of it."""
+        table = self.read()
+        if self._sst_due:
+            table = self.read()
+        return checks.report(table)
+
+    def close(self) -> None:
+        """Close the one file that is kept open."""
+        self._online.close()
+
+    def _look(
+        self, online: tuple[Cpu, ...], now_ns: int, *, all_anew: bool
+    ) -> CpufreqTable | Missing:
+        self._next_limits_ns = now_ns + LIMITS_EVERY_NS
+        self._files.forget_notes()
+        if all_anew:
+            self._stand(online)
+        limits = self._limits()
+        self._read_seldom(limits, now_ns, all_anew=all_anew)
+        if all_anew or now_ns >= self._next_keepers_ns:
+            self._next_keepers_ns = now_ns + KEEPERS_EVERY_NS
+            self._keepers = read_keepers(self._root)
+        if not limits:
+            self._sst_due = False
+            return Missing(Reason.SOURCE, NO_CPUFREQ)
+        table = CpufreqTable(
+            cpus=tuple(self._row(cpu, limits[cpu]) for cpu in sorted(limits)),
+            without=tuple(cpu for cpu in online if cpu not in limits),
+            pstate=self._files.pstate(),
+            uncore=self._uncore,
+            sst=self._sst,
+            keepers=self._keepers,
+            hybrid=self._kept.hybrid,
+            base_read_at_ns=self._base_at_ns,
+            notes=self._files.tree.notes(),
+        )
+        return self._table if table == self._table and self._table is not None else table
+
+    def _stand(self, online: tuple[Cpu, ...]) -> None:
+        """Which CPU has which policy; its files are read once for all CPUs of it."""
+        known: dict[int, Standing | None] = {}
+        found: dict[Cpu, Standing] = {}
+        for cpu in online:
+            policy = self._files.policy_of(cpu)
+            if policy is None:
+                continue
+            if policy not in known:
+                known[policy] = self._files.standing(cpu, policy)
+            standing = known[policy]
+            if standing is not None:
+                found[cpu] = standing
+        self._seen = online
+        self._kept.standing = found
+        self._kept.hybrid = self._files.hybrid
+
+    def _limits(self) -> dict[Cpu, Limits]:
+        """Of every CPU that has a policy; a policy's are read once."""
+        known: dict[int, Limits] = {}
+        found: dict[Cpu, Limits] = {}
+        for cpu, standing in self._kept.standing.items():
+            if standing.policy not in known:
+                known[standing.policy] = self._files.limits(cpu)
+            limits = known[standing.policy]
+            if limits != Limits(None, None, None):  # gone offline since
+                found[cpu] = limits
+        return found
+
+    def _read_seldom(self, limits: dict[Cpu, Limits], now_ns: int, *, all_anew: bool) -> None:
+        """Base frequencies and preferences: of all CPUs, or of those whose limits have changed."""
+        kept = self._kept
+        due = now_ns >= self._next_seldom_ns or all_anew
+        changed = {cpu for cpu in limits if limits[cpu] != kept.limits.get(cpu)}
+        for cpu in limits:
+            again = (due or cpu in changed) and cpu not in self._quiet
+            if again or cpu not in kept.base_hz:
+                kept.base_hz[cpu] = self._files.base_hz(cpu)
+            if again or cpu not in kept.epp or self._epp_is_cached:
+                kept.epp[cpu] = self._files.epp(cpu) if kept.standing[cpu].epps else None
+        if due or changed:
+            self._base_at_ns = now_ns
+            self._uncore = self._files.uncore()
+            self._next_seldom_ns = now_ns + SELDOM_NS
+            self._sst_due = True
+        kept.limits = dict(limits)
+        for gone in kept.base_hz.keys() - limits.keys():
+            del kept.base_hz[gone]
+            kept.epp.pop(gone, None)
+
+    def _row(self, cpu: Cpu, limits: Limits) -> CpuFrequency:
+        standing = self._kept.standing[cpu]
+        return CpuFrequency(
+            cpu=cpu,
+            policy=standing.policy,
+            together=standing.together,
+            driver=standing.driver,
+            governor=limits.governor,
+            governors=standing.governors,
+            epp=self._kept.epp.get(cpu),
+            epps=standing.epps,
+            min_hz=limits.min_hz,
+            max_hz=limits.max_hz,
+            hardware_min_hz=standing.hardware_min_hz,
+            hardware_max_hz=standing.hardware_max_hz,
+            base_hz=self._kept.base_hz.get(cpu),
+        )
+
+
+def _sst(cpus: Sequence[int], root: Path) -> SstState | Missing:
+    if os.geteuid() != 0:
+        return _NOT_ROOT
+    return read_sst(cpus, root)

@@ -1,0 +1,72 @@
+"""What may be asked of which version. All of it only reads; nothing else is ever sent.
+
+`pmd-stats-show` has exact busy cycles, and is `pmd-perf-show` from 4.0 on. That counts what is sent
+and how long a thread slept. `pmd-rxq-show` takes the time it looks back over from 3.1 on (NEWS).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nftop.sources.ovs.replies import ReplyError, text
+
+Release: TypeAlias = tuple[int, int]
+
+OLDEST: Release = (2, 6)
+WINDOW_S = 5
+_NEVER: Release = (1 << 16, 0)
+_VERSION = re.compile(r"\S+ \(Open vSwitch\) ([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command with its arguments."""
+
+    method: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A command, from one release to before another."""
+
+    call: Call
+    since: Release = OLDEST
+    before: Release = _NEVER
+
+
+VERSION = Call("version")
+STATS = "dpif-netdev/pmd-stats-show"
+PERF = "dpif-netdev/pmd-perf-show"
+RXQ = "dpif-netdev/pmd-rxq-show"
+COUNTING = (STATS, PERF)  # by whom packets and cycles are told, best first
+
+_TABLE = (
+    _Row(Call(STATS), before=(4, 0)),
+    _Row(Call(PERF, ("-nh",)), since=(2, 10)),  # without histograms
+    _Row(Call(RXQ), before=(3, 1)),
+    _Row(Call(RXQ, ("-secs", str(WINDOW_S))), since=(3, 1)),
+)
+ALLOWED = frozenset({VERSION.method, *(row.call.method for row in _TABLE)})
+
+
+def release_of(version: str) -> Release:
+    """2.17 of `ovs-vswitchd (Open vSwitch) 2.17.9`.
+
+    Raises:
+        ReplyError: it is not Open vSwitch, or is older than `OLDEST`.
+    """
+    found = _VERSION.match(version)
+    if found is None:
+        raise ReplyError(f"its version is {text(version, 'its version')!r}")
+    release = int(found[1]), int(found[2])
+    if release < OLDEST:
+        raise ReplyError(f"it is older than {OLDEST[0]}.{OLDEST[1]}, the first that nftop reads")
+    return release
+
+
+def calls_for(release: Release) -> tuple[Call, ...]:
+    """What that release is asked at every tick, counters first."""
+    return tuple(row.call for row in _TABLE if row.since <= release < row.before)

@@ -1,0 +1,67 @@
+"""From a message of unixctl to a text, trusting nothing in it.
+
+A reply is `{"id", "result": text, "error": null}`, or `{"id", "error": text}` where the command
+failed (ovs/lib/unixctl.c, jsonrpc.c). Whatever else comes is a `ReplyError` with a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+TEXT_LIMIT = 128  # characters of a name, a version or an error
+COUNTER_END = 1 << 64
+
+
+class ReplyError(Exception):
+    """The peer said something that Open vSwitch does not say; the text is the sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one command gave: `text`, or `error`, which is "" where it worked.
+
+    Attributes:
+        at_ns: when it was there, by the clock of who asked.
+    """
+
+    text: str
+    error: str
+    at_ns: int
+
+
+def request(number: int, method: str, arguments: tuple[str, ...]) -> bytes:
+    """A request as unixctl takes it; replies come back under its `number`."""
+    return json.dumps({"method": method, "params": list(arguments), "id": number}).encode("ascii")
+
+
+def reply(raw: bytes, number: int, what: str, at_ns: int) -> Reply:
+    """The reply to the request of that number.
+
+    Raises:
+        ReplyError: not JSON, or not a reply to that.
+    """
+    try:
+        found = json.loads(raw.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError) as error:
+        raise ReplyError(f"its answer to {what} is not JSON") from error
+    if not isinstance(found, dict) or type(found.get("id")) is not int or found["id"] != number:
+        raise ReplyError(f"its answer to {what} is about something else")
+    failed = found.get("error")
+    if failed is not None:
+        return Reply("", text(failed, f"the error in its answer to {what}") or "error", at_ns)
+    result = found.get("result")
+    if result is None and "result" in found:
+        return Reply("", "", at_ns)
+    if not isinstance(result, str):
+        raise ReplyError(f"its answer to {what} is not a text")
+    return Reply(result, "", at_ns)
+
+
+def text(value: object, what: str) -> str:
+    """One line of at most `TEXT_LIMIT` characters that any encoder takes; still untrusted."""
+    if not isinstance(value, str):
+        raise ReplyError(f"{what} is not a text")
+    first = value.strip().partition("\n")[0].strip()[:TEXT_LIMIT]
+    # JSON escapes can name half a surrogate pair, which no UTF-8 writer accepts.
+    return first.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,163 @@
+"""The commands that show and change the frequencies and priority of cores."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from nftop.cat_actions import GoneError
+from nftop.cat_host import wants_json
+from nftop.change import Planned, change, ending
+from nftop.control.checks import news
+from nftop.control.gate import PartGate
+from nftop.control.journal import FileJournal
+from nftop.control.sst.part import Frequencies
+from nftop.control.sst.shown import Core, cores
+from nftop.gates import classes_gate, frequencies_gate
+from nftop.hosts import open_asked
+from nftop.model.action import Action, PinCpus, PinEvery, ReleaseCpus, parts
+from nftop.model.frame import NfRow
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.rdt import ROOT
+from nftop.output import put
+from nftop.render.text import printable
+
+# Of an NF nothing is known before the second reading.
+_FRAMES = 3
+_LOOK_S = 0.5
+_ROOT_NAMES = ("/", "default")
+
+
+def sst(options: argparse.Namespace) -> int:
+    """`nftop sst`: show, or change."""
+    if options.deed == "show":
+        with ending(options) as ended:
+            _show(options)
+        return ended[0]
+
+    def plan(gate: PartGate[Frequencies]) -> Planned:
+        return gate.propose(_DEEDS[options.deed](options, gate), (_command(options, gate),)), ()
+
+    return change(options, frequencies_gate, plan)
+
+
+def _pin(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:
+    return [PinCpus(_cpus(options, gate))]
+
+
+def _release(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:
+    return [ReleaseCpus(_cpus(options, gate))]
+
+
+def _apply(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:  # noqa: ARG001 - as the others
+    return [PinEvery(options.mode)]
+
+
+def _cpus(options: argparse.Namespace, gate: PartGate[Frequencies]) -> tuple[Cpu, ...]:
+    """Whom the command line names. Raises GoneError, OSError."""
+    if options.cpus:
+        return tuple(options.cpus)
+    if options.group is not None:
+        return _of_group(options)
+    if options.nf is not None:
+        return _of_nf(options)
+    facts = gate.host.facts()
+    online = {cpu for policy in facts.policies for cpu in policy.cpus} - facts.offline
+    return tuple(map(Cpu, sorted(online)))
+
+
+def _of_group(options: argparse.Namespace) -> tuple[Cpu, ...]:
+    group = ROOT if options.group in _ROOT_NAMES else options.group
+    state = classes_gate(options).host.state()
+    if group != ROOT and not any(cell.group == group for cell in state):
+        raise GoneError(f"there is no group {group}")
+    found = [cell.number for cell, where in state.items()
+             if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
+    if not found:
+        raise GoneError(f"group {group} has no CPU")
+    return tuple(map(Cpu, sorted(found)))
+
+
+def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
+    """Its CPUs as the screen shows them; all NFs of that name."""
+    feed = open_asked(options).feed(interval_s=_LOOK_S)
+    names: set[str] = set()
+    try:
+        for count, frame in enumerate(feed.frames(), 1):
+            names |= {row.name for row in frame.nfs}
+            found = {cpu for row in frame.nfs if _is(row, options.nf) for cpu in row.cpus}
+            if found:
+                return tuple(sorted(found))
+            if count == _FRAMES:
+                break
+    finally:
+        feed.stop()
+    known = ", ".join(sorted(names)) or "none that polls"
+    raise GoneError(f"there is no network function {options.nf} that polls; there is {known}")
+
+
+def _is(row: NfRow, name: str) -> bool:
+    """By the name that the screen shows, or the program's alone."""
+    return name in (row.name, row.name.rpartition("/")[2])
+
+
+def _command(options: argparse.Namespace, gate: PartGate[Frequencies]) -> str:
+    words = ["sst", options.deed]
+    if options.deed == "apply":
+        words += ["--mode", options.mode]
+    elif options.cpus:
+        words += ["--cpus", format_cpu_list(options.cpus)]
+    elif options.group is not None:
+        words += ["--group", options.group]
+    elif options.nf is not None:
+        words += ["--nf", options.nf]
+    else:
+        words += ["--all"]
+    return f"{gate.program} {shlex.join(words)}"
+
+
+def _show(options: argparse.Namespace) -> None:
+    part = frequencies_gate(options).host
+    facts = part.facts()
+    rows, others = cores(facts, part.state()), part.keepers()
+    is_simulated = options.scenario is not None
+    cut_off = "" if is_simulated else news(FileJournal())
+    if wants_json(options):
+        from nftop.export.sst import cores_json  # noqa: PLC0415 - only here
+
+        told = cores_json(rows, others, simulated=is_simulated, unfinished=cut_off)
+        put(sys.stdout, told + "\n")
+        return
+    lines = [printable(cut_off), ""] * bool(cut_off) + [*_table(rows)]
+    lines += ["", *(f"warning: {printable(each)}" for each in others)] * bool(others)
+    put(sys.stdout, "\n".join(lines) + "\n")
+
+
+_HEAD = ("CPU", "SIBLING", "PRIORITY", "BASE", "MIN", "MAX", "LIMITS", "GOVERNOR", "EPP")
+
+
+def _table(rows: Sequence[Core]) -> list[str]:
+    cells = [_HEAD, *map(_row, rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(_HEAD))]
+    return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in cells]  # fmt: skip
+
+
+def _row(core: Core) -> tuple[str, ...]:
+    return (
+        str(core.cpu), format_cpu_list(core.siblings) or "-", core.priority or "-",
+        _mhz(core.base_khz), _mhz(core.min_khz), _mhz(core.max_khz),
+        f"{_mhz(core.least_khz)}-{_mhz(core.most_khz)}" + " pinned" * core.pinned,
+        printable(core.governor or "-"), printable(core.epp or "-"),
+    )  # fmt: skip
+
+
+def _mhz(khz: int | None) -> str:
+    return "-" if khz is None else f"{khz / 1000:g}"
+
+
+_DEEDS: Mapping[
+    str, Callable[[argparse.Namespace, PartGate[Frequencies]], Sequence[Action]]
+] = {"pin": _pin, "release": _release, "apply": _apply}  # fmt: skip

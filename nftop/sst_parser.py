@@ -1,0 +1,63 @@
+"""The command lines that show and change the frequencies and priority of cores: `sst`.
+
+Imports nothing heavy: `--help` must be instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from nftop.cat_parser import Commands, add_confirmation, cpu_list
+
+NAMES = ("sst",)
+_EPILOG = """\
+High-priority cores (SST-BF) are fixed in silicon: what can be set is how a core uses what it has.
+pin sets both limits of a core to its guaranteed frequency (base_frequency), all its threads with
+it; release brings back what was before nftop's pin, or, where that is not known, all the hardware
+can. A change is shown, confirmed, kept and taken back as those of cache classes are (cat --help),
+with the same exit codes; nftop undo takes the last back, with governor and limits as they were.
+
+examples:
+  sudo nftop sst show
+  sudo nftop sst pin --cpus 4,6
+  sudo nftop sst pin --nf vpp --yes
+  sudo nftop sst apply --mode bf       every core to its own, as sst_bf.py -s
+  sudo nftop undo
+"""
+
+
+def add_commands(commands: Commands) -> None:
+    """All of them."""
+    sst = commands.add_parser(
+        "sst",
+        help="core priority and frequency limits: show and change them safely",
+        description="Frequency limits, governors and priority of cores (cpufreq, Intel SST).",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    sst.set_defaults(command="sst")
+    deeds = sst.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
+    show = deeds.add_parser("show", help="every core: priority, base frequency, limits, governor")
+    show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")
+    _add_who(deeds.add_parser("pin", help="cores to their guaranteed frequencies"))
+    _add_who(deeds.add_parser("release", help="cores to what they were before they were pinned"))
+    apply = deeds.add_parser("apply", help="all cores of the host at once")
+    apply.add_argument(
+        "--mode",
+        choices=("bf", "base"),
+        required=True,
+        help="bf: governor powersave, each core fixed to its own base frequency (sst_bf.py -s); "
+        "base: all cores fixed to the nominal frequency (sst_bf.py -m)",
+    )
+    add_confirmation(apply)
+
+
+def _add_who(parser: argparse.ArgumentParser) -> None:
+    who = parser.add_mutually_exclusive_group(required=True)
+    who.add_argument("--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 4,6-7")
+    who.add_argument("--group", metavar="G", default=None, help="the CPUs of a cache class")
+    who.add_argument(
+        "--nf", metavar="NAME", default=None, help="the CPUs that a network function polls on"
+    )
+    who.add_argument("--all", action="store_true", help="every CPU")
+    add_confirmation(parser)

@@ -1,0 +1,153 @@
+"""What can be done about the frequency of a core: chosen here, previewed and confirmed after."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from nftop.control.sst.choices import Choice, choices
+from nftop.model.ids import Cpu
+from nftop.render.footer import footer_line
+from nftop.render.line import line
+from nftop.render.priority import Effect, priority_lines
+from nftop.ui.changing import Changes
+from nftop.ui.keys import PRIORITY, PRIORITY_HINTS, bindings
+from nftop.ui.options import Options
+from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.confirm import ConfirmScreen
+from nftop.ui.watch import Watch
+from nftop.ui.widgets.banner import Banner
+from nftop.ui.widgets.footer import Footer
+from nftop.ui.widgets.lines import Lines
+
+_LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"
+_SPAN_S = 30
+
+
+class PriorityScreen(BannerScreen[None]):
+    """Of the CPU that was selected when it was opened, in whatever frame is the newest."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    BINDINGS: ClassVar[list[BindingType]] = bindings(PRIORITY)
+
+    def __init__(
+        self, cpu: Cpu, program: str, changes: Changes, watch: Watch, options: Options
+    ) -> None:
+        """`program`: as command lines about the host begin."""
+        super().__init__()
+        self.changes = changes
+        self._cpu = cpu
+        self._program = program
+        self._watch = watch
+        self._options = options
+        self._at = 0
+        self._top = 0
+        self._said = ""
+
+    def compose(self) -> ComposeResult:
+        plain = self._options.ascii_only
+        yield Banner(ascii_only=plain)
+        yield Lines(ascii_only=plain, id="priority")
+        yield Footer(ascii_only=plain)
+
+    def on_mount(self) -> None:
+        self.paint()
+
+    def on_resize(self) -> None:
+        self.paint()
+
+    def action_act(self, action: str, by: int) -> None:
+        self._said = ""
+        if action == "close":
+            if not self.changes.dismiss():
+                self.dismiss()
+                return
+        elif action == "preview":
+            self._preview()
+        else:
+            self._at = max(0, min(self._at + by, len(self._choices) - 1))
+        self.paint()
+
+    def say(self, message: str) -> None:
+        self._said = message
+        self.paint()
+
+    def paint(self) -> None:
+        width, height = self.size
+        taken = self.show_banner()
+        frame = self._watch.newest
+        if taken is None:
+            return
+        room = max(0, height - 1 - taken)
+        lines, spot = [line("waiting for the first frame")], 0
+        if frame is not None:
+            offered = self._choices
+            self._at = max(0, min(self._at, len(offered) - 1))
+            lines, spot = priority_lines(
+                frame,
+                [each.text for each in offered],
+                self._at,
+                self._effects(),
+                width,
+                locked="" if self._options.rw else _LOCKED,
+            )
+        self._top = max(0, min(spot, self._top), spot - room + 1)
+        self.query_one("#priority", Lines).show(lines[self._top : self._top + room], room)
+        place = f"CPU {self._cpu}"
+        self.query_one(Footer).show([footer_line(PRIORITY_HINTS, place, width, self._said)], 1)
+
+    @property
+    def _choices(self) -> tuple[Choice, ...]:
+        frame = self._watch.newest
+        row = None if frame is None else frame.cpus.topology.row_of.get(self._cpu)
+        return () if frame is None or row is None else choices(frame, row, self._program)
+
+    def _preview(self) -> None:
+        offered = self._choices
+        if not offered:
+            self._said = f"CPU {self._cpu} is not there any more"
+            return
+        chosen = offered[self._at]
+        screen = ConfirmScreen(
+            f"Preview: {chosen.text}",
+            lambda gate: (gate.propose([chosen.action], (chosen.command,)), ()),
+            self.changes,
+            self._options,
+            frame=self._watch.newest,
+        )
+        self.app.push_screen(screen, lambda _: self.paint())
+
+    def _effects(self) -> list[Effect]:
+        """What the last change of frequencies has done to the CPUs that it was about."""
+        applied, frame = self.changes.standing.tuned, self._watch.newest
+        if applied is None or frame is None:
+            return []
+        since_s = int((frame.monotonic_ns - applied.at_ns) / 1e9)
+        here = frame.topology.row_of
+        return [
+            Effect(cpu, *(self._means(metric, cpu, applied.at_ns, since_s) for metric in _METRICS))
+            for cpu in applied.cpus
+            if cpu in here
+        ]
+
+    def _means(self, metric: str, cpu: Cpu, at_ns: int, since_s: int) -> tuple[float, float]:
+        history = self._watch.history
+        before = history.series(metric, cpu, _SPAN_S, float(_SPAN_S), at_ns)[:-1]
+        after_s = min(since_s, _SPAN_S)
+        if after_s < 1:
+            return _mean(before), float("nan")
+        # The part with the change in it has some of both.
+        after = history.series(metric, cpu, after_s + 1, float(after_s + 1))[-after_s:][1:]
+        return _mean(before), _mean(after)
+
+
+_METRICS = ("frequency_hz", "packets_per_s")
+
+
+def _mean(values: NDArray[np.float32]) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")

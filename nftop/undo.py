@@ -1,0 +1,79 @@
+"""The commands that take changes back, whatever part of the host they are of, and the history."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from nftop.cat_host import wants_json
+from nftop.change import CODES, change, demand_privilege, ending
+from nftop.control.checks import news
+from nftop.control.entry import completed
+from nftop.control.journal import FileJournal, unfinished
+from nftop.control.pending import recover
+from nftop.control.words import undoing
+from nftop.dialogue import GOES_BACK, UNCHANGED, EndedError, confirm, interrupted, tell
+from nftop.gates import journal_of, whole_gate
+from nftop.output import FAILURE, OK, put
+from nftop.render.text import printable
+
+
+def undo(options: argparse.Namespace) -> int:
+    """`nftop undo`."""
+    return change(options, whole_gate, lambda gate: gate.propose_undo(beyond=options.beyond))
+
+
+def history(options: argparse.Namespace) -> int:
+    """`nftop history`: all that was done, the oldest first."""
+    from nftop.export.changes import change_json  # noqa: PLC0415 - only here
+
+    with ending(options) as ended:
+        is_simulated, journal = options.scenario is not None, journal_of(options)
+        entries, pending, unfinished = journal.history(), journal.pending(), news(journal)
+        if wants_json(options):
+            cut_off = pending is not None and completed(pending, entries) is None
+            rows = (*entries, *[pending] * cut_off)
+            for each in filter(None, rows):
+                left = unfinished if pending is not None and each is rows[-1] else ""
+                told = change_json(each, simulated=is_simulated, unfinished=left)
+                put(sys.stdout, told + "\n")
+            return ended[0]
+        for each in entries:
+            undone = f" ({undoing(each)})" if each.undoes else ""
+            text = f"{each.number:>4}  {each.time}  {each.operator}  {each.outcome}{undone}"
+            put(sys.stdout, printable(f"{text}  {each.command}") + "\n")
+        put(sys.stdout, f"{printable(unfinished)}\n" if unfinished else "")
+    return ended[0]
+
+
+def recovery(options: argparse.Namespace) -> int:
+    """`nftop recover`: what a crash cut off is taken back."""
+    with ending(options, UNCHANGED) as ended:
+        ended[0] = _recover(options)
+    return ended[0]
+
+
+def _recover(options: argparse.Namespace) -> int:
+    demand_privilege(options)
+    journal = FileJournal()
+    # A simulated host ends with its command: none was left by another.
+    entry = journal.pending() if options.scenario is None else None
+    if entry is not None and journal.holder():
+        raise EndedError(unfinished(journal), FAILURE)
+    if entry is None:
+        put(sys.stdout, "nothing was cut off\n")
+        return OK
+    command = printable(entry.command) or "no command"
+    done = completed(entry, journal.known()[0])
+    state = "is not complete" if done is None else f"was {done.outcome} and is only to be closed"
+    put(sys.stdout, f"change {entry.number} of {entry.time} {state}: {command}\n")
+    if done is None and not options.yes:
+        confirm("take it back? [y/N] ")
+    with interrupted(GOES_BACK):
+        receipt = recover(journal)
+    if receipt is None:
+        put(sys.stdout, "nothing was cut off: it has come to its end meanwhile\n")
+        return OK
+    tell(receipt)
+    mended = receipt.number is not None and receipt.outcome not in ("failed", "overwritten")
+    return OK if mended else CODES[receipt.outcome]

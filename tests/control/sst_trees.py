@@ -1,0 +1,201 @@
+"""A host's cpufreq files in a folder, with a kernel that clamps: for tests without the lab."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nftop.control.part import RefusedError
+from nftop.control.sst import tree
+from nftop.control.sst.cpufreq import Cpufreq
+from nftop.control.sst.writes import FILES, Write
+from tests.control.hosts import Death
+
+LEAST, MOST, NOMINAL = 800_000, 3_900_000, 2_300_000
+HIGH, LOW = 2_700_000, 2_100_000
+CPUS = 8
+# Two threads a core, and two of the four cores are favoured, as on a 6230N.
+BASES = tuple(HIGH if cpu % 4 in (1, 2) else LOW for cpu in range(CPUS))
+_GOVERNORS = ("performance", "powersave")
+_EPPS = ("default", "performance", "balance_performance", "balance_power", "power")
+
+
+@dataclass
+class Kernel:
+    """What intel_pstate does of a write in its active mode, to files beneath `root`.
+
+    Requests are kept apart from what is in effect, as the kernel does. No lower limit is above
+    `ceiling`.
+    """
+
+    root: Path
+    requests: dict[tuple[int, str], int] = field(default_factory=dict)
+    kept_epp: dict[int, str] = field(default_factory=dict)
+    ceiling: int = MOST
+
+    def folder(self, policy: int) -> Path:
+        return self.root / tree.FOLDER / f"policy{policy}"
+
+    def get(self, policy: int, file: str) -> str:
+        return (self.folder(policy) / file).read_text().strip()
+
+    def put(self, policy: int, file: str, text: str) -> None:
+        """One write, or OSError as the kernel gives it."""
+        acts = {
+            FILES["governor"]: self._governor, FILES["epp"]: self._epp,
+            FILES["min_khz"]: self._limit, FILES["max_khz"]: self._limit,
+        }  # fmt: skip
+        acts[file](policy, file, text.strip())
+
+    def _set(self, policy: int, file: str, text: str) -> None:
+        (self.folder(policy) / file).write_text(f"{text}\n")
+
+    def _governor(self, policy: int, file: str, text: str) -> None:
+        if text not in _GOVERNORS:
+            raise OSError(22, "Invalid argument")
+        before = self.get(policy, file)
+        if text == before:
+            return
+        self._set(policy, file, text)
+        now = self.get(policy, FILES["epp"])
+        if text == "performance":
+            self.kept_epp[policy] = now
+            self._set(policy, FILES["epp"], "performance")
+        elif now == "performance":
+            self._set(policy, FILES["epp"], self.kept_epp.get(policy, "balance_performance"))
+
+    def _epp(self, policy: int, file: str, text: str) -> None:
+        if text not in _EPPS:
+            raise OSError(22, "Invalid argument")
+        if self.get(policy, FILES["governor"]) == "performance" and text != "performance":
+            raise OSError(16, "Device or resource busy")
+        self._set(policy, file, "balance_performance" if text == "default" else text)
+
+    def _limit(self, policy: int, file: str, text: str) -> None:
+        self.requests[policy, file] = int(text)
+        low = self.requests.get((policy, FILES["min_khz"]), LEAST)
+        high = self.requests.get((policy, FILES["max_khz"]), MOST)
+        least, most = (int(self.get(policy, f"cpuinfo_{end}_freq")) for end in ("min", "max"))
+        high = max(least, min(high, most))
+        self._set(policy, FILES["max_khz"], str(high))
+        self._set(
+            policy, FILES["min_khz"], str(min(max(least, min(low, most)), high, self.ceiling))
+        )
+
+    def state(self) -> Mapping[str, str]:
+        """Every file, byte for byte."""
+        every = sorted((self.root / tree.FOLDER).rglob("*"))
+        return {str(each): each.read_text() for each in every if each.is_file()}
+
+
+@dataclass(frozen=True, slots=True)
+class FakeCpufreq(Cpufreq):
+    """The real part, on a kernel of the tests', of a process that may be killed.
+
+    Attributes:
+        stubborn: of these files writes are refused.
+    """
+
+    kernel: Kernel = field(default_factory=lambda: Kernel(Path("/nowhere")))
+    death: Death = field(default_factory=lambda: Death(-1, late=False))
+    stubborn: tuple[tuple[int, str], ...] = ()
+
+    def do(self, step: Write) -> None:
+        self.death.around(lambda: self._do(step))
+
+    @contextlib.contextmanager
+    def lock(self, limit_s: float) -> Iterator[None]:
+        yield
+
+    def _do(self, step: Write) -> None:
+        where = (step.cell.number, FILES[step.cell.kind])
+        if where in self.stubborn:
+            raise RefusedError("the kernel refused it")
+        try:
+            self.kernel.put(*where, step.value)
+        except OSError as error:
+            raise RefusedError(f"{step.shell}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def in_memory() -> Iterator[Path]:
+    """A folder for many small files, which goes again: in memory where there is such a place."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+def make_tree(
+    root: Path,
+    *,
+    bases: tuple[int | None, ...] = BASES,
+    driver: str = "intel_pstate",
+    shared: int = 1,
+    governor: str = "powersave",
+) -> Kernel:
+    """A host of as many CPUs as there are bases; `shared` so many of them have one policy."""
+    count = len(bases)
+    cpu = root / "sys/devices/system/cpu"
+    cpu.mkdir(parents=True)
+    for name in ("present", "online", "possible"):
+        (cpu / name).write_text(f"0-{count - 1}\n")
+    for number in range(count):
+        topology = cpu / f"cpu{number}/topology"
+        topology.mkdir(parents=True)
+        twins = sorted({number, (number + count // 2) % count})
+        for name, text in (
+            ("physical_package_id", "0"), ("core_id", str(twins[0])), ("die_id", "0"),
+            ("core_cpus_list", ",".join(map(str, twins))),
+        ):  # fmt: skip
+            (topology / name).write_text(f"{text}\n")
+    for first in range(0, count, shared):
+        folder = root / tree.FOLDER / f"policy{first}"
+        folder.mkdir(parents=True)
+        members = " ".join(map(str, range(first, min(first + shared, count))))
+        files = {
+            "related_cpus": members, "affected_cpus": members, "scaling_driver": driver,
+            "scaling_governor": governor, "scaling_available_governors": " ".join(_GOVERNORS),
+            "scaling_min_freq": str(LEAST), "scaling_max_freq": str(MOST),
+            "cpuinfo_min_freq": str(LEAST), "cpuinfo_max_freq": str(MOST),
+        }  # fmt: skip
+        if driver == "intel_pstate":
+            epp = "performance" if governor == "performance" else "balance_performance"
+            files |= {
+                "energy_performance_preference": epp,
+                "energy_performance_available_preferences": " ".join(_EPPS),
+            }
+        base = bases[first]
+        if base is not None:
+            files["base_frequency"] = str(base)
+        for name, text in files.items():
+            (folder / name).write_text(f"{text}\n")
+    boot = root / "proc/sys/kernel/random"
+    boot.mkdir(parents=True)
+    (boot / "boot_id").write_text("a-boot\n")
+    (root / "proc/cpuinfo").write_text(
+        "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Gold 6230N CPU "
+        "@ 2.30GHz\n"
+    )
+    return Kernel(root)
+
+
+def part(kernel: Kernel, death: Death | None = None) -> FakeCpufreq:
+    """The part of the host with that kernel."""
+    return FakeCpufreq(
+        kernel.root, kernel.root, kernel=kernel, death=death or Death(-1, late=False)
+    )
+
+
+def take_offline(kernel: Kernel, policy: int) -> None:
+    """A policy whose CPUs are offline says nothing and takes nothing: as if it had no files."""
+    folder = kernel.folder(policy)
+    gone = {str(number) for number in map(int, kernel.get(policy, "related_cpus").split())}
+    for each in list(folder.iterdir()):
+        each.unlink()
+    online = kernel.root / "sys/devices/system/cpu/online"
+    last = int(online.read_text().split("-")[-1])
+    left = [str(number) for number in range(last + 1) if str(number) not in gone]
+    online.write_text(",".join(left) + "\n")

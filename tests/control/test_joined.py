@@ -1,0 +1,116 @@
+"""The gates of all parts as one: the newest change is undone first, whatever part it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nftop.control.entry import entry_of, text_of
+from nftop.control.gate import PartGate
+from nftop.control.joined import Joined
+from nftop.control.part import AbsentError
+from nftop.control.parts import CLASSES, part_of
+from nftop.control.pending import in_a_process
+from nftop.control.sst.cpufreq import CPUFREQ
+from nftop.control.transaction import Asked, apply, keep
+from nftop.export.cells import change_object
+from nftop.model.action import Action, PinCpus, Proposal, SetSchemata
+from nftop.model.ids import Cpu
+from tests.control.hosts import Disk, LabHost, lab_host, memory
+from tests.control.sst_trees import HIGH, MOST, FakeCpufreq, in_memory, make_tree, part
+
+SET = SetSchemata("/", "L3", ((0, 0xF),))
+PIN = PinCpus((Cpu(1),))
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+class Both:
+    """A host with classes and frequencies, and one journal."""
+
+    def __init__(self, place: Path) -> None:
+        self.disk = Disk()
+        self.classes = lab_host()
+        self.frequencies = part(make_tree(place))
+        self.parts: dict[str, LabHost | FakeCpufreq] = {
+            CLASSES: self.classes, CPUFREQ: self.frequencies,
+        }  # fmt: skip
+        gates = {name: PartGate(each, memory(self.disk), in_a_process, "nftop")
+                 for name, each in self.parts.items()}  # fmt: skip
+        self.gate = Joined(gates, {})
+
+    def do(self, action: Action) -> None:
+        self.keep(self.gate.propose([action], ("nftop",)), ())
+
+    def undo(self) -> str:
+        planned = self.gate.propose_undo()
+        assert planned is not None
+        self.keep(*planned)
+        return part_of(planned[0].identity)
+
+    def keep(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
+        host = self.parts[part_of(proposal.identity)]
+        assert self.gate.writes(proposal)
+        receipt, entry = apply(host, memory(self.disk), proposal, Asked("me", undoes))
+        assert entry is not None, receipt
+        assert keep(host, memory(self.disk), entry).outcome == "kept"
+
+
+def test_the_newest_change_is_taken_back_first(place: Path) -> None:
+    both = Both(place)
+    before = both.classes.state(), both.frequencies.state()
+    for action in (SET, PIN, SetSchemata("/", "L3", ((1, 7),))):
+        both.do(action)
+    assert [both.undo() for _ in range(3)] == [CLASSES, CPUFREQ, CLASSES]
+    assert (both.classes.state(), both.frequencies.state()) == before
+    assert both.gate.propose_undo() is None
+
+
+def test_what_is_gone_by_hand_does_not_hide_what_another_part_has(place: Path) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    for cpu in (1, 5):
+        both.frequencies.kernel.put(cpu, "scaling_max_freq", "3900000")
+        both.frequencies.kernel.put(cpu, "scaling_min_freq", "800000")
+    assert both.undo() == CLASSES
+
+
+def test_a_part_that_is_not_there_is_said(place: Path) -> None:
+    both = Both(place)
+    gate = Joined({CLASSES: both.gate.gates[CLASSES]}, {CPUFREQ: "this host has no cpufreq"})
+    with pytest.raises(AbsentError, match="no cpufreq"):
+        gate.propose([PIN])
+    with pytest.raises(AbsentError):
+        _ = Joined({CPUFREQ: both.gate.gates[CPUFREQ]}, {}).host
+    assert gate.host is both.classes
+
+
+@pytest.mark.parametrize(
+    ("identity", "name"),
+    [
+        ("a-boot 7:1:3:ff", CLASSES),
+        ("a-boot msr", CLASSES),
+        ("a-boot cpufreq intel_pstate", CPUFREQ),
+        ("a-boot", CLASSES),
+        ("", CLASSES),
+    ],
+)
+def test_parts_by_identity(identity: str, name: str) -> None:
+    assert part_of(identity) == name
+
+
+def test_an_entry_of_frequencies_reads_back_as_it_was_written(place: Path) -> None:
+    both = Both(place)
+    both.do(PIN)
+    [entry] = memory(both.disk).history()
+    assert {each.cell.kind for each in entry.changes} == {"min_khz", "max_khz"}
+    assert entry_of("history", text_of(entry)) == entry
+    told = change_object(entry.changes[0])
+    assert told == {"kind": "max_khz", "policy": 1, "cpus": [1], "old": MOST, "new": HIGH}

@@ -1,0 +1,393 @@
+"""Frequencies through the gate: pinned, released, all of a host, and every way back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.control.gate import PartGate
+from nftop.control.journal import Journal
+from nftop.control.part import AbsentError
+from nftop.control.pending import in_a_process
+from nftop.control.sst.cpufreq import Cpufreq, open_cpufreq
+from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.model.action import (
+    FrequencyAction,
+    PinCpus,
+    PinEvery,
+    Proposal,
+    Receipt,
+    ReleaseCpus,
+)
+from nftop.model.ids import Cpu
+from tests.control.hosts import Death, Disk, KilledError, memory
+from tests.control.sst_trees import (
+    BASES,
+    HIGH,
+    LEAST,
+    LOW,
+    MOST,
+    NOMINAL,
+    FakeCpufreq,
+    Kernel,
+    in_memory,
+    make_tree,
+    part,
+    take_offline,
+)
+
+ASKED = Asked("somebody")
+MIN, MAX, GOVERNOR = "scaling_min_freq", "scaling_max_freq", "scaling_governor"
+EPP = "energy_performance_preference"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+@pytest.fixture
+def kernel(place: Path) -> Kernel:
+    return make_tree(place)
+
+
+def gate_of(host: FakeCpufreq, disk: Disk) -> PartGate[FakeCpufreq]:
+    return PartGate(host, memory(disk), in_a_process, "nftop")
+
+
+def done(host: FakeCpufreq, disk: Disk, *actions: FrequencyAction) -> Receipt:
+    """Asked for, applied and kept."""
+    proposal = gate_of(host, disk).propose(actions, ("nftop sst",))
+    assert proposal.refusals == ()
+    return kept(host, disk, proposal)
+
+
+def kept(
+    host: FakeCpufreq, disk: Disk, proposal: Proposal, undoes: tuple[int, ...] = ()
+) -> Receipt:
+    receipt, entry = apply(host, memory(disk), proposal, replace(ASKED, undoes=undoes))
+    assert entry is not None, receipt
+    receipt = keep(host, memory(disk), entry)
+    assert receipt.outcome == "kept"
+    return receipt
+
+
+def undone(host: FakeCpufreq, disk: Disk) -> Receipt:
+    planned = gate_of(host, disk).propose_undo()
+    assert planned is not None
+    return kept(host, disk, *planned)
+
+
+def limits(kernel: Kernel, cpu: int) -> tuple[int, int]:
+    return int(kernel.get(cpu, MIN)), int(kernel.get(cpu, MAX))
+
+
+def test_a_core_is_pinned_with_its_sibling_and_undone_byte_for_byte(kernel: Kernel) -> None:
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    assert {each.cell.number for each in proposal.changes} == {1, 5}
+    assert "CPU 5 is another thread of the same cores and changed with them" in proposal.effects
+    kept(host, disk, proposal)
+    assert limits(kernel, 1) == limits(kernel, 5) == (HIGH, HIGH)
+    assert limits(kernel, 0) == (LEAST, MOST)
+    undone(host, disk)
+    assert kernel.state() == before
+    assert gate_of(host, disk).propose_undo() is None
+
+
+def test_a_low_priority_core_is_pinned_to_its_own_and_said_so(kernel: Kernel) -> None:
+    host, disk = part(kernel), Disk()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(0),))])
+    kept(host, disk, proposal)
+    assert limits(kernel, 0) == limits(kernel, 4) == (LOW, LOW)
+    assert any("low priority" in each and "2700 MHz" in each for each in proposal.effects)
+
+
+@pytest.mark.parametrize("governor", ["powersave", "performance"])
+def test_the_whole_host_as_sst_bf_s_and_m_and_back(place: Path, governor: str) -> None:
+    kernel = make_tree(place, governor=governor)
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    done(host, disk, PinEvery("bf"))
+    assert [limits(kernel, cpu) for cpu in range(8)] == [(base, base) for base in BASES]
+    assert {kernel.get(cpu, GOVERNOR) for cpu in range(8)} == {"powersave"}
+    between = kernel.state()
+    done(host, disk, PinEvery("base"))
+    assert {limits(kernel, cpu) for cpu in range(8)} == {(NOMINAL, NOMINAL)}
+    undone(host, disk)
+    assert kernel.state() == between
+    undone(host, disk)
+    assert kernel.state() == before
+
+
+def test_release_goes_back_to_what_was_before_the_pin(kernel: Kernel) -> None:
+    host, disk = part(kernel), Disk()
+    kernel.put(1, MIN, "1000000")
+    kernel.put(5, MAX, "3000000")
+    before = kernel.state()
+    done(host, disk, PinCpus((Cpu(1),)))
+    done(host, disk, ReleaseCpus((Cpu(5),)))
+    assert kernel.state() == before
+    undone(host, disk)
+    assert limits(kernel, 1) == (HIGH, HIGH)
+
+
+def test_release_within_a_mode_goes_back_to_the_mode(kernel: Kernel) -> None:
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    done(host, disk, PinEvery("base"))
+    mode = kernel.state()
+    done(host, disk, PinCpus((Cpu(1),)))
+    done(host, disk, ReleaseCpus((Cpu(1),)))
+    assert kernel.state() == mode
+    done(host, disk, ReleaseCpus(tuple(map(Cpu, range(8)))))
+    assert kernel.state() == before
+
+
+def test_what_is_not_as_nftop_left_it_is_released_to_the_hardwares_limits(kernel: Kernel) -> None:
+    host, disk = part(kernel), Disk()
+    done(host, disk, PinCpus((Cpu(1),)))
+    kernel.put(1, MAX, "3000000")
+    kernel.put(1, MIN, "1200000")
+    proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(1),))])
+    assert any("CPU 1: the limits are not nftop's" in each for each in proposal.effects)
+    kept(host, disk, proposal)
+    assert limits(kernel, 1) == limits(kernel, 5) == (LEAST, MOST)
+
+
+def test_a_foreign_write_since_the_preview_is_a_conflict_and_one_elsewhere_is_not(
+    kernel: Kernel,
+) -> None:
+    host, disk = part(kernel), Disk()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    kernel.put(3, MAX, "2000000")
+    kernel.put(5, EPP, "power")
+    before = kernel.state()
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry, disk) == ("conflict", None, Disk())
+    assert receipt.sentences[0].startswith("the frequencies are not as they were in the preview")
+    assert "EPP of CPU 5: balance_performance in the preview, power now" in receipt.sentences
+    assert kernel.state() == before
+    kernel.put(5, EPP, "balance_performance")
+    kept(host, disk, proposal)
+
+
+def test_what_others_changed_since_is_left_alone_and_named(kernel: Kernel) -> None:
+    host, disk = part(kernel), Disk()
+    done(host, disk, PinCpus((Cpu(1),)))
+    kernel.put(5, MAX, "3000000")
+    planned = gate_of(host, disk).propose_undo()
+    assert planned is not None
+    said = "scaling_max_freq of CPU 5 was changed by somebody else since: left alone, 3000 MHz now"
+    assert said in planned[0].unmet
+    kept(host, disk, *planned)
+    assert limits(kernel, 1) == (LEAST, MOST)
+    assert limits(kernel, 5) == (LEAST, 3_000_000)
+
+
+def test_a_base_beyond_the_hardwares_limit_is_clamped_and_shown_before(kernel: Kernel) -> None:
+    for cpu in (1, 5):
+        (kernel.folder(cpu) / "cpuinfo_max_freq").write_text("2500000\n")
+        kernel.put(cpu, MAX, "2500000")
+    host, disk = part(kernel), Disk()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    assert proposal.rounded[0].startswith("CPU 1: 2700 MHz becomes 2500 MHz")
+    kept(host, disk, proposal)
+    assert limits(kernel, 1) == (2_500_000, 2_500_000)
+
+
+def test_a_clamp_that_nobody_foresaw_is_undone(kernel: Kernel) -> None:
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    kernel.ceiling = 2_500_000
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == ("differs", None)
+    assert "2500 MHz is what is read back" in " ".join(receipt.sentences)
+    assert kernel.state() == before
+    assert disk.pending is None
+
+
+def test_what_the_kernel_refuses_in_the_middle_is_taken_back(kernel: Kernel) -> None:
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    proposal = gate_of(host, disk).propose([PinEvery("bf")])
+    stubborn = replace(host, stubborn=((4, MIN),))
+    receipt, entry = apply(stubborn, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == ("refused", None)
+    assert kernel.state() == before
+
+
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
+    kernel: Kernel, at: int
+) -> None:
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+
+    class Unplugged(FakeCpufreq):
+        def _do(self, step: object) -> None:
+            steps.append(step)
+            if len(steps) == at:
+                take_offline(kernel, 5)
+            try:
+                super()._do(step)  # type: ignore[arg-type]
+            except FileNotFoundError:
+                pytest.fail("the kernel says why")
+
+    steps: list[object] = []
+    unplugged = Unplugged(host.root, host.folder, kernel=kernel)
+    receipt, entry = apply(unplugged, memory(disk), proposal, ASKED)
+    assert entry is None
+    assert receipt.outcome in ("refused", "overwritten"), receipt
+    assert "CPU 5: offline" in " ".join(receipt.sentences)
+    assert {k: v for k, v in before.items() if "policy5" not in k} == kernel.state()
+
+
+def test_who_else_sets_frequencies_is_named_before(kernel: Kernel) -> None:
+    wants = kernel.root / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(parents=True)
+    (wants / "cpupower.service").write_text("")
+    host, disk = part(kernel), Disk()
+    said = "cpupower may set frequencies here too (cpupower.service is enabled)"
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    assert said in proposal.warnings
+    kept(host, disk, proposal)
+    planned = gate_of(host, disk).propose_undo()
+    assert planned is not None
+    assert said in planned[0].warnings
+
+
+def test_hosts_that_can_not(place: Path) -> None:
+    (place / "proc").mkdir()
+    with pytest.raises(AbsentError, match="no cpufreq"):
+        open_cpufreq(place)
+    kernel = make_tree(place / "a", bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
+    host, disk = part(kernel), Disk()
+    said = gate_of(host, disk).propose([PinCpus((Cpu(1),))]).refusals
+    assert "CPU 0-3: acpi-cpufreq tells no base_frequency" in said[0]
+    assert "no base_frequency" in gate_of(host, disk).propose([PinEvery("bf")]).refusals[0]
+    done_ = gate_of(host, disk).propose([PinEvery("base")])
+    assert "not known" not in "".join(done_.refusals)
+    assert gate_of(host, disk).propose([PinCpus((Cpu(99),))]).refusals == (
+        "CPU 99: it is not there, or offline",
+    )
+
+
+def test_a_shared_policy_is_changed_once_and_says_whose_it_is(place: Path) -> None:
+    kernel = make_tree(place, bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
+    host, disk = part(kernel), Disk()
+    kernel.put(0, MAX, "2000000")
+    proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(1),))])
+    assert {(each.cell.number, each.cell.name) for each in proposal.changes} == {(0, "0-3")}
+    assert any("CPU 0,2-3 shares a frequency policy" in each for each in proposal.effects)
+    kept(host, disk, proposal)
+    assert limits(kernel, 0) == (LEAST, MOST)
+
+
+def test_only_words_and_numbers_are_ever_written(kernel: Kernel) -> None:
+    from nftop.control.part import RefusedError
+    from nftop.control.sst.writes import Write
+    from nftop.model.action import Cell
+
+    real, before = Cpufreq(kernel.root, kernel.root), kernel.state()
+    for cell, text in (
+        (Cell("min_khz", "", "1", 1), "../../x"),
+        (Cell("governor", "", "1", 1), "a\nb"),
+        (Cell("max_khz", "", "1", -1), "5"),
+        (Cell("schemata", "/", "L3", 1), "5"),
+    ):
+        with pytest.raises(RefusedError):
+            real.do(Write(cell, text))
+    assert kernel.state() == before
+    (kernel.folder(1) / MIN).unlink()
+    (kernel.folder(1) / MIN).symlink_to(kernel.folder(2) / MIN)
+    with pytest.raises(RefusedError):
+        real.do(Write(Cell("min_khz", "", "1", 1), "900000"))
+    assert limits(kernel, 2) == (LEAST, MOST)
+
+
+def session(host: FakeCpufreq, journal: Journal, proposal: Proposal, *, stays: bool) -> None:
+    receipt, entry = apply(host, journal, proposal, ASKED)
+    assert entry is not None, receipt
+    (keep if stays else revert)(host, journal, entry)
+
+
+ACTIONS: dict[str, FrequencyAction] = {
+    "pin": PinCpus((Cpu(1), Cpu(0))), "bf": PinEvery("bf"), "base": PinEvery("base"),
+    "release": ReleaseCpus(tuple(map(Cpu, range(8)))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("name", ACTIONS)
+def test_killed_at_every_step(place: Path, name: str, stays: bool) -> None:
+    for at in itertools.count():
+        kernel = make_tree(place / str(at), governor="performance", bases=BASES[:4])
+        kernel.put(2, MAX, "2000000")
+        disk, before = Disk(), kernel.state()
+        proposal = gate_of(part(kernel), disk).propose([_within(ACTIONS[name])])
+        death = Death(at, late=False)
+        try:
+            session(part(kernel, death), memory(disk, death), proposal, stays=stays)
+        except KilledError:
+            recover(part(kernel), memory(disk))
+            outcomes = [each.outcome for each in memory(disk).history()]
+            if outcomes != ["kept"]:
+                assert kernel.state() == before, (at, outcomes)
+            assert outcomes in ([], ["reverted"], ["kept"])
+            assert memory(disk).pending() is None
+            assert recover(part(kernel), memory(disk)) is None
+        else:
+            assert (kernel.state() == before) == (not stays)
+            assert at > 4
+            return
+
+
+def _within(action: FrequencyAction) -> FrequencyAction:
+    """Of the four CPUs of these hosts."""
+    if isinstance(action, PinEvery):
+        return action
+    return replace(action, cpus=tuple(cpu for cpu in action.cpus if cpu < 4))
+
+
+@settings(deadline=None, max_examples=20)
+@given(data=st.data())
+def test_changes_and_undos_in_any_order_end_where_they_began(
+    data: st.DataObject,
+) -> None:
+    with in_memory() as folder:
+        in_any_order(folder, data)
+
+
+def in_any_order(folder: Path, data: st.DataObject) -> None:
+    governors = st.sampled_from(["powersave", "performance"])
+    kernel = make_tree(folder, governor=data.draw(governors))
+    for cpu in data.draw(st.sets(st.integers(0, 7), max_size=3)):
+        kernel.put(cpu, MIN, str(data.draw(st.integers(8, 20)) * 100_000))
+        kernel.put(cpu, MAX, str(data.draw(st.integers(20, 39)) * 100_000))
+    cpus = st.sets(st.integers(0, 7).map(Cpu), min_size=1, max_size=4).map(tuple)
+    one: st.SearchStrategy[FrequencyAction] = st.one_of(
+        st.builds(PinCpus, cpus),
+        st.builds(ReleaseCpus, cpus),
+        st.builds(PinEvery, st.sampled_from(["bf", "base"])),
+    )
+    host, disk = part(kernel), Disk()
+    stack = [kernel.state()]
+    for _ in range(data.draw(st.integers(1, 6))):
+        proposal = gate_of(host, disk).propose([data.draw(one)])
+        if proposal.changes:
+            kept(host, disk, proposal)
+            stack.append(kernel.state())
+        if len(stack) > 1 and data.draw(st.booleans()):
+            undone(host, disk)
+            stack.pop()
+            assert kernel.state() == stack[-1]
+    while len(stack) > 1:
+        undone(host, disk)
+        stack.pop()
+        assert kernel.state() == stack[-1]
+    assert gate_of(host, disk).propose_undo() is None

@@ -1,0 +1,171 @@
+"""`nftop sst` inside, on a Cascade Lake-N: all files are as they should be, and as before after."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+
+from tests.lab.tests.labs import answer, needs_lab
+
+pytestmark = needs_lab
+_HELP = r"""
+    import select, signal, subprocess, sys, time
+    from pathlib import Path
+    AT = Path("/sys/devices/system/cpu/cpufreq")
+    NFTOP = [sys.executable, "-m", "nftop"]
+    NAMES = ("scaling_governor", "energy_performance_preference", "scaling_min_freq",
+             "scaling_max_freq")
+
+    def read(path):
+        try:
+            return path.read_text()
+        except OSError as error:
+            return errno.errorcode[error.errno]
+
+    def tree():
+        return {f"{policy.name}/{name}": read(policy / name)
+                for policy in sorted(AT.glob("policy*")) for name in NAMES}
+
+    def limits():
+        return [[int(read(AT / f"policy{cpu}/scaling_{end}_freq")) // 1000 for end in
+                 ("min", "max")] for cpu in range(8)]
+
+    def put(text, path):
+        with open(AT / path, "w") as file:
+            file.write(text)
+
+    def nftop(*arguments):
+        done = subprocess.run([*NFTOP, *arguments], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL)
+        return [done.returncode, done.stdout + done.stderr]
+
+    def outcome(*arguments):
+        return nftop(*arguments)[0]
+    """
+
+
+def inside(program: str, *options: str) -> Any:
+    script = f"{textwrap.dedent(_HELP)}\n{textwrap.dedent(program)}"
+    return answer(script, "--model", "clx-n", "--cpus", "8", *options)
+
+
+def test_everything_that_can_be_done_is_undone_byte_for_byte() -> None:
+    program = """
+        put("1200000", "policy3/scaling_min_freq")
+        put("performance", "policy2/scaling_governor")
+        stages, codes, seen = [tree()], [], []
+        for words in (["pin", "--cpus", "1"], ["apply", "--mode", "bf"],
+                      ["apply", "--mode", "base"], ["release", "--cpus", "1,2"]):
+            codes.append(outcome("sst", *words, "--yes"))
+            stages.append(tree())
+            seen.append([limits(), sorted({read(AT / f"policy{n}/scaling_governor").strip()
+                                           for n in range(8)})])
+        rows = json.loads(nftop("sst", "show", "--json")[1])["cpus"]
+        back = []
+        for stage in reversed(stages[:-1]):
+            codes.append(outcome("undo", "--yes"))
+            back.append(tree() == stage)
+        last = nftop("undo", "--yes")
+        print(json.dumps([codes, seen, back, last, [row["sst_priority"] for row in rows]]))
+    """
+    codes, seen, back, last, priorities = inside(program)
+    assert codes == [0] * 8
+    high = [cpu for cpu, priority in enumerate(priorities) if priority == "high"]
+    assert 1 in high and 0 not in high
+    (pinned, _), (bf, governors), (base, _), (released, _) = seen
+    assert pinned[1] == [2700, 2700]
+    assert bf == [[2700, 2700] if cpu in high else [2100, 2100] for cpu in range(8)]
+    assert governors == ["powersave"]
+    assert base == [[2300, 2300]] * 8
+    assert released[1] == bf[1] and released[0] == [2300, 2300]
+    assert back == [True] * 4
+    assert last == [0, "there is nothing to take back\n"]
+
+
+def test_a_guard_that_is_killed_and_classes_beside_frequencies() -> None:
+    program = """
+        (Path("/sys/fs/resctrl") / "vpp").mkdir()
+        before = tree()
+        found = [outcome("sst", "pin", "--cpus", "1", "--yes")]
+        found.append(outcome("cat", "set", "--group", "vpp", "--l3", "0=f", "--yes"))
+        # The newest first, whichever part it is of.
+        found.append(outcome("undo", "--yes"))
+        mask = (Path("/sys/fs/resctrl/vpp/schemata")).read_text()
+        pinned = limits()[1]
+        found.append(outcome("undo", "--yes"))
+        found.append(tree() == before)
+
+        terminal, inner = os.openpty()
+        asked = subprocess.Popen([*NFTOP, "sst", "apply", "--mode", "bf"], stdin=inner,
+                                 stdout=inner, stderr=inner, start_new_session=True)
+        text = ""
+        def until(word):
+            global text
+            while word not in text:
+                assert select.select([terminal], [], [], 180)[0], text
+                text += os.read(terminal, 4096).decode()
+        until("apply?")
+        os.write(terminal, b"y\\n")
+        until("keep?")
+        for each in Path("/proc").iterdir():
+            try:
+                if each.name.isdigit() and (each / "cmdline").read_bytes().endswith(
+                        b"nftop.control.guard\\0"):
+                    os.kill(int(each.name), signal.SIGKILL)
+            except OSError:
+                pass
+        os.write(terminal, b"n\\n")
+        code = asked.wait()
+        there = tree() == before
+        refused = nftop("sst", "pin", "--cpus", "1", "--yes")
+        found += [code, there, refused[0], "nftop recover" in refused[1]]
+        found += [outcome("recover", "--yes"), tree() == before]
+        lines = nftop("history", "--json")[1].splitlines()
+        print(json.dumps([found, mask.split(), pinned, json.loads(lines[-1])["outcome"]]))
+    """
+    found, mask, pinned, last = inside(program)
+    assert found[:5] == [0, 0, 0, 0, True]
+    assert any("7ff" in each for each in mask), "the mask was taken back first"
+    assert pinned == [2700, 2700]
+    assert found[5:] == [5, False, 1, True, 0, True]
+    assert last == "reverted"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("none", "this host has no cpufreq"),
+        ("acpi", "acpi-cpufreq tells no base_frequency"),
+        ("no-base", "intel_pstate tells no base_frequency"),
+    ],
+)
+def test_hosts_that_can_not_say_so_and_nothing_is_written(kind: str, said: str) -> None:
+    program = """
+        before = tree()
+        print(json.dumps([nftop("sst", "pin", "--cpus", "1", "--yes"), tree() == before]))
+    """
+    (code, text), same = inside(program, "--cpufreq", kind)
+    assert (code, same) == (1, True)
+    assert said in text
+
+
+def test_offline_and_without_turbo() -> None:
+    program = """
+        found = []
+        put("1", "../intel_pstate/no_turbo")
+        Path("/sys/devices/system/cpu/cpu7/online").write_text("0")
+        before = tree()
+        found.append(outcome("sst", "apply", "--mode", "bf", "--yes"))
+        found.append([row[0] for row in map(lambda n: [read(AT / f"policy{n}/scaling_max_freq")],
+                                            range(7))])
+        found.append(nftop("sst", "pin", "--cpus", "7", "--yes")[1])
+        found.append(outcome("undo", "--yes"))
+        found.append(tree() == before)
+        print(json.dumps(found))
+    """
+    code, most, offline, undone, same = inside(program)
+    assert (code, undone, same) == (0, 0, True)
+    assert set(most) == {"2700000\n", "2100000\n"}
+    assert "CPU 7: it is not there, or offline" in offline

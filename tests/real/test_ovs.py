@@ -1,0 +1,265 @@
+"""nftop beside a real Open vSwitch, whose own counters are the oracle."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from nftop.model.nf_ovs import OvsPmd, OvsSwitch
+from nftop.sources.ovs.source import OvsSource
+from tests.real.ovs import DPDK, PLAIN, Ovs, dpdk_ovs, dummy_ovs, inject, start_dummy
+from tests.real.test_batch import Frame, nftop
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.alone,
+    pytest.mark.skipif(os.geteuid() != 0, reason="Open vSwitch's sockets need root"),
+    pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a PMD thread needs a CPU of its own"),
+]
+needs_plain = pytest.mark.skipif(
+    not Path(PLAIN).exists(), reason="Open vSwitch (Debian: openvswitch-switch) is missing"
+)
+needs_dpdk = pytest.mark.skipif(
+    not Path(DPDK).exists(), reason="OVS-DPDK (Debian: openvswitch-switch-dpdk) is missing"
+)
+
+
+# As many as no test waits for but one that fails.
+TICKS = ("-d", "0.3", "-n", "400")
+
+
+@pytest.fixture
+def source() -> Iterator[OvsSource]:
+    # The PMD thread shares this machine's CPUs with everything else, so answers may be late.
+    with closing(OvsSource(deadline_s=60)) as opened:
+        yield opened
+
+
+def seen(source: OvsSource, ovs: Ovs) -> OvsSwitch | None:
+    return next((each for each in source.read().switches if each.rundir == str(ovs.rundir)), None)
+
+
+def working(source: OvsSource, ovs: Ovs) -> OvsSwitch:
+    switch = seen(source, ovs)
+    assert switch is not None
+    assert switch.problem is None, switch.problem
+    return switch
+
+
+def nf_of(frame: Frame, ovs: Ovs) -> Frame | None:
+    """Its one row."""
+    rows: list[Frame] = [nf for nf in frame["nfs"] if nf["pid"] == ovs.pid]
+    assert len(rows) <= 1, rows
+    return rows[0] if rows else None
+
+
+def told(frames: Iterator[Frame], ovs: Ovs) -> Iterator[tuple[float, Frame]]:
+    """How many packets each frame says came in, where it says so."""
+    for frame in frames:
+        nf = nf_of(frame, ovs)
+        if nf and nf["rx_packets_per_s"] is not None:
+            yield nf["rx_packets_per_s"] * nf["interval_s"], frame
+
+
+@needs_plain
+def test_every_packet_put_in_is_in_one_frame_and_in_no_other() -> None:
+    with dummy_ovs() as ovs:
+        counts_exactly(ovs)
+
+
+def counts_exactly(ovs: Ovs) -> None:
+    """That the packets of all readings are those put in, with dummy devices."""
+    with nftop(*TICKS) as frames:
+        readings = told(frames, ovs)
+        packets, frame = next(readings)
+        assert packets == 0
+        is_one_nf(frame, ovs)
+        total, found = 0, 0.0
+        for more in (1, 60, 7):
+            inject(ovs, more)
+            total += more
+            while found < total - 0.001:
+                found += next(readings)[0]
+            assert found == pytest.approx(total, abs=0.001)
+        found += sum(next(readings)[0] for _ in range(3))
+        assert found == pytest.approx(total, abs=0.001)
+        assert ovs.counts()["Rx packets"] == total
+
+
+def is_one_nf(frame: Frame, ovs: Ovs) -> None:
+    """That it has one row, with the core and the thread that OVS names."""
+    nf = nf_of(frame, ovs)
+    assert nf is not None
+    assert (nf["kind"], nf["cpus"]) == ("ovs", [1])
+    assert nf["name"] == f"{ovs.rundir.name}/ovs-vswitchd"
+    row = frame["cpus"][1]
+    assert row["thread"].startswith("pmd-c01/id:") and row["nf"] == nf["name"]
+    assert frame["sources"]["ovs"]["state"] == "ok"
+
+
+@needs_plain
+def test_counters_lie_between_those_that_ovs_shows_before_and_after(source: OvsSource) -> None:
+    names = {"rx_packets": "packets received", "busy_cycles": "processing cycles",
+             "tx_packets": "Tx packets", "sleep_us": "Sleep time (us)"}  # fmt: skip
+
+    def bracketed(ovs: Ovs) -> OvsPmd:
+        before, switch, after = ovs.counts(), working(source, ovs), ovs.counts()
+        (pmd,) = switch.pmds
+        for ours, theirs in names.items():
+            assert before[theirs] <= getattr(pmd, ours) <= after[theirs]
+        used = [each["idle cycles"] + each["processing cycles"] for each in (before, after)]
+        assert used[0] <= (pmd.used_cycles or 0) <= used[1]
+        return pmd
+
+    with dummy_ovs() as ovs:
+        assert bracketed(ovs).rx_packets == 0
+        for packets in (5, 40):
+            inject(ovs, packets)
+            bracketed(ovs)
+        until(lambda: working(source, ovs).pmds[0].rx_packets == 45)
+        pmd = bracketed(ovs)
+        assert sum(pmd.hits.values()) + (pmd.upcalls or 0) == 45
+        assert {each.port for each in pmd.queues} == {"p1", "p2"}
+        ovs.appctl("dpif-netdev/pmd-stats-clear")
+        until(lambda: working(source, ovs).pmds[0].rx_packets == 0)  # its thread does it
+        # Nothing was asked that it does not know, and nothing was left half read.
+        assert "unixctl" not in ovs.log() and "jsonrpc" not in ovs.log()
+
+
+@needs_plain
+def test_stopped_it_is_stale_killed_it_is_gone_and_restarted_it_is_another() -> None:
+    with dummy_ovs() as ovs, nftop(*TICKS) as frames:
+        next(told(frames, ovs))
+        with ovs.stopped():
+            late = next(f for f in frames if (nf := nf_of(f, ovs)) and nf["problem"])
+            nf = nf_of(late, ovs)
+            assert nf is not None and nf["missing"]["rx_packets_per_s"] == "stale"
+            assert "ovs" in late["sources"]
+        inject(ovs, 12)
+        # It went on counting: what came meanwhile is in the first reading after.
+        assert sum(p for p, _ in itertools.islice(told(frames, ovs), 3)) == pytest.approx(12)
+
+        old = ovs.pid
+        ovs.kill()
+        next(frame for frame in frames if not nf_of(frame, ovs))
+        start_dummy(ovs)
+        assert ovs.pid != old
+        packets, frame = next(told(frames, ovs))
+        assert packets == 0  # and not what the former had counted, nor less
+        assert all(nf["pid"] != old for nf in frame["nfs"])
+
+
+@needs_plain
+def test_cleared_statistics_are_a_reset_and_no_rate() -> None:
+    with dummy_ovs() as ovs, nftop(*TICKS) as frames:
+        inject(ovs, 20)
+        next(told(frames, ovs))
+        ovs.appctl("dpif-netdev/pmd-stats-clear")
+        rows = [nf for f in itertools.islice(frames, 5) if (nf := nf_of(f, ovs))]
+    assert "reset" in {nf["missing"].get("rx_packets_per_s") for nf in rows}
+    assert {nf["rx_packets_per_s"] for nf in rows} <= {None, 0.0}
+
+
+def in_container() -> list[OvsSwitch]:
+    """Those at /tmp/o of another mount namespace; each look is a first one."""
+    with closing(OvsSource(deadline_s=60)) as source:
+        switches = source.read().switches
+    return [each for each in switches if each.rundir.endswith("/root/tmp/o") and not each.problem]
+
+
+@needs_plain
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is missing")
+def test_in_a_container_it_is_found_and_known_by_its_pid_here() -> None:
+    """Its file is named after the pid that it has in there."""
+    with dummy_ovs() as ovs:
+        script = (
+            "mount -t proc proc /proc && mkdir -p /tmp/o && mount -t tmpfs none /tmp/o && "
+            'export OVS_RUNDIR=/tmp/o && exec "$@"'
+        )
+        command = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-c",
+                   script, "sh", PLAIN, f"unix:{ovs.rundir}/db.sock", "--enable-dummy=override",
+                   "--disable-system"]  # fmt: skip
+        ovs.kill()
+        outside = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            until(lambda: in_container() != [])
+            (switch,) = in_container()
+            name = Path(f"/proc/{switch.pid}/comm").read_text()
+        finally:
+            outside.kill()
+            outside.wait()
+    assert re.fullmatch(r"/proc/\d+/root/tmp/o/ovs-vswitchd\.1\.ctl", switch.socket)
+    assert (switch.pid > 1, switch.start_ticks > 0, name) == (True, True, "ovs-vswitchd\n")
+
+
+@needs_plain
+def test_who_may_not_ask_is_told_so() -> None:
+    with dummy_ovs() as ovs:
+        command = [sys.executable, "-m", "nftop", "doctor", "--json"]
+        repository = Path(__file__).parents[2]
+        done = subprocess.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command],
+            capture_output=True, text=True, check=False, cwd=repository,
+        )  # fmt: skip
+        if not done.stdout:
+            pytest.skip(f"nobody can't run nftop here: {done.stderr.strip()[-200:]}")
+        checks = json.loads(done.stdout)["checks"]
+        ours = [each for each in checks if str(ovs.rundir) in each["text"]]
+    assert [(each["name"], each["state"]) for each in ours] == [("ovs", "permission")]
+    assert ours[0]["fix"] == "sudo nftop"
+
+
+@needs_dpdk
+def test_packets_and_cycles_per_packet_of_ovs_dpdk_are_those_of_ovs(source: OvsSource) -> None:
+    with dpdk_ovs() as ovs:
+        measures_alike(ovs)
+        assert len(working(source, ovs).pmds) == 1
+        ovs.appctl("dpctl/add-dp", "netdev@another")
+        assert len(working(source, ovs).pmds) == 1
+
+
+def measures_alike(ovs: Ovs) -> list[Frame]:
+    """That packets and cycles are those OVS counts, with DPDK; its rows, tick by tick."""
+    # A frame and what OVS says beside it are some milliseconds apart, more on a busy machine,
+    # where the PMD thread has its CPU now and then: the longer, the less that is.
+    for ticks in (8, 16, 40):
+        with nftop("-n", str(ticks), "-d", "0.5") as frames:
+            found = [(frame, ovs.counts()) for frame in frames]
+        try:
+            return agrees(found, ovs)
+        except (AssertionError, TypeError):  # a number may be absent, too
+            if ticks == 40:
+                raise
+    raise AssertionError("not reached")
+
+
+def agrees(found: list[tuple[Frame, dict[str, int]]], ovs: Ovs) -> list[Frame]:
+    """That the frames say what OVS' own counters said beside each of them, to a hundredth."""
+    spans = [nf for frame, _ in found[1:] if (nf := nf_of(frame, ovs))]
+    assert len(spans) == len(found) - 1
+    packets = sum(nf["rx_packets_per_s"] * nf["interval_s"] for nf in spans)
+    sent = sum(nf["tx_packets_per_s"] * nf["interval_s"] for nf in spans)
+    cycles = sum(nf["cpp"] * nf["rx_packets_per_s"] * nf["interval_s"] for nf in spans)
+    (_, first), (_, last) = found[0], found[-1]
+    own = {name: last[name] - first[name] for name in first}
+    used, received = own["Used TSC cycles"], own["Rx packets"]
+    print(f"{packets:.0f} packets of {received}, CPP {cycles / packets:.2f}, {used / received:.2f}")
+    assert packets == pytest.approx(received, rel=0.01)
+    assert sent == pytest.approx(packets, rel=0.01)
+    assert cycles / packets == pytest.approx(used / received, rel=0.01)
+    for nf in spans:
+        assert (nf["kind"], nf["cpus"]) == ("ovs", [1])
+        # Its DPDK telemetry socket, which is the same process, tells of drops.
+        assert nf["drop_packets_per_s"] == 0.0
+    return spans

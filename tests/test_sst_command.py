@@ -1,0 +1,69 @@
+"""`nftop sst` on the simulated host: what it shows, plans and says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.command import called
+
+
+def told(*arguments: str) -> tuple[int, str]:
+    done = called("demo", "--scenario", "sst-bf", "--cpus", "16", "sst", *arguments)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_show_as_json_has_every_core() -> None:
+    code, text = told("show", "--json")
+    found = json.loads(text)
+    assert (code, found["schema"], found["simulated"]) == (0, "nftop.sst/1", True)
+    assert {each["sst_priority"] for each in found["cpus"]} == {"high", "low"}
+    one = found["cpus"][1]
+    assert (one["base_frequency_hz"], one["pinned"]) == (2_700_000_000, False)
+    assert one["siblings"] == [9]
+
+
+def test_show_names_priority_and_limits() -> None:
+    code, text = told("show")
+    assert code == 0
+    assert "CPU  SIBLING  PRIORITY  BASE" in text
+    assert "1    9        high      2700  2300  2300  800-3900" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("pin", "--cpus", "1", "--dry-run"), "CPU 1,9 max  2300 MHz -> 2700 MHz"),
+        (("pin", "--all", "--dry-run"), "low priority (SST-BF)"),
+        (("apply", "--mode", "bf", "--yes"), "kept"),
+        (("release", "--cpus", "1", "--dry-run"), "800 MHz to 3900 MHz"),
+        (("apply", "--mode", "base", "--yes"), "nothing to change"),
+    ],
+)
+def test_what_is_planned(arguments: tuple[str, ...], said: str) -> None:
+    code, text = told(*arguments)
+    assert code == 0
+    assert said in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("pin", "--group", "nobody", "--yes"), 1, "there is no group nobody"),
+        (("pin", "--nf", "nobody", "--yes"), 1, "there is no network function nobody"),
+        (("pin", "--cpus", "99", "--yes"), 1, "CPU 99: it is not there"),
+        (("pin", "--cpus", "1"), 2, "without a terminal a change needs --yes"),
+        (("pin",), 2, "one of the arguments"),
+        (("apply",), 2, "--mode"),
+    ],
+)
+def test_what_can_not_be(arguments: tuple[str, ...], code: int, said: str) -> None:
+    found, text = told(*arguments)
+    assert (found, said in text) == (code, True), text
+
+
+def test_the_cpus_of_a_network_function() -> None:
+    code, text = told("pin", "--nf", "ovs-vswitchd", "--dry-run")
+    assert code == 0
+    assert "CPU 1" in text

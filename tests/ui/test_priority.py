@@ -1,0 +1,85 @@
+"""Edit on the Power screen: choose, preview, apply, keep, and what became of it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from nftop.control.sst.simulated import simulated_gates
+from nftop.ui.options import Options
+from tests.samples import S
+from tests.sim.hosts import Frozen
+from tests.ui.harness import running
+
+
+def host() -> tuple[Frozen, Options]:
+    found = Frozen("sst-bf", cpus=16, now_ns=time.monotonic_ns() - 10 * S)
+    return found, Options(gate=simulated_gates(found.simulated.world), rw=True, color=False)
+
+
+def limits(found: Frozen, cpu: int) -> tuple[int, int]:
+    setting = found.simulated.world.now().rdt.frequencies.settings[cpu]
+    return setting.min_hz // 1_000_000, setting.max_hz // 1_000_000
+
+
+async def test_a_core_is_pinned_kept_judged_and_undone() -> None:
+    found, options = host()
+    frames = [found.tick(S) for _ in range(6)]
+    async with running(*frames, size=(110, 40), options=options) as run:
+        text = await run.press("7", "j", "e")
+        assert "pin the core of CPU" in text
+        await run.press("G")
+        await run.press("k", "k")
+        assert "> every core to its own guaranteed frequency" in run.text
+        await run.press("enter")
+        await run.until(lambda: "y applies it" in run.text)
+        assert "nftop demo sst apply --mode bf" in run.text
+        before = limits(found, 1)
+        await run.press("y")
+        await run.until(lambda: "IS NOT KEPT" in run.text)
+        assert limits(found, 1) == (2700, 2700)
+        await run.press("K")
+        await run.until(lambda: "IS NOT KEPT" not in run.text)
+        found.now_ns = time.monotonic_ns()
+        await run.give(*(found.tick(S) for _ in range(6)))
+        await run.until(lambda: "the last change, before -> after" in run.text)
+        assert "2.30 ->   2.70 GHz (+17.4 %)" in run.text
+        await run.press("u")
+        await run.until(lambda: "y applies it" in run.text)
+        await run.press("y")
+        await run.until(lambda: "IS NOT KEPT" in run.text)
+        assert limits(found, 1) == before
+
+
+async def test_what_is_not_kept_is_taken_back() -> None:
+    found, options = host()
+    async with running(found.tick(S), found.tick(S), size=(80, 24), options=options) as run:
+        before = limits(found, 1)
+        await run.press("7", "e", "enter")
+        await run.until(lambda: "y applies it" in run.text)
+        await run.press("y")
+        await run.until(lambda: "IS NOT KEPT" in run.text)
+        assert limits(found, 1) != before
+        await run.press("u")
+        await run.until(lambda: limits(found, 1) == before)
+
+
+@pytest.mark.parametrize("why", ["this host has no cpufreq"])
+async def test_without_frequencies_it_says_why(why: str) -> None:
+    found, options = host()
+    options = Options(gate=options.gate, no_frequencies=why, rw=True)
+    async with running(found.tick(S), found.tick(S), options=options) as run:
+        assert f"no frequencies to set: {why}" in await run.press("7", "e")
+
+
+async def test_read_only_it_previews_and_does_not_apply() -> None:
+    found, options = host()
+    options = Options(gate=options.gate, rw=False)
+    async with running(found.tick(S), found.tick(S), size=(100, 30), options=options) as run:
+        before = limits(found, 1)
+        assert "read-only" in await run.press("7", "e")
+        await run.press("enter")
+        await run.until(lambda: "read-only: start nftop with --rw" in run.text)
+        await run.press("y")
+        assert limits(found, 1) == before
