@@ -190,7 +190,8 @@ def followed(*stages: tuple[str, str, str]) -> list[dict[str, Any]]:
 def test_a_cpu_that_goes_offline_and_comes_back() -> None:
     switch = f"/sys/devices/system/cpu/cpu{POLLER}/online"
     # Its counters, and whose thread was there, may be read a tick after its place is.
-    gone = "cpu['core'] is None and cpu['busy_ratio'] is None"
+    none = ("cpu['core']", "cpu['ipc']", "cpu['frequency_hz']", "cpu['busy_ratio']")
+    gone = " and ".join(f"{each} is None" for each in (*none, "cpu['tma']['retiring']"))
     gone += " and 'warming' not in cpu['missing'].values()"
     before, without, after = followed((_SHOWN, switch, "0"), (gone, switch, "1"), (_SHOWN, "", ""))
     lacking = lacks(of(without, POLLER), "ipc", "frequency_hz", "tma.retiring", "busy_ratio")
