@@ -7,7 +7,7 @@ from nftop.derive.finding_measures import (
     foreign_sibling,
     low_priority,
     of_cpu,
-    polls_here,
+    others_here,
 )
 from nftop.derive.finding_rule import BUSY, LOADED, Only, Rule
 from nftop.derive.finding_sources import RDT, STABLE, TALK
@@ -19,6 +19,7 @@ from nftop.derive.finding_traffic import (
     uneven_channels,
 )
 from nftop.model.catalogue_core import PAPER
+from nftop.model.roles import POLLING_RATIO
 
 HARM: tuple[Rule, ...] = (
     Rule(
@@ -51,16 +52,19 @@ HARM: tuple[Rule, ...] = (
     ),
     Rule(
         id="shared-cpu",
-        title="two pollers on a CPU",
+        title="a poller's CPU on which another thread never sleeps",
         metrics=("run_ratio",),
         scope="cpu",
-        measure=polls_here,
-        limit=1.0,
-        clear=1.0,
-        form="{:.0f}",
-        text="{value} threads poll here, one of {nf}",
+        measure=others_here,
+        limit=0.0,
+        clear=0.0,
+        text="{who} here beside {nf}",
+        when="a second thread that is bound to its CPU, of a network function (it polls) or of any "
+        f"other program (it spins), runs or waits to run {POLLING_RATIO:.0%} of the time or more, "
+        "for 5 s",
         source=f"{PAPER}, 10.1, 1.3: use isolcpus",
-        own="a poller never sleeps, so two of them on a CPU take turns",
+        own="a poller never sleeps, so it and the other take turns. As many programs may share the "
+        "CPU as like, as long as they sleep most of the time: see poller-waits",
     ),
     Rule(
         id="busy-sibling",

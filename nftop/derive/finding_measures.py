@@ -39,10 +39,11 @@ def core_ipc(seen: Seen) -> Measured:
     return _of_cores(seen, where(alone, own, whole))
 
 
-def polls_here(seen: Seen) -> Measured:
-    """How many threads poll on a CPU that a network function polls on."""
-    counts = [float(seen.crowd.get(row, 1)) for row in seen.rows.tolist()]
-    return Measured(_keys(seen.cpus), numbers(counts), words={"nf": seen.nf_names})
+def others_here(seen: Seen) -> Measured:
+    """How many threads never sleep on a CPU beside that of its network function, and who."""
+    others = [seen.crowd.get(row, ()) for row in seen.rows.tolist()]
+    words = {"nf": seen.nf_names, "who": [", ".join(each) for each in others]}
+    return Measured(_keys(seen.cpus), numbers([float(len(each)) for each in others]), words=words)
 
 
 def foreign_sibling(seen: Seen) -> Measured:

@@ -27,11 +27,12 @@ class Seen:
 
     Attributes:
         frame: of one tick, its findings aside.
-        crowd: by row of its CPUs, how many threads poll there; rows without any are absent.
+        crowd: by row of its CPUs, who never sleeps there beside the function's own thread, as
+            `crowd.others` words it (untrusted text); rows without any may be absent.
     """
 
     frame: Frame
-    crowd: Mapping[int, int]
+    crowd: Mapping[int, Sequence[str]]
 
     @cached_property
     def rows(self) -> Rows:

@@ -89,15 +89,14 @@ class _Tick(NamedTuple):
 def step_findings(
     state: FindingState,
     frame: Frame,
-    crowd: Mapping[int, int],
+    crowd: Mapping[int, Sequence[str]],
     *,
     pace_s: float,
     rules: Sequence[Rule] = RULES,
 ) -> tuple[FindingState, tuple[Finding, ...]]:
     """Fold one frame in; its findings, by rules the most severe first, then by place.
 
-    `crowd`: by row of the frame's CPUs, how many threads poll there. `pace_s`: the seconds from
-    sample to sample that were asked for.
+    `crowd`: as `Seen` has it. `pace_s`: the seconds from sample to sample that were asked for.
     """
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
     known = state.topology is frame.topology or state.topology == frame.topology
