@@ -57,7 +57,7 @@ def joined(parts: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:
 
 
 def _rule(nf: NfRow, width: int) -> Line:
-    where = f"cpus {format_cpu_list(nf.cpus)}" if nf.cpus else "no CPU"
+    where = f"cpus {format_cpu_list(nf.cpus)}" if nf.cpus else "no CPU known"
     title = f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip() + f" · {where}"
     head = crop(line(Span("── ", Tone.DIM), Span(title, Tone.TITLE), " "), width)
     return line(head, Span("─" * (width - head.width), Tone.DIM))
