@@ -5,6 +5,7 @@ from __future__ import annotations
 from nftop.derive.finding_measures import (
     drops,
     foreign_sibling,
+    left,
     low_priority,
     of_cpu,
     others_here,
@@ -18,10 +19,27 @@ from nftop.derive.finding_traffic import (
     remote_share,
     uneven_channels,
 )
+from nftop.derive.gone import GONE_FOR_S
 from nftop.model.catalogue_core import PAPER
 from nftop.model.roles import POLLING_RATIO
 
 HARM: tuple[Rule, ...] = (
+    Rule(
+        id="gone",
+        title="a network function that is gone",
+        metrics=("rx_packets_per_s",),
+        scope="nf",
+        measure=left,
+        limit=0.0,
+        clear=0.0,
+        text="pid {pid} was here until {until}",
+        when="its source answers, and in three ticks has not told of it any more; it ends after "
+        f"{GONE_FOR_S:g} s, or where it is told of again",
+        source="nftop: of what has left there are no numbers, and no row is easily overlooked",
+        own="a process that ends, and one that takes its statistics away and stays, look the same",
+        at_least_s=0.0,
+        note="Nothing is said while its source is late, fails or may not be read.",
+    ),
     Rule(
         id="drops",
         title="packets dropped",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -113,6 +114,18 @@ def drops(seen: Seen) -> Measured:
     )
 
 
+def left(seen: Seen) -> Measured:
+    """1 for each function that was here a while ago; who it was, and the last it was told of."""
+    return Measured(
+        [Key(f"nf {each.name}", each.key) for each in seen.gone],
+        numbers([1.0] * len(seen.gone)),
+        words={
+            "pid": [str(each.pid) for each in seen.gone],
+            "until": [_clock(each.until_ns) for each in seen.gone],
+        },
+    )
+
+
 def sources_apart(seen: Seen) -> Measured:
     """1 where perf and a sensor server have told different numbers in some readings, else 0."""
     said = seen.frame.apart
@@ -120,6 +133,11 @@ def sources_apart(seen: Seen) -> Measured:
     if server is None or server.reason is not Reason.PRESENT:
         return Measured([Key("host", None)], _one(Missing(Reason.SOURCE)), words={"said": [""]})
     return Measured([Key("host", None)], _one(float(said != "")), words={"said": [said]})
+
+
+def _clock(wall_ns: int) -> str:
+    """A time in UTC: `12:41:07Z`."""
+    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
 def _of_cores(seen: Seen, of_rows: Column) -> Measured:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from nftop.derive.finding_places import Seen
 from nftop.derive.finding_rule import Key, Measured, Only, Rule
 from nftop.derive.finding_rules import RULES
+from nftop.derive.gone import GoneState, step_gone
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.finding import Finding
 from nftop.model.frame import Frame
@@ -71,11 +72,12 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class FindingState:
-    """What is known of each rule, by its id, and of which topology and tick that is."""
+    """What is known of each rule, by its id, and of which topology and tick that is; who left."""
 
     topology: Topology | None = None
     monotonic_ns: int = 0
     watched: Mapping[str, Watched] = field(default_factory=dict)
+    gone: GoneState = field(default_factory=GoneState)
 
 
 class _Tick(NamedTuple):
@@ -105,13 +107,14 @@ def step_findings(
         passed_s = pace_s
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
-    seen = Seen(frame, crowd)
+    gone = step_gone(state.gone, frame)
+    seen = Seen(frame, crowd, gone.gone)
     watched, found = {}, []
     for rule in rules:
         now = _step(state.watched.get(rule.id, _NOTHING), rule, rule.measure(seen), tick)
         watched[rule.id] = now
         found += _found(rule, now)
-    return FindingState(frame.topology, frame.monotonic_ns, watched), tuple(found)
+    return FindingState(frame.topology, frame.monotonic_ns, watched, gone), tuple(found)
 
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:
