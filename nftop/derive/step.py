@@ -242,6 +242,7 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         cpu_times=CpuTimeState(),
         packages=PackageState(),
         server=ServerState(),
+        netdev=NetdevState(),
     )
 
 

@@ -13,7 +13,7 @@ from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import Frame, NfRow
 from nftop.model.netdev import Interface, NetdevTable
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import Sample
+from nftop.model.sample import Sample, SourceReading
 from tests.samples import HOST, S, counters, cpu_times, fold, sample, topology, tsc_only
 
 FOUR = topology(4)
@@ -150,6 +150,15 @@ def test_a_reading_that_is_held_adds_nothing() -> None:
     held = replace(tick(3), readings={**tick(3).readings, "netdev": tick(2).readings["netdev"]})
     rows = [kernel(frame) for frame in fold(START, tick(1), tick(2), held)]
     assert [row and row.interval_s for row in rows] == [None, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("cpus", [3, 8])
+def test_a_held_reading_after_cpus_came_or_went_has_a_row_for_each(cpus: int) -> None:
+    fewer = SourceReading(topology(cpus, smt=False), 3 * S, 0)
+    held = replace(tick(3), readings={**tick(2).readings, "topology": fewer})
+    frame = fold(START, tick(1), tick(2), held)[-1]
+    assert len(frame.cpus) == cpus
+    assert {name: len(each) for name, each in frame.cpus.columns.items() if len(each) != cpus} == {}
 
 
 def test_hosts_where_it_is_not_read() -> None:
