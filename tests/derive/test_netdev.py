@@ -109,6 +109,49 @@ def test_an_operator_s_own_session_is_no_network_function() -> None:
     assert row is not None
 
 
+def test_a_row_does_not_blink_with_every_stray_packet() -> None:
+    def at(second: int) -> Sample:
+        forwarded = min(second // 2, 4)  # one packet every other tick, until the eighth
+        return sample(second * S, netdev=table({0: (0, 0, 0)}, NIC, forwarded=forwarded))
+
+    shown = [kernel(frame) is not None for frame in fold(START, *map(at, range(1, 25)))]
+    first, last = shown.index(True), len(shown) - 1 - shown[::-1].index(True)
+    assert all(shown[first : last + 1]), "it comes once, and goes once"
+    assert first == 1 and last + 1 == 8 + 9, "ten seconds after the last packet"
+
+
+def seen_by(taken_per_s: int, *others: Interface) -> NfRow:
+    """The kernel's row where CPUs take in so many packets, and the NIC 100 000 of them."""
+
+    def at(second: int) -> Sample:
+        there = [replace(each, rx_packets=each.rx_packets * second) for each in others]
+        nic = replace(NIC, rx_packets=100_000 * second)
+        netdev = table({0: (taken_per_s * second, 0, 0)}, nic, *there, forwarded=second)
+        own = sample(second * S, netdev=netdev)
+        return replace(tick(second), readings={**tick(second).readings, **own.readings})
+
+    row = kernel(fold(START, at(1), at(2))[-1])
+    assert row is not None
+    return row
+
+
+def test_cycles_that_went_into_other_namespaces_packets_are_not_put_on_ours() -> None:
+    row = seen_by(900_000)
+    assert row.readings["rx_packets_per_s"] == 100_000
+    why = row.readings["busy_cpp"]
+    assert isinstance(why, Missing) and why.reason is Reason.UNDEFINED
+    assert "900000 packets" in why.sentence and "100000 came" in why.sentence
+    assert "network namespace" in row.attribution
+
+
+def test_packets_that_come_again_by_an_interface_above_are_ours() -> None:
+    vlan = Interface("eth0.5", "upper", "", None, None, 100_000, 0, None)
+    tunnel = replace(vlan, name="gre1", kind="virtual")
+    row = seen_by(300_000, vlan, tunnel)
+    assert row.readings["rx_packets_per_s"] == 100_000
+    assert row.readings["busy_cpp"] == pytest.approx(GHZ_2 / 2 * 0.4 / 100_000)
+
+
 def test_counters_of_32_bits_wrap_and_restart() -> None:
     near = 2**32 - 40
 
