@@ -8,6 +8,7 @@ from functools import lru_cache
 import pytest
 
 from nftop.derive.baseline import keep
+from nftop.derive.by_core import here_of
 from nftop.derive.step import comparing
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
@@ -15,7 +16,7 @@ from nftop.model.nf_parts import NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.nf_detail import joined, nf_detail
 from nftop.render.nf_page import explain_nf_lines
-from nftop.render.nf_papers import choices, here_of, reference_lines, title_of
+from nftop.render.nf_papers import choices, reference_lines, title_of
 from nftop.render.nf_table import NfOrder, header_line, in_order, nf_columns, nf_line
 from tests.frames import all_missing, frame, hostile
 from tests.sim.hosts import Frozen, S
