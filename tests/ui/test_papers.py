@@ -12,19 +12,19 @@ from nftop.store.history import History
 from nftop.ui import app
 from nftop.ui.options import Options
 from tests.frames import frame
-from tests.ui.harness import StepFeed
+from tests.ui.feeds import StepFeed
 
 
-class Built(Exception):
+class BuiltError(Exception):
     """Carries whether the rows were there."""
 
 
 def test_papers_are_read_before_there_is_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(*_: object, **__: object) -> None:
-        raise Built(rows.cache_info().currsize)
+        raise BuiltError(rows.cache_info().currsize)
 
     monkeypatch.setattr(app, "NftopApp", build)
     monkeypatch.setattr(sys, "__stderr__", sys.__stderr__)  # `screen` sets it
     rows.cache_clear()
-    with pytest.raises(Built, match="1"):
+    with pytest.raises(BuiltError, match="1"):
         watching.screen(StepFeed(frame(8)), History(), Options())
