@@ -42,8 +42,9 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
 _EAL_SERVICE = re.compile(
     r"eal-intr-thread|dpdk-intr|rte_mp_handle|dpdk-mp-msg|(?:telemetry|dpdk-telemet)(?:-v?[12]?)?"
 )
-# Main threads of programs that also forward without any thread of such a name.
-_NFS_WITHOUT_POLLERS = frozenset({"ovs-vswitchd"})
+# Main threads of programs that also forward without any thread of such a name; the second is
+# Debian's ovs-vswitchd-dpdk, as far as the kernel keeps it.
+_NFS_WITHOUT_POLLERS = frozenset({"ovs-vswitchd", "ovs-vswitchd-dp"})
 # In these the framework owns the main thread, and EAL's main lcore forwards nothing.
 _OTHER_FRAMEWORKS = frozenset(role for role, kind in NF_KINDS.items() if kind != "dpdk")
 
