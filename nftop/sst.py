@@ -135,7 +135,7 @@ def _show(options: argparse.Namespace) -> None:
     put(sys.stdout, "\n".join(lines) + "\n")
 
 
-_HEAD = ("CPU", "SIBLING", "PRIORITY", "BASE", "MIN", "MAX", "LIMITS", "GOVERNOR", "EPP")
+_HEAD = ("CPU", "SIBLING", "PRIORITY", "BASE MHz", "MIN", "MAX", "LIMITS", "GOVERNOR", "EPP")
 
 
 def _table(rows: Sequence[Core]) -> list[str]:
