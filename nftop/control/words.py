@@ -38,8 +38,19 @@ def describe(cell: Cell) -> str:
         "epp": f"EPP of CPU {cpus}",
         "min_khz": f"scaling_min_freq of CPU {cpus}",
         "max_khz": f"scaling_max_freq of CPU {cpus}",
+        "bf": bf_place(cell),
+        "cp_class": f"the SST-CP class of CPU {cell.number}",
     }
     return words[cell.kind]
+
+
+def bf_place(cell: Cell) -> str:
+    """`SST-BF of package 0 at level 0`; with die and power domain where those are not the first."""
+    where, _, level = cell.name.partition("@")
+    die, _, domain = where.partition(".")
+    parts = [f"package {cell.number}"]
+    parts += [f"die {die}"] * (die != "0") + [f"power domain {domain}"] * (domain != "0")
+    return f"SST-BF of {', '.join(parts)} at level {level}"
 
 
 def shell(step: Step, mount: str) -> str:

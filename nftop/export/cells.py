@@ -20,6 +20,13 @@ def change_object(change: Change) -> dict[str, Any]:
         found |= {"policy": cell.number, "cpus": list(parse_cpu_list(cell.name))}
         if cell.kind in ("min_khz", "max_khz"):
             found |= {side: int(found[side]) for side in ("old", "new") if found[side]}
+    elif cell.kind == "bf":
+        where, _, level = cell.name.partition("@")
+        die, domain = map(int, where.split("."))
+        found |= {"package": cell.number, "die": die, "power_domain": domain, "level": int(level)}
+    elif cell.kind == "cp_class":
+        found |= {"cpu": cell.number}
+        found |= {side: int(found[side]) for side in ("old", "new") if found[side]}
     elif cell.kind == "task":
         found |= {"thread": int(cell.name.partition("@")[0])}
     else:
