@@ -12,12 +12,22 @@ from nftop.cat_host import wants_json
 from nftop.change import Planned, change, ending
 from nftop.control.checks import news
 from nftop.control.gate import PartGate
+from nftop.control.isst.part import SpeedSelect
 from nftop.control.journal import FileJournal
 from nftop.control.sst.part import Frequencies
 from nftop.control.sst.shown import Core, cores
-from nftop.gates import classes_gate, frequencies_gate
+from nftop.gates import classes_gate, frequencies_gate, isst_gate
 from nftop.hosts import open_asked
-from nftop.model.action import Action, PinCpus, PinEvery, ReleaseCpus, parts
+from nftop.model.action import (
+    Action,
+    PinCpus,
+    PinEvery,
+    ReleaseCpus,
+    SetCpClass,
+    SstAction,
+    SwitchBf,
+    parts,
+)
 from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt import ROOT
@@ -37,10 +47,31 @@ def sst(options: argparse.Namespace) -> int:
             _show(options)
         return ended[0]
 
+    if options.deed in _SPEED_SELECT:
+        action, words = _SPEED_SELECT[options.deed](options)
+
+        def switch(gate: PartGate[SpeedSelect]) -> Planned:
+            return gate.propose([action], (f"{gate.program} {shlex.join(words)}",)), ()
+
+        return change(options, isst_gate, switch)
+
     def plan(gate: PartGate[Frequencies]) -> Planned:
         return gate.propose(_DEEDS[options.deed](options, gate), (_command(options, gate),)), ()
 
     return change(options, frequencies_gate, plan)
+
+
+def _bf(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
+    packages = tuple(sorted(set(options.package or ())))
+    words = ["sst", "bf", options.state]
+    words += [word for each in packages for word in ("--package", str(each))]
+    return SwitchBf(options.state == "on", packages), words
+
+
+def _cp(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
+    cpus, number = tuple(options.cpus), options.cp_class
+    words = ["sst", "cp", "--cpus", format_cpu_list(cpus), "--class", str(number)]
+    return SetCpClass(cpus, number), words
 
 
 def _pin(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:
@@ -158,6 +189,9 @@ def _mhz(khz: int | None) -> str:
     return "-" if khz is None else f"{khz / 1000:g}"
 
 
+_SPEED_SELECT: Mapping[str, Callable[[argparse.Namespace], tuple[SstAction, list[str]]]] = {
+    "bf": _bf, "cp": _cp,
+}  # fmt: skip
 _DEEDS: Mapping[
     str, Callable[[argparse.Namespace, PartGate[Frequencies]], Sequence[Action]]
 ] = {"pin": _pin, "release": _release, "apply": _apply}  # fmt: skip

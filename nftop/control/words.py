@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.entry import Entry
 from nftop.control.steps import MB, Step
-from nftop.model.action import POLICY_KINDS, Cell, Change, State, parts
+from nftop.model.action import POLICY_KINDS, Cell, Change, State, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 
@@ -38,19 +38,10 @@ def describe(cell: Cell) -> str:
         "epp": f"EPP of CPU {cpus}",
         "min_khz": f"scaling_min_freq of CPU {cpus}",
         "max_khz": f"scaling_max_freq of CPU {cpus}",
-        "bf": bf_place(cell),
+        "bf": bf_words(cell),
         "cp_class": f"the SST-CP class of CPU {cell.number}",
     }
     return words[cell.kind]
-
-
-def bf_place(cell: Cell) -> str:
-    """`SST-BF of package 0 at level 0`; with die and power domain where those are not the first."""
-    where, _, level = cell.name.partition("@")
-    die, _, domain = where.partition(".")
-    parts = [f"package {cell.number}"]
-    parts += [f"die {die}"] * (die != "0") + [f"power domain {domain}"] * (domain != "0")
-    return f"SST-BF of {', '.join(parts)} at level {level}"
 
 
 def shell(step: Step, mount: str) -> str:

@@ -68,6 +68,15 @@ def parts(where: str) -> tuple[str, str]:
     return group or ROOT, monitor
 
 
+def bf_words(cell: Cell) -> str:
+    """`SST-BF of package 0 at level 0`; with die and power domain where those are not the first."""
+    where, _, level = cell.name.partition("@")
+    die, _, domain = where.partition(".")
+    words = [f"package {cell.number}"]
+    words += [f"die {die}"] * (die != "0") + [f"power domain {domain}"] * (domain != "0")
+    return f"SST-BF of {', '.join(words)} at level {level}"
+
+
 State: TypeAlias = Mapping[Cell, str]
 
 

@@ -94,10 +94,9 @@ def ask_sst(cpus: Sequence[int], ask: Ask) -> SstState | Missing:
     if isinstance(told, Missing):
         return told
     packages = _packages(told.rows)
-    classes: Mapping[int, int] | Missing = {}
-    if any(each.cp for each in packages):
-        classes = ask_classes(cpus, ask)
-        classes = {} if isinstance(classes, Missing) else classes
+    classes = ask_classes(cpus, ask) if any(each.cp for each in packages) else {}
+    if isinstance(classes, Missing):
+        classes = {}
     known = frozenset(cpus)
     return SstState(
         packages=tuple(packages),
@@ -148,7 +147,7 @@ def refusal(said: Said) -> str:
     if said.code:
         wrong.append(f"it ended with {said.code}")
     if not wrong and not results:
-        wrong.append(_complaint(text))
+        wrong.append(f"it does not say that it was done: {_complaint(said.errors)}")
     return "; ".join(each[:_MOST_SAID] for each in wrong)
 
 
@@ -161,7 +160,7 @@ def _asked(ask: Ask, words: Sequence[str]) -> str | Missing:
 
 def _complaint(text: str) -> str:
     """The last thing it said that is no part of an answer."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() not in ("", "{", "}")]
+    lines = [line.strip() for line in text.splitlines() if line.strip() not in ("", "{", "}", "{}")]
     return lines[-1][:_MOST_SAID] if lines else "it says nothing"
 
 
