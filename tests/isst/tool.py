@@ -223,10 +223,10 @@ def load(path: Path) -> Tool:
 
 def install(root: Path, tool: Tool, folder: str = "usr/sbin") -> Path:
     """The program beneath a root, with that state; where its state is."""
-    state = root / f"{NAME}.json"
-    save(state, tool)
     path = root / folder / NAME
     path.parent.mkdir(parents=True, exist_ok=True)
+    state = path.with_suffix(".json")
+    save(state, tool)
     home = Path(__file__).resolve().parents[2]
     path.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(home)!r})\n"
