@@ -63,7 +63,8 @@ class OpenHost:
     `on_pollers` is told where that host's pollers are, for nftop to keep off them; `checks` are
     doctor's of what is no source here. `gate` changes it; `no_gate` says why its classes can't be
     changed, `no_frequencies` the same of its frequencies.
-    `notice` is what to tell who watches it, beside the numbers.
+    `notice` is what to tell who watches it, beside the numbers; `on_change` is told when nftop has
+    changed it, so that what is looked at seldom is looked at next.
     """
 
     host: Host
@@ -76,6 +77,7 @@ class OpenHost:
     no_gate: str = ""
     no_frequencies: str = ""
     notice: Callable[[], str] | None = None
+    on_change: Callable[[], None] = lambda: None
 
     def feed(
         self,
@@ -152,6 +154,7 @@ def open_host(
     classes = (resctrl, msrs) if offered(_ROOT) else (resctrl,)
     views = Views()
     vpp = VppSource(views=views)
+    cpufreq = CpufreqSource(_ROOT, quiet_cpus=quiet_cpus)
     own = OwnSource((perf, uncore, *classes), affinity, (vpp,))
     sources = (
         perf,
@@ -163,7 +166,7 @@ def open_host(
         OvsSource(views=views),
         vpp,
         *classes,
-        CpufreqSource(_ROOT, quiet_cpus=quiet_cpus),
+        cpufreq,
         PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
         TopologySource(_ROOT),
         own,
@@ -185,6 +188,7 @@ def open_host(
         no_gate=absent.get(CLASSES, ""),
         no_frequencies=absent.get(CPUFREQ, ""),
         notice=partial(notice, FileJournal()),
+        on_change=cpufreq.soon,
     )
 
 

@@ -44,6 +44,8 @@ The same screens on a recording. Space stands still, [ and ] step, {{ and }} go 
 changes of cache classes, S to a time, + and - change the speed.
 
 A time is {FORMS}; -5m needs an equals sign: --at=-5m.
+Of a pipe the end is not known, so that only times, + and start are taken; what comes before is
+passed over. A pipe waits where it gives more than is shown: nothing of it is lost.
 
 exit codes: 0 ok; 1 it can't be opened; 2 usage, and a time that was not recorded; 4 it is no
 recording, or damaged: what could be read was shown

@@ -26,7 +26,8 @@ from nftop.session.replay import Replay
 from nftop.session.tape import NoMomentError
 from nftop.store.files import Keep, caller
 from nftop.store.history import History
-from nftop.store.readable import FileBytes, PipeBytes, Readable
+from nftop.store.pipe import LITTLE, MUCH, PipeBytes
+from nftop.store.readable import FileBytes, Readable
 from nftop.store.recorder import Recorder, Recording
 from nftop.store.scan import Loss
 from nftop.store.sink import FileSink, Rotation, Sink, StreamSink
@@ -248,4 +249,5 @@ def _open(file: str, news: threading.Event, *, keys: bool) -> Readable:
     if stat.S_ISDIR(about.st_mode):
         os.close(handle)
         raise IsADirectoryError(0, "it is a folder")
-    return PipeBytes(handle, more=news.set)
+    # Only on a screen does anybody go back.
+    return PipeBytes(handle, MUCH if keys else LITTLE, more=news.set)

@@ -75,7 +75,12 @@ def _live_screen(
         sink = partial(default_sink, here.host.name)
         drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)
         if drawn.gate is not None:
-            drawn = replace(drawn, gate=RecordedGate(drawn.gate, recorder.acted))
+
+            def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate tells it
+                recorder.acted(text, classes=classes)
+                here.on_change()
+
+            drawn = replace(drawn, gate=RecordedGate(drawn.gate, acted))
         return screen(feed, History(), drawn)
     finally:
         done = recorder.close()

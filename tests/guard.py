@@ -142,7 +142,8 @@ MAY: Mapping[str, str] = {
     "store/profiles.py": "pathlib.Path",
     # What the operator has in his own configuration folder.
     "store/own.py": "os.open os.close os.pread os.fstat os.O_* pathlib.Path",
-    "store/readable.py": "os.close os.read os.pread os.fstat",
+    "store/pipe.py": "os.close os.read",
+    "store/readable.py": "os.close os.pread os.fstat",
     # What waits to be written.
     "store/recorder.py": "queue.SimpleQueue",
     "recorders.py": "os.environ os.uname platform.python_version sys.argv",

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nftop.derive.ranksum import LIKELY_Z, SURE_Z, deviation, median, shift
+from nftop.derive.ranksum import LIKELY_Z, deviation, median, shift
 from nftop.model.column import Floats
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reading, Reason
@@ -22,14 +22,15 @@ LEAST_RATIO = 0.01
 _MANIFOLD, _MOST_MANIFOLD = 9.0, 999
 # It is looked at every tick, and chance has so many more of them: simulated, the first z to pass
 # this one in two minutes of noise that persists (lag-1 correlations up to 0.95) does so in less
-# than 1 of 200 cases; `SURE_Z`, which holds for one look, does in 1 of 60.
+# than 1 of 200 cases. (Measured before `ranksum` took the bias out of persistence, which makes it
+# rarer; 3.89, as for one look, did so in 1 of 60.)
 _LOOKED_AT_Z = 5.0
 _RULE = (
     f"a difference is {LEAST_RATIO:.0%} or more that noise shows {{}} (rank sums, made wider where "
     "noise persists), or samples further apart than they are spread"
 )
 # For legends, what the words rest on: of one look, and of a card that is judged anew every tick.
-RULE = _RULE.format("in less than 1 of 10 000 cases")
+RULE = _RULE.format("in less than 1 of 1000 cases, of 10 000 where it does not persist")
 RULE_EVERY_TICK = _RULE.format("at any tick after less than 1 of 200 changes")
 
 Word: TypeAlias = Literal[
@@ -154,7 +155,7 @@ def moved(before: Floats, after: Floats) -> float | None:
     ratio = _ratio(median(before), median(after))
     if isinstance(ratio, Missing) or abs(ratio) < LEAST_RATIO:
         return None
-    return ratio if abs(found.z) >= LIKELY_Z or found.apart else None
+    return ratio if abs(found.z) >= LIKELY_Z or found.clear else None
 
 
 def _ratio(before: Reading, after: Reading) -> Reading:
@@ -172,7 +173,8 @@ def _word(metric: Metric, before: Floats, after: Floats, why: Missing, *, over: 
     found = shift(before, after)
     was, now = median(before), median(after)
     enough = abs(now - was) >= LEAST_RATIO * abs(was) and now != was
-    if enough and (abs(found.z) >= (SURE_Z if over else _LOOKED_AT_Z) or found.apart):
+    sure = found.sure if over else abs(found.z) >= _LOOKED_AT_Z
+    if enough and (sure or found.clear):
         up = now > was
         if metric.good is None:
             return "more" if up else "less"

@@ -20,10 +20,18 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from nftop.derive.compare import Compared, Word, compared, moved
-from nftop.derive.window import NF_KEPT, nf_misses, nf_sample
+from nftop.derive.window import (
+    NF_KEPT,
+    ReadTimes,
+    is_renewed,
+    nf_misses,
+    nf_sample,
+    nf_sources,
+    source_of,
+)
 from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.column import Floats
-from nftop.model.frame import CpuTable, Frame, NfRow
+from nftop.model.frame import CpuTable, Frame, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric
 from nftop.model.rdt import ROOT
@@ -49,8 +57,6 @@ PACKAGE_COMPARED = (
 )
 CLASS_COMPARED = tuple(metric.id for metric in GROUP_METRICS)
 NF_ALL = (*NF_KEPT[:-1], "ipp", "busy_ratio")
-# Ages of readings are told in seconds: what is nearer to each other was read at the same time.
-_SAME_NS = 1_000_000
 _NONE = Missing(Reason.UNDEFINED, "there is no sample of it")
 _MISSES = NF_KEPT.index("llc_misses_per_packet")
 
@@ -107,8 +113,10 @@ class Interval:
         self.things: dict[Thing, Series] = {}
         self.ticks = self.first_ns = self.last_ns = 0
         self._began_ns: float | None = None
-        self._read_at_ns: dict[str, float] = {}
+        self._newest_ns = 0
+        self._times = ReadTimes()
         self._misses: dict[str, tuple[float, ...]] = {}
+        self._estimates: dict[tuple[Thing, str], Reading] = {}
         self._metered_at_ns: dict[Thing, int] = {}
 
     def take(self, frame: Frame) -> None:
@@ -117,30 +125,45 @@ class Interval:
         A reading speaks for the time since the one before it: only those count of which all of
         that lies behind the first frame.
         """
-        if self._began_ns is None:
+        if self._began_ns is None or frame.monotonic_ns < self._newest_ns:
+            # The first, or another session behind one.
             span_ns = (frame.interval_s or 0.0) * 1e9
             self._began_ns = frame.monotonic_ns - span_ns / 2
-            self.first_ns = frame.wall_ns
+            self._times = ReadTimes()
+            self._metered_at_ns.clear()
+        self.first_ns = self.first_ns or frame.wall_ns
+        self._newest_ns = frame.monotonic_ns
         self.last_ns = frame.wall_ns
         self.ticks += 1
-        new = {name for name in frame.sources if self._is_new(frame, name)}
+        renewed = self._times.renewed(frame)
+        new = {name for name, before_ns in renewed.items() if self._is_inside(before_ns)}
         if self.ticks == 1:
             self._take_classes(frame)
             return
         for thing, nf in _named(frame):
-            if nf.kind in new or nf.kind not in frame.sources:
+            if is_renewed(frame, (source_of(nf),), new):
                 series = self._series(thing)
                 series.keys[nf.key] = None
-                series.add(self._of_nf(frame, nf))
+                series.add(
+                    {
+                        # What rests on more than its own counters, and of that nothing is new.
+                        name: reading
+                        if is_renewed(frame, nf_sources(frame, nf, name), new)
+                        else np.nan
+                        for name, reading in self._of_nf(frame, nf).items()
+                    }
+                )
         self._take_classes(frame)
         for package in frame.packages:
-            own = {
-                name: package.readings[name]
-                for name in PACKAGE_COMPARED
-                if package.origins.get(name, "uncore") in new
-                or package.origins.get(name, "uncore") not in frame.sources
-            }
-            self._series(Thing("package", str(package.package))).add(own)
+            thing = Thing("package", str(package.package))
+            self._series(thing).add(
+                {
+                    name: package.readings[name]
+                    for name in PACKAGE_COMPARED
+                    if is_renewed(frame, (package.origins.get(name, "uncore"),), new)
+                    and not self._is_held(thing, name, package)
+                }
+            )
 
     def _take_classes(self, frame: Frame) -> None:
         for group in frame.groups:
@@ -159,17 +182,11 @@ class Interval:
     def _series(self, thing: Thing) -> Series:
         return self.things.setdefault(thing, Series())
 
-    def _is_new(self, frame: Frame, source: str) -> bool:
-        """Whether a source was read anew, and the time before it in this interval."""
-        age_s = frame.sources[source].age_s
-        if age_s is None:
-            return False
-        read_at_ns = frame.monotonic_ns - age_s * 1e9
-        before_ns = self._read_at_ns.get(source)
-        self._read_at_ns[source] = read_at_ns
-        if before_ns is None or not self._is_inside(before_ns):
-            return False
-        return read_at_ns - before_ns > _SAME_NS
+    def _is_held(self, thing: Thing, name: str, package: PackageRow) -> bool:
+        """Whether an estimate is that of a reading before: they come once in several of them."""
+        before = self._estimates.get((thing, name))
+        self._estimates[thing, name] = now = package.readings[name]
+        return name in package.estimates and now == before
 
     def _of_nf(self, frame: Frame, nf: NfRow) -> Mapping[str, Reading]:
         numbers = nf_sample(frame, nf)

@@ -51,6 +51,7 @@ class PcieState:
         table: the last document; at_ns: when it was read, CLOCK_MONOTONIC.
         steps: when totals went up, and what to, newest last; at most `_STEPS` of them.
         rests: whether the server rests between its samples; None before that is known.
+        late: so long lay before the last document that a step in it may not have been seen.
     """
 
     table: PcmTable | None = None
@@ -58,6 +59,7 @@ class PcieState:
     steps: tuple[tuple[int, Floats], ...] = field(default=())
     rests: bool | None = None
     still_since_ns: int = 0
+    late: bool = False
 
 
 def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState, Floats | Column]:
@@ -74,7 +76,8 @@ def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState,
     if at_ns - after.still_since_ns > _IDLE_FROM_S * 1e9:
         return after, np.where(np.isnan(table.pcie), np.nan, 0.0)
     if len(after.steps) < _LEAST_STEPS or after.rests is None:
-        unseen = at_ns - state.at_ns >= _RESTING_FROM_S * 1e9 or len(after.steps) >= _LEAST_STEPS
+        # Once may be a gap, behind which it will be seen again.
+        unseen = (state.late and after.late) or len(after.steps) >= _LEAST_STEPS
         return after, missing(sockets, _PACE_UNSEEN if unseen else _WARMING)
     samples = len(after.steps) - 1
     counted_s = samples * _SAMPLE_S if after.rests else _elapsed_s(after.steps)
@@ -91,7 +94,8 @@ def _uncounted(table: PcmTable) -> Missing | None:
 def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) -> PcieState:
     """The state after one more document of the same totals."""
     steps, still_since_ns, rests = state.steps, state.still_since_ns, state.rests
-    if at_ns - state.at_ns >= _RESTING_FROM_S * 1e9:
+    late = at_ns - state.at_ns >= _RESTING_FROM_S * 1e9
+    if late:
         steps, rests = (), None  # there may have been a step meanwhile that was not seen
     if not np.array_equal(before.pcie, table.pcie, equal_nan=True):
         if at_ns - still_since_ns > _IDLE_FROM_S * 1e9:
@@ -100,7 +104,7 @@ def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) ->
         still_since_ns = at_ns
     if len(steps) >= _LEAST_STEPS and at_ns - state.at_ns < _RESTING_FROM_S / 2 * 1e9:
         rests = _elapsed_s(steps) / (len(steps) - 1) >= _RESTING_FROM_S
-    return PcieState(table, at_ns, steps, rests, still_since_ns)
+    return PcieState(table, at_ns, steps, rests, still_since_ns, late)
 
 
 def _elapsed_s(steps: tuple[tuple[int, Floats], ...]) -> float:

@@ -6,7 +6,7 @@ than the ticks is not counted again. `new` is 1 where there is one, else 0.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from nftop.model.column import Bools, Floats
 from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import L3Domain
 from nftop.model.reading import Missing, Reading
+from nftop.model.roles import NF_SOURCES
 
 Times: TypeAlias = NDArray[np.int64]
 ClassKey: TypeAlias = tuple[str, L3Domain]
@@ -44,6 +45,12 @@ CLOCKS = ("core", "tsc", "nf")
 _DROPPING_RATIO = 0.01
 # CPUs that run less tell nothing of what runs in a class.
 BUSY_RATIO = 0.5
+# Ages of readings are told in seconds: what is nearer to each other was read at the same time.
+_SAME_NS = 1_000_000
+# Whose the cycles of a network function are, beside its own counters; the TSC's pace is the same
+# whenever it was read.
+_OF_CPUS = ("ipc", "llc_misses_per_packet")
+_CYCLES_OF = {"core": ("perf",), "tsc": (), "nf": ()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +95,64 @@ class Window:
     classes: Track
 
 
+class ReadTimes:
+    """When each source was read last, as frame after frame tells it."""
+
+    def __init__(self) -> None:
+        self._read_at_ns: dict[str, float] = {}
+
+    def renewed(self, frame: Frame) -> Mapping[str, float | None]:
+        """The sources that were read since the frame before, and when they were the time before.
+
+        CLOCK_MONOTONIC; None where no frame has told of a time before. A source that was read
+        before the last time, in another session, begins anew.
+        """
+        found: dict[str, float | None] = {}
+        for source, state in frame.sources.items():
+            if state.age_s is None:
+                continue
+            read_at_ns = frame.monotonic_ns - state.age_s * 1e9
+            before_ns = self._read_at_ns.get(source)
+            self._read_at_ns[source] = read_at_ns
+            if before_ns is None or read_at_ns < before_ns - _SAME_NS:
+                found[source] = None
+            elif read_at_ns > before_ns + _SAME_NS:
+                found[source] = before_ns
+        return found
+
+
+def is_renewed(frame: Frame, sources: Iterable[str], renewed: Collection[str]) -> bool:
+    """Whether what rests on these sources is a new sample; of one that is no source it is."""
+    return all(each in renewed or each not in frame.sources for each in sources)
+
+
+def source_of(nf: NfRow) -> str:
+    """Who counts a network function's packets."""
+    return NF_SOURCES.get(nf.kind, nf.kind)
+
+
+def nf_sources(frame: Frame, nf: NfRow, metric: str) -> set[str]:
+    """The sources that a metric of a network function rests on, as this frame has it."""
+    if metric in ("cpp", "busy_cpp"):
+        return {source_of(nf), *(() if nf.cpp_clock is None else _CYCLES_OF[nf.cpp_clock])}
+    if metric == "ipp":
+        return {source_of(nf), "perf"}
+    if metric in _OF_CPUS:
+        return cpu_sources(frame.cpus, metric, rows_of(frame.cpus, nf))
+    return {source_of(nf)}
+
+
+def cpu_sources(cpus: CpuTable, metric: str, rows: Iterable[int]) -> set[str]:
+    """Whose numbers of a metric, that perf counts in the first place, these CPUs have."""
+    origins = cpus.origins.get(metric)
+    return {"perf"} if origins is None else {origins[row] or "perf" for row in rows}
+
+
+def rows_of(cpus: CpuTable, nf: NfRow) -> list[int]:
+    """Those of a network function's CPUs that are shown."""
+    return [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
+
+
 def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     """`NF_KEPT` of one network function now but for `new`, NaN for what is missing.
 
@@ -100,7 +165,7 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     drops = _number(nf.readings["drop_packets_per_s"])
     lost = drops if rx and drops > 0 else 0.0
     cpus = frame.cpus
-    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
+    rows = rows_of(cpus, nf)
     whole = bool(rows) and len(rows) == len(nf.cpus)
     clock = np.nan if nf.cpp_clock is None else float(CLOCKS.index(nf.cpp_clock))
     full = np.nan if nf.saturated is None else float(nf.saturated)
@@ -126,24 +191,31 @@ def nf_misses(frame: Frame, nf: NfRow) -> tuple[float, ...]:
     """
     cpus = frame.cpus
     column = cpus.columns["llc_misses_per_packet"].values
-    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
+    rows = rows_of(cpus, nf)
     return tuple(column[rows].tolist())
 
 
-def class_ipc(frame: Frame, keys: Sequence[ClassKey]) -> Floats:
-    """float64 (n,): median IPC of busy CPUs beside a cache on which a class counts.
+def class_ipc(
+    frame: Frame, keys: Sequence[ClassKey], renewed: Collection[str]
+) -> tuple[Floats, Floats]:
+    """float64 (n,): median IPC of busy CPUs beside a cache on which a class counts; `new` of each.
 
     NaN where there is none: what runs beside another cache has another share of another cache.
     """
     cpus = frame.cpus
     ipc = cpus.columns["ipc"].values
     busy = cpus.columns["cpu_time_ratio"].values >= BUSY_RATIO
-    found: dict[tuple[str, L3Domain | None], list[float]] = {}
+    found: dict[tuple[str, L3Domain | None], list[int]] = {}
     for row in np.flatnonzero(busy & np.isfinite(ipc)).tolist():
         own = cpus.group[row]
         if not isinstance(own, Missing):
-            found.setdefault((own.name, cpus.topology.cpus[row].l3), []).append(ipc[row])
-    return np.array([np.median(found[key]) if key in found else np.nan for key in keys])
+            found.setdefault((own.name, cpus.topology.cpus[row].l3), []).append(row)
+    new = [
+        float(is_renewed(frame, cpu_sources(cpus, "ipc", found.get(key, ())), renewed))
+        for key in keys
+    ]
+    values = [np.median(ipc[found[key]]) if key in found else np.nan for key in keys]
+    return np.array(values), np.array(new)
 
 
 def _number(reading: Reading) -> float:

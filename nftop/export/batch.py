@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TextIO
 
@@ -57,7 +57,7 @@ def run_batch(
     Text is `width` columns wide, TEXT_WIDTH if not given.
 
     The feed's first frame only primes the rates and is not written, so every frame that is has
-    numbers wherever there are any.
+    numbers wherever there are any. What was lost before it is said in the next.
 
     Raises:
         OutputError: `out` can't be written. What reading the frames raises comes as it is.
@@ -67,8 +67,11 @@ def run_batch(
     feed.look_at(written.looking)
     put(out, written.before())
     with closing(feed.frames()) as frames:
-        next(frames, None)
-        for frame in _first(frames, count):
+        first = next(frames, None)
+        before = () if first is None else first.lost
+        for each in _first(frames, count):
+            frame = replace(each, lost=(*before, *each.lost)) if before else each
+            before = ()
             put(out, written.one(frame, width or TEXT_WIDTH, mode))
         feed.stop()
 

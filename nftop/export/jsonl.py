@@ -8,6 +8,9 @@ sources; `self.by_source` has them of each.
 metric's first choice: `{"ipc": "pcm"}`; as `links` it names that of a package's links.
 `findings` are facts beyond a limit, the most severe first, whatever CPUs are shown: `nftop explain
 RULE` says more of each.
+`lost` is what a replay lacks between the tick before and this one, `{"ticks", "bytes", "why"}`
+each; `ticks` is null where nobody can tell, and where another session begins: then `interval_s` is
+null too, as in every first frame.
 `actions` are the changes of cache classes that this tick was the first to show, by whomever they
 were made; `within_s` is how long before the reading that shows a change the one without it was.
 """
@@ -77,6 +80,9 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             for each in frame.accelerators
         ],
         "findings": [_finding(each) for each in frame.findings],
+        "lost": [
+            {"ticks": each.ticks, "bytes": each.size_bytes, "why": each.why} for each in frame.lost
+        ],
         "actions": [_action(each) for each in frame.noticed if each.wall_ns == frame.wall_ns],
         "self": with_missing(
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},

@@ -15,8 +15,11 @@ from typing import Literal
 from nftop.export.asking import END, Answer, refusal
 from nftop.model.loopback import Loopback
 
-# Prometheus needs one. Opening counters leaves 64 descriptors to the rest of nftop.
+# Prometheus needs one. Opening counters leaves 64 descriptors to the rest of nftop. Where all are
+# taken who comes next takes the place of who has been here longest without a whole question.
 MOST_CONNECTIONS = 16
+# The kernel lets so many wait for a place, for the microseconds until they have it.
+_WAITING = 128
 # From its first byte to its last a connection has so long, whatever it does: a page of megabytes
 # takes milliseconds.
 PATIENCE_S = 5.0
@@ -28,6 +31,12 @@ _SHORT_OF_S = 1.0
 
 _TOO_LONG = refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "that is a long question")
 _TOO_SLOW = refusal(HTTPStatus.REQUEST_TIMEOUT, "the question took too long")
+_MAKES_WAY = refusal(
+    HTTPStatus.REQUEST_TIMEOUT,
+    f"{MOST_CONNECTIONS} are connected, and another came before the question was there",
+)
+# In this order they make way: first those who have their answer, then those who have not asked.
+_ORDER = ("leaves", "asks", "answered")
 
 
 @dataclass(slots=True)
@@ -72,7 +81,7 @@ class Serving:
             # Otherwise a restart waits a minute for connections that are long over.
             self._door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._door.bind(tuple(where))
-            self._door.listen(MOST_CONNECTIONS)
+            self._door.listen(_WAITING)
             self._door.setblocking(False)  # noqa: FBT003 - the standard library's
             self.where = Loopback(where.host, self._door.getsockname()[1])
             self._bell, self._rope = socket.socketpair()
@@ -101,18 +110,20 @@ class Serving:
             watched = False
             while not self._stopped.is_set():
                 now_s = time.monotonic()
-                welcome = len(self._visits) < MOST_CONNECTIONS and now_s >= self._open_from_s
+                welcome = now_s >= self._open_from_s
                 if welcome != watched:
                     if welcome:
                         ready.register(self._door, selectors.EVENT_READ)
                     else:
                         ready.unregister(self._door)
                     watched = welcome
-                for key, _ in ready.select(self._pause_s(now_s)):
-                    if key.fileobj is self._door:
-                        self._let_in(ready)
-                    elif isinstance(key.data, _Visit):
+                events = [key for key, _ in ready.select(self._pause_s(now_s))]
+                for key in events:
+                    if isinstance(key.data, _Visit):
                         self._attend(ready, key.data)
+                # Who has asked by now need not make way.
+                if any(key.fileobj is self._door for key in events):
+                    self._let_in(ready)
                 self._out_of_time(ready)
             for visit in tuple(self._visits.values()):
                 self._end(ready, visit)
@@ -132,9 +143,18 @@ class Serving:
             self._open_from_s = time.monotonic() + _SHORT_OF_S
             return
         connection.setblocking(False)  # noqa: FBT003 - the standard library's
+        self._make_way(ready)
         visit = _Visit(connection, time.monotonic() + self._patience_s)
         self._visits[connection] = visit
         ready.register(connection, selectors.EVENT_READ, visit)
+
+    def _make_way(self, ready: selectors.BaseSelector) -> None:
+        """Where no place is free, end one visit: who says nothing must not keep out who asks."""
+        if len(self._visits) < MOST_CONNECTIONS:
+            return
+        # Of each kind the first that came: their order is that in which they were let in.
+        visit = min(self._visits.values(), key=lambda each: _ORDER.index(each.state))
+        self._dismiss(ready, visit, _MAKES_WAY)
 
     def _attend(self, ready: selectors.BaseSelector, visit: _Visit) -> None:
         try:
@@ -175,12 +195,14 @@ class Serving:
     def _out_of_time(self, ready: selectors.BaseSelector) -> None:
         now_s = time.monotonic()
         for visit in tuple(self._visits.values()):
-            if now_s < visit.until_s:
-                continue
-            if visit.state == "asks":
-                with contextlib.suppress(OSError):  # it reads nothing, either
-                    visit.connection.send(self._counted(_TOO_SLOW))
-            self._end(ready, visit)
+            if now_s >= visit.until_s:
+                self._dismiss(ready, visit, _TOO_SLOW)
+
+    def _dismiss(self, ready: selectors.BaseSelector, visit: _Visit, why: Answer) -> None:
+        if visit.state == "asks":
+            with contextlib.suppress(OSError):  # it reads nothing, either
+                visit.connection.send(self._counted(why))
+        self._end(ready, visit)
 
     def _end(self, ready: selectors.BaseSelector, visit: _Visit) -> None:
         ready.unregister(visit.connection)

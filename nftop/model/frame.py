@@ -328,6 +328,21 @@ class SelfCost:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """What a recording does not have, or has spoilt.
+
+    Attributes:
+        ticks: how many; None where nobody can tell.
+        size_bytes: how much there is that can't be read.
+        why: what happened, in words (they may be the recording's: untrusted text).
+    """
+
+    ticks: int | None
+    size_bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One tick as shown.
 
@@ -341,6 +356,7 @@ class Frame:
     first, of all CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to
     know now beside the numbers; no sample has it, so that no recording does. `interfaces` are the
     kernel's. `baselines` is what numbers are compared with; None where the operator has kept none.
+    `lost` is what a replay lacks between the tick before and this one.
     """
 
     wall_ns: int
@@ -365,4 +381,5 @@ class Frame:
     baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
+    lost: tuple[Lost, ...] = ()
     schema: str = SCHEMA

@@ -23,3 +23,5 @@ NF_KINDS: Mapping[str, str] = MappingProxyType(
         "grout_worker": "grout",
     }
 )
+# Of kinds whose source has another name.
+NF_SOURCES: Mapping[str, str] = MappingProxyType({"kernel": "netdev"})

@@ -1,4 +1,9 @@
-"""Markers of a recording: one found without reading all of it, or all of them."""
+"""Markers of a recording: one found without reading all of it, or all of them.
+
+A frame's seek point has the time of its first sample. A marker that was set while that was being
+taken may lie in the frame before, and one behind the last sample of a frame may begin the next. So
+frames are looked at with those beside them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from dataclasses import replace
 from nftop.store.readable import Readable
 from nftop.store.records import Marker
 from nftop.store.scan import Loss, Scan
-from nftop.store.seek import last_before, next_place
+from nftop.store.seek import Place, last_before, next_place
 from nftop.store.seekpoint import SIZE
 
 _LOOK_S = 0.25
@@ -25,6 +30,7 @@ def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Loss
         news.clear()
         open_end = data.piped and data.grows
         each = scan.next()
+        data.passed(scan.passed)
         if each is None and open_end:
             news.wait(_LOOK_S)
         elif each is None:
@@ -40,33 +46,48 @@ def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Loss
 
 def next_marker(data: Readable, wall_ns: int) -> Marker | None:
     """The first marker after this time; None where there is none. Raises OSError."""
-    place = last_before(data, lambda point: point.wall_ns > wall_ns)
-    if place is None:
+    here = last_before(data, lambda point: point.wall_ns > wall_ns)
+    if here is None:
         return None
-    mine = _markers(data, place.at)
-    later = [each for each in mine if each.wall_ns > wall_ns]
+    near = _near(data, here)
+    later = [each for each in _markers_of(data, near) if each.wall_ns > wall_ns]
     if later:
-        return later[0]
+        return min(later, key=lambda each: each.wall_ns)
     # Seek points count events, so that frames without any are passed over.
-    before = place.point.events + len(mine)
+    last = near[-1]
+    before = last.point.events + len(_markers(data, last.at))
     place = last_before(data, lambda point: point.events > before)
-    later = [] if place is None else _markers(data, place.at)
-    return next((each for each in later if each.wall_ns > wall_ns), None)
+    found = [] if place is None else _markers(data, place.at)
+    return next((each for each in found if each.wall_ns > wall_ns), None)
 
 
 def marker_before(data: Readable, wall_ns: int) -> Marker | None:
     """The last marker before this time; None where there is none. Raises OSError."""
-    place = last_before(data, lambda point: point.wall_ns > wall_ns)
-    if place is None:
-        return None
-    earlier = [each for each in _markers(data, place.at) if each.wall_ns < wall_ns]
-    if earlier:
-        return earlier[-1]
-    events = place.point.events
-    if not events:
-        return None
-    place = last_before(data, lambda point: point.events > events - 1)
-    return None if place is None else next(reversed(_markers(data, place.at)), None)
+    here = last_before(data, lambda point: point.wall_ns > wall_ns)
+    near = [] if here is None else _near(data, here)
+    while near:
+        earlier = [each for each in _markers_of(data, near) if each.wall_ns < wall_ns]
+        if earlier:
+            return max(earlier, key=lambda each: each.wall_ns)
+        events = near[0].point.events
+        place = last_before(data, lambda point, most=events - 1: point.events > most)  # type: ignore[misc]
+        near = [place] if events and place is not None and place.point.events < events else []
+    return None
+
+
+def _near(data: Readable, here: Place) -> list[Place]:
+    """A frame and those beside it, in order."""
+    before = last_before(data, lambda point: point.wall_ns >= here.point.wall_ns)
+    after = next_place(data, here.at + SIZE)
+    return [
+        *([before] if before is not None and before.at < here.at else []),
+        here,
+        *([after] if after is not None and not after.point.end else []),
+    ]
+
+
+def _markers_of(data: Readable, places: list[Place]) -> list[Marker]:
+    return [marker for place in places for marker in _markers(data, place.at)]
 
 
 def _markers(data: Readable, at: int) -> list[Marker]:

@@ -26,6 +26,7 @@ class Pace:
         self._due_ns: int | None = None  # when that was, here
         self._next_ns: int | None = None
         self._edge: tuple[int, int] | None = None
+        self._waits_since_ns: int | None = None
 
     @property
     def following(self) -> bool:
@@ -41,12 +42,18 @@ class Pace:
         if self._edge is None and self._shown_ns is not None:
             self._edge = now_ns, self._shown_ns
 
+    def waited_ns(self, now_ns: int) -> int:
+        """How long nothing has come behind what is shown; called whenever nothing has."""
+        if self._waits_since_ns is None:
+            self._waits_since_ns = now_ns
+        return now_ns - self._waits_since_ns
+
     def shown(self, monotonic_ns: int, now_ns: int) -> None:
         """A tick of this recorded time is on screen now."""
         late_ns = None if self._next_ns is None else now_ns - self._next_ns
         on_time = late_ns is not None and 0 <= late_ns < _LATE_NS
         self._due_ns = self._next_ns if on_time else now_ns
-        self._shown_ns, self._next_ns = monotonic_ns, None
+        self._shown_ns, self._next_ns, self._waits_since_ns = monotonic_ns, None, None
 
     def due_ns(self, monotonic_ns: int, interval_ns: int, now_ns: int) -> int:
         """When a tick of this recorded time is due, by the clock of here."""

@@ -5,31 +5,25 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import replace
 
 from nftop.model.frame import Frame
 from nftop.model.looking import Looking
 from nftop.model.position import Position
-from nftop.session.interval import last_tick_ns
+from nftop.session.banner import Banner
 from nftop.session.live import Clock, SystemClock
 from nftop.session.markers import marker_before, next_marker
+from nftop.session.opening import Approach, Opening, beginning_ns, let_go, reaching
 from nftop.session.pace import FASTEST, SLOWEST, Pace
-from nftop.session.tape import NoMomentError, NoRecordingError, Shown, Tape
-from nftop.session.when import moment_ns, outside
+from nftop.session.tape import NoRecordingError, Shown, Tape
+from nftop.session.when import outside
 from nftop.store.readable import Readable
 from nftop.store.records import Marker
 from nftop.store.scan import Loss
-from nftop.store.seek import last_place, next_place
 
 # How often a file is looked at that may have grown.
 _LOOK_S = 0.25
-# How many ticks a remark stays.
-_REMARK_TICKS = 8
-# An answer to a key goes with the next.
-_ANSWER_TICKS = 2
-# A file that did not grow for so many ticks may have been left without its end.
+# A file that did not grow for so many ticks may have been left without its end; a pipe tells.
 _LONG_TICKS = 3
-_NOWHERE = Position(0, 0, 0, 0)
 
 
 class Replay:
@@ -58,7 +52,7 @@ class Replay:
             data: the recording; closed when the frames end.
             news: set by who knows that there is more of it.
             at: where to begin, as `moment_ns` reads it: `+` counts from the recording's start, `-`
-                from its end.
+                from its end, which a pipe's is not known of.
             paced: in the time it took; else as fast as it is consumed.
             follow: wait for more where the recording breaks off without having been finished.
             stays: `frames` goes on at the end, since one can go back from there.
@@ -78,20 +72,16 @@ class Replay:
         self._pace = Pace(paced=paced)
         self._orders: deque[Callable[[], tuple[Shown, ...]]] = deque()
         self._stopped = False
-        self._position = _NOWHERE
+        self._opening = Opening(data)
+        self._banner = Banner()
         self._shown: Shown | None = None
-        self._remark_left = 0
-        # The time that was last gone to: that of a marker is between two ticks.
-        self._asked_ns = 0
         self._marker: Marker | None = None
         self._first_ns: int | None = None
-        self._rest: Loss | None = None
-        self._waits_since_ns: int | None = None
         self.unfinished = ""
 
     @property
     def position(self) -> Position | None:
-        return None if self._shown is None else self._position
+        return None if self._shown is None else self._banner.position
 
     @property
     def interval_s(self) -> float:
@@ -127,7 +117,7 @@ class Replay:
         self._order(lambda: self._to_marker(step))
 
     def faster(self, steps: int) -> None:
-        self._order(lambda: self._speed(self._position.speed * 2.0**steps))
+        self._order(lambda: self._speed(self._banner.position.speed * 2.0**steps))
 
     def frames(self) -> Generator[Frame, None, None]:
         """Every frame from where it begins.
@@ -140,8 +130,8 @@ class Replay:
                 yield from map(self._show, self._first())
             while not self._stopped:
                 self._news.clear()
-                yield from map(self._show, self._next())
-                if self._position.ended and not self._stays:
+                yield from self._next()
+                if self._banner.position.ended and not self._stays:
                     return
         except InterruptedError:
             if not self._stopped:
@@ -158,17 +148,17 @@ class Replay:
             NoRecordingError: it is none, and won't be one.
             NoMomentError: where to begin is not in it.
         """
-        place = next_place(self._data, self._data.first)
-        if place is None or place.point.end:
-            if self._data.piped and self._data.grows:
-                return False
-            size = self._data.size
+        try:
+            here = self._opening.position()
+        except NoRecordingError:
             self.is_none = True
-            raise NoRecordingError("it is no recording of nftop's" if size else "it is empty")
-        here = place.point.wall_ns
-        self._position = replace(_NOWHERE, at_ns=here, first_ns=here, last_ns=here)
-        self._measure()
-        self._first_ns = self._moment()
+            raise
+        if here is None:
+            return False
+        self._banner.position = here
+        self._banner.measure(self._data)
+        if self._start is not None:
+            self._first_ns = beginning_ns(self._data, self._start, self._banner.position)
         return True
 
     def _opened(self) -> bool:
@@ -180,110 +170,73 @@ class Replay:
             self._clock.wait(self._news, _LOOK_S)
         return False
 
-    def _moment(self) -> int | None:
-        """Where to begin; None: with all there is."""
-        if self._start is None:
-            return None
-        here = self._reaching()
-        try:
-            wall_ns = moment_ns(self._start, here)
-        except ValueError as error:
-            raise NoMomentError(str(error)) from None
-        wrong = outside(wall_ns, here, open_end=self._data.piped and self._data.grows)
-        if wrong:
-            raise NoMomentError(wrong)
-        return wall_ns
-
-    def _reaching(self) -> Position:
-        """With the last tick there is now: seek points only tell those of minutes."""
-        here = self._position
-        return replace(here, last_ns=max(here.last_ns, last_tick_ns(self._data)))
-
     def _first(self) -> tuple[Shown, ...]:
         """The frames to begin with: where that is not the start, the one before it primes."""
-        return () if self._first_ns is None else self._tape.go(self._first_ns, nearest=True)
+        if self._first_ns is None:
+            return ()
+        if not self._data.piped:
+            return self._tape.go(self._first_ns, nearest=True)
+        way = Approach(self._data, self._tape, self._first_ns)
+        while not self._stopped:
+            self._news.clear()
+            if way.arrived(self._banner.position):
+                return self._tape.newest
+            self._clock.wait(self._news, _LOOK_S)
+        return ()
 
     # What comes next
 
-    def _next(self) -> tuple[Shown, ...]:
+    def _next(self) -> tuple[Frame, ...]:
         """The next frame once it is due, or what was ordered meanwhile; none where neither is."""
         if self._orders:
             self._pace.restart()
-            return self._orders.popleft()()
-        if self._position.paused:
+            return tuple(map(self._show, self._orders.popleft()()))
+        if self._banner.position.paused:
             self._clock.wait(self._news, _LOOK_S)
             return ()
+        # Asked before it is read: a pipe may bring its last and end between the two.
+        grows = self._data.grows
         times = self._tape.upcoming()
         if times is None:
-            self._at_end()
-            return ()
+            return self._at_end(grows=grows)
         now_ns = self._clock.monotonic_ns()
         due_ns = self._pace.due_ns(*times, now_ns)
         if due_ns > now_ns:
             self._clock.wait(self._news, (due_ns - now_ns) / 1e9)
             return ()
         shown = self._tape.forward()
-        return () if shown is None else (shown,)
+        return () if shown is None else (self._show(shown),)
 
-    def _at_end(self) -> None:
-        """Nothing more for now."""
-        over = self._tape.ended or not (self._follow and self._data.grows)
-        self._rest = self._tape.rest()
-        if over and not self._position.ended and self._rest is not None:
-            self._on_loss(self._rest)
-        # Until it is over, a tick that is not whole yet is only not written yet.
-        whole = self._rest is None or (not over and not self._rest.damage)
-        said = "" if self._rest is None or whole else self._rest.sentence
-        unfinished = self._tape.unfinished()
-        self.unfinished = unfinished if over else ""
-        if over or self._waits_long():
-            said = said or unfinished
-        remark = said or self._position.remark
-        self._position = replace(self._position, waiting=not over, ended=over, remark=remark)
-        self._measure()
+    def _at_end(self, *, grows: bool) -> tuple[Frame, ...]:
+        """Nothing more for now: the last frame again where something else is said of it."""
+        # Behind the end of one recording a pipe may bring another.
+        over = (self._tape.ended and not self._data.piped) or not (self._follow and grows)
+        position = self._banner.position
+        if over and not position.ended and (rest := self._tape.rest()) is not None:
+            self._on_loss(rest)
+        self.unfinished = self._tape.unfinished() if over else ""
+        now_ns = self._clock.monotonic_ns()
+        waited_s = self._pace.waited_ns(now_ns) / 1e9
+        long = waited_s > _LONG_TICKS * max(self.interval_s, 1.0) and not self._data.piped
+        said = self._tape.last_words(over=over, long=long) or position.remark
+        self._banner.turn(waiting=not over, ended=over, remark=said)
+        self._banner.measure(self._data)
         if not over:
-            self._pace.at_edge(self._clock.monotonic_ns())
+            self._pace.at_edge(now_ns)
+        if self._banner.position != position and self._stays and self._shown is not None:
+            return (self._shown.frame,)
         if not over or self._stays:
             self._clock.wait(self._news, _LOOK_S)
-
-    def _waits_long(self) -> bool:
-        """A file did not grow for some ticks; of a pipe its end tells."""
-        now_ns = self._clock.monotonic_ns()
-        if self._waits_since_ns is None:
-            self._waits_since_ns = now_ns
-        waited_s = (now_ns - self._waits_since_ns) / 1e9
-        return not self._data.piped and waited_s > _LONG_TICKS * max(self.interval_s, 1.0)
+        return ()
 
     def _show(self, shown: Shown) -> Frame:
         """What is on screen from now on."""
         now_ns = self._clock.monotonic_ns()
         self._pace.shown(shown.monotonic_ns, now_ns)
-        self._shown, self._waits_since_ns = shown, None
+        self._shown = shown
         marker, self._marker = self._marker, None
-        self._asked_ns = shown.wall_ns if marker is None else marker.wall_ns
-        before = self._position
-        self._remark_left -= 1
-        remark = before.remark if self._remark_left > 0 else ""
-        said = shown.remarks if marker is None else (marker.text or marker.kind,)
-        if said:
-            remark, self._remark_left = "; ".join(said), _REMARK_TICKS
-        self._position = replace(
-            before,
-            at_ns=shown.wall_ns,
-            last_ns=max(before.last_ns, shown.wall_ns),
-            number=shown.number,
-            waiting=self._pace.following,
-            ended=False,
-            warmed=shown.warmed,
-            remark=remark,
-        )
+        self._banner.shows(shown, marker, following=self._pace.following)
         return shown.frame
-
-    def _measure(self) -> None:
-        """How far the recording reaches now, as far as its seek points tell."""
-        place = last_place(self._data)
-        if place is not None and place.point.wall_ns > self._position.last_ns:
-            self._position = replace(self._position, last_ns=place.point.wall_ns)
 
     # Orders, each in the thread of `frames`
 
@@ -292,12 +245,12 @@ class Replay:
         self._news.set()
 
     def _pause(self) -> tuple[Shown, ...]:
-        self._position = replace(self._position, paused=not self._position.paused)
+        self._banner.turn(paused=not self._banner.position.paused)
         return self._again()
 
     def _speed(self, speed: float) -> tuple[Shown, ...]:
         speed = min(max(speed, SLOWEST), FASTEST)
-        self._position = replace(self._position, speed=speed)
+        self._banner.turn(speed=speed)
         self._pace.speed = speed
         return self._again()
 
@@ -310,7 +263,7 @@ class Replay:
         return ()
 
     def _step(self, ticks: int) -> tuple[Shown, ...]:
-        self._position = replace(self._position, paused=True)
+        self._banner.turn(paused=True)
         move = self._tape.forward if ticks > 0 else self._tape.back
         found = None
         for _ in range(abs(ticks)):
@@ -320,26 +273,27 @@ class Replay:
         return self._again() if found is None else (found,)
 
     def _seek(self, wall_ns: int) -> tuple[Shown, ...]:
-        wrong = outside(wall_ns, self._reaching())
+        wrong = outside(wall_ns, reaching(self._data, self._banner.position))
         if not wrong:
             return self._go(wall_ns, nearest=True)
-        self._position = replace(self._position, remark=wrong)
-        self._remark_left = _ANSWER_TICKS if self._position.paused else _REMARK_TICKS
+        self._banner.answer(wrong)
         return self._again()
 
     def _go(self, wall_ns: int, *, nearest: bool = False) -> tuple[Shown, ...]:
+        if wrong := let_go(self._data, wall_ns):
+            self._marker = None
+            self._banner.answer(wrong)
+            return self._again()
         found = self._tape.go(wall_ns, nearest=nearest)[-1:]
-        self._position = replace(self._position, ended=False)
+        self._banner.turn(ended=False)
         return found or self._again()
 
     def _to_marker(self, step: int) -> tuple[Shown, ...]:
-        self._position = replace(self._position, paused=True)
+        self._banner.turn(paused=True)
         find = next_marker if step > 0 else marker_before
-        marker = find(self._data, self._asked_ns)
+        marker = find(self._data, self._banner.asked_ns)
         if marker is None:
-            said = "no marker behind this" if step > 0 else "no marker before this"
-            self._position = replace(self._position, remark=said)
-            self._remark_left = _ANSWER_TICKS
+            self._banner.answer("no marker behind this" if step > 0 else "no marker before this")
             return self._again()
         self._marker = marker
         return self._go(marker.wall_ns)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from nftop.derive.baseline import keep as kept_now
 from nftop.derive.select import only_cpus
 from nftop.derive.step import State, comparing, step
 from nftop.model.baseline import Baselines
-from nftop.model.frame import Frame
+from nftop.model.frame import Frame, Lost
 from nftop.session.feed import FeedError
 from nftop.store.readable import Readable
 from nftop.store.records import BASELINE, Header, Marker, Tick, baselines_of
@@ -24,6 +24,8 @@ from nftop.uarch.table import GENERIC, load, names
 WARM_UP_NS = 10_000_000_000
 # Frames that are kept to step back to: folding them anew would start without their past.
 _KEPT = 120
+_GOES_BACK = "time goes back here: what follows is another session, and numbers start anew"
+_ANOTHER = "another recording begins here, and numbers start anew"
 
 
 class NoRecordingError(FeedError):
@@ -78,6 +80,7 @@ class Tape:
         self._began_ns: int | None = None
         self._next: Tick | None = None
         self._remarks: list[str] = []
+        self._lost: list[Lost] = []
         self._warmed: int | None = None
         # What the recording compares with, and what the viewer does instead, if anything.
         self._recorded: Baselines | None = None
@@ -103,6 +106,16 @@ class Tape:
             return ""
         last = datetime.fromtimestamp(self._newest_ns // 10**9, UTC)
         return f"the recording was not finished: what came after {last:%H:%M:%S} is not known"
+
+    def last_words(self, *, over: bool, long: bool) -> str:
+        """Once there is nothing more for now, what is to be said of that; "" where nothing is.
+
+        Until it is `over`, a tick that is not whole yet is only not written yet, and the end still
+        to come, unless that takes `long`.
+        """
+        rest = self.rest()
+        said = rest.sentence if rest is not None and (over or rest.damage) else ""
+        return said or (self.unfinished() if over or long else "")
 
     def upcoming(self) -> tuple[int, int] | None:
         """Monotonic time and interval of the next tick, in ns; None where there is none now."""
@@ -138,16 +151,9 @@ class Tape:
         place = last_before(self._data, lambda point: point.wall_ns > wall_ns - WARM_UP_NS)
         if place is None:
             return ()
-        self._restart(place)
-        shown: deque[Shown] = deque(maxlen=2)
-        while (tick := self._peek()) is not None:
-            early_ns = tick.sample.interval_ns // 2 if nearest else 0
-            if shown and tick.sample.wall_ns - early_ns > wall_ns:
-                break
-            folded = self._fold(tick)
-            if folded is not None:
-                shown.append(folded)
-        return tuple(shown)
+        self.restart(place)
+        self.reach(wall_ns, nearest=nearest)
+        return self.newest
 
     def baseline(self, *, keep: bool) -> None:
         """Compare what comes with the ticks folded so far, or again with what the recording has."""
@@ -159,23 +165,41 @@ class Tape:
         if self._state is not None:
             self._state = comparing(self._state, self._own or self._recorded)
 
-    def _restart(self, place: Place) -> None:
+    def restart(self, place: Place) -> None:
+        """Go on from a seek point, with nothing of what was before it."""
         self._scan = Scan(self._data, place.at)
         self._state = self._next = None
         self._kept.clear()
         self._back = 0
         self._remarks.clear()
+        self._lost.clear()
         self._warmed = 0 if place.point.number else None
+
+    def reach(self, wall_ns: int, *, nearest: bool) -> bool:
+        """Fold on to a tick as `go` means it; False: what there is now ends before it is passed."""
+        while (tick := self._peek()) is not None:
+            early_ns = tick.sample.interval_ns // 2 if nearest else 0
+            if self._kept and tick.sample.wall_ns - early_ns > wall_ns:
+                return True
+            self._fold(tick)
+        return False
+
+    @property
+    def newest(self) -> tuple[Shown, ...]:
+        """The last tick that was folded since a restart, behind the one before."""
+        return tuple(self._kept)[-2:]
 
     def _peek(self) -> Tick | None:
         while self._next is None:
             found = self._scan.next()
+            self._data.passed(self._scan.passed)
             if found is None:
                 return None
             if isinstance(found, Header):
                 self._begin(found)
             elif isinstance(found, Tick):
                 self._next = found if self._state is not None else None
+                self._check_order(found)
             elif isinstance(found, Marker):
                 self._remarks.append(found.text or found.kind)
                 self._on_marker(found)
@@ -183,9 +207,21 @@ class Tape:
                     self._recorded = baselines_of(found)
                     self._compare()
             elif isinstance(found, Loss):
-                self._remarks.append(found.sentence)
-                self._on_loss(found)
+                self._miss(found)
         return self._next
+
+    def _miss(self, loss: Loss) -> None:
+        self._remarks.append(loss.sentence)
+        self._lost.append(Lost(loss.ticks, loss.size, loss.why))
+        self._on_loss(loss)
+
+    def _check_order(self, tick: Tick) -> None:
+        """Sessions can stand behind each other, the same one twice or the later one first."""
+        before = None if self._state is None else self._state.before
+        if before is not None and tick.sample.monotonic_ns <= before.monotonic_ns and self.header:
+            self._miss(Loss(None, 0, _GOES_BACK))
+            self._state = _fresh(self.header)
+            self._compare()
 
     def _begin(self, header: Header) -> None:
         """Every minute has a header; only that of another recording, or after a jump, counts."""
@@ -195,12 +231,12 @@ class Tape:
             if recorded != header.baselines:
                 self._compare()
             return
+        if self._state is not None:
+            self._miss(Loss(None, 0, _ANOTHER))
         self.header, self._began_ns = header, header.began_ns
-        known = header.uarch in names()
-        if not known:
+        if header.uarch not in names():
             self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
-        table = load(header.uarch if known else GENERIC).with_smt(on=header.smt)
-        self._state = State(header.host, header.topology, table, header.queue_map)
+        self._state = _fresh(header)
         self._compare()
 
     def _fold(self, tick: Tick) -> Shown | None:
@@ -214,11 +250,12 @@ class Tape:
                 frame = only_cpus(frame, frozenset(self.header.cpus))
         except Exception as error:  # noqa: BLE001 - the boundary: anybody may have written the file
             why = f"its numbers make no sense: {type(error).__name__}: {error}"
-            loss = Loss(1, 0, why, senseless=True)
-            self._remarks.append(loss.sentence)
-            self._on_loss(loss)
+            self._miss(Loss(1, 0, why, senseless=True))
             return None
         self._state = state
+        if self._lost:
+            frame = replace(frame, lost=tuple(self._lost))
+            self._lost.clear()
         shown = Shown(
             tick.number,
             sample.wall_ns,
@@ -235,3 +272,9 @@ class Tape:
         self._newest_ns = sample.wall_ns
         self._on_frame(frame)
         return shown
+
+
+def _fresh(header: Header) -> State:
+    known = header.uarch in names()
+    table = load(header.uarch if known else GENERIC).with_smt(on=header.smt)
+    return State(header.host, header.topology, table, header.queue_map)

@@ -29,6 +29,18 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
     return f"nothing was recorded at {asked}; the recording is {first} to {last} (UTC)"
 
 
+def not_kept(wall_ns: int, first_ns: int) -> str:
+    """Where nothing before `first_ns` is kept any more, that this is before it; else ""."""
+    if wall_ns >= first_ns - _S:
+        return ""
+    return f"what came before {_said(first_ns, one_day=True)} (UTC) is not kept any more"
+
+
+def counts_from_end(text: str) -> bool:
+    """Whether a time can't be told before the end of a recording is known."""
+    return text.strip().lower() == "end" or text.strip().startswith("-")
+
+
 def _said(wall_ns: int, *, one_day: bool) -> str:
     try:
         moment = datetime.fromtimestamp(wall_ns // _S, UTC)

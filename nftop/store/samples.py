@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 
 import numpy as np
 
@@ -12,17 +12,19 @@ from nftop.derive.window import (
     CLASS_KEPT,
     NF_KEPT,
     ClassKey,
+    ReadTimes,
     Window,
     class_ipc,
+    is_renewed,
     nf_misses,
     nf_sample,
+    nf_sources,
+    source_of,
 )
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing
 from nftop.store.ring import Ring, Series
 
-# Ages of readings are told in seconds: what is nearer to each other was read at the same time.
-_SAME_NS = 1_000_000
 _MISSES = NF_KEPT.index("llc_misses_per_packet")
 
 
@@ -36,18 +38,18 @@ class Samples:
         self._nfs = Ring(NF_KEPT, ticks)
         self._caches = Ring(CACHE_KEPT, ticks)
         self._classes = Ring(CLASS_KEPT, ticks)
-        self._read_at_ns: dict[str, float] = {}
+        self._times = ReadTimes()
         self._misses: dict[str, tuple[float, ...]] = {}
         self._metered_at_ns: dict[ClassKey, int] = {}
 
     def append(self, frame: Frame, covers_ns: int) -> None:
         """Keep what is new in a frame; a source that is late has nothing new."""
-        new = {name for name in frame.sources if self._is_new(frame, name)}
-        self._append_nfs(frame, covers_ns, new)
+        renewed = self._times.renewed(frame).keys()
+        self._append_nfs(frame, covers_ns, renewed)
         if frame.groups:
             self._append_caches(frame, covers_ns)
             keys = [(group.name, cache.l3) for group in frame.groups for cache in group.caches]
-            columns = [class_ipc(frame, keys), np.ones(len(keys))]
+            columns = list(class_ipc(frame, keys, renewed))
             self._classes.append(frame.monotonic_ns, covers_ns, _places(keys), columns)
 
     def window(self, frame: Frame) -> Window:
@@ -62,13 +64,16 @@ class Samples:
         """One of `CACHE_KEPT` over time, as `History.series`."""
         return self._caches.series(metric, key, points, span_s, until_ns)
 
-    def _append_nfs(self, frame: Frame, covers_ns: int, new: set[str]) -> None:
+    def _append_nfs(self, frame: Frame, covers_ns: int, renewed: Collection[str]) -> None:
         keys = [nf.key for nf in frame.nfs]
         if not keys:
             return
         values = np.array([[*nf_sample(frame, nf), 1.0] for nf in frame.nfs])
         for at, nf in enumerate(frame.nfs):
-            values[at, -1] = nf.kind in new or nf.kind not in frame.sources
+            new = [is_renewed(frame, nf_sources(frame, nf, name), renewed) for name in NF_KEPT[:-1]]
+            # What rests on more than its own counters, and of that there is nothing new.
+            values[at, :-1][~np.array(new)] = np.nan
+            values[at, -1] = is_renewed(frame, (source_of(nf),), renewed)
             misses = nf_misses(frame, nf)
             if misses == self._misses.get(nf.key):
                 values[at, _MISSES] = np.nan
@@ -84,16 +89,6 @@ class Samples:
             values[at] = *numbers, cache.metered_at_ns not in (0, self._metered_at_ns.get(key))
         self._metered_at_ns = {key: cache.metered_at_ns for key, cache in caches.items()}
         self._caches.append(frame.monotonic_ns, covers_ns, _places(caches), list(values.T))
-
-    def _is_new(self, frame: Frame, source: str) -> bool:
-        """Whether a source was read since the last frame."""
-        age_s = frame.sources[source].age_s
-        if age_s is None:
-            return False
-        read_at_ns = frame.monotonic_ns - age_s * 1e9
-        before = self._read_at_ns.get(source)
-        self._read_at_ns[source] = read_at_ns
-        return before is None or abs(read_at_ns - before) > _SAME_NS
 
 
 def _places(keys: Iterable[Hashable]) -> Mapping[Hashable, int]:

@@ -55,6 +55,8 @@ class Loss:
     @property
     def sentence(self) -> str:
         """For the operator."""
+        if self.ticks is None and not self.size:  # another session: nothing that ever was is lost
+            return self.why
         count = "an unknown number of" if self.ticks is None else self.ticks
         ticks = f"{count} tick{'' if self.ticks == 1 else 's'} lost"
         return f"{ticks}: {self.why}" + (f" ({self.size} bytes)" if self.size else "")
@@ -108,6 +110,11 @@ class Scan:
     def ended(self) -> bool:
         """What was read last is the recording's own end, not where it breaks off."""
         return self.point is not None and self.point.end and self.at >= self._data.size
+
+    @property
+    def passed(self) -> int:
+        """No place before this one is read again."""
+        return self.at if self._lost_from is None else self._searched
 
     def rest(self) -> Loss | None:
         """What is wrong with the end, as long as nothing more comes; None where nothing is."""
@@ -249,9 +256,11 @@ class Scan:
     def _ticks_from(self, at: int) -> int | None:
         """How many ticks are from there to the end, a block each as they are written.
 
-        None where there are no blocks to be counted.
+        None where there are no blocks to be counted, or not any more.
         """
         count = 0
+        if at < self._data.first:
+            return None
         while at < self._data.size:
             head = self._data.read(at, _BLOCK_HEAD)
             try:

@@ -299,9 +299,20 @@ def test_requests_are_of_the_seconds_counted_however_late_the_steps_are_seen() -
 def test_requests_at_a_pace_that_may_miss_steps_are_said_to_be_unknown() -> None:
     documents = growing(1, 3e6, 8)
     slow = [sample(5 * at * S, pcm=each) for at, each in enumerate(documents, start=1)]
-    for frame in fold(State(HOST, topology_of(table())), *slow)[1:]:
+    for frame in fold(State(HOST, topology_of(table())), *slow)[2:]:
         why = of_package(frame, "pcie.itom.total_per_s")
         assert isinstance(why, Missing) and "1 s" in why.sentence
+
+
+def test_requests_right_behind_a_gap_are_to_come() -> None:
+    documents = growing(1, 3e6, 30)
+    times = [second * S for second in range(1, 31) if not 12 <= second < 22]
+    seen = [sample(at_ns, pcm=documents[at_ns // S - 1]) for at_ns in times]
+    told = fold(State(HOST, topology_of(table())), *seen)
+    found = [of_package(frame, "pcie.itom.total_per_s") for frame in told]
+    behind = times.index(22 * S)
+    assert found[behind - 1] == found[-1] == pytest.approx(3e6)
+    assert [reason(each) for each in found[behind : behind + 2]] == [Reason.WARMING] * 2
 
 
 @pytest.mark.parametrize("cadence_s", [1, 2])

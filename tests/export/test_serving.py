@@ -129,6 +129,35 @@ def test_who_says_nothing_makes_way(serve: Callable[..., Serving]) -> None:
         assert all(b" 408 " in rest(each) for each in silent)
 
 
+def test_who_says_nothing_does_not_keep_out_who_asks(serve: Callable[..., Serving]) -> None:
+    server = serve(patience_s=2 * LONGEST_S)  # nobody's time is over within this test
+    with ExitStack() as all_of_them:
+        begun = all_of_them.enter_context(connect(server))
+        begun.sendall(ASK[:20])
+        silent = [all_of_them.enter_context(connect(server)) for _ in range(3 * MOST_CONNECTIONS)]
+        for each in silent[::2]:
+            each.sendall(b"G")  # or not much
+        for _ in range(2 * MOST_CONNECTIONS):
+            assert scrape(server)[0] == 200
+        # Who came first went first, and was told why.
+        assert b"another came before the question was there" in rest(begun)
+        assert all(b" 408 " in rest(each) for each in silent[: 2 * MOST_CONNECTIONS])
+
+
+def test_who_takes_no_page_does_not_keep_out_who_asks(serve: Callable[..., Serving]) -> None:
+    large, small = b"x" * (64 << 20), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    server = serve(lambda head: large if b"large" in head else small, patience_s=2 * LONGEST_S)
+    with ExitStack() as all_of_them:
+        for _ in range(MOST_CONNECTIONS):
+            lazy = all_of_them.enter_context(connect(server))
+            lazy.sendall(ASK.replace(b"metrics", b"large"))
+            assert lazy.recv(1) == b"x"
+        for _ in range(3):
+            with connect(server) as connection:
+                connection.sendall(ASK)
+                assert rest(connection) == small
+
+
 def test_who_dribbles_is_cut_off(serve: Callable[..., Serving]) -> None:
     server = serve(patience_s=0.3)
     with connect(server) as connection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pytest
 from nftop.derive import step as fold
 from nftop.derive.select import only_cpus
 from nftop.derive.step import State
+from nftop.export.batch import run_batch
 from nftop.export.csv import frame_csv
 from nftop.export.jsonl import frame_json
 from nftop.model.frame import Frame
@@ -20,10 +23,13 @@ from nftop.model.ids import Cpu
 from nftop.model.position import Position
 from nftop.model.sample import Sample
 from nftop.session.feed import Player
+from nftop.session.markers import marker_before, next_marker
 from nftop.session.replay import Replay
 from nftop.session.tape import NoMomentError, NoRecordingError
 from nftop.session.when import moment_ns, span_ns
-from nftop.store.encoder import Encoder
+from nftop.store.encoder import Chunk, Encoder
+from nftop.store.readable import Readable
+from nftop.store.records import Marker
 from nftop.store.scan import Loss
 from tests.recordings import Taken, joined, same, taken
 from tests.samples import S
@@ -196,6 +202,118 @@ def test_markers_are_gone_to_in_both_directions() -> None:
     ]  # fmt: skip
 
 
+def at_borders() -> tuple[bytes, list[int]]:
+    """Three zstd frames of ten ticks, and markers around both borders; the times of these.
+
+    Some are set while the first tick of a frame is taken, so that they are in the one before, and
+    some behind the last tick of a frame, but written into the next.
+    """
+    few = session()
+    encoder, chunks, walls = Encoder(few.header), list[Chunk](), list[int]()
+
+    def mark(wall_ns: int) -> None:
+        walls.append(wall_ns)
+        note = Marker("marker", wall_ns, 0, f"mark {len(walls)}")
+        chunks.append(encoder.note(note, wall_ns, 0))
+
+    for at, sample in enumerate(few.samples[:30]):
+        if at and at % 10 == 0:
+            mark(sample.wall_ns - 3)
+            if at == 10:
+                mark(sample.wall_ns + 2)
+            encoder.restart()
+            if at == 20:
+                mark(sample.wall_ns - 2)
+                mark(sample.wall_ns - 1)
+        chunks.append(encoder.tick(at, sample))
+    return joined(chunks), walls
+
+
+def test_markers_around_the_border_of_two_frames_are_all_gone_to() -> None:
+    data, walls = at_borders()
+    feed = replaying(data, paced=False)
+    frames = feed.frames()
+    next(frames)
+    told = []
+    steps = [1] * (len(walls) + 1) + [-1] * len(walls)
+    for step in steps:
+        feed.to_marker(step)
+        next(frames)
+        here = feed.position
+        assert here is not None
+        told.append((here.number, here.remark))
+    there = [(9, "mark 1"), (10, "mark 2"), (19, "mark 3"), (19, "mark 4"), (19, "mark 5")]
+    back = [*reversed(there[:-1]), (9, "no marker before this")]
+    assert told == [*there, (19, "no marker behind this"), *back]
+
+
+@pytest.mark.parametrize("direction", [next_marker, marker_before])
+def test_markers_are_found_from_any_time(
+    direction: Callable[[Readable, int], Marker | None],
+) -> None:
+    data, walls = at_borders()
+    source, first = Bytes(data), session().samples[0].wall_ns
+    ticks = [sample.wall_ns for sample in session().samples[:30]]
+    for wall_ns in sorted(
+        [first - 1, *(each + by for each in (*walls, *ticks) for by in (-1, 0, 1))]
+    ):
+        found = direction(source, wall_ns)
+        if direction is next_marker:
+            expected = min((each for each in walls if each > wall_ns), default=None)
+        else:
+            expected = max((each for each in walls if each < wall_ns), default=None)
+        assert (None if found is None else found.wall_ns) == expected, wall_ns - first
+
+
+def test_where_time_goes_back_another_session_begins() -> None:
+    whole = session()
+    few = joined(whole.chunks[:20])
+    told: list[Loss] = []
+    again = all_of(few + few, on_loss=told.append)
+    count = len(again) // 2
+    assert [at for at, each in enumerate(again) if each.interval_s is None] == [0, count]
+    assert all(each.interval_s > 0 for each in again if each.interval_s is not None)
+    # The second is what the first was, but for what is said of it.
+    assert [frame_json(replace(each, lost=())) for each in again[count:]] == [
+        frame_json(each) for each in again[:count]
+    ]
+    (lost,) = again[count].lost
+    assert lost.ticks is None and "time goes back here" in lost.why
+    (loss,) = told
+    assert not loss.damage and loss.sentence == lost.why
+    assert [at for at, each in enumerate(again) if each.lost] == [count]
+
+
+def test_another_recording_behind_one_is_another_session() -> None:
+    other = taken(5, cpus=2, began_ns=7, after_s=500)
+    again = all_of(session().data + other.data)
+    assert again[TICKS].interval_s is None
+    (lost,) = again[TICKS].lost
+    assert "another recording begins here" in lost.why
+
+
+def test_what_is_lost_is_in_the_next_frame_s_json() -> None:
+    whole = session()
+    spoilt = bytearray(whole.data)
+    spoilt[whole.ends[40]] ^= 0xFF
+    out = io.StringIO()
+    feed = replaying(bytes(spoilt), paced=False, stays=False, follow=False)
+    run_batch(feed, out, form="json", count=None)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    (behind,) = (line for line in lines if line["lost"])
+    missing = TICKS - 1 - len(lines)
+    (lost,) = behind["lost"]
+    assert lost["ticks"] == missing and lost["bytes"] > 0 and lost["why"]
+    assert behind["interval_s"] == pytest.approx(missing + 1)
+    # Where it is the frame that is not written, since it only primes, the first that is says it.
+    out = io.StringIO()
+    spoilt = bytearray(whole.data)
+    spoilt[100] ^= 0xFF
+    feed = replaying(bytes(spoilt), paced=False, stays=False, follow=False)
+    run_batch(feed, out, form="json", count=1)
+    assert json.loads(out.getvalue())["lost"]
+
+
 def test_an_answer_goes_with_the_next_key() -> None:
     feed = replaying(paced=False)
     frames = feed.frames()
@@ -276,9 +394,11 @@ def test_the_end_of_a_growing_recording_is_waited_for_and_then_followed() -> Non
             data.data = whole.data[: whole.ends[7]]
 
     clock.at_wait = grow
-    for _ in range(5):
-        next(frames)
+    seen = [next(frames) for _ in range(5)]
     assert number(feed) == 4
+    # It comes again, since what is said of it is different.
+    assert next(frames) is seen[-1]
+    assert feed.position is not None and feed.position.waiting
     next(frames)
     assert number(feed) == 5
     last = told[-1]
@@ -287,6 +407,24 @@ def test_the_end_of_a_growing_recording_is_waited_for_and_then_followed() -> Non
     next(frames)
     next(frames)  # what is there already is shown at once
     assert number(feed) == 7 and len(clock.waits) == before
+
+
+def test_a_file_that_grows_no_more_says_so_on_the_frame_that_is_shown() -> None:
+    whole = session()
+    data = Bytes(whole.data[: whole.ends[4]])
+    data.grows = True
+    frames = (feed := replaying(data)).frames()
+    seen = [next(frames) for _ in range(5)]
+    assert next(frames) is seen[-1]  # nothing more for now
+    assert feed.position is not None and not feed.position.remark
+    assert next(frames) is seen[-1]  # nor for long
+    assert "was not finished" in feed.position.remark
+
+
+def test_a_batch_has_its_last_frame_once() -> None:
+    whole = session()
+    again = all_of(whole.data[: whole.ends[4]])
+    assert len({frame.wall_ns for frame in again}) == len(again) == 5
 
 
 def test_at_the_end_one_can_go_back() -> None:
@@ -303,6 +441,8 @@ def test_at_the_end_one_can_go_back() -> None:
         feed.step(-1)
 
     clock.at_wait = back
+    next(frames)
+    assert feed.position is not None and feed.position.ended
     next(frames)
     assert here[0] is not None and here[0].ended
     assert number(feed) == TICKS - 2

@@ -100,3 +100,20 @@ def test_a_network_functions_sample() -> None:
     assert np.isnan([untold[7], untold[8], untold[6]]).all()
     partly = with_cells(base, "ipc", {2: Missing(Reason.TAKEN)})
     assert np.isnan(nf_sample(partly, fwd)[5]), "a part is not passed off as the whole"
+
+
+def test_the_ipc_of_a_class_is_new_where_who_tells_it_was_asked_anew() -> None:
+    """A sensor server has a number a second, however many ticks there are in that."""
+    frames = []
+    for at, base in enumerate(Story().frames(9)):
+        cpus = replace(base.cpus, origins={"ipc": ("pcm",) * len(base.cpus)})
+        server = SourceState(Reason.PRESENT, "", float(at % 3), 0.001)
+        frames.append(replace(base, cpus=cpus, sources={**base.sources, "pcm": server}))
+    window = kept(*frames).window(frames[-1])
+    told = [key for key in window.classes.rows if np.isfinite(window.classes.of(key, "ipc")).any()]
+    assert told
+    for key in told:
+        assert window.classes.new(key).tolist() == [at % 3 == 0 for at in range(9)]
+    (nf,) = {nf.key for nf in frames[0].nfs[:1]}
+    assert np.isfinite(window.nfs.of(nf, "packets_per_s")).all()
+    assert np.isfinite(window.nfs.of(nf, "ipc")).tolist() == [at % 3 == 0 for at in range(9)]

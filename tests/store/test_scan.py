@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -15,14 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.store.encoder import Encoder
-from nftop.store.readable import PipeBytes
 from nftop.store.records import Gap, Header, Marker
 from nftop.store.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, Found, Loss, Scan
 from nftop.store.seek import last_before, last_place, places
 from nftop.store.seekpoint import SIZE, SeekPoint, packed
 from nftop.store.zstandard import FRAME_END
 from tests.recordings import Taken, everything, joined, same, taken, ticks_of
-from tests.waiting import until
 
 TICKS, FRAME = 50, 20
 
@@ -39,6 +35,7 @@ class Bytes:
     piped = False
     first = 0
     grows = False
+    full = False
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -52,6 +49,9 @@ class Bytes:
     @property
     def size(self) -> int:
         return len(self.data)
+
+    def passed(self, at: int) -> None:
+        pass
 
     def stop(self) -> None:
         self.stopped = True
@@ -264,34 +264,6 @@ def test_many_seek_points_are_bisected() -> None:
         place = last_before(data, beyond(at * 60 + 5))
         assert place is not None and place.point.number == at
     assert reads / 5 < 40
-
-
-@pytest.mark.parametrize("most", [1 << 28, 20_000])
-def test_a_pipe_is_kept_as_far_as_there_is_room(most: int) -> None:
-    whole = session().data
-    behind, front = os.pipe()
-    news = threading.Event()
-    pipe = PipeBytes(behind, most, more=news.set)
-    with os.fdopen(front, "wb") as out:
-        for at in range(0, len(whole), 3000):
-            out.write(whole[at : at + 3000])
-            out.flush()
-            until(lambda at=at: pipe.size >= min(at + 3000, len(whole)))  # type: ignore[misc]
-    until(lambda: not pipe.grows)
-    assert pipe.size == len(whole) and news.is_set()
-    first = pipe.first
-    assert (first > 0) == (most < len(whole))
-    assert pipe.read(first, len(whole)) == whole[first:]
-    assert pipe.read(first + 10, 5) == whole[first + 10 : first + 15]
-    found = numbers(_all(Scan(pipe)))
-    assert found and found[-1] == TICKS - 1
-
-
-def _all(scan: Scan) -> list[Found]:
-    found: list[Found] = []
-    while (each := scan.next()) is not None:
-        found.append(each)
-    return found
 
 
 def test_a_seek_point_is_as_long_as_it_says() -> None:

@@ -1,0 +1,127 @@
+"""A recording that comes through a pipe: read ahead into memory, as far as there is room."""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Callable
+
+# What the screen keeps to go back to, and what a batch needs to read ahead.
+MUCH, LITTLE = 1 << 28, 1 << 26  # bytes
+_READ_AT_ONCE = 1 << 16
+# How often a thread that waits for room looks whether it is still wanted: who stops it may be a
+# signal handler, which must not take locks.
+_LOOK_S = 0.5
+
+
+class PipeBytes:
+    """A pipe, read by a thread of its own as fast as it gives, into memory: a `Readable`.
+
+    It holds `most` bytes, and a quarter more at most: the oldest of those are let go that were
+    `passed`. Where half of it was not, the pipe is left to wait, so that what was not read is never
+    lost, and half of the room is there to go back.
+    """
+
+    piped = True
+
+    def __init__(self, handle: int, most: int = MUCH, *, more: Callable[[], None]) -> None:
+        """`more` is called, by that thread, whenever there is more, and at the end.
+
+        A block of zstd must find room in half of it, as one of 128 KiB does in `LITTLE`.
+        """
+        self._handle = handle
+        self._most = most
+        # Parts are let go as a whole.
+        self._at_once = max(1, min(_READ_AT_ONCE, most // 8))
+        self._more = more
+        self._lock = threading.Lock()
+        self._room = threading.Event()
+        # In order; little ones are put together, since a recorder flushes every tick.
+        self._parts: list[bytearray] = []
+        self._starts: list[int] = []
+        self._size = self._passed = 0
+        self._ended = self._stopped = False
+        # A daemon: who writes may never end.
+        threading.Thread(target=self._run, name="nftop-pipe", daemon=True).start()
+
+    def read(self, at: int, size: int) -> bytes:
+        if self._stopped:
+            raise InterruptedError
+        with self._lock:
+            if not self._starts or at < self._starts[0]:
+                return b""
+            found = bytearray()
+            place = bisect_right(self._starts, at) - 1
+            while place < len(self._parts) and len(found) < size:
+                behind = at + len(found) - self._starts[place]
+                found += memoryview(self._parts[place])[behind : behind + size - len(found)]
+                place += 1
+            return bytes(found)
+
+    @property
+    def first(self) -> int:
+        with self._lock:
+            return self._starts[0] if self._starts else self._size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def grows(self) -> bool:
+        return not self._ended
+
+    @property
+    def full(self) -> bool:
+        return self._size - self._passed >= self._most // 2
+
+    def passed(self, at: int) -> None:
+        self._passed = at
+        if not self.full:
+            self._room.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def close(self) -> None:
+        """The thread ends with the pipe, or where it waits for room."""
+        self._stopped = True
+        self._room.set()
+
+    def _run(self) -> None:
+        try:
+            while self._has_room() and (part := os.read(self._handle, self._at_once)):
+                self._take(part)
+                self._more()
+        except OSError:
+            pass  # as if it had ended: what is missing then shows
+        self._ended = True
+        self._more()
+        os.close(self._handle)
+
+    def _has_room(self) -> bool:
+        """Wait until there is room; False: nobody wants more."""
+        while self.full and not self._stopped:
+            self._room.clear()
+            # It may have been passed just before that.
+            if self.full:
+                self._room.wait(_LOOK_S)
+        return not self._stopped
+
+    def _take(self, part: bytes) -> None:
+        with self._lock:
+            if self._parts and len(self._parts[-1]) < self._at_once:
+                self._parts[-1] += part
+            else:
+                self._starts.append(self._size)
+                self._parts.append(bytearray(part))
+            self._size += len(part)
+            gone = 0
+            while (
+                gone + 1 < len(self._parts)
+                and self._starts[gone] + self._most < self._size
+                and self._starts[gone + 1] <= self._passed
+            ):
+                gone += 1
+            del self._starts[:gone], self._parts[:gone]
