@@ -175,7 +175,7 @@ def _show(options: argparse.Namespace) -> None:
 
 
 _HEAD = (
-    "CPU", "SIBLING", "PRIORITY", "BASE", "MIN", "MAX", "LIMITS", "GOVERNOR", "EPP", "SST-CP",
+    "CPU", "SIBLING", "PRIORITY", "BASE MHz", "MIN", "MAX", "LIMITS", "GOVERNOR", "EPP", "SST-CP",
 )  # fmt: skip
 
 

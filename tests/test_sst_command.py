@@ -27,8 +27,8 @@ def test_show_as_json_has_every_core() -> None:
 def test_show_names_priority_and_limits() -> None:
     code, text = told("show")
     assert code == 0
-    assert "CPU  SIBLING  PRIORITY  BASE" in text
-    assert "1    9        high      2700  2300  2300  800-3900" in text
+    assert "CPU  SIBLING  PRIORITY  BASE MHz  MIN" in text
+    assert "1    9        high      2700      2300  2300  800-3900" in text
 
 
 @pytest.mark.parametrize(
