@@ -137,7 +137,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path",
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
     "baselines.py": "os.environ pathlib.Path",
-    "store/baselines.py": "os.open os.close os.pread os.fdopen os.getpid os.O_* "
+    "store/baselines.py": "os.fsync os.open os.close os.pread os.fdopen os.getpid os.O_* "
     "pathlib.Path unlink replace",
     "store/profiles.py": "pathlib.Path",
     # What the operator has in his own configuration folder.
