@@ -49,6 +49,9 @@ MAY: Mapping[str, str] = {
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/ovs/client.py": "socket.socket socket.AF_UNIX socket.SOCK_STREAM socket.MSG_*",
+    # What kind each network interface is, asked of the kernel.
+    "sources/netdev/links.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
+    "socket.SOCK_CLOEXEC",
     "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "

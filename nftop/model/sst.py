@@ -187,8 +187,9 @@ class CpufreqTable:
         sst: what intel-speed-select told, or why nothing.
         keepers: who else sets frequencies here.
         hybrid: cores are of different kinds, whose base frequencies differ without SST-BF.
-        base_read_at_ns: CLOCK_MONOTONIC when base frequencies and uncore limits were read: seldom,
-            since the kernel interrupts the CPU for each.
+        base_read_at_ns: CLOCK_MONOTONIC when base frequencies and uncore limits of all were read:
+            seldom, since the kernel interrupts the CPU for each. Those of a CPU whose limits have
+            changed since may be newer.
         notes: what could not be read, in sentences.
     """
 

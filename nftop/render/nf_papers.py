@@ -1,81 +1,28 @@
 """What papers measured, beside a network function that runs: numbers side by side, no verdict.
 
-Papers count by physical core: with hyper-threading on, the cycles of a core once, and the packets
-and instructions of both its threads. So what runs here is put in the same terms.
+Papers count by physical core, so what runs here is put in the same terms (`derive.by_core`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from nftop.derive.nf import quotient
+from nftop.derive.by_core import BY_CORE, MIXED, Here, here_of
 from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import Frame, NfRow
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reason
 from nftop.papers.rows import Row, matching, rows, workload_of
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import is_bound
 from nftop.render.text import fit
 
-_SHOWN = ("cpp", "ipp", "ipc", "packets_per_s")
 _UNITS = {
     **{metric.id: metric.unit for metric in NF_METRICS},
     "packets_per_s": next(m.unit for m in NF_METRICS if m.id == "rx_packets_per_s"),
 }
 _CELL, _LEAST_NAME, _MOST_NAME = 7, 20, 58
 _WHICH = "w chooses what it runs, which nftop can't know"
-_MIXED = Missing(
-    Reason.UNDEFINED, "on some of its cores one thread polls and on others two: no paper did that"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Here:
-    """A network function in the terms of the papers.
-
-    Attributes:
-        smt: both threads of each of its cores poll for it; None where that is so of some.
-        cores: physical cores.
-        readings: by metric of a paper: CPP, IPP, IPC of cores; packets per second of each core.
-    """
-
-    smt: bool | None
-    cores: int
-    readings: dict[str, Reading]
-
-
-def here_of(frame: Frame, nf: NfRow) -> Here:
-    """Its numbers by physical core: with two threads a core CPP is half, IPC twice the threads'."""
-    row_of, infos = frame.topology.row_of, frame.topology.cpus
-    cores: dict[object, int] = {}
-    for cpu in nf.cpus:
-        if cpu in row_of:
-            core = infos[row_of[cpu]].core
-            cores[("cpu", cpu) if core is None else core] = (
-                cores.get(("cpu", cpu) if core is None else core, 0) + 1
-            )
-    counts = set(cores.values())
-    packets = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
-    if len(counts) != 1:
-        why = _MIXED if counts else Missing(Reason.IDLE, "no thread of it polls")
-        return Here(None, len(cores), dict.fromkeys(_SHOWN, why))
-    threads = float(counts.pop())
-    cpp: Reading = nf.readings["cpp"]
-    if not isinstance(cpp, Missing) and nf.cpp_clock != "core":
-        cpp = Missing(Reason.SOURCE, "its cycles are not counted by the core's own clock")
-    ipc = nf.readings["ipc"]
-    return Here(
-        threads > 1,
-        len(cores),
-        {
-            "cpp": quotient(cpp, threads),
-            "ipp": nf.readings["ipp"],
-            "ipc": ipc if isinstance(ipc, Missing) else ipc * threads,
-            "packets_per_s": quotient(packets, float(len(cores))),
-        },
-    )
 
 
 def choices(nf: NfRow) -> tuple[str, ...]:
@@ -102,7 +49,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     found = [
         row
         for row in matching(kind=nf.kind, workload=workload, smt=here.smt)
-        if row.figures.keys() & set(_SHOWN)
+        if row.figures.keys() & set(BY_CORE)
     ]
     found.sort(key=lambda row: row.uarch != uarch)
     name = "any workload" if workload is None else title_of(workload)
@@ -110,7 +57,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     said = _note(frame, nf, here, workload, found)
     if not found:
         return [crop(head, width), *paragraph(said, width, tone=Tone.DIM)]
-    names = max(_LEAST_NAME, min(_MOST_NAME, width - len(_SHOWN) * (_CELL + 1)))
+    names = max(_LEAST_NAME, min(_MOST_NAME, width - len(BY_CORE) * (_CELL + 1)))
     labels = "".join(f"{each:>{_CELL}} " for each in ("CPP", "IPP", "IPC", "Mpps"))
     top = line(Span(fit(f"PAPERS  {name}", names) + labels, Tone.HEADER), fill=Tone.HEADER)
     own = Line((Span(fit("here, by physical core", names), Tone.ACCENT), *_here(nf, here)))
@@ -125,7 +72,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
 
 def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequence[Row]) -> str:
     smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
-    use = _MIXED.sentence if here.smt is None else smt[here.smt]
+    use = MIXED.sentence if here.smt is None else smt[here.smt]
     if not found:
         return f"no paper has a row for {nf.kind} where {use}"
     own = any(row.uarch == frame.host.uarch for row in found)
@@ -161,7 +108,7 @@ def _named(row: Row) -> str:
 def _figures(row: Row, tone: Tone) -> list[Span]:
     """Of a core: packets are those of all its cores."""
     spans = []
-    for metric in _SHOWN:
+    for metric in BY_CORE:
         figure = row.figures.get(metric)
         if figure is None:
             spans.append(Span(f"{Reason.UNDEFINED.mark:>{_CELL}} ", Tone.MISSING))
@@ -175,7 +122,7 @@ def _figures(row: Row, tone: Tone) -> list[Span]:
 def _here(nf: NfRow, here: Here) -> list[Span]:
     metrics = {metric.id: metric for metric in NF_METRICS}
     spans = []
-    for name in _SHOWN:
+    for name in BY_CORE:
         reading = here.readings[name]
         metric = metrics.get(name)
         bound = metric is not None and is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
