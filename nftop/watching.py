@@ -115,6 +115,7 @@ def batch(feed: Feed, options: argparse.Namespace) -> int:
 
 def screen(feed: Feed, history: History, drawn: Options) -> int:
     """Draw frames until somebody leaves."""
+    from nftop.papers.rows import rows  # noqa: PLC0415 - only for the screen
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
     # Textual draws on standard error; `nftop 2>log` must not draw into the log, and libraries that
@@ -122,6 +123,7 @@ def screen(feed: Feed, history: History, drawn: Options) -> int:
     if isinstance(sys.__stdout__, io.TextIOWrapper):
         sys.__stdout__.reconfigure(errors="backslashreplace")
     sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
+    rows()  # now, and not when the NFs screen is drawn first: that is to read no file
     app = NftopApp(feed, history, options=drawn)
     with leaving_when_told(app.leave, sys.stdin.fileno()):
         app.run()

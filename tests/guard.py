@@ -49,6 +49,9 @@ MAY: Mapping[str, str] = {
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/ovs/client.py": "socket.socket socket.AF_UNIX socket.SOCK_STREAM socket.MSG_*",
+    # What kind each network interface is, asked of the kernel.
+    "sources/netdev/links.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
+    "socket.SOCK_CLOEXEC",
     "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
@@ -111,9 +114,12 @@ MAY: Mapping[str, str] = {
     "control/parts.py": "pathlib.Path",
     # The one code that writes frequencies, beneath the one directory of their policies.
     "control/sst/tree.py": "os.open os.close os.read os.write os.listdir os.O_* pathlib.Path open",
-    # Its own lock.
-    "control/sst/cpufreq.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
+    "control/sst/cpufreq.py": "pathlib.Path",
+    # The lock of parts that have none of their own.
+    "control/own_lock.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",
+    # The one code that has intel-speed-select set something, by `sources/runner`.
+    "control/isst/part.py": "pathlib.Path",
     "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
     "cat.py": "sys.stdout",
@@ -134,7 +140,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path",
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
     "baselines.py": "os.environ pathlib.Path",
-    "store/baselines.py": "os.open os.close os.pread os.fdopen os.getpid os.O_* "
+    "store/baselines.py": "os.fsync os.open os.close os.pread os.fdopen os.getpid os.O_* "
     "pathlib.Path unlink replace",
     "store/profiles.py": "pathlib.Path",
     # What the operator has in his own configuration folder.

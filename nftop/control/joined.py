@@ -8,16 +8,20 @@ from typing import Any, TypeAlias, get_args
 
 from nftop.control.changing import Seen, Settling
 from nftop.control.gate import PartGate
+from nftop.control.isst.part import ISST
 from nftop.control.journal import Journal
 from nftop.control.part import AbsentError
 from nftop.control.parts import CLASSES, part_of
 from nftop.control.rules import Rules
 from nftop.control.sst.cpufreq import CPUFREQ
-from nftop.model.action import Action, FrequencyAction, Proposal
+from nftop.model.action import Action, FrequencyAction, Proposal, SstAction
 from nftop.model.keeping import KEEP_WITHIN_S
 
 AnyGate: TypeAlias = PartGate[Any]
-_PART_OF: Mapping[type[Action], str] = dict.fromkeys(get_args(FrequencyAction), CPUFREQ)
+_PART_OF: Mapping[type[Action], str] = {
+    **dict.fromkeys(get_args(FrequencyAction), CPUFREQ),
+    **dict.fromkeys(get_args(SstAction), ISST),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,15 @@ class Joined:
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
         """As `Gate.propose_undo`, of the part with the newest change that stands.
 
-        Where nothing is left of that, the newest of another is tried.
+        Where nothing is left of that, the newest of another is tried; none is read in vain.
         """
-        newest = sorted(self.gates.values(), key=lambda each: each.newest(), reverse=True)
-        found = [each.propose_undo(beyond=beyond) for each in newest]
-        known = [each for each in found if each is not None]
-        return next((each for each in known if _says(each[0])), known[0] if known else None)
+        first = None
+        for gate in sorted(self.gates.values(), key=lambda each: each.newest(), reverse=True):
+            found = gate.propose_undo(beyond=beyond)
+            if found is not None and _says(found[0]):
+                return found
+            first = first or found
+        return first
 
     def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
         return self._of(CLASSES).propose_reset()

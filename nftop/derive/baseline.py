@@ -218,26 +218,26 @@ def nf_vs_base(nf: NfRow, base: NfBaseline | Missing) -> Reading:
     """How much more a packet costs one network function than in its baseline."""
     if isinstance(base, Missing):
         return base
-    offered = _sum(_of_nf(nf, "packets_per_s"), nf.readings[_DROPS])
-    return _change(
-        nf.readings["cpp"],
-        offered,
-        (nf.cpp_clock, nf.saturated),
-        base,
-        _of_levels(base.levels, "packets_per_s", _DROPS),
-    )
+    now, then = _loads(nf, base.levels)
+    return _change(nf.readings["cpp"], now, (nf.cpp_clock, nf.saturated), base, then)
 
 
-def _sum(packets: Reading, drops: Reading) -> Reading:
-    """What it was offered: what it took, and what its NIC dropped where that is known."""
-    if isinstance(packets, Missing) or isinstance(drops, Missing):
-        return packets
-    return packets + drops
+def _loads(nf: NfRow, levels: Mapping[str, Level]) -> tuple[Reading, float | None]:
+    """What it is offered now and was then: what it took, and what its NIC dropped.
+
+    Drops are of neither where one of the two lacks them, or where what is counted is what it sends:
+    loads of two kinds can't be compared.
+    """
+    now, drops = _of_nf(nf, "packets_per_s"), nf.readings[_DROPS]
+    then = _of_levels(levels, "packets_per_s")
+    dropped = _of_levels(levels, _DROPS) if nf.direction == "rx" else None
+    if isinstance(now, Missing) or isinstance(drops, Missing) or then is None or dropped is None:
+        return now, then
+    return now + drops, then + dropped
 
 
-def _of_levels(levels: Mapping[str, Level], *names: str) -> float | None:
-    known = [levels[name].median for name in names if name in levels]
-    return sum(known) if names[0] in levels else None
+def _of_levels(levels: Mapping[str, Level], name: str) -> float | None:
+    return levels[name].median if name in levels else None
 
 
 def _change(

@@ -6,7 +6,7 @@ which on a host that does little else is networking; nothing counts its cycles a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,9 +31,18 @@ _RESET_BELOW = 1 << 31
 # From so many packets on the kernel's path is worth a row though it forwards none of them, and
 # until so few: below it is an operator's SSH.
 _SHOWN_FROM_PER_S, _SHOWN_TO_PER_S = 10_000.0, 1_000.0
+# A row stays for so long after the last reason for it, or it would blink with every stray packet.
+_STAYS_NS = 10_000_000_000
+# Each packet that a CPU takes in came by an interface, and may again by one above it, which all
+# count it. Beyond this times as many, the rest came by another namespace's. It leaves room for
+# drivers that bring their counters up to date but now and then.
+_ELSEWHERE_RATIO = 1.5
 _NOT_READ = Missing(Reason.SOURCE, "/proc/net is not read here")
 _WARMING = Missing(Reason.WARMING)
-_HOW = "bCPP is of all interrupts of the CPUs on which the kernel takes packets in"
+_HOW = (
+    "packets are of nftop's own network namespace; bCPP is of all interrupts of the CPUs on which "
+    "the kernel takes packets in, and they and the backlog's drops are of the whole host"
+)
 _OTHER_WORK = Missing(
     Reason.UNDEFINED, "its CPUs do other work too: bCPP is of the time of interrupts"
 )
@@ -41,11 +50,15 @@ _OTHER_WORK = Missing(
 
 @dataclass(frozen=True, slots=True)
 class NetdevState:
-    """The last reading that was rated, and what it gave."""
+    """The last reading that was rated, and what it gave.
+
+    `worth_at_ns` is when there last was reason to show the kernel's row; None: not lately.
+    """
 
     table: NetdevTable | None = None
     read_at_ns: int = 0
     rates: NetdevRates | None = None
+    worth_at_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +70,7 @@ class NetdevRates:
         interfaces: of nftop's network namespace.
         forwarded_per_s: IP packets.
         interval_s: the source's own clock between two readings; None before the second.
-        shown: the kernel forwards, or takes in enough to be worth a row.
+        shown: the kernel forwards, or takes in enough to be worth a row; or it did just now.
         problem: why it is not current; None when it is.
         once: names of the interfaces whose packets the kernel's row adds up.
     """
@@ -80,15 +93,32 @@ def step_netdev(
         return NetdevState(), _nothing(rows, _NOT_READ)
     if isinstance(reading.value, Missing):
         kept = after_absence(state, NetdevState(), reading.value)
-        shown = kept.rates is not None and kept.rates.shown
-        return kept, _nothing(rows, reading.value, shown=shown)
+        return kept, _nothing(rows, reading.value, shown=kept.worth_at_ns is not None)
     if state.rates is not None and reading.read_at_ns == state.read_at_ns:
         return state, replace(state.rates, interval_s=0.0)  # none of it is new
     before, elapsed_s = state.table, (reading.read_at_ns - state.read_at_ns) / 1e9
     if before is None or elapsed_s <= 0:
         before, elapsed_s = None, 0.0
-    rates = _rated(before, reading.value, elapsed_s, topology, state.rates)
-    return NetdevState(reading.value, reading.read_at_ns, rates), rates
+    rates = _rated(before, reading.value, elapsed_s, topology)
+    worth_at_ns = state.worth_at_ns
+    if _is_worth(rates, shown=worth_at_ns is not None):
+        worth_at_ns = reading.read_at_ns
+    elif worth_at_ns is not None and reading.read_at_ns - worth_at_ns >= _STAYS_NS:
+        worth_at_ns = None
+    rates = replace(rates, shown=worth_at_ns is not None)
+    return NetdevState(reading.value, reading.read_at_ns, rates, worth_at_ns), rates
+
+
+def without_rows(state: NetdevState) -> NetdevState:
+    """What of the state holds when CPUs come or go: that the row is shown."""
+    return NetdevState(worth_at_ns=state.worth_at_ns)
+
+
+def _is_worth(rates: NetdevRates, *, shown: bool) -> bool:
+    taken = rates.columns["kernel_packets_per_s"]
+    least = _SHOWN_TO_PER_S if shown else _SHOWN_FROM_PER_S
+    forwards = not isinstance(rates.forwarded_per_s, Missing) and rates.forwarded_per_s > 0
+    return forwards or float(taken.values[taken.present].sum()) >= least
 
 
 def kernel_row(
@@ -98,7 +128,8 @@ def kernel_row(
 
     bCPP is, over the CPUs that take packets in, cycles per second x the share of them that went
     into interrupts / packets received: of unhalted cycles that share is softirq / busy time, of the
-    TSC's softirq / all time.
+    TSC's softirq / all time. It has none where much of what those CPUs take in is of other network
+    namespaces: their time in interrupts is of those packets too, and nftop counts this one's.
     """
     if not rates.shown:
         return ()
@@ -111,12 +142,13 @@ def kernel_row(
     drops = total([*missed, *(backlog[row] for row in range(len(backlog)) if backlog.present[row])])
     clocks = {cycles.clock[row] for row in taking}
     spent = total((_interrupts(row, cycles, times) for row in taking), Missing(Reason.IDLE))
+    costs = _of_others(packets, rates.interfaces) or quotient(spent, received)
     readings: dict[str, Reading] = {
         "rx_packets_per_s": received,
         "tx_packets_per_s": rates.problem or total(each.tx_packets_per_s for each in once),
         "drop_packets_per_s": rates.problem or drops,
         "cpp": rates.problem or _OTHER_WORK,
-        "busy_cpp": rates.problem or quotient(spent, received),
+        "busy_cpp": rates.problem or (received if isinstance(received, Missing) else costs),
         "ipp": rates.problem or _OTHER_WORK,
     }
     return (
@@ -137,6 +169,21 @@ def kernel_row(
     )
 
 
+def _of_others(packets: Column, interfaces: Sequence[InterfaceRow]) -> Missing | None:
+    """Why bCPP can't be told where CPUs take in far more than came by our interfaces."""
+    came = total((each.rx_packets_per_s for each in interfaces), Missing(Reason.UNDEFINED))
+    taken = float(packets.values[packets.present].sum())
+    if isinstance(came, Missing):
+        return came
+    if taken <= came * _ELSEWHERE_RATIO:
+        return None
+    return Missing(
+        Reason.UNDEFINED,
+        f"CPUs take in {taken:.0f} packets a second, and {came:.0f} came by interfaces of nftop's "
+        "own network namespace: interrupts are of other namespaces' packets too",
+    )
+
+
 def _interrupts(row: int, cycles: Cycles, times: Mapping[str, Column]) -> Reading:
     """Cycles per second of one CPU that went into interrupts, hard and soft."""
     share = times["softirq_ratio"][row]
@@ -150,7 +197,6 @@ def _rated(
     after: NetdevTable,
     elapsed_s: float,
     topology: Topology,
-    held: NetdevRates | None,
 ) -> NetdevRates:
     columns = _columns(before, after, elapsed_s, topology)
     old = {} if before is None else {each.name: each for each in before.interfaces}
@@ -158,16 +204,11 @@ def _rated(
     forwarded = _rate(
         None if before is None else before.forwarded, after.forwarded, elapsed_s, _NOT_READ
     )
-    taken = columns["kernel_packets_per_s"]
-    per_s = float(taken.values[taken.present].sum())
-    least = _SHOWN_TO_PER_S if held is not None and held.shown else _SHOWN_FROM_PER_S
-    forwards = not isinstance(forwarded, Missing) and forwarded > 0
     return NetdevRates(
         columns=columns,
         interfaces=interfaces,
         forwarded_per_s=forwarded,
         interval_s=elapsed_s or None,
-        shown=forwards or per_s >= least,
         once=frozenset(each.name for each in after.interfaces if each.counts_once),
     )
 

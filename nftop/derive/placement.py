@@ -72,7 +72,8 @@ def _idle(cpus: CpuTable, high: Iterable[Cpu]) -> Mapping[Cpu, Package | None]:
             continue
         rows = [table.row_of[each] for each in (cpu, *info.siblings) if each in table.row_of]
         polled = any(cpus.nf[row] or cpus.thread[row] for row in rows)
-        works = any(busy.present[row] and busy.values[row] > IDLE_RATIO for row in rows)
-        if not polled and not works and all(cpus.online[row] for row in rows):
+        # A CPU of which that is not known is none to move a poller to.
+        idle = all(busy.present[row] and busy.values[row] <= IDLE_RATIO for row in rows)
+        if idle and not polled and all(cpus.online[row] for row in rows):
             found[cpu] = info.package
     return found

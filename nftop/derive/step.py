@@ -21,7 +21,7 @@ from nftop.derive.frequencies import FrequencyState, step_frequencies
 from nftop.derive.kernel_parts import with_kernel_parts
 from nftop.derive.kernel_tma import brings_topdown, kernel_tma_columns
 from nftop.derive.misses import MissState
-from nftop.derive.netdev import NetdevState, kernel_row, step_netdev
+from nftop.derive.netdev import NetdevState, kernel_row, step_netdev, without_rows
 from nftop.derive.nf import Around, NfRates
 from nftop.derive.nf_cores import Beside, with_cores
 from nftop.derive.nf_row import nf_row
@@ -243,6 +243,7 @@ def _with_topology(state: State, reading: SourceReading[Topology] | None) -> Sta
         cpu_times=CpuTimeState(),
         packages=PackageState(),
         server=ServerState(),
+        netdev=without_rows(state.netdev),
     )
 
 

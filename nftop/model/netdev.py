@@ -12,8 +12,12 @@ from nftop.model.reading import Reading
 from nftop.model.sample import Counts
 
 # `nic`: a device is behind it. `tap`: a program is, which reads and writes its packets itself.
-# `upper`: other interfaces are, whose packets it counts again (bridge, bond, VLAN).
-InterfaceKind: TypeAlias = Literal["nic", "tap", "upper", "virtual", "loopback"]
+# `veth`: another interface is its other end, in most cases in another namespace.
+# `upper`: other interfaces are below it, whose packets it counts again (bridge, bond, VLAN).
+# `virtual`: neither; as a rule its packets are those of another interface (tunnels, OVS' ports).
+InterfaceKind: TypeAlias = Literal["nic", "tap", "veth", "upper", "virtual", "loopback"]
+# By which the kernel gets packets that no other interface of its namespace has.
+_ENTRANCES = frozenset[InterfaceKind]({"nic", "tap", "veth"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Interface:
     @property
     def counts_once(self) -> bool:
         """Its packets are the kernel's work, and no other interface has them too."""
-        return self.owner is None and self.kind in ("nic", "tap", "virtual")
+        return self.owner is None and self.kind in _ENTRANCES
 
 
 @dataclass(frozen=True, slots=True, eq=False)

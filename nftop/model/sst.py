@@ -120,6 +120,11 @@ class SstPackage:
     bf_high_hz: int | None
     bf_low_hz: int | None
 
+    @property
+    def can_switch_bf(self) -> bool:
+        """Whether the tool can: not on Cascade Lake, where firmware does and there is no SST-CP."""
+        return bool(self.bf_supported and self.cp_supported and self.bf is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class SstState:
@@ -182,8 +187,9 @@ class CpufreqTable:
         sst: what intel-speed-select told, or why nothing.
         keepers: who else sets frequencies here.
         hybrid: cores are of different kinds, whose base frequencies differ without SST-BF.
-        base_read_at_ns: CLOCK_MONOTONIC when base frequencies and uncore limits were read: seldom,
-            since the kernel interrupts the CPU for each.
+        base_read_at_ns: CLOCK_MONOTONIC when base frequencies and uncore limits of all were read:
+            seldom, since the kernel interrupts the CPU for each. Those of a CPU whose limits have
+            changed since may be newer.
         notes: what could not be read, in sentences.
     """
 

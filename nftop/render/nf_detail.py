@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from nftop.derive.baseline import KEPT, baseline_of
 from nftop.derive.compare import percent
+from nftop.derive.nf import quotient, total
 from nftop.model.baseline import NfBaseline
 from nftop.model.catalogue import cpu_metric
 from nftop.model.catalogue_nf import NF_METRICS
@@ -131,12 +132,8 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
 
 
 def _share(thread: NfThread, nf: NfRow) -> Reading:
-    """Of all packets of the threads that have any number."""
-    known = [each.packets_per_s for each in nf.threads]
-    whole = sum(each for each in known if not isinstance(each, Missing))
-    if isinstance(thread.packets_per_s, Missing):
-        return thread.packets_per_s
-    return thread.packets_per_s / whole if whole else Missing(Reason.IDLE)
+    """Of all threads' packets: of none where one has no number, since it may have most of them."""
+    return quotient(thread.packets_per_s, total(each.packets_per_s for each in nf.threads))
 
 
 def _bar_of(frame: Frame, row: int | None, cells: int) -> list[Span]:

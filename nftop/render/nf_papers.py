@@ -1,29 +1,26 @@
 """What papers measured, beside a network function that runs: numbers side by side, no verdict.
 
-Papers count by physical core: with hyper-threading on, the cycles of a core once, and the packets
-and instructions of both its threads. So what runs here is put in the same terms.
+Papers count by physical core, so what runs here is put in the same terms (`derive.by_core`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from nftop.derive.nf import quotient
+from nftop.derive.by_core import BY_CORE, MIXED, Here, here_of
 from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import Frame, NfRow
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reason
 from nftop.papers.rows import Row, matching, rows, workload_of
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import is_bound
 from nftop.render.text import fit
 
-# By metric what its column is called, and the cells that takes.
+# By metric of `BY_CORE` what its column is called, and the cells that takes.
 _COLUMNS = {
     "cpp": ("CPP", 7), "ipp": ("IPP", 7), "ipc": ("IPC", 7), "packets_per_s": ("Mpps/core", 9),
 }  # fmt: skip
-_SHOWN = tuple(_COLUMNS)
 _CELLS = {metric: cells for metric, (_, cells) in _COLUMNS.items()}
 _UNITS = {
     **{metric.id: metric.unit for metric in NF_METRICS},
@@ -31,59 +28,6 @@ _UNITS = {
 }
 _LEAST_NAME, _MOST_NAME = 20, 58
 _WHICH = "w chooses what it runs, which nftop can't know"
-_MIXED = Missing(
-    Reason.UNDEFINED, "on some of its cores one thread polls and on others two: no paper did that"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Here:
-    """A network function in the terms of the papers.
-
-    Attributes:
-        smt: both threads of each of its cores poll for it; None where that is so of some.
-        cores: physical cores.
-        readings: by metric of a paper: CPP, IPP, IPC of cores; packets per second of each core.
-    """
-
-    smt: bool | None
-    cores: int
-    readings: dict[str, Reading]
-
-
-def here_of(frame: Frame, nf: NfRow) -> Here:
-    """Its numbers by physical core: with two threads a core CPP is half, IPC twice the threads'."""
-    row_of, infos = frame.topology.row_of, frame.topology.cpus
-    cores: dict[object, int] = {}
-    for cpu in nf.cpus:
-        if cpu in row_of:
-            core = infos[row_of[cpu]].core
-            cores[("cpu", cpu) if core is None else core] = (
-                cores.get(("cpu", cpu) if core is None else core, 0) + 1
-            )
-    counts = set(cores.values())
-    packets = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
-    if len(counts) != 1:
-        of_none: Reading = nf.readings["cpp"]
-        if not isinstance(of_none, Missing):
-            of_none = Missing(Reason.IDLE, "no thread of it polls")
-        why = _MIXED if counts else of_none
-        return Here(None, len(cores), dict.fromkeys(_SHOWN, why))
-    threads = float(counts.pop())
-    cpp: Reading = nf.readings["cpp"]
-    if not isinstance(cpp, Missing) and nf.cpp_clock != "core":
-        cpp = Missing(Reason.SOURCE, "its cycles are not counted by the core's own clock")
-    ipc = nf.readings["ipc"]
-    return Here(
-        threads > 1,
-        len(cores),
-        {
-            "cpp": quotient(cpp, threads),
-            "ipp": nf.readings["ipp"],
-            "ipc": ipc if isinstance(ipc, Missing) else ipc * threads,
-            "packets_per_s": quotient(packets, float(len(cores))),
-        },
-    )
 
 
 def choices(nf: NfRow) -> tuple[str, ...]:
@@ -110,7 +54,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     found = [
         row
         for row in matching(kind=nf.kind, workload=workload, smt=here.smt)
-        if row.figures.keys() & set(_SHOWN)
+        if row.figures.keys() & set(BY_CORE)
     ]
     found.sort(key=lambda row: row.uarch != uarch)
     name = "any workload" if workload is None else title_of(workload)
@@ -133,7 +77,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
 
 def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequence[Row]) -> str:
     smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
-    use = _MIXED.sentence if here.smt is None else smt[here.smt]
+    use = MIXED.sentence if here.smt is None else smt[here.smt]
     if not found:
         return f"no paper has a row for {nf.kind} where {use}"
     own = any(row.uarch == frame.host.uarch for row in found)
@@ -169,7 +113,7 @@ def _named(row: Row) -> str:
 def _figures(row: Row, tone: Tone) -> list[Span]:
     """Of a core: packets are those of all its cores."""
     spans = []
-    for metric in _SHOWN:
+    for metric in BY_CORE:
         figure = row.figures.get(metric)
         if figure is None:
             spans.append(Span(f"{Reason.UNDEFINED.mark:>{_CELLS[metric]}} ", Tone.MISSING))
@@ -183,7 +127,7 @@ def _figures(row: Row, tone: Tone) -> list[Span]:
 def _here(nf: NfRow, here: Here) -> list[Span]:
     metrics = {metric.id: metric for metric in NF_METRICS}
     spans = []
-    for name in _SHOWN:
+    for name in BY_CORE:
         reading = here.readings[name]
         metric = metrics.get(name)
         bound = metric is not None and is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)

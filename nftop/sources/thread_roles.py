@@ -42,6 +42,9 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
 _EAL_SERVICE = re.compile(
     r"eal-intr-thread|dpdk-intr|rte_mp_handle|dpdk-mp-msg|(?:telemetry|dpdk-telemet)(?:-v?[12]?)?"
 )
+# Main threads of programs that also forward without any thread of such a name; the second is
+# Debian's ovs-vswitchd-dpdk, as far as the kernel keeps it.
+_NFS_WITHOUT_POLLERS = frozenset({"ovs-vswitchd", "ovs-vswitchd-dp"})
 # In these the framework owns the main thread, and EAL's main lcore forwards nothing.
 _OTHER_FRAMEWORKS = frozenset(role for role, kind in NF_KINDS.items() if kind != "dpdk")
 
@@ -60,6 +63,12 @@ def has_dpdk_main(comms: Sequence[str]) -> bool:
     if roles & _OTHER_FRAMEWORKS:
         return False
     return "dpdk_lcore" in roles or any(map(_EAL_SERVICE.fullmatch, comms))
+
+
+def is_nf(comms: Sequence[str]) -> bool:
+    """Whether a process with threads of these names is a network function in user space."""
+    known = any(role_of(comm).name in NF_KINDS for comm in comms)
+    return known or has_dpdk_main(comms) or not _NFS_WITHOUT_POLLERS.isdisjoint(comms)
 
 
 def settle_index(role: Role, comm: str, allowed: Sequence[int]) -> Role:

@@ -144,6 +144,30 @@ def test_what_a_nic_drops_is_offered_too() -> None:
     assert number(nf_vs_base(full, base)) == pytest.approx(0.25)
 
 
+def test_drops_that_only_one_of_the_two_has_are_no_part_of_the_load() -> None:
+    levels = {**base_of().levels, "drop_packets_per_s": Level(4e6, 0.0, 30)}
+    then = base_of(saturated=None, levels=levels)
+    untold = {"cpp": 500.0, "drop_packets_per_s": Missing(Reason.SOURCE)}
+    now = vpp(readings={**untold, "rx_packets_per_s": 8.4e6}, saturated=None)
+    assert number(nf_vs_base(now, then)) == pytest.approx(0.25)
+    now = vpp(
+        readings={"cpp": 500.0, "rx_packets_per_s": 8.4e6, "drop_packets_per_s": 4e6},
+        saturated=None,
+    )
+    assert number(nf_vs_base(now, base_of(saturated=None))) == pytest.approx(0.25)
+
+
+def test_a_generator_is_offered_what_it_sends() -> None:
+    levels = {**base_of().levels, "drop_packets_per_s": Level(0.0, 0.0, 30)}
+    sending = vpp(
+        readings={"cpp": 500.0, "tx_packets_per_s": 8.4e6, "drop_packets_per_s": 4e6},
+        saturated=None, direction="tx",
+    )  # fmt: skip
+    assert number(nf_vs_base(sending, base_of(saturated=None, levels=levels))) == pytest.approx(
+        0.25
+    )
+
+
 def test_cycles_of_another_clock_are_not_compared() -> None:
     why = nf_vs_base(vpp(cpp_clock="tsc"), base_of())
     assert isinstance(why, Missing) and "another clock (tsc)" in why.sentence

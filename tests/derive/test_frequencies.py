@@ -184,6 +184,18 @@ def test_a_core_whose_sibling_polls_or_that_works_is_not_free() -> None:
     assert (found.near, found.far) == ((), ())
 
 
+def test_a_core_of_which_a_thread_is_not_known_is_not_free() -> None:
+    asked = shown(0, 8)
+    (found,) = misplaced(asked)
+    assert found.near == (0,)
+    values = asked.cpus.columns["cpu_time_ratio"].values.copy()
+    values[8] = float("nan")
+    unknown = column(values, why=Missing(Reason.WARMING))
+    columns = {**asked.cpus.columns, "cpu_time_ratio": unknown}
+    (found,) = misplaced(replace(asked, cpus=replace(asked.cpus, columns=columns)))
+    assert (found.near, found.far) == ((), ())
+
+
 def test_nobody_is_misplaced_where_all_are_high_or_alike() -> None:
     assert misplaced(shown(*range(16))) == ()
     assert misplaced(frame(8)) == ()

@@ -13,7 +13,7 @@ from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import Frame, NfRow
 from nftop.model.netdev import Interface, NetdevTable
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import Sample
+from nftop.model.sample import Sample, SourceReading
 from tests.samples import HOST, S, counters, cpu_times, fold, sample, topology, tsc_only
 
 FOUR = topology(4)
@@ -109,6 +109,49 @@ def test_an_operator_s_own_session_is_no_network_function() -> None:
     assert row is not None
 
 
+def test_a_row_does_not_blink_with_every_stray_packet() -> None:
+    def at(second: int) -> Sample:
+        forwarded = min(second // 2, 4)  # one packet every other tick, until the eighth
+        return sample(second * S, netdev=table({0: (0, 0, 0)}, NIC, forwarded=forwarded))
+
+    shown = [kernel(frame) is not None for frame in fold(START, *map(at, range(1, 25)))]
+    first, last = shown.index(True), len(shown) - 1 - shown[::-1].index(True)
+    assert all(shown[first : last + 1]), "it comes once, and goes once"
+    assert first == 1 and last + 1 == 8 + 9, "ten seconds after the last packet"
+
+
+def seen_by(taken_per_s: int, *others: Interface) -> NfRow:
+    """The kernel's row where CPUs take in so many packets, and the NIC 100 000 of them."""
+
+    def at(second: int) -> Sample:
+        there = [replace(each, rx_packets=each.rx_packets * second) for each in others]
+        nic = replace(NIC, rx_packets=100_000 * second)
+        netdev = table({0: (taken_per_s * second, 0, 0)}, nic, *there, forwarded=second)
+        own = sample(second * S, netdev=netdev)
+        return replace(tick(second), readings={**tick(second).readings, **own.readings})
+
+    row = kernel(fold(START, at(1), at(2))[-1])
+    assert row is not None
+    return row
+
+
+def test_cycles_that_went_into_other_namespaces_packets_are_not_put_on_ours() -> None:
+    row = seen_by(900_000)
+    assert row.readings["rx_packets_per_s"] == 100_000
+    why = row.readings["busy_cpp"]
+    assert isinstance(why, Missing) and why.reason is Reason.UNDEFINED
+    assert "900000 packets" in why.sentence and "100000 came" in why.sentence
+    assert "network namespace" in row.attribution
+
+
+def test_packets_that_come_again_by_an_interface_above_are_ours() -> None:
+    vlan = Interface("eth0.5", "upper", "", None, None, 100_000, 0, None)
+    tunnel = replace(vlan, name="gre1", kind="virtual")
+    row = seen_by(300_000, vlan, tunnel)
+    assert row.readings["rx_packets_per_s"] == 100_000
+    assert row.readings["busy_cpp"] == pytest.approx(GHZ_2 / 2 * 0.4 / 100_000)
+
+
 def test_counters_of_32_bits_wrap_and_restart() -> None:
     near = 2**32 - 40
 
@@ -150,6 +193,15 @@ def test_a_reading_that_is_held_adds_nothing() -> None:
     held = replace(tick(3), readings={**tick(3).readings, "netdev": tick(2).readings["netdev"]})
     rows = [kernel(frame) for frame in fold(START, tick(1), tick(2), held)]
     assert [row and row.interval_s for row in rows] == [None, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("cpus", [3, 8])
+def test_a_held_reading_after_cpus_came_or_went_has_a_row_for_each(cpus: int) -> None:
+    fewer = SourceReading(topology(cpus, smt=False), 3 * S, 0)
+    held = replace(tick(3), readings={**tick(2).readings, "topology": fewer})
+    frame = fold(START, tick(1), tick(2), held)[-1]
+    assert len(frame.cpus) == cpus
+    assert {name: len(each) for name, each in frame.cpus.columns.items() if len(each) != cpus} == {}
 
 
 def test_hosts_where_it_is_not_read() -> None:

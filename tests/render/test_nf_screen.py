@@ -8,14 +8,15 @@ from functools import lru_cache
 import pytest
 
 from nftop.derive.baseline import keep
+from nftop.derive.by_core import here_of
 from nftop.derive.step import comparing
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.model.nf_parts import NfQueue
+from nftop.model.nf_parts import NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.nf_detail import joined, nf_detail
 from nftop.render.nf_page import explain_nf_lines
-from nftop.render.nf_papers import choices, here_of, reference_lines, title_of
+from nftop.render.nf_papers import choices, reference_lines, title_of
 from nftop.render.nf_table import NfOrder, header_line, in_order, nf_columns, nf_line
 from tests.frames import all_missing, frame, hostile
 from tests.sim.hosts import Frozen, S
@@ -189,7 +190,7 @@ def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> Non
     bdx = replace(shown, host=replace(shown.host, uarch="BDX"))
     south = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
     text = [each.text for each in reference_lines(bdx, south, None, 120)]
-    assert text[0].split() == ["PAPERS", "any", "workload", "CPP", "IPP", "IPC", "Mpps"]
+    assert text[0].split() == ["PAPERS", "any", "workload", "CPP", "IPP", "IPC", "Mpps/core"]
     loop = next(each for each in text if "DPDK-Testpmd L2 Loop, E5-2699 v4 HT, 1 core" in each)
     assert loop.split()[-4:] == ["49.0", "97.0", "2.00", "44.90"]
     assert "no HT" not in " ".join(text)
@@ -219,3 +220,19 @@ def test_the_workloads_to_choose_are_those_of_its_kind() -> None:
     assert choices(of(shown, "ovs")) == ("ovs",)
     assert len(choices(of(shown, "vpp"))) == 3
     assert title_of("testpmd") == "DPDK-Testpmd L2 Loop"
+
+
+def test_a_share_is_of_all_threads_or_not_told() -> None:
+    nf = next(each for each in seen().nfs if len(each.threads) > 1)
+    first, second = nf.threads[:2]
+    told = replace(first, packets_per_s=3e6), replace(second, packets_per_s=1e6)
+    assert _shares(nf, told) == ["75%", "25%"]
+    untold = told[0], replace(second, packets_per_s=Missing(Reason.SOURCE))
+    assert _shares(nf, untold) == [Reason.SOURCE.mark, Reason.SOURCE.mark]
+
+
+def _shares(nf: NfRow, threads: tuple[NfThread, ...]) -> list[str]:
+    lines = detail(seen(), replace(nf, threads=threads), 200)
+    head = next(at for at, each in enumerate(lines) if "SHARE" in each)
+    end = lines[head].index("SHARE") + len("SHARE")
+    return [each[end - 7 : end].strip() for each in lines[head + 1 : head + 1 + len(threads)]]

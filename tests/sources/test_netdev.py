@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import fcntl
 import os
-import re
+import shutil
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ from hypothesis import strategies as st
 from nftop.model.netdev import NetdevTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.netdev import taps
+from nftop.sources.netdev.links import parse_links
 from nftop.sources.netdev.source import LOOK_AGAIN_NS, NetdevSource
 from nftop.sources.netdev.texts import parse_dev, parse_forwarded, parse_softnet
 
@@ -82,7 +86,7 @@ def tree(root: Path) -> Path:
         "proc/net/snmp": SNMP,
         "proc/net/dev": DEV + "".join(
             DEV.splitlines(keepends=True)[3].replace("eth0", name)
-            for name in ("eth0.5", "br-int", "vm1", "veth0")
+            for name in ("eth0.5", "br-int", "vm1", "veth0", "gre1", "port1")
         ),
         "sys/devices/system/cpu/online": "0-1\n",
         "sys/class/net/lo/type": "772\n",
@@ -92,9 +96,15 @@ def tree(root: Path) -> Path:
         "sys/class/net/br-int/tun_flags": "0x1002\n",
         "sys/class/net/vm1/tun_flags": "0x1002\n",
         "sys/class/net/veth0/type": "1\n",
-        "proc/77/comm": "ovs-vswitchd\n",
+        "sys/class/net/gre1/type": "778\n",
+        "sys/class/net/port1/type": "1\n",
+        "proc/77/comm": "our-router\n",
+        "proc/77/task/77/comm": "our-router\n",
+        "proc/77/task/79/comm": "dpdk-worker3\n",
         "proc/77/fdinfo/9": "pos:\t0\nflags:\t0100002\niff:\tbr-int\n",
-        "proc/78/comm": "qemu-system-x86\n",
+        "proc/78/comm": "testpmd-like-vm\n",
+        "proc/78/task/78/comm": "testpmd-like-vm\n",
+        "proc/78/task/80/comm": "CPU 0/KVM\n",
         "proc/78/fdinfo/9": "pos:\t0\niff:\tvm1\n",
     }.items():  # fmt: skip
         file = root / name
@@ -111,27 +121,33 @@ def tree(root: Path) -> Path:
     return root
 
 
+LINKS = {"veth0": "veth", "gre1": "gre", "port1": "openvswitch", "vm1": "tun", "eth0.5": "vlan"}
+
+
 def test_what_interfaces_are(tmp_path: Path) -> None:
-    table = NetdevSource(tree(tmp_path)).read()
+    source = NetdevSource(tree(tmp_path), links=lambda: LINKS)
+    table = source.read()
     assert isinstance(table, NetdevTable)
     about = {each.name: each for each in table.interfaces}
     assert {name: each.kind for name, each in about.items()} == {
         "lo": "loopback", "eth0": "nic", "eth0.5": "upper", "br-int": "tap", "vm1": "tap",
-        "veth0": "virtual",
+        "veth0": "veth", "gre1": "virtual", "port1": "virtual",
     }  # fmt: skip
     nic = about["eth0"]
     assert (nic.driver, nic.node, nic.rx_missed) == ("ixgbe", 1, 42)
     assert {name for name, each in about.items() if each.counts_once} == {"eth0", "vm1", "veth0"}
     assert about["br-int"].owner == 77 and about["vm1"].owner is None
     assert table.forwarded == 120
-    [check] = NetdevSource(tmp_path).check()
+    [check] = source.check()
     assert "CPU 0-1 and of 3 interfaces" in check.text and "left out: br-int" in check.text
 
 
 def test_interfaces_are_looked_at_when_they_change_and_now_and_then(tmp_path: Path) -> None:
     root, now = tree(tmp_path), [1]
-    source = NetdevSource(root, clock=lambda: now[0])
+    links = dict(LINKS)
+    source = NetdevSource(root, clock=lambda: now[0], links=lambda: links)
     source.read()
+    del links["vm1"]
     (root / "sys/class/net/vm1/lower_x").mkdir()
     (root / "sys/class/net/vm1/tun_flags").unlink()
 
@@ -169,6 +185,52 @@ def test_what_is_missing_or_wrong_is_said(
     assert isinstance(found, Missing) and found.reason is reason and file in found.sentence
 
 
+def link(name: str, kind: str | None, *, kind_bits: int = 0) -> bytes:
+    """One RTM_NEWLINK, as the kernel sends it: an attribute nobody asked for comes first."""
+
+    def attribute(number: int, data: bytes) -> bytes:
+        return struct.pack("=HH", 4 + len(data), number) + data + bytes(-len(data) % 4)
+
+    nested = b"" if kind is None else attribute(1, kind.encode() + b"\0")
+    body = bytes(16) + attribute(4, b"\1\2\3\4") + attribute(3, name.encode() + b"\0")
+    body += attribute(18 | kind_bits, nested) if nested else b""
+    return struct.pack("=IHHII", 16 + len(body), 16, 2, 1, 0) + body
+
+
+END = struct.pack("=IHHIII", 20, 3, 2, 1, 0, 0)
+
+
+def test_kinds_of_links() -> None:
+    told = link("eth0", None) + link("veth0", "veth") + link("wg0", "wireguard", kind_bits=0x8000)
+    assert parse_links(told) == ({"veth0": "veth", "wg0": "wireguard"}, False)
+    assert parse_links(END) == ({}, True)
+    assert parse_links(told[:-3]) == ({"veth0": "veth"}, True)
+    refused = struct.pack("=IHHIIi", 20, 2, 0, 1, 0, -1)
+    assert parse_links(link("a", "gre") + refused + link("b", "gre")) == ({"a": "gre"}, True)
+
+
+@given(st.binary(max_size=200))
+def test_no_answer_of_the_kernel_s_can_raise(data: bytes) -> None:
+    parse_links(data)
+    parse_links(link("eth0", "veth")[:40] + data)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2"
+)
+def test_kinds_of_real_links() -> None:
+    """Both ends of a veth may have the same number, each in its own namespace."""
+    make = "ip link add one type veth peer name two; ip link add switch type bridge"
+    tell = "import sys; from nftop.sources.netdev.links import link_kinds as k; print(k())"
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-ec", f'{make}; exec {sys.executable} -c "{tell}"'],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if "Operation not permitted" in done.stderr or "Unknown device type" in done.stderr:
+        pytest.skip(f"no such links can be made here: {done.stderr.strip()}")
+    assert ast.literal_eval(done.stdout) == {"one": "veth", "two": "veth", "switch": "bridge"}
+
+
 def test_this_host() -> None:
     table = NetdevSource().read()
     assert isinstance(table, NetdevTable)
@@ -183,11 +245,11 @@ def test_this_host() -> None:
 def test_a_real_tap_has_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     handle = os.open("/dev/net/tun", os.O_RDWR)
     try:
+        own = Path("/proc/self/comm").read_text().strip()
         asked = struct.pack("16sH22x", b"nftop-test%d", 0x0002 | 0x1000)  # IFF_TAP, IFF_NO_PI
         name = fcntl.ioctl(handle, 0x400454CA, asked)[:16].rstrip(b"\0").decode()  # TUNSETIFF
         assert name not in taps.owners(Path("/proc"), [name])  # nobody's that nftop knows
-        comm = Path("/proc/self/comm").read_text().strip()
-        monkeypatch.setattr(taps, "_MIRRORING", re.compile(re.escape(comm)))
+        monkeypatch.setattr(taps, "is_nf", lambda comms: own in comms)
         assert taps.owners(Path("/proc"), [name, "other"]) == {name: os.getpid()}
         table = NetdevSource().read()
         assert isinstance(table, NetdevTable)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nftop.sources.thread_roles import Role, has_dpdk_main, role_of, settle_index
+from nftop.sources.thread_roles import Role, has_dpdk_main, is_nf, role_of, settle_index
 from nftop.sources.threads import (
     Schedstat,
     ThreadFiles,
@@ -62,6 +62,25 @@ def test_role_of_name(comm: str, role: Role) -> None:
 )
 def test_dpdk_main(comms: list[str], expected: bool) -> None:
     assert has_dpdk_main(comms) is expected
+
+
+@pytest.mark.parametrize(
+    ("comms", "expected"),
+    [
+        (["our-router", "dpdk-intr"], True),
+        (["our-router", "rte-worker-3"], True),
+        (["vpp_main"], True),
+        (["ovs-vswitchd", "handler1"], True),
+        (["ovs-vswitchd-dp"], True),
+        (["qemu-system-x86", "CPU 0/KVM"], False),
+        (["openvpn"], False),
+        ([], False),
+    ],
+)
+def test_a_network_function_is_known_by_any_of_its_threads(
+    comms: list[str], expected: bool
+) -> None:
+    assert is_nf(comms) is expected
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -12,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.control.journal import DEFAULT as JOURNAL
-from nftop.control.part import AbsentError, LockedError, RefusedError
+from nftop.control.own_lock import own_lock
+from nftop.control.part import AbsentError, RefusedError
 from nftop.control.resctrl import boot_id
 from nftop.control.sst import tree
 from nftop.control.sst.part import Frequencies
@@ -110,18 +109,8 @@ class Cpufreq(Frequencies):
 
     @contextlib.contextmanager
     def lock(self, limit_s: float) -> Iterator[None]:
-        """nftop's own, beside the journal: cpufreq has none."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        handle = os.open(self.folder / _LOCK, flags, 0o600)
-        try:
-            deadline = time.monotonic() + limit_s
-            while not _taken(handle):
-                if time.monotonic() >= deadline:
-                    raise LockedError(f"another program has held {_LOCK} for {limit_s:g} s")
-                time.sleep(_PAUSE_S)
+        with own_lock(self.folder, _LOCK, limit_s):
             yield
-        finally:
-            os.close(handle)  # which lets go of it
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:
@@ -231,11 +220,3 @@ def _turbo(root: Path) -> bool | None:
     except (OSError, UnicodeDecodeError):
         return None
     return {"0": True, "1": False}.get(text.strip())
-
-
-def _taken(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nftop.model.ids import Cpu
@@ -21,15 +21,19 @@ from nftop.sources.online import OnlineCpus
 
 # What the kernel has cached: three files a CPU, some 25 us.
 LIMITS_EVERY_NS = 5_000_000_000
-# What interrupts a CPU for some microseconds, and who else is there: seldom, and whenever somebody
-# has changed limits.
+# What interrupts a CPU for some microseconds: seldom, and when somebody has changed limits, but not
+# as often as a program that scales its own cores does (l3fwd-power: several times a second).
 SELDOM_NS = 600_000_000_000
+AGAIN_AFTER_NS = 60_000_000_000
 KEEPERS_EVERY_NS = 60_000_000_000
 NO_CPUFREQ = (
     "no CPU has cpufreq here: the kernel has no driver for it, as in most guests, or firmware "
     "keeps frequencies to itself"
 )
 _ASKING = Missing(Reason.WARMING, "intel-speed-select has not been asked yet")
+_ALL_QUIET = Missing(
+    Reason.SOURCE, "intel-speed-select is not asked: it would interrupt CPUs of --quiet-cpus"
+)
 _NOT_ROOT = Missing(Reason.PERMISSION, "intel-speed-select needs root")
 
 AskSst = Callable[[Sequence[int]], SstState | Missing]
@@ -37,10 +41,11 @@ AskSst = Callable[[Sequence[int]], SstState | Missing]
 
 @dataclass(slots=True)
 class _Kept:
-    """What is read seldom. `limits` are those that base frequencies were read at."""
+    """What is read seldom. `limits` are those that base frequencies were read at, `read_at_ns`."""
 
     standing: dict[Cpu, Standing]
     base_hz: dict[Cpu, int | None]
+    read_at_ns: dict[Cpu, int]
     epp: dict[Cpu, str | None]
     limits: dict[Cpu, Limits]
     hybrid: bool
@@ -64,7 +69,8 @@ class CpufreqSource:
 
         Args:
             root: of /sys, /proc and /etc.
-            quiet_cpus: CPUs not to be interrupted again: their base frequency is read once.
+            quiet_cpus: CPUs not to be interrupted again: their base frequency is read once, and
+                SST is never asked about them.
             ask_sst: gives SST's state of CPUs; intel-speed-select unless told otherwise.
             clock: CLOCK_MONOTONIC nanoseconds.
         """
@@ -76,10 +82,10 @@ class CpufreqSource:
         self._epp_is_cached = self._files.epp_is_cached
         self._online = OnlineCpus(root)
         self._seen: tuple[Cpu, ...] = ()
-        self._kept = _Kept({}, {}, {}, {}, hybrid=False)
-        self._table: CpufreqTable | Missing | None = None
+        self._kept = _Kept({}, {}, {}, {}, {}, hybrid=False)
+        self._table: CpufreqTable | Missing = _ASKING
         self._next_limits_ns = self._next_seldom_ns = self._next_keepers_ns = 0
-        self._base_at_ns = 0
+        self._base_at_ns = self._uncore_at_ns = self._sst_at_ns = self._next_sst_ns = 0
         self._uncore: tuple[UncoreLimits, ...] = ()
         self._keepers: tuple[Keeper, ...] = ()
         self._sst: SstState | Missing = _ASKING
@@ -99,14 +105,13 @@ class CpufreqSource:
             online = self._seen
         asked = self._soon.is_set()
         self._soon.clear()
-        changed = asked or online != self._seen
         if self._sst_due:
             # After a reading that had all the rest: this may take seconds.
-            self._sst, self._sst_due = self._ask_sst(online), False
-        elif self._table is not None and not changed and now_ns < self._next_limits_ns:
-            return self._table
-        all_anew = changed or self._table is None or now_ns >= self._next_seldom_ns
-        self._table = self._look(online, now_ns, all_anew=all_anew)
+            self._ask_about([cpu for cpu in online if cpu not in self._quiet], now_ns)
+        if asked or self._table is _ASKING:
+            self._next_limits_ns = self._next_seldom_ns = self._next_sst_ns = now_ns
+        if online != self._seen or now_ns >= self._next_limits_ns:
+            self._table = self._look(online, now_ns)
         return self._table
 
     def check(self) -> tuple[Check, ...]:
@@ -120,20 +125,31 @@ class CpufreqSource:
         """Close the one file that is kept open."""
         self._online.close()
 
-    def _look(
-        self, online: tuple[Cpu, ...], now_ns: int, *, all_anew: bool
-    ) -> CpufreqTable | Missing:
+    def _ask_about(self, cpus: Sequence[Cpu], now_ns: int) -> None:
+        self._sst = self._ask_sst(cpus) if cpus else _ALL_QUIET
+        self._sst_due = False
+        self._sst_at_ns, self._next_sst_ns = now_ns, now_ns + SELDOM_NS
+        if isinstance(self._table, CpufreqTable):
+            self._table = replace(self._table, sst=self._sst)
+
+    def _look(self, online: tuple[Cpu, ...], now_ns: int) -> CpufreqTable | Missing:
         self._next_limits_ns = now_ns + LIMITS_EVERY_NS
         self._files.forget_notes()
+        others = online != self._seen
+        all_anew = others or now_ns >= self._next_seldom_ns
+        if others:
+            # An SST level takes CPUs offline and changes what is left of the others.
+            self._kept.limits = {}
+            self._next_sst_ns = min(self._next_sst_ns, self._sst_at_ns + AGAIN_AFTER_NS)
         if all_anew:
             self._stand(online)
         limits = self._limits()
-        self._read_seldom(limits, now_ns, all_anew=all_anew)
+        self._read_seldom(limits, now_ns)
         if all_anew or now_ns >= self._next_keepers_ns:
             self._next_keepers_ns = now_ns + KEEPERS_EVERY_NS
             self._keepers = read_keepers(self._root)
+        self._sst_due = bool(limits) and now_ns >= self._next_sst_ns
         if not limits:
-            self._sst_due = False
             return Missing(Reason.SOURCE, NO_CPUFREQ)
         table = CpufreqTable(
             cpus=tuple(self._row(cpu, limits[cpu]) for cpu in sorted(limits)),
@@ -146,7 +162,7 @@ class CpufreqSource:
             base_read_at_ns=self._base_at_ns,
             notes=self._files.tree.notes(),
         )
-        return self._table if table == self._table and self._table is not None else table
+        return self._table if table == self._table else table
 
     def _stand(self, online: tuple[Cpu, ...]) -> None:
         """Which CPU has which policy; its files are read once for all CPUs of it."""
@@ -177,26 +193,35 @@ class CpufreqSource:
                 found[cpu] = limits
         return found
 
-    def _read_seldom(self, limits: dict[Cpu, Limits], now_ns: int, *, all_anew: bool) -> None:
-        """Base frequencies and preferences: of all CPUs, or of those whose limits have changed."""
+    def _read_seldom(self, limits: dict[Cpu, Limits], now_ns: int) -> None:
+        """Base frequencies and preferences: of all CPUs, or of those whose limits have changed.
+
+        A change that comes too soon after the last stays one until it has been looked at.
+        """
         kept = self._kept
-        due = now_ns >= self._next_seldom_ns or all_anew
-        changed = {cpu for cpu in limits if limits[cpu] != kept.limits.get(cpu)}
-        for cpu in limits:
-            again = (due or cpu in changed) and cpu not in self._quiet
+        due = now_ns >= self._next_seldom_ns
+        waited_since_ns = now_ns - AGAIN_AFTER_NS
+        changed = {
+            cpu
+            for cpu in limits.keys() - self._quiet
+            if limits[cpu] != kept.limits.get(cpu)
+            and kept.read_at_ns.get(cpu, waited_since_ns) <= waited_since_ns
+        }
+        for cpu, each in limits.items():
+            again = cpu in changed or (due and cpu not in self._quiet)
             if again or cpu not in kept.base_hz:
                 kept.base_hz[cpu] = self._files.base_hz(cpu)
+                kept.limits[cpu], kept.read_at_ns[cpu] = each, now_ns
             if again or cpu not in kept.epp or self._epp_is_cached:
                 kept.epp[cpu] = self._files.epp(cpu) if kept.standing[cpu].epps else None
-        if due or changed:
-            self._base_at_ns = now_ns
-            self._uncore = self._files.uncore()
-            self._next_seldom_ns = now_ns + SELDOM_NS
-            self._sst_due = True
-        kept.limits = dict(limits)
-        for gone in kept.base_hz.keys() - limits.keys():
-            del kept.base_hz[gone]
+        if due or (changed and self._uncore_at_ns <= waited_since_ns):
+            self._uncore, self._uncore_at_ns = self._files.uncore(), now_ns
+        if due:
+            self._base_at_ns, self._next_seldom_ns = now_ns, now_ns + SELDOM_NS
+        for gone in kept.base_hz.keys() - limits.keys() - self._quiet:
+            del kept.base_hz[gone], kept.read_at_ns[gone]
             kept.epp.pop(gone, None)
+            kept.limits.pop(gone, None)
 
     def _row(self, cpu: Cpu, limits: Limits) -> CpuFrequency:
         standing = self._kept.standing[cpu]

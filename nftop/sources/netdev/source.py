@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.model.netdev import Interface, InterfaceKind, NetdevTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
+from nftop.sources.netdev.links import link_kinds
 from nftop.sources.netdev.taps import owners
 from nftop.sources.netdev.texts import parse_dev, parse_forwarded, parse_softnet
 from nftop.sources.sysfs import SysTree, read_up_to
@@ -20,6 +22,17 @@ _LIMIT_BYTES = 2 << 20
 # An interface may get a master, and a tap another owner, without changing its name.
 LOOK_AGAIN_NS = 10_000_000_000
 _LOOPBACK = "772"  # ARPHRD_LOOPBACK, if_arp.h
+# Kinds of link, as rtnetlink names them, that tell more than sysfs does. What is in neither, and
+# has no device behind it, gets its packets from another interface, whose they are already: tunnels
+# (gre, ipip, wireguard, vxlan), OVS' internal ports, dummies.
+_KINDS: Mapping[str, InterfaceKind] = MappingProxyType(
+    {
+        "veth": "veth",
+        "netkit": "veth",
+        "tun": "tap",
+        "dsa": "upper",  # a port of a switch chip, behind the NIC that it hangs on
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +49,14 @@ class NetdevSource:
     """Packets of the kernel's network stack, by CPU and by interface."""
 
     def __init__(
-        self, root: Path = Path("/"), clock: Callable[[], int] = time.monotonic_ns
+        self,
+        root: Path = Path("/"),
+        clock: Callable[[], int] = time.monotonic_ns,
+        links: Callable[[], Mapping[str, str]] = link_kinds,
     ) -> None:
+        """Set up. `links` gives the kernel's name for what an interface is, by its name."""
         self._root = root
+        self._links = links
         self._net = SysTree(root / "sys/class/net")
         self._clock = clock
         self._facts: Mapping[str, _Facts] = {}
@@ -93,7 +111,10 @@ class NetdevSource:
             return (Check(self.name, table.reason, table.sentence),)
         counted = [each.name for each in table.interfaces if each.counts_once]
         left = [each.name for each in table.interfaces if each.owner is not None]
-        text = f"packets of CPU {format_cpu_list(table.cpus)} and of {len(counted)} interfaces"
+        text = (
+            f"packets of CPU {format_cpu_list(table.cpus)} and of {len(counted)} interfaces of "
+            "nftop's own network namespace"
+        )
         if left:
             text += f"; mirrors of a network function's own ports are left out: {', '.join(left)}"
         return (Check(self.name, Reason.PRESENT, text),)
@@ -120,7 +141,8 @@ class NetdevSource:
         return self._facts
 
     def _look(self, names: frozenset[str]) -> Mapping[str, _Facts]:
-        kinds = {name: self._kind(name) for name in names}
+        links = self._links()
+        kinds = {name: self._kind(name, links.get(name, "")) for name in names}
         taps = [name for name, kind in kinds.items() if kind == "tap"]
         held = owners(self._root / "proc", taps) if taps else {}
         return {
@@ -130,12 +152,14 @@ class NetdevSource:
             for name, kind in kinds.items()
         }
 
-    def _kind(self, name: str) -> InterfaceKind:
+    def _kind(self, name: str, link: str) -> InterfaceKind:
         if "/" in name or name in (".", ".."):  # the kernel calls none so
             return "virtual"
         files = self._net.names(name)
         if self._net.text(f"{name}/type") == _LOOPBACK:
             return "loopback"
+        if link in _KINDS:
+            return _KINDS[link]
         if "tun_flags" in files:
             return "tap"
         if "device" in files:

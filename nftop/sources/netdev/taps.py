@@ -11,35 +11,40 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nftop.sources.sysfs import read_up_to
+from nftop.sources.thread_roles import is_nf
 
 _TUN = Path("/dev/net/tun")
 _INTERFACE = re.compile(rb"^iff:\t(.+)$", re.MULTILINE)
-# Programs that make taps as mirrors of ports that they count themselves.
-_MIRRORING = re.compile(r"ovs-vswitchd|vpp(_main)?|dpdk-.*|.*testpmd|l[23]fwd.*|grout")
+_COMM_BYTES = 64
 _FDINFO_BYTES = 4096
 
 
 def owners(proc: Path, wanted: Collection[str]) -> Mapping[str, int]:
     """The pid of the network function that holds each of these interfaces; others are absent.
 
-    Looks at every descriptor of every such program, so not at every tick. What may not be looked
-    into is passed over.
+    A network function makes taps as mirrors of ports that it counts itself; what one is, its
+    threads' names tell. Looks at all threads, and at every descriptor of such programs, so not at
+    every tick. What may not be looked into is passed over.
     """
     found: dict[str, int] = {}
     for entry in sorted(_folder(proc), key=len):
-        if entry.isdecimal() and _mirrors(proc / entry):
+        if entry.isdecimal() and is_nf(_comms(proc / entry)):
             for name in _taps(proc / entry):
                 if name in wanted:
                     found.setdefault(name, int(entry))
     return found
 
 
-def _mirrors(process: Path) -> bool:
-    try:
-        comm = read_up_to(f"{process}/comm", 64)
-    except OSError:
-        return False
-    return _MIRRORING.fullmatch(comm.decode("utf-8", "replace").strip()) is not None
+def _comms(process: Path) -> list[str]:
+    """The names of its threads."""
+    comms = []
+    for tid in _folder(process / "task"):
+        try:
+            comm = read_up_to(f"{process}/task/{tid}/comm", _COMM_BYTES)
+        except OSError:
+            continue
+        comms.append(comm.decode("utf-8", "replace").rstrip("\n"))
+    return comms
 
 
 def _taps(process: Path) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Missing, Reason
-from nftop.model.sst import CpufreqTable, SstState
+from nftop.model.sst import CpufreqTable, SstState, UncoreLimits
 from nftop.sources.cpufreq import source as module
 from nftop.sources.cpufreq.files import FrequencyFiles
 from nftop.sources.cpufreq.source import CpufreqSource
@@ -154,6 +154,85 @@ def test_sst_is_asked_after_the_rest_and_seldom(tmp_path: Path) -> None:
     for _ in range(10):
         clocked.read(6)
     assert clocked.asked == [(0, 1, 2, 3)]
+
+
+@pytest.fixture
+def meshes(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One item for each reading of the mesh's limits."""
+    read: list[None] = []
+    real = FrequencyFiles.uncore
+
+    def counting(self: FrequencyFiles) -> tuple[UncoreLimits, ...]:
+        read.append(None)
+        return real(self)
+
+    monkeypatch.setattr(FrequencyFiles, "uncore", counting)
+    return read
+
+
+def test_a_program_that_scales_a_core_all_the_time_costs_the_others_nothing(
+    tmp_path: Path, bases: list[int], meshes: list[None]
+) -> None:
+    clocked = Clocked(host(tmp_path))
+    started_at_ns = clocked.read().base_read_at_ns
+    for second in range(180):
+        set_to(tmp_path, 2, scaling_max_freq=str(2_000_000 + 100_000 * (second % 7)))
+        table = clocked.read(1)
+        assert table.base_read_at_ns == started_at_ns, "those of the others are as old as before"
+    assert clocked.asked == [(0, 1, 2, 3)]
+    assert bases[:4] == [0, 1, 2, 3]
+    assert set(bases[4:]) == {2} and len(bases[4:]) <= 3
+    assert len(meshes) <= 4
+    clocked.read(420)
+    assert bases[-4:] == [0, 1, 2, 3], "changes of one CPU don't put off what is due of all"
+
+
+def test_quiet_cpus_that_are_scaled_cost_nothing_at_all(
+    tmp_path: Path, bases: list[int], meshes: list[None]
+) -> None:
+    clocked = Clocked(host(tmp_path), quiet=(0, 1, 2, 3))
+    sst = clocked.read().sst
+    for second in range(180):
+        set_to(tmp_path, 2, scaling_max_freq=str(2_000_000 + 100_000 * (second % 7)))
+        sst = clocked.read(1).sst
+    assert (bases, len(meshes), clocked.asked) == ([0, 1, 2, 3], 1, [])
+    assert isinstance(sst, Missing) and "--quiet-cpus" in sst.sentence
+
+
+def test_a_change_that_comes_soon_after_another_is_looked_at_later(
+    tmp_path: Path, bases: list[int]
+) -> None:
+    clocked = Clocked(host(tmp_path))
+    clocked.read()
+    set_to(tmp_path, 2, scaling_min_freq="2700000", base_frequency="2700000")
+    assert clocked.read(6).row_of[2].min_hz == 2700 * MHZ
+    assert bases == [0, 1, 2, 3]
+    assert clocked.read(60).row_of[2].base_hz == 2700 * MHZ
+    assert bases == [0, 1, 2, 3, 2]
+
+
+def test_sst_is_asked_again_when_nftop_changed_something_and_when_its_time_has_come(
+    tmp_path: Path,
+) -> None:
+    clocked = Clocked(host(tmp_path), quiet=(1,))
+    clocked.read()
+    clocked.read(1)
+    assert clocked.asked == [(0, 2, 3)]
+    clocked.source.soon()
+    clocked.read(1)
+    clocked.read(1)
+    assert len(clocked.asked) == 2
+    for _ in range(5):  # CPUs that come and go are reason to ask, but not each time
+        for online in ("0-2", "0-3"):
+            put(tmp_path, {f"{CPU}/online": online})
+            clocked.read(1)
+    assert len(clocked.asked) == 2
+    for _ in range(12):
+        clocked.read(6)
+    assert len(clocked.asked) == 3
+    for _ in range(120):
+        clocked.read(6)
+    assert len(clocked.asked) == 4
 
 
 def test_lies_are_no_numbers(tmp_path: Path) -> None:

@@ -1,0 +1,30 @@
+"""What papers measured is read before the screen is drawn: painting reads no file."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from nftop import watching
+from nftop.papers.rows import rows
+from nftop.store.history import History
+from nftop.ui import app
+from nftop.ui.options import Options
+from tests.frames import frame
+from tests.ui.feeds import StepFeed
+
+
+class BuiltError(Exception):
+    """Carries whether the rows were there."""
+
+
+def test_papers_are_read_before_there_is_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(*_: object, **__: object) -> None:
+        raise BuiltError(rows.cache_info().currsize)
+
+    monkeypatch.setattr(app, "NftopApp", build)
+    monkeypatch.setattr(sys, "__stderr__", sys.__stderr__)  # `screen` sets it
+    rows.cache_clear()
+    with pytest.raises(BuiltError, match="1"):
+        watching.screen(StepFeed(frame(8)), History(), Options())
