@@ -37,8 +37,8 @@ _MPPS = Unit.PACKETS_PER_S
 def nf_detail(frame: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[list[Line]]:
     """The parts, each with a header of its own; `workload` as `reference_lines` has it."""
     parts = [
-        [_rule(nf, width), *_said(nf, width)],
-        _threads(frame, nf, width),
+        [_rule(nf, width), *_trouble(nf, width), *_threads(frame, nf, width)],
+        _said(nf, width),
         _baseline(frame, nf, width),
         queue_lines(nf, width),
         port_lines(nf, width),
@@ -64,12 +64,17 @@ def _rule(nf: NfRow, width: int) -> Line:
     return line(head, Span("─" * (width - head.width), Tone.DIM))
 
 
+def _trouble(nf: NfRow, width: int) -> list[Line]:
+    """Why nothing of it is current; so it stands before its numbers."""
+    if nf.problem is None:
+        return []
+    lead = line(Span(f"{nf.problem.reason.mark} ", Tone.BAD))
+    return paragraph(nf.problem.sentence, width, lead=lead)
+
+
 def _said(nf: NfRow, width: int) -> list[Line]:
     """Why numbers are absent, how packets were counted, whose its cache is."""
     lines: list[Line] = []
-    if nf.problem is not None:
-        lead = line(Span(f"{nf.problem.reason.mark} ", Tone.BAD))
-        lines += paragraph(nf.problem.sentence, width, lead=lead)
     for why, labels in _absences(nf).items():
         lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
         text = f"{', '.join(labels)}: {why.sentence}"
