@@ -21,8 +21,11 @@ class Back:
     target: State
 
 
-def plan_back(host: AnyPart, entry: Entry) -> Back:
-    """From the state that is found; nothing is written. Raises OSError."""
+def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back:
+    """From the state that is found; nothing is written. Raises OSError.
+
+    `unseen`: sentences on what was written and can't be read, so that nothing here leads back.
+    """
     found = host.read(entry.base)
     planned = host.steps(entry.base, entry.back if entry.reverting else entry.changes)
     values = touched(entry.base, planned)
@@ -41,7 +44,7 @@ def plan_back(host: AnyPart, entry: Entry) -> Back:
     # The numbers of those that were made before a crash are known only now.
     remade = {cell: number or found.get(cell, UNBORN) for cell, number in entry.remade.items()
               if number or cell not in way.foreign}  # fmt: skip
-    said = entry.left if entry.reverting else ()  # else it is what it leaves of earlier ones
+    said = entry.left if entry.reverting else unseen  # else it is what it leaves of earlier ones
     left = (*said, *left_alone(way.foreign, found), *homeless(way.homeless, way.target))
     written = replace(
         entry,

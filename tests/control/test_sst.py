@@ -221,6 +221,40 @@ def test_what_the_kernel_refuses_in_the_middle_is_taken_back(kernel: Kernel) -> 
     assert kernel.state() == before
 
 
+def test_a_limit_that_comes_into_effect_after_a_refusal_is_taken_back_too(kernel: Kernel) -> None:
+    kernel.put(1, MAX, "2000000")
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    receipt, entry = apply(replace(host, stubborn=((1, MIN),)), memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == ("refused", None)
+    assert receipt.sentences[-1] == "everything is as it was before"
+    assert limits(kernel, 1) == (LEAST, 2_000_000)
+    assert kernel.state() == before
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_limit_that_was_written_and_is_hidden_by_anothers_is_named(
+    kernel: Kernel, refused: bool
+) -> None:
+    kernel.upper = 2_000_000
+    for cpu in (1, 5):
+        kernel.put(cpu, MAX, str(MOST))
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    assert any("may be a higher request" in each for each in proposal.effects)
+    host = replace(host, stubborn=((1, MIN),) * refused)
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == ("overwritten", None)
+    said = " ".join(receipt.sentences)
+    assert (
+        "scaling_max_freq of CPU 1: 2700 MHz was written and stays asked for, 2000 MHz is" in said
+    )
+    assert "everything is as it was before" not in said
+    assert kernel.state() == before
+    [told] = memory(disk).history()
+    assert any("stays asked for" in each for each in told.left)
+
+
 @pytest.mark.parametrize("at", range(1, 5))
 def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
     kernel: Kernel, at: int

@@ -33,8 +33,9 @@ _NO_NOMINAL = (
     "the nominal frequency (P1) is not known: base frequencies differ, and the CPU's name has none"
 )
 _CLAMPED = (
-    "a lower limit that is at the upper one may be a higher request that the kernel has clamped, "
-    "which nobody can read: undo brings back what is in effect now"
+    "a lower limit that is at the upper one, or an upper one below the hardware's, may be a higher "
+    "request that the kernel has clamped, which nobody can read: undo brings back what is in "
+    "effect now"
 )
 
 
@@ -122,7 +123,7 @@ def propose(
         return Proposal(base, (), told, refusals=refusals, commands=commands)
     target = {cell: draft.state[cell] for cell in base}
     changes = difference(base, target)
-    effects = (*rounded, *told, *_may_be_clamped(base, changes)) if changes else ()
+    effects = (*rounded, *told, *_may_be_clamped(draft, changes)) if changes else ()
     return Proposal(
         base, changes, effects, rounded=rounded, commands=commands,
         warnings=tuple(draft.warnings) if changes else (),
@@ -222,10 +223,17 @@ def _to_powersave(draft: _Draft, policy: Policy) -> None:
         )
 
 
-def _may_be_clamped(base: State, changes: Iterable[Change]) -> tuple[str, ...]:
-    limits = [each for each in changes if each.cell.kind == "max_khz"]
-    pinned = [each for each in limits if base.get(each.cell._replace(kind="min_khz")) == each.old]
-    return (_CLAMPED,) if pinned else ()
+def _may_be_clamped(draft: _Draft, changes: Iterable[Change]) -> tuple[str, ...]:
+    """Another's limit, such as a thermal one, hides a request; so does turbo that is off."""
+    most = {(each.number, each.name): each.most_khz for each in draft.touched}
+    for each in changes:
+        if each.cell.kind != "max_khz" or each.old is None:
+            continue
+        pinned = draft.base.get(each.cell._replace(kind="min_khz")) == each.old
+        below = int(each.old) < most[each.cell.number, each.cell.name]
+        if pinned or below or draft.facts.turbo is False:
+            return (_CLAMPED,)
+    return ()
 
 
 _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
