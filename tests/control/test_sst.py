@@ -25,7 +25,7 @@ from nftop.model.action import (
     Receipt,
     ReleaseCpus,
 )
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, parse_cpu_list
 from tests.control.hosts import Death, Disk, KilledError, memory
 from tests.control.sst_trees import (
     BASES,
@@ -147,6 +147,34 @@ def test_release_within_a_mode_goes_back_to_the_mode(kernel: Kernel) -> None:
     assert kernel.state() == mode
     done(host, disk, ReleaseCpus(tuple(map(Cpu, range(8)))))
     assert kernel.state() == before
+
+
+def test_release_reaches_past_a_change_of_the_governor_alone(place: Path) -> None:
+    kernel = make_tree(place, governor="performance")
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    done(host, disk, PinCpus((Cpu(0),)))
+    done(host, disk, PinEvery("bf"))
+    done(host, disk, ReleaseCpus((Cpu(0),)))
+    assert limits(kernel, 0) == limits(kernel, 4) == (LEAST, MOST)
+    assert limits(kernel, 1) == (HIGH, HIGH)
+    done(host, disk, ReleaseCpus(tuple(map(Cpu, range(8)))))
+    assert kernel.state() == before
+
+
+def test_what_was_pinned_by_hand_is_opened_or_said_to_stay(place: Path) -> None:
+    kernel = make_tree(place, governor="performance")
+    for cpu, limit in itertools.product((0, 1, 4, 5), (MAX, MIN)):
+        kernel.put(cpu, limit, str(BASES[cpu] if cpu in (0, 4) else NOMINAL))
+    host, disk = part(kernel), Disk()
+    done(host, disk, PinEvery("bf"))
+    proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(0), Cpu(1)))])
+    told = " ".join(proposal.effects)
+    assert "CPU 0,4: the limits are not nftop's" in told
+    assert "CPU 1,5: pinned before nftop's last change" in told
+    kept(host, disk, proposal)
+    assert limits(kernel, 0) == (LEAST, MOST)
+    assert limits(kernel, 1) == (NOMINAL, NOMINAL)
+    assert {kernel.get(cpu, GOVERNOR) for cpu in (0, 1, 4, 5)} == {"performance"}
 
 
 def test_what_is_not_as_nftop_left_it_is_released_to_the_hardwares_limits(kernel: Kernel) -> None:
@@ -412,10 +440,13 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
     host, disk = part(kernel), Disk()
     stack = [kernel.state()]
     for _ in range(data.draw(st.integers(1, 6))):
-        proposal = gate_of(host, disk).propose([data.draw(one)])
+        action = data.draw(one)
+        proposal = gate_of(host, disk).propose([action])
         if proposal.changes:
             kept(host, disk, proposal)
             stack.append(kernel.state())
+        if isinstance(action, ReleaseCpus):
+            no_core_is_pinned_unsaid(kernel, action, proposal)
         if len(stack) > 1 and data.draw(st.booleans()):
             undone(host, disk)
             stack.pop()
@@ -425,3 +456,12 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
         stack.pop()
         assert kernel.state() == stack[-1]
     assert gate_of(host, disk).propose_undo() is None
+
+
+def no_core_is_pinned_unsaid(kernel: Kernel, action: ReleaseCpus, proposal: Proposal) -> None:
+    """What was released is open, or at what it was before nftop's change, and that is told."""
+    at_one = {cpu for each in action.cpus for cpu in (each % 4, each % 4 + 4)
+              if len(set(limits(kernel, cpu))) == 1}  # fmt: skip
+    told = [each for each in proposal.effects if "pinned before nftop's last change" in each]
+    named = {cpu for each in told for cpu in parse_cpu_list(each.split()[1].rstrip(":"))}
+    assert at_one == named

@@ -155,12 +155,13 @@ def _say_low(draft: _Draft, policies: Iterable[Policy]) -> None:
 
 
 def _release(draft: _Draft, action: ReleaseCpus) -> None:
-    open_again = []
+    open_again, pinned = [], []
     for policy in draft.policies(action.cpus):
         cells = [policy.cell(kind) for kind in POLICY_KINDS if policy.cell(kind) in draft.state]
         old = before(draft.history, cells, draft.state)
-        if old:
-            draft.state.update(old)
+        draft.state.update(old)
+        if any(cell.kind in ("min_khz", "max_khz") for cell in old):
+            pinned += [policy] * _at_one(draft.state, policy)
             continue
         was = {cell: draft.state[cell] for cell in cells}
         draft.limits(policy, policy.least_khz, policy.most_khz)
@@ -173,6 +174,18 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
             f"CPU {names}: the limits are not nftop's, or not as it left them, so they become the "
             f"hardware's ({', '.join(sorted(spans))})"
         )
+
+    if pinned:
+        names = format_cpu_list(cpu for each in pinned for cpu in each.cpus)
+        draft.effects.append(
+            f"CPU {names}: pinned before nftop's last change of the limits too, and so pinned still"
+        )
+
+
+def _at_one(state: State, policy: Policy) -> bool:
+    """Whether a policy is at one frequency only, though the hardware has more."""
+    low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
+    return low is not None and low == high and policy.least_khz < policy.most_khz
 
 
 def _pin_every(draft: _Draft, action: PinEvery) -> None:
