@@ -87,7 +87,7 @@ def apply(
             host, journal, entry,
             why=why, outcome=outcome, unseen=unseen, lock_s=REVERT_LOCK_S,
         ), None  # fmt: skip
-    entry = replace(entry, changes=done)
+    entry = replace(entry, changes=done, done=True)
     try:
         journal.begin(entry)  # with the numbers of what was made
     except OSError as error:

@@ -283,6 +283,24 @@ def test_a_limit_that_was_written_and_is_hidden_by_anothers_is_named(
     assert any("stays asked for" in each for each in told.left)
 
 
+@pytest.mark.parametrize("cut_off", [True, False])
+def test_an_epp_that_somebody_set_since_is_not_taken_for_the_kernels(
+    place: Path, cut_off: bool
+) -> None:
+    kernel = make_tree(place, governor="performance")
+    host, disk = part(kernel), Disk()
+    proposal = gate_of(host, disk).propose([PinEvery("bf")])
+    _, entry = apply(host, memory(disk), proposal, ASKED)
+    assert entry is not None
+    kernel.put(1, EPP, "power")
+    receipt = recover(host, memory(disk)) if cut_off else revert(host, memory(disk), entry)
+    assert receipt is not None
+    assert receipt.outcome == "overwritten"
+    said = "EPP of CPU 1 was changed by somebody else since: left alone, power now"
+    assert [each for each in receipt.sentences if "changed by somebody" in each] == [said]
+    assert {limits(kernel, cpu) for cpu in range(8)} == {(LEAST, MOST)}
+
+
 @pytest.mark.parametrize("at", range(1, 5))
 def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
     kernel: Kernel, at: int
