@@ -173,8 +173,12 @@ def make_tree(
     driver: str = "intel_pstate",
     shared: int = 1,
     governor: str = "powersave",
+    packages: int = 1,
 ) -> Kernel:
-    """A host of as many CPUs as there are bases; `shared` so many of them have one policy."""
+    """A host of as many CPUs as there are bases; `shared` so many of them have one policy.
+
+    Of two packages one has the even CPUs.
+    """
     count = len(bases)
     cpu = root / "sys/devices/system/cpu"
     cpu.mkdir(parents=True)
@@ -185,8 +189,8 @@ def make_tree(
         topology.mkdir(parents=True)
         twins = sorted({number, (number + count // 2) % count})
         for name, text in (
-            ("physical_package_id", "0"), ("core_id", str(twins[0])), ("die_id", "0"),
-            ("core_cpus_list", ",".join(map(str, twins))),
+            ("physical_package_id", str(number % packages)), ("core_id", str(twins[0])),
+            ("die_id", "0"), ("core_cpus_list", ",".join(map(str, twins))),
         ):  # fmt: skip
             (topology / name).write_text(f"{text}\n")
     for first in range(0, count, shared):

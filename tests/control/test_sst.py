@@ -16,6 +16,7 @@ from nftop.control.journal import Journal
 from nftop.control.part import AbsentError
 from nftop.control.pending import in_a_process
 from nftop.control.sst.cpufreq import Cpufreq, open_cpufreq
+from nftop.control.sst.shown import cores
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
     FrequencyAction,
@@ -108,6 +109,27 @@ def test_a_low_priority_core_is_pinned_to_its_own_and_said_so(kernel: Kernel) ->
     kept(host, disk, proposal)
     assert limits(kernel, 0) == limits(kernel, 4) == (LOW, LOW)
     assert any("low priority" in each and "2700 MHz" in each for each in proposal.effects)
+
+
+def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(place: Path) -> None:
+    kernel = make_tree(place / "two", bases=(HIGH, LOW) * 4, packages=2)
+    host = part(kernel)
+    assert {core.priority for core in cores(host.facts(), host.state())} == {None}
+    proposal = gate_of(host, Disk()).propose([PinCpus((Cpu(1),))])
+    assert not any("priority" in each for each in proposal.effects)
+    proposal = gate_of(host, Disk()).propose([PinEvery("bf")])
+    assert any("SST-BF is not on" in each for each in proposal.warnings)
+
+    kernel = make_tree(place / "hybrid")
+    host = part(kernel)
+    kinds = [core.priority for core in cores(host.facts(), host.state())]
+    assert kinds == ["high" if base == HIGH else "low" for base in BASES]
+    atom = kernel.root / "sys/devices/cpu_atom"
+    atom.mkdir()
+    (atom / "cpus").write_text("0,3-4,7\n")
+    assert {core.priority for core in cores(host.facts(), host.state())} == {None}
+    proposal = gate_of(host, Disk()).propose([PinEvery("bf")])
+    assert any("not SST-BF" in each for each in proposal.warnings)
 
 
 @pytest.mark.parametrize("governor", ["powersave", "performance"])
@@ -216,6 +238,22 @@ def test_what_others_changed_since_is_left_alone_and_named(kernel: Kernel) -> No
     kept(host, disk, *planned)
     assert limits(kernel, 1) == (LEAST, MOST)
     assert limits(kernel, 5) == (LEAST, 3_000_000)
+
+
+def test_what_passes_over_a_change_of_frequencies_is_named_alone(kernel: Kernel) -> None:
+    host, disk = part(kernel), Disk()
+    done(host, disk, PinCpus((Cpu(0),)))
+    done(host, disk, PinCpus((Cpu(1),)))
+    for cpu in (1, 5):
+        kernel.put(cpu, MAX, "3000000")
+        kernel.put(cpu, MIN, "1200000")
+    planned = gate_of(host, disk).propose_undo()
+    assert planned is not None
+    assert planned[0].unmet
+    assert planned[0].changes == ()
+    assert planned[0].warnings == (
+        "nothing older is taken back before change 2: `nftop undo --past` passes over it",
+    )
 
 
 def test_a_base_beyond_the_hardwares_limit_is_clamped_and_shown_before(kernel: Kernel) -> None:

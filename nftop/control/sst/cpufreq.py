@@ -21,6 +21,7 @@ from nftop.control.sst.writes import FILES, Write
 from nftop.control.takeback import differing
 from nftop.model.action import POLICY_KINDS, Cell, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list
+from nftop.sources.cpufreq.files import FrequencyFiles
 from nftop.sources.cpufreq.keepers import read_keepers
 from nftop.sources.topology import read_host, read_topology
 
@@ -72,6 +73,8 @@ class Cpufreq(Frequencies):
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
             nominal_khz=_nominal(here, read_host(self.root, "").model),
             turbo=turbo,
+            packages={int(info.cpu): info.package for info in topology.cpus},
+            hybrid=FrequencyFiles(self.root).hybrid,
         )
 
     def keepers(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from nftop.model.action import (
     State,
     difference,
 )
-from nftop.model.ids import format_cpu_list, mhz_text
+from nftop.model.ids import Cpu, format_cpu_list, mhz_text
 
 _GOVERNOR = "powersave"
 _NO_BASE = (
@@ -31,6 +31,14 @@ _NO_BASE = (
 )
 _NO_NOMINAL = (
     "the nominal frequency (P1) is not known: base frequencies differ, and the CPU's name has none"
+)
+_ALIKE = (
+    "base frequencies do not differ within a package: SST-BF is not on here, and no core is "
+    "favoured by this"
+)
+_HYBRID = (
+    "cores are of different kinds, whose base frequencies differ by that: this is not SST-BF, and "
+    "no core is favoured by it"
 )
 _CLAMPED = (
     "a lower limit that is at the upper one, or an upper one below the hardware's, may be a higher "
@@ -142,15 +150,17 @@ def _pin(draft: _Draft, action: PinCpus) -> None:
 
 def _say_low(draft: _Draft, policies: Iterable[Policy]) -> None:
     """Low-priority cores among those that are pinned."""
-    known = {each.base_khz for each in draft.facts.policies if each.base_khz is not None}
-    low: dict[int, list[int]] = {}
+    kinds = draft.facts.priorities
+    low: dict[tuple[int, int], list[int]] = {}
     for policy in policies:
-        if policy.base_khz is not None and policy.base_khz < max(known):
-            low.setdefault(policy.base_khz, []).extend(policy.cpus)
-    for base, cpus in low.items():
+        for cpu in policy.cpus:
+            if kinds.get(Cpu(cpu)) == "low":
+                bases = (policy.base_khz or 0, draft.facts.high_khz(cpu))
+                low.setdefault(bases, []).append(cpu)
+    for (base, high), cpus in low.items():
         draft.effects.append(
             f"CPU {format_cpu_list(cpus)}: low priority (SST-BF), guaranteed {mhz_text(base)}; "
-            f"high-priority cores of this host have {mhz_text(max(known))}"
+            f"high-priority cores of the same package have {mhz_text(high)}"
         )
 
 
@@ -210,10 +220,8 @@ def _pin_every(draft: _Draft, action: PinEvery) -> None:
         names = format_cpu_list(cpu for policy in without for cpu in policy.cpus)
         draft.refusals.append(_NO_BASE.format(names, without[0].driver or "its driver"))
         return
-    if len({policy.base_khz for policy in policies}) == 1:
-        draft.warnings.append(
-            "base frequencies do not differ: SST-BF is not on here, and no core is favoured by this"
-        )
+    if not facts.priorities:
+        draft.warnings.append(_HYBRID if facts.hybrid else _ALIKE)
     if facts.turbo is False:
         draft.warnings.append("turbo is off (no_turbo), and SST-BF needs it on")
     for policy in policies:
