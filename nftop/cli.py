@@ -24,6 +24,8 @@ from nftop.output import OutputError
 
 # What of another host's sensor server can be asked.
 _BY_SERVER = ("live", "doctor", "serve", "record")
+# These do what they are told on the command line, whatever is configured.
+_WITHOUT_CONFIG = frozenset({*cat_parser.NAMES, "sst", "explain", "tma"})
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
 keys: ? for help, q to quit
@@ -87,7 +89,11 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     try:
         settings = config.read_config(config.files(os.environ), _taken)
     except config.ConfigError as error:
-        parser.error(str(error))
+        if options.command not in _WITHOUT_CONFIG:
+            parser.error(str(error))
+        # What takes changes back must not hang on a typing error.
+        sys.stderr.write(f"nftop: the configuration is left out: {error}\n")
+        settings = []
     if options.command == "demo":
         # All that stands around the word is a command line of its own, on another host.
         word = arguments.index("demo")

@@ -76,8 +76,8 @@ def _live_screen(
         drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)
         if drawn.gate is not None:
 
-            def acted(text: str) -> None:
-                recorder.acted(text)
+            def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate tells it
+                recorder.acted(text, classes=classes)
                 here.on_change()
 
             drawn = replace(drawn, gate=RecordedGate(drawn.gate, acted))

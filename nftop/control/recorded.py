@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nftop.control.changing import Changing, Seen, Settling
+from nftop.control.parts import CLASSES, part_of
 from nftop.control.rules import Rules
 from nftop.model.action import Action, Proposal, Receipt
 from nftop.model.keeping import KEEP_WITHIN_S
 
-Tell = Callable[[str], None]
+# What is said, and whether it is about cache classes.
+Tell = Callable[[str, bool], None]
 
 
 class RecordedGate:
@@ -54,7 +56,7 @@ class RecordedGate:
         undoes: tuple[int, ...] = (),
     ) -> Settling:
         pending = self._gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
-        self._tell(_said(proposal, pending.receipt))
+        self._tell(_said(proposal, pending.receipt), _of_classes(proposal))
         return _RecordedSettling(pending, proposal, self._tell)
 
 
@@ -84,8 +86,12 @@ class _RecordedSettling:
     def _ended(self, receipt: Receipt) -> Receipt:
         if receipt.outcome != self._told:
             self._told = receipt.outcome
-            self._tell(_said(self._proposal, receipt))
+            self._tell(_said(self._proposal, receipt), _of_classes(self._proposal))
         return receipt
+
+
+def _of_classes(proposal: Proposal) -> bool:
+    return part_of(proposal.identity) == CLASSES
 
 
 def _said(proposal: Proposal, receipt: Receipt) -> str:

@@ -95,6 +95,8 @@ def write_baselines(
         data = msgspec.json.encode({**about, "baselines": plain(baselines)})
         with os.fdopen(handle, "wb") as file:
             file.write(data + b"\n")
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut may leave the new name with nothing in it
         beside.replace(path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -104,8 +104,10 @@ class Recorder:
         """A marker of the operator's, now or at another time."""
         self._note("marker", text, wall_ns)
 
-    def acted(self, text: str) -> None:
-        """Something the operator has had nftop change."""
+    def acted(self, text: str, *, classes: bool) -> None:
+        """Something the operator has had nftop change: cache classes, or something else."""
+        if classes:
+            self._jobs.put(self._acts)
         self._note("action", text, None)
 
     def found(self, finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
@@ -240,10 +242,12 @@ class Recorder:
         marker = Marker(kind, now_ns if wall_ns is None else wall_ns, mono_ns, text)
 
         def noted() -> None:
-            self._acted |= kind == "action"
             self._put(self._encoder.note(marker, now_ns, mono_ns))
 
         self._jobs.put(noted)
+
+    def _acts(self) -> None:
+        self._acted = True
 
     def _put(self, chunk: Chunk) -> None:
         if self._sink is not None:

@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+import pytest
+
 from nftop.control.recorded import RecordedGate
 from nftop.model.action import Cell, Change, Proposal, Receipt
 
@@ -29,7 +31,12 @@ def gate_of(receipt: Receipt) -> tuple[Any, list[str], Any]:
     told: list[str] = []
     inner = mock.Mock()
     inner.apply.return_value = Pending(receipt)
-    return RecordedGate(inner, told.append), told, inner
+
+    def tell(text: str, classes: bool) -> None:
+        assert classes
+        told.append(text)
+
+    return RecordedGate(inner, tell), told, inner
 
 
 def test_what_is_done_and_what_becomes_of_it_is_told_once() -> None:
@@ -48,6 +55,16 @@ def test_a_change_without_a_command_is_told_too() -> None:
     pending = gate.apply(replace(PROPOSAL, commands=()))
     pending.revert()
     assert told == ["refused: a change of 1 cells", "reverted: a change of 1 cells; taken back"]
+
+
+@pytest.mark.parametrize(("identity", "classes"), [("boot cpufreq", False), ("boot 0:41", True)])
+def test_what_it_was_about_is_told(identity: str, classes: bool) -> None:
+    told: list[bool] = []
+    inner = mock.Mock()
+    inner.apply.return_value = Pending(Receipt("applied", ()))
+    gate = RecordedGate(inner, lambda _, of_classes: told.append(of_classes))
+    gate.apply(replace(PROPOSAL, identity=identity)).keep()
+    assert told == [classes, classes]
 
 
 def test_looking_is_not_told() -> None:

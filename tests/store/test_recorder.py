@@ -530,7 +530,7 @@ def test_changes_of_classes_are_recorded_as_they_are_seen(tmp_path: Path) -> Non
         readings = {**base.readings, "resctrl": reading}
         sample = replace(base, monotonic_ns=base.monotonic_ns + at, readings=readings)
         if at == 2:
-            taking.acted("applied: nftop cat set")
+            taking.acted("applied: nftop cat set", classes=True)
         taking.take(sample)
     taking.close()
     found, _, _ = everything(tmp_path / "a.nftop")

@@ -32,8 +32,9 @@ POLLER = 1  # a CPU on which something polls
 
 
 @functools.cache
-def model() -> Model:
-    return model_of(scenario.load("default"), CPUS)
+def model(machine: str = "skx-7") -> Model:
+    """What happens on a machine that is told nothing of it."""
+    return model_of(scenario.load(machines.load(machine).scenario), CPUS)
 
 
 def expected(config: int, cpu: int, start_ns: int, end_ns: int, uarch: str = "SKX") -> int:

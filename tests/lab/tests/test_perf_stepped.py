@@ -59,16 +59,17 @@ def stats(machine: str, *runs: str, command: str = STEP) -> list[str]:
     return ran.stdout.split("end\n")[:-1]
 
 
-def grown(cpus: Sequence[int], run: int) -> dict[str, float]:
+def grown(cpus: Sequence[int], run: int, machine: str = "skx-7") -> dict[str, float]:
     """What the model counts of some CPUs in the step of a run, the first of which is 0."""
+    of = model(machine)
     since, until = FROM_NS + run * STEP_NS, FROM_NS + (run + 1) * STEP_NS
-    counts = (model().exact(until, cpus) - model().exact(since, cpus)).sum(axis=0)
+    counts = (of.exact(until, cpus) - of.exact(since, cpus)).sum(axis=0)
     return {name: float(counts[index]) for name, index in INDEX.items()}
 
 
-def shares(cpus: Sequence[int], run: int = 0) -> Floats:
+def shares(cpus: Sequence[int], run: int = 0, machine: str = "skx-7") -> Floats:
     """Level 1 in percent of some cores' slots, all threads of which are among the CPUs."""
-    of = grown(cpus, run)
+    of = grown(cpus, run, machine)
     slots = 4 * of["distributed_clocks"]
     retiring, frontend = of["retire_slots"], of["slots_not_delivered"]
     bad = of["uops_issued"] - retiring + 4 * of["recovery_cycles"]
@@ -124,7 +125,7 @@ def test_counts_of_every_cpu_over_intervals_add_up_to_the_models(
     for event, spec in CODES.items():
         for each in range(CPUS):
             first, last = (
-                count(model(), spec, each, at, uarch) for at in (FROM_NS, FROM_NS + STEP_NS)
+                count(model(machine), spec, each, at, uarch) for at in (FROM_NS, FROM_NS + STEP_NS)
             )
             assert sums[f"CPU{each}", event] == pytest.approx(last - first, abs=1), (event, each)
 
@@ -137,7 +138,7 @@ def test_metrics_of_the_host_beside_the_watchdog_and_without(machine: str) -> No
             assert text.count("<not counted>") == 5
             continue
         # perf moves the slots lost to clears, a few in a thousand, from one part to another.
-        wanted = pytest.approx(shares(range(CPUS), run), abs=0.15)
+        wanted = pytest.approx(shares(range(CPUS), run, machine), abs=0.15)
         assert [metrics(text)[name] for name in LEVEL_1] == wanted
 
 

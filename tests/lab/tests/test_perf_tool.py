@@ -58,12 +58,13 @@ def stat(machine: str, *arguments: str) -> str:
 def bounds(machine: str, event: str, cpus: Sequence[int]) -> tuple[float, float]:
     """The lowest and the highest rate per second, CPUs added up."""
     parts = parts_of(CODES[event], UARCH[machine]) or {}
-    assert model().starts_ns[1:] == () or model().starts_ns[1] > 30 * S
+    of = model(machine)
+    assert of.starts_ns[1:] == () or of.starts_ns[1] > 30 * S
     weights = np.zeros(len(INDEX))
     for name, factor in parts.items():
         weights[INDEX[name]] = factor
-    steady = float((model().steady[0][list(cpus)] @ weights).sum())
-    swing = float(np.abs(model().swinging[0][list(cpus)] @ weights).sum())
+    steady = float((of.steady[0][list(cpus)] @ weights).sum())
+    swing = float(np.abs(of.swinging[0][list(cpus)] @ weights).sum())
     return steady - swing, steady + swing
 
 

@@ -17,6 +17,9 @@ from nftop.sources.ovs.source import OvsSource
 from nftop.sources.places import SURVEY_NS, Views
 from tests.peers.ovs_unixctl import unixctl_peer
 
+# The sockets of one test's Open vSwitch are seen by every other's.
+pytestmark = pytest.mark.xdist_group("ovs")
+
 NAME = "ovs-vswitchd.7.ctl"
 NOBODY = 65534
 

@@ -18,6 +18,9 @@ from nftop.sources.ovs.source import OvsSource
 from tests.peers.ovs_unixctl import STEP, Peer, unixctl_peer
 from tests.waiting import until
 
+# The sockets of one test's Open vSwitch are seen by every other's.
+pytestmark = pytest.mark.xdist_group("ovs")
+
 # No test waits that long but one that fails: a busy machine's delays are no fault of anybody's.
 PATIENT_S = 30.0
 HASTY_S = 0.05  # for who will not answer in time however long one waits

@@ -25,6 +25,9 @@ from tests.peers.vpp_segment import APART_S, vpp_peer
 from tests.recordings import everything, joined, same, ticks_of
 from tests.samples import S, fold
 
+# The sockets of one test's VPP are seen by every other's.
+pytestmark = pytest.mark.xdist_group("vpp")
+
 
 def samples_of(root: Path, *commands: str) -> list[Sample]:
     """A sample now, and one after each command, as far apart as the capture's two moments.
@@ -39,7 +42,9 @@ def samples_of(root: Path, *commands: str) -> list[Sample]:
         for number, command in enumerate(("hello", *commands)):
             peer.do(command)
             second = 10 + number * APART_S
-            (vpp,) = source.read().instances
+            # Others of this machine listen too, and /proc/net/unix names them all.
+            there = source.read().instances
+            (vpp,) = [each for each in there if each.socket.startswith(str(root))]
             vpp = replace(vpp, pid=PID, start_ticks=4000, read_at_ns=int(second * S))
             rows = (vpp_thread(0, second, run=0.01), vpp_thread(1, second))
             found.append(host(second, *rows, vpp=VppTable((vpp,))))

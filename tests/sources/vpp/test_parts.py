@@ -23,6 +23,9 @@ from tests.peers.vpp_segment import NAME, vpp_peer
 from tests.sources.dpdk.test_discovery import Host
 from tests.sources.vpp.test_reader import TOLD
 
+# The sockets of one test's VPP are seen by every other's.
+pytestmark = pytest.mark.xdist_group("vpp")
+
 S = 1_000_000_000
 
 

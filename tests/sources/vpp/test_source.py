@@ -20,6 +20,9 @@ from tests.peers.vpp_segment import NAME, Peer, vpp_peer
 from tests.sources.dpdk.test_discovery import as_nobody
 from tests.waiting import until
 
+# The sockets of one test's VPP are seen by every other's.
+pytestmark = pytest.mark.xdist_group("vpp")
+
 # A process is started for each VPP, on a machine that has others to do.
 PATIENT_S = 120.0
 SECOND_NS = 1_000_000_000
