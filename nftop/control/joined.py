@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any, TypeAlias, get_args
 
 from nftop.control.changing import Seen, Settling
@@ -118,7 +117,7 @@ class Joined:
                 numbers.append((gate.newest(), gate))
             except OSError as error:
                 errors[gate.host.subject] = error
-        return [gate for _, gate in sorted(numbers, key=itemgetter(0), reverse=True)], errors
+        return [gate for _, gate in sorted(numbers, key=lambda each: each[0], reverse=True)], errors
 
     @property
     def _any(self) -> AnyGate:
