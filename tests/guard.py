@@ -111,9 +111,7 @@ MAY: Mapping[str, str] = {
     "control/parts.py": "pathlib.Path",
     # The one code that writes frequencies, beneath the one directory of their policies.
     "control/sst/tree.py": "os.open os.close os.read os.write os.listdir os.O_* pathlib.Path open",
-    # Its own lock.
-    "control/sst/cpufreq.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
-    "pathlib.Path open",
+    "control/sst/cpufreq.py": "pathlib.Path",
     "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
     "cat.py": "sys.stdout",

@@ -144,10 +144,6 @@ class FakeCpufreq(Cpufreq):
     def do(self, step: Write) -> None:
         self.death.around(lambda: self._do(step))
 
-    @contextlib.contextmanager
-    def lock(self, limit_s: float) -> Iterator[None]:
-        yield
-
     def _do(self, step: Write) -> None:
         where = (step.cell.number, FILES[step.cell.kind])
         if where in self.stubborn:
@@ -227,9 +223,7 @@ def make_tree(
 def part(kernel: Kernel, death: Death | None = None) -> FakeCpufreq:
     """The part of the host with that kernel, of a process that is begun just now."""
     kernel.settle()
-    return FakeCpufreq(
-        kernel.root, kernel.root, kernel=kernel, death=death or Death(-1, late=False)
-    )
+    return FakeCpufreq(kernel.root, kernel=kernel, death=death or Death(-1, late=False))
 
 
 def take_offline(kernel: Kernel, policy: int) -> None:

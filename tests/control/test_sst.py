@@ -357,7 +357,7 @@ def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
                 pytest.fail("the kernel says why")
 
     steps: list[object] = []
-    unplugged = Unplugged(host.root, host.folder, kernel=kernel)
+    unplugged = Unplugged(host.root, kernel=kernel)
     receipt, entry = apply(unplugged, memory(disk), proposal, ASKED)
     assert entry is None
     assert receipt.outcome in ("refused", "overwritten"), receipt
@@ -411,7 +411,7 @@ def test_only_words_and_numbers_are_ever_written(kernel: Kernel) -> None:
     from nftop.control.sst.writes import Write
     from nftop.model.action import Cell
 
-    real, before = Cpufreq(kernel.root, kernel.root), kernel.state()
+    real, before = Cpufreq(kernel.root), kernel.state()
     for cell, text in (
         (Cell("min_khz", "", "1", 1), "../../x"),
         (Cell("governor", "", "1", 1), "a\nb"),

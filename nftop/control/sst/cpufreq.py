@@ -1,18 +1,15 @@
-"""The kernel's cpufreq as a part of the host: its state, its lock, and the only writes to it."""
+"""The kernel's cpufreq as a part of the host: its state, and the only writes to it."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.control.journal import DEFAULT as JOURNAL
-from nftop.control.part import AbsentError, LockedError, RefusedError
+from nftop.control.part import AbsentError, RefusedError
 from nftop.control.resctrl import boot_id
 from nftop.control.sst import tree
 from nftop.control.sst.part import Frequencies
@@ -26,7 +23,6 @@ from nftop.sources.cpufreq.keepers import read_keepers
 from nftop.sources.topology import read_host, read_topology
 
 CPUFREQ = "cpufreq"
-_LOCK = "cpufreq.lock"
 _PAUSE_S = 0.005
 # Limits are in effect a moment after they were written, as soon as the kernel has done the work.
 _SETTLE_S = 1.0
@@ -42,10 +38,9 @@ _NONE = (
 
 @dataclass(frozen=True, slots=True)
 class Cpufreq(Frequencies):
-    """`root` is /, or a test's; `folder` is the journal's, where its lock is."""
+    """`root` is /, or a test's."""
 
     root: Path = Path("/")
-    folder: Path = JOURNAL
 
     @property
     def identity(self) -> str:
@@ -111,20 +106,9 @@ class Cpufreq(Frequencies):
         except OSError as error:
             raise RefusedError(f"{step.shell}: {self._why(step, error)}") from None
 
-    @contextlib.contextmanager
-    def lock(self, limit_s: float) -> Iterator[None]:
-        """nftop's own, beside the journal: cpufreq has none."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        handle = os.open(self.folder / _LOCK, flags, 0o600)
-        try:
-            deadline = time.monotonic() + limit_s
-            while not _taken(handle):
-                if time.monotonic() >= deadline:
-                    raise LockedError(f"another program has held {_LOCK} for {limit_s:g} s")
-                time.sleep(_PAUSE_S)
-            yield
-        finally:
-            os.close(handle)  # which lets go of it
+    def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
+        """None: cpufreq has none, and the journal's holds off every other nftop."""
+        return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:
@@ -147,9 +131,9 @@ class Cpufreq(Frequencies):
         return error.strerror or str(error)
 
 
-def open_cpufreq(root: Path = Path("/"), folder: Path = JOURNAL) -> Cpufreq:
+def open_cpufreq(root: Path = Path("/")) -> Cpufreq:
     """The frequencies of this host. Raises AbsentError."""
-    part = Cpufreq(root, folder)
+    part = Cpufreq(root)
     try:
         with tree.opened(root) as handle:
             there = tree.numbers(handle)
@@ -234,11 +218,3 @@ def _turbo(root: Path) -> bool | None:
     except (OSError, UnicodeDecodeError):
         return None
     return {"0": True, "1": False}.get(text.strip())
-
-
-def _taken(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
