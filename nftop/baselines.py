@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nftop.model.baseline import Baselines
 from nftop.model.topology import Host
+from nftop.output import say
 from nftop.render.text import printable
 from nftop.store.baselines import file_of, read_baselines, write_baselines
 from nftop.store.files import Person, caller
@@ -77,4 +78,6 @@ def open_book(options: argparse.Namespace, host: Host) -> Book:
         raise ValueError(f"{printable(str(path))}: {error}") from None
     except OSError as error:
         raise ValueError(f"{printable(str(path))}: {error.strerror}") from None
+    if begun is None:
+        say(f"nftop: no baseline is kept in {printable(str(path))} yet: key b keeps one")
     return Book(path, host, begun)

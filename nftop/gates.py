@@ -9,6 +9,7 @@ from types import MappingProxyType
 from nftop.cat_host import simulated
 from nftop.control.choice import open_classes
 from nftop.control.gate import Gate, PartGate, real_gate
+from nftop.control.isst.part import ISST, NOT_SIMULATED, SpeedSelect, open_isst
 from nftop.control.joined import AnyGate, Joined
 from nftop.control.journal import FileJournal, Journal
 from nftop.control.part import AbsentError
@@ -36,6 +37,13 @@ def frequencies_gate(options: argparse.Namespace) -> PartGate[Frequencies]:
     return simulated_frequencies(simulated(options).world)
 
 
+def isst_gate(options: argparse.Namespace) -> PartGate[SpeedSelect]:
+    """Of SST-BF and SST-CP classes. Raises AbsentError."""
+    if options.scenario is not None:
+        raise AbsentError(NOT_SIMULATED)
+    return real_gate(open_isst())
+
+
 def whole_gate(options: argparse.Namespace) -> Joined:
     """Of all parts that can be changed. Raises AbsentError where none can, UsageError."""
     if options.scenario is not None:
@@ -57,7 +65,11 @@ def real_gates(
     """
     gates: dict[str, AnyGate] = {}
     absent = dict(refused)
-    for name, opener in ((CLASSES, open_classes), (CPUFREQ, open_cpufreq)):
+    for name, opener in (
+        (CLASSES, open_classes),
+        (CPUFREQ, open_cpufreq),
+        (ISST, open_isst),
+    ):
         if name in refused:
             continue
         try:

@@ -12,17 +12,30 @@ from nftop.cat_host import wants_json
 from nftop.change import Planned, change, ending
 from nftop.control.checks import news
 from nftop.control.gate import PartGate
+from nftop.control.isst.part import NOT_SIMULATED, SpeedSelect
 from nftop.control.journal import FileJournal
 from nftop.control.sst.part import Frequencies
 from nftop.control.sst.shown import Core, cores
-from nftop.gates import classes_gate, frequencies_gate
+from nftop.gates import classes_gate, frequencies_gate, isst_gate
 from nftop.hosts import open_asked
-from nftop.model.action import Action, PinCpus, PinEvery, ReleaseCpus, parts
+from nftop.model.action import (
+    Action,
+    PinCpus,
+    PinEvery,
+    ReleaseCpus,
+    SetCpClass,
+    SstAction,
+    SwitchBf,
+    parts,
+)
 from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt import ROOT
+from nftop.model.reading import Missing, Reason
+from nftop.model.sst import SstState, Switch
 from nftop.output import put
 from nftop.render.text import printable
+from nftop.sources.cpufreq.isst import read_sst
 
 # Of an NF nothing is known before the second reading.
 _FRAMES = 3
@@ -37,10 +50,31 @@ def sst(options: argparse.Namespace) -> int:
             _show(options)
         return ended[0]
 
+    if options.deed in _SPEED_SELECT:
+        action, words = _SPEED_SELECT[options.deed](options)
+
+        def switch(gate: PartGate[SpeedSelect]) -> Planned:
+            return gate.propose([action], (f"{gate.program} {shlex.join(words)}",)), ()
+
+        return change(options, isst_gate, switch)
+
     def plan(gate: PartGate[Frequencies]) -> Planned:
         return gate.propose(_DEEDS[options.deed](options, gate), (_command(options, gate),)), ()
 
     return change(options, frequencies_gate, plan)
+
+
+def _bf(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
+    packages = tuple(sorted(set(options.package or ())))
+    words = ["sst", "bf", options.state]
+    words += [word for each in packages for word in ("--package", str(each))]
+    return SwitchBf(options.state == "on", packages), words
+
+
+def _cp(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
+    cpus, number = tuple(options.cpus), options.cp_class
+    words = ["sst", "cp", "--cpus", format_cpu_list(cpus), "--class", str(number)]
+    return SetCpClass(cpus, number), words
 
 
 def _pin(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:
@@ -123,41 +157,70 @@ def _show(options: argparse.Namespace) -> None:
     facts = part.facts()
     rows, others = cores(facts, part.state()), part.keepers()
     is_simulated = options.scenario is not None
+    told: SstState | Missing = Missing(Reason.SOURCE, NOT_SIMULATED)
+    if not is_simulated:
+        told = read_sst([core.cpu for core in rows])
     cut_off = "" if is_simulated else news(FileJournal())
     if wants_json(options):
         from nftop.export.sst import cores_json  # noqa: PLC0415 - only here
 
-        told = cores_json(rows, others, simulated=is_simulated, unfinished=cut_off)
-        put(sys.stdout, told + "\n")
+        text = cores_json(rows, others, told, simulated=is_simulated, unfinished=cut_off)
+        put(sys.stdout, text + "\n")
         return
-    lines = [printable(cut_off), ""] * bool(cut_off) + [*_table(rows)]
+    classes = {} if isinstance(told, Missing) else told.cp_class
+    lines = [printable(cut_off), ""] * bool(cut_off) + [*_table(rows, classes)]
+    lines += ["", *_packages(told)]
     lines += ["", *(f"warning: {printable(each)}" for each in others)] * bool(others)
     put(sys.stdout, "\n".join(lines) + "\n")
 
 
-_HEAD = ("CPU", "SIBLING", "PRIORITY", "BASE", "MIN", "MAX", "LIMITS", "GOVERNOR", "EPP")
+_HEAD = (
+    "CPU", "SIBLING", "PRIORITY", "BASE MHz", "MIN", "MAX", "LIMITS", "GOVERNOR", "EPP", "SST-CP",
+)  # fmt: skip
 
 
-def _table(rows: Sequence[Core]) -> list[str]:
-    cells = [_HEAD, *map(_row, rows)]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(_HEAD))]
+def _table(rows: Sequence[Core], classes: Mapping[int, int]) -> list[str]:
+    """`classes`: SST-CP classes; no column where there are none."""
+    count = len(_HEAD) - (not classes)
+    cells = [_HEAD[:count], *(_row(row, classes)[:count] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(count)]
     return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
             for row in cells]  # fmt: skip
 
 
-def _row(core: Core) -> tuple[str, ...]:
+def _row(core: Core, classes: Mapping[int, int]) -> tuple[str, ...]:
     return (
         str(core.cpu), format_cpu_list(core.siblings) or "-", core.priority or "-",
         _mhz(core.base_khz), _mhz(core.min_khz), _mhz(core.max_khz),
         f"{_mhz(core.least_khz)}-{_mhz(core.most_khz)}" + " pinned" * core.pinned,
         printable(core.governor or "-"), printable(core.epp or "-"),
+        str(classes.get(core.cpu, "-")),
     )  # fmt: skip
+
+
+def _packages(told: SstState | Missing) -> list[str]:
+    """What intel-speed-select tells of each, or why nothing."""
+    if isinstance(told, Missing):
+        return [printable(told.sentence)]
+    return [f"package {each.package}{f' die {each.die}' * bool(each.die)}: "
+            f"SST-BF {_state(each.bf, each.bf_supported)}, "
+            f"SST-CP {_state(each.cp, each.cp_supported)}" for each in told.packages]  # fmt: skip
+
+
+def _state(switch: Switch, supported: Switch) -> str:
+    return "not supported" if supported is False else _SWITCH[switch]
+
+
+_SWITCH: Mapping[Switch, str] = {True: "on", False: "off", None: "not told"}
 
 
 def _mhz(khz: int | None) -> str:
     return "-" if khz is None else f"{khz / 1000:g}"
 
 
+_SPEED_SELECT: Mapping[str, Callable[[argparse.Namespace], tuple[SstAction, list[str]]]] = {
+    "bf": _bf, "cp": _cp,
+}  # fmt: skip
 _DEEDS: Mapping[
     str, Callable[[argparse.Namespace, PartGate[Frequencies]], Sequence[Action]]
 ] = {"pin": _pin, "release": _release, "apply": _apply}  # fmt: skip

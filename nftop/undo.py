@@ -42,6 +42,8 @@ def history(options: argparse.Namespace) -> int:
             undone = f" ({undoing(each)})" if each.undoes else ""
             text = f"{each.number:>4}  {each.time}  {each.operator}  {each.outcome}{undone}"
             put(sys.stdout, printable(f"{text}  {each.command}") + "\n")
+        if not entries and not unfinished:
+            put(sys.stdout, "nothing was changed by nftop\n")
         put(sys.stdout, f"{printable(unfinished)}\n" if unfinished else "")
     return ended[0]
 

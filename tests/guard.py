@@ -112,6 +112,11 @@ MAY: Mapping[str, str] = {
     # The one code that writes frequencies, beneath the one directory of their policies.
     "control/sst/tree.py": "os.open os.close os.read os.write os.listdir os.O_* pathlib.Path open",
     "control/sst/cpufreq.py": "pathlib.Path",
+    # The lock of parts that have none of their own.
+    "control/own_lock.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
+    "pathlib.Path open",
+    # The one code that has intel-speed-select set something, by `sources/runner`.
+    "control/isst/part.py": "pathlib.Path",
     "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
     "cat.py": "sys.stdout",
@@ -132,7 +137,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path",
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
     "baselines.py": "os.environ pathlib.Path",
-    "store/baselines.py": "os.open os.close os.pread os.fdopen os.getpid os.O_* "
+    "store/baselines.py": "os.fsync os.open os.close os.pread os.fdopen os.getpid os.O_* "
     "pathlib.Path unlink replace",
     "store/profiles.py": "pathlib.Path",
     # What the operator has in his own configuration folder.

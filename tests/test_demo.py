@@ -131,7 +131,8 @@ def test_a_change_is_shown_done_and_ends_with_the_command() -> None:
     assert done.stdout.endswith(ended)
     assert "there is nothing to take back\n" in called("demo", "undo", "--yes").stdout
     history = called("demo", "history")
-    assert history.stdout == "SIMULATED: nothing of this machine is shown or changed\n"
+    said = "SIMULATED: nothing of this machine is shown or changed\nnothing was changed by nftop\n"
+    assert history.stdout == said
     assert called("demo", "history", "--json").stdout == ""
 
 

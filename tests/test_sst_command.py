@@ -27,8 +27,8 @@ def test_show_as_json_has_every_core() -> None:
 def test_show_names_priority_and_limits() -> None:
     code, text = told("show")
     assert code == 0
-    assert "CPU  SIBLING  PRIORITY  BASE" in text
-    assert "1    9        high      2700  2300  2300  800-3900" in text
+    assert "CPU  SIBLING  PRIORITY  BASE MHz  MIN" in text
+    assert "1    9        high      2700      2300  2300  800-3900" in text
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,10 @@ def test_what_is_planned(arguments: tuple[str, ...], said: str) -> None:
         (("pin", "--cpus", "1"), 2, "without a terminal a change needs --yes"),
         (("pin",), 2, "one of the arguments"),
         (("apply",), 2, "--mode"),
+        (("bf", "on", "--yes"), 1, "a Cascade Lake, whose firmware switches SST-BF"),
+        (("bf", "on", "--package", "-1"), 2, "--package"),
+        (("cp", "--cpus", "1", "--class", "4"), 2, "--class"),
+        (("cp", "--class", "1"), 2, "--cpus"),
     ],
 )
 def test_what_can_not_be(arguments: tuple[str, ...], code: int, said: str) -> None:

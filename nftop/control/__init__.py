@@ -9,6 +9,8 @@ part, parts           what a transaction knows of what can be changed; which the
 classes               the classes as a part, whoever has them
 resctrl, limits       the writes themselves, the state they are about, and what the host takes
 sst                   the frequencies of cores as a part
+isst                  SST-BF and SST-CP classes as a part, by intel-speed-select
+own_lock              a lock of nftop's own, for parts that have none
 pqos, choice          the same through MSRs where the kernel has no resctrl; which of the two
 journal, entry        what is under way, on disk before it is done; and all that was ever done
 compare               whether what was previewed is still so

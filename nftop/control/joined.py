@@ -8,18 +8,22 @@ from typing import Any, TypeAlias, get_args
 
 from nftop.control.changing import Seen, Settling
 from nftop.control.gate import PartGate
+from nftop.control.isst.part import ISST
 from nftop.control.journal import Journal
 from nftop.control.part import AbsentError
 from nftop.control.parts import CLASSES, part_of
 from nftop.control.rules import Rules
 from nftop.control.sst.cpufreq import CPUFREQ
-from nftop.model.action import Action, FrequencyAction, Proposal
+from nftop.model.action import Action, FrequencyAction, Proposal, SstAction
 from nftop.model.errors import said
 from nftop.model.keeping import KEEP_WITHIN_S
 
 AnyGate: TypeAlias = PartGate[Any]
 _UNREAD = "{} can't be read now, so no change of them is looked for to be taken back: {}"
-_PART_OF: Mapping[type[Action], str] = dict.fromkeys(get_args(FrequencyAction), CPUFREQ)
+_PART_OF: Mapping[type[Action], str] = {
+    **dict.fromkeys(get_args(FrequencyAction), CPUFREQ),
+    **dict.fromkeys(get_args(SstAction), ISST),
+}
 
 
 @dataclass(frozen=True, slots=True)

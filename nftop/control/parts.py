@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from nftop.control.isst.part import ISST, open_isst
 from nftop.control.part import AnyPart
 from nftop.control.pqos import MSR_IDENTITY, open_pqos
 from nftop.control.resctrl import open_resctrl
@@ -17,9 +18,10 @@ _OPEN: Mapping[str, Callable[[Path], AnyPart]] = MappingProxyType(
     {
         MSR_IDENTITY: lambda _: open_pqos(writing=True),
         CPUFREQ: lambda _: open_cpufreq(),
+        ISST: lambda folder: open_isst(folder=folder),
     }
 )
-_OTHERS = frozenset({CPUFREQ})
+_OTHERS = frozenset({CPUFREQ, ISST})
 
 
 def part_of(identity: str) -> str:

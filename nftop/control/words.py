@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.entry import Entry
 from nftop.control.steps import MB, Step
-from nftop.model.action import POLICY_KINDS, Cell, Change, State, parts
+from nftop.model.action import POLICY_KINDS, Cell, Change, State, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS
 
@@ -38,6 +38,8 @@ def describe(cell: Cell) -> str:
         "epp": f"EPP of CPU {cpus}",
         "min_khz": f"scaling_min_freq of CPU {cpus}",
         "max_khz": f"scaling_max_freq of CPU {cpus}",
+        "bf": bf_words(cell),
+        "cp_class": f"the SST-CP class of CPU {cell.number}",
     }
     return words[cell.kind]
 

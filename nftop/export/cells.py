@@ -20,6 +20,8 @@ def change_object(change: Change) -> dict[str, Any]:
         found |= {"policy": cell.number, "cpus": list(parse_cpu_list(cell.name))}
         if cell.kind in ("min_khz", "max_khz"):
             found |= {side: int(found[side]) for side in ("old", "new") if found[side]}
+    elif cell.kind in ("bf", "cp_class"):
+        found |= _of_sst(change)
     elif cell.kind == "task":
         found |= {"thread": int(cell.name.partition("@")[0])}
     else:
@@ -30,3 +32,13 @@ def change_object(change: Change) -> dict[str, Any]:
                 group, monitor = parts(found[side])
                 found[side] = {"group": group, "monitor": monitor or None}
     return found
+
+
+def _of_sst(change: Change) -> dict[str, Any]:
+    cell = change.cell
+    if cell.kind == "cp_class":
+        sides = {"old": change.old, "new": change.new}
+        return {"cpu": cell.number} | {side: int(value) for side, value in sides.items() if value}
+    where, _, level = cell.name.partition("@")
+    die, domain = map(int, where.split("."))
+    return {"package": cell.number, "die": die, "power_domain": domain, "level": int(level)}

@@ -17,6 +17,7 @@ from nftop.model.rdt import ROOT
 Kind: TypeAlias = Literal[
     "group", "monitor", "mode", "schemata", "cpu", "task",
     "governor", "epp", "min_khz", "max_khz",
+    "bf", "cp_class",
 ]  # fmt: skip
 # Those of frequency policies, in the order in which the way back restores them.
 POLICY_KINDS: tuple[Kind, ...] = ("governor", "epp", "min_khz", "max_khz")
@@ -35,10 +36,12 @@ class Cell(NamedTuple):
             kernel has it. `schemata`: a mask in hexadecimal or a limit in decimal, without leading
             zeros. `cpu`, `task`: the place (`place`) where it is. `governor`, `epp`, `min_khz`,
             `max_khz`: of a frequency policy, as its files have them; limits as they are in effect.
+            `bf`: SST-BF of a power domain, `on` or `off`. `cp_class`: the SST-CP class of a CPU.
         group: a control group's directory, `ROOT` for the root group; "" of all else.
         name: of a monitoring group; of a line of schemata (`L3`, `MB`); `TID@STARTTIME` of a task;
-            the CPUs of a frequency policy, as a list.
-        number: the domain of a schemata cell; a CPU's or a policy's number; else -1.
+            the CPUs of a frequency policy, as a list; `DIE.DOMAIN@LEVEL` of `bf`, the level being
+            that of SST-PP, since each has an SST-BF of its own.
+        number: the domain of a schemata cell; a CPU's, policy's or package's number; else -1.
     """
 
     kind: Kind
@@ -63,6 +66,15 @@ def parts(where: str) -> tuple[str, str]:
         return ROOT, ""
     group, _, monitor = where.partition("/")
     return group or ROOT, monitor
+
+
+def bf_words(cell: Cell) -> str:
+    """`SST-BF of package 0 at level 0`; with die and power domain where those are not the first."""
+    where, _, level = cell.name.partition("@")
+    die, _, domain = where.partition(".")
+    words = [f"package {cell.number}"]
+    words += [f"die {die}"] * (die != "0") + [f"power domain {domain}"] * (domain != "0")
+    return f"SST-BF of {', '.join(words)} at level {level}"
 
 
 State: TypeAlias = Mapping[Cell, str]
@@ -200,7 +212,26 @@ class PinEvery:
 FrequencyAction: TypeAlias = PinCpus | ReleaseCpus | PinEvery
 
 
-Action: TypeAlias = ClassAction | FrequencyAction
+@dataclass(frozen=True, slots=True)
+class SwitchBf:
+    """SST-BF of packages on or off; of all where none is named."""
+
+    on: bool
+    packages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetCpClass:
+    """The cores of these CPUs into an SST-CP class."""
+
+    cpus: tuple[Cpu, ...]
+    cp_class: int
+
+
+SstAction: TypeAlias = SwitchBf | SetCpClass
+
+
+Action: TypeAlias = ClassAction | FrequencyAction | SstAction
 
 
 @dataclass(frozen=True, slots=True)

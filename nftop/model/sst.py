@@ -120,6 +120,11 @@ class SstPackage:
     bf_high_hz: int | None
     bf_low_hz: int | None
 
+    @property
+    def can_switch_bf(self) -> bool:
+        """Whether the tool can: not on Cascade Lake, where firmware does and there is no SST-CP."""
+        return bool(self.bf_supported and self.cp_supported and self.bf is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class SstState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nftop.model.action import Cell, Change, Kind, Proposal, parts
+from nftop.model.action import Cell, Change, Kind, Proposal, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text, parse_cpu_list
 from nftop.model.rdt import ROOT, UNLIMITED_MBPS, MbaUnit
 from nftop.render.text import cells, fit, printable
@@ -32,6 +32,7 @@ def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -
         *_values(changes, ways, unit),
         *_moves(changes),
         *_frequencies(changes),
+        *_speed_select(changes),
     ]
     width = max((cells(row[0]) for row in rows), default=0)
     return [f"{fit(head, width)}  {old} -> {new}" for head, old, new in rows]
@@ -123,6 +124,18 @@ def _frequencies(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
         for (old, new), names in ways.items():
             cpus = format_cpu_list(parse_cpu_list(",".join(names)))
             yield f"CPU {cpus} {label}", _frequency(kind, old), _frequency(kind, new)
+
+
+def _speed_select(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
+    ways: dict[tuple[str, str], list[int]] = {}
+    for each in changes:
+        old, new = (printable(value or "not there") for value in (each.old, each.new))
+        if each.cell.kind == "bf":
+            yield printable(bf_words(each.cell)), old, new
+        elif each.cell.kind == "cp_class":
+            ways.setdefault((old, new), []).append(each.cell.number)
+    for (old, new), cpus in ways.items():
+        yield f"CPU {format_cpu_list(cpus)} SST-CP class", old, new
 
 
 def _frequency(kind: Kind, value: str | None) -> str:

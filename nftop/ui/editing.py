@@ -5,6 +5,8 @@ Each opens its screen, or says why there is none.
 
 from __future__ import annotations
 
+from nftop.model.frame import Frame
+from nftop.render.text import printable
 from nftop.ui.desk import Desk
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
@@ -16,6 +18,18 @@ from nftop.ui.watch import Watch
 # Drawn anew with every frame.
 FOLLOWING = (EditorScreen, PriorityScreen)
 _NOTHING = "nothing here changes them"
+
+
+# The sources of classes, the first that a host has.
+_OF_CLASSES = ("pqos", "resctrl")
+
+
+def _untold(frame: Frame | None) -> str:
+    """Why the frame shows no class; "" where it does, or there is none yet."""
+    if frame is None or frame.groups:
+        return ""
+    told = (frame.sources[name] for name in _OF_CLASSES if name in frame.sources)
+    return next((printable(each.detail) for each in told if each.reason), "")
 
 
 class Editing:
@@ -32,6 +46,9 @@ class Editing:
         gate, options = self._main.changes.gate, self._options
         if gate is None or options.no_gate:
             return f"no classes to edit: {options.no_gate or _NOTHING}"
+        untold = _untold(self._watch.newest)
+        if untold:
+            return f"no classes to edit: {untold}"
         group, l3 = view.edited
         screen = EditorScreen(
             gate, self._main.changes, self._watch, options, group=group, l3=l3, desk=self._desk

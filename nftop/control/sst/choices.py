@@ -6,10 +6,21 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from nftop.model.action import FrequencyAction, PinCpus, PinEvery, ReleaseCpus
+from nftop.model.action import (
+    FrequencyAction,
+    PinCpus,
+    PinEvery,
+    ReleaseCpus,
+    SetCpClass,
+    SstAction,
+    SwitchBf,
+)
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import Cpu, format_cpu_list, mhz_text
 from nftop.model.reading import Missing
+from nftop.model.sst import SstPackage
+
+CP_CLASSES = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,7 @@ class Choice:
 
     key: str
     text: str
-    action: FrequencyAction
+    action: FrequencyAction | SstAction
     command: str
 
 
@@ -35,6 +46,8 @@ def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
                     core, ["--cpus", format_cpu_list(core)], program)]  # fmt: skip
     pid = table.nf_pid[row]
     nfs = [each for each in frame.nfs if each.pid == pid and each.cpus]
+    classed: list[tuple[str, Sequence[Cpu]]] = [(f"the core of CPU {format_cpu_list(core)}", core)]
+    classed += [(f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}", nf.cpus) for nf in nfs]
     for nf in nfs:
         text = f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}{_bases(frame, nf.cpus)}"
         # By its CPUs: a name may be that of several.
@@ -63,7 +76,42 @@ def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
         ),
         Choice("release-all", "release every core", ReleaseCpus(online),
                f"{program} sst release --all"),
+        *_speed_select(frame, row, classed, program),
     )  # fmt: skip
+
+
+def _speed_select(
+    frame: Frame, row: int, classed: Sequence[tuple[str, Sequence[Cpu]]], program: str
+) -> Iterator[Choice]:
+    """SST-BF of the core's package and SST-CP classes, where intel-speed-select tells of them."""
+    told = frame.frequencies
+    if isinstance(told, Missing) or isinstance(told.sst, Missing):
+        return
+    package = frame.cpus.topology.cpus[row].package
+    own = [each for each in told.sst.packages if each.package == package]
+    if own and all(each.can_switch_bf for each in own):
+        yield from _switches(own, program)
+    if own and all(each.cp_supported for each in own):
+        for text, cpus in classed:
+            for number in CP_CLASSES:
+                yield Choice(
+                    f"class-{number}",
+                    f"SST-CP class {number} for {text}",
+                    SetCpClass(tuple(cpus), number),
+                    f"{program} sst cp --cpus {format_cpu_list(cpus)} --class {number}",
+                )
+
+
+def _switches(own: Sequence[SstPackage], program: str) -> Iterator[Choice]:
+    package = own[0].package
+    for on, word in ((True, "on"), (False, "off")):
+        if any(each.bf is not on for each in own):
+            yield Choice(
+                f"sst-bf-{word}",
+                f"SST-BF {word} for package {package}, with base frequencies of all its cores",
+                SwitchBf(on, (package,)),
+                f"{program} sst bf {word} --package {package}",
+            )
 
 
 def _both(

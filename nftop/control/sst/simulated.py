@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from nftop.control.gate import PartGate
+from nftop.control.isst.part import ISST, NOT_SIMULATED
 from nftop.control.joined import Joined
 from nftop.control.part import LockedError, RefusedError
 from nftop.control.parts import CLASSES
@@ -142,5 +143,5 @@ def simulated_gates(world: World) -> Joined:
             CLASSES: PartGate(SimulatedResctrl(world), journal, NearPending, PROGRAM),
             CPUFREQ: PartGate(frequencies, journal, NearPending, PROGRAM),
         },
-        {},
+        {ISST: NOT_SIMULATED},
     )

@@ -14,68 +14,70 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from nftop.model.ids import Cpu, Package, parse_cpu_list
+from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import SstPackage, SstState, Switch
+from nftop.sources.cpufreq.isst_lines import Level, items
 from nftop.sources.runner import Said, find, run
 
 PROGRAM = "intel-speed-select"
 LIMIT_S = 10.0
 # So many CPUs the first versions took at once.
 _AT_ONCE = 64
-_PLACE = re.compile(r"(package|die|powerdomain|cpu)-(\d{1,5})")
-_LEVEL = re.compile(r"perf-profile-level-(\d{1,2})")
-_SWITCHES: Mapping[str, Switch] = {"enabled": True, "disabled": False}
-_MHZ = 1_000_000
-_MOST_MHZ, _MOST_CLASS = 20_000, 3
+_MODEL = re.compile(r"Executing on CPU model:(\d{1,4})\[")
+_MOST_SAID = 200
+_MOST_CLASS = 3
 _NO_TOOL = Missing(
     Reason.SOURCE,
     f"{PROGRAM} is not installed: SST's state is not told, base frequencies are",
 )
 
+T = TypeVar("T")
 # Runs it with these words.
 Ask = Callable[[Sequence[str]], Said | Missing]
 
 
-@dataclass(slots=True)
-class _Place:
-    """Where a line belongs."""
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One die, or one power domain of it, at the SST-PP level in use.
 
-    package: int | None = None
-    die: int = 0
-    cpu: int | None = None
-    level: int | None = None
+    Attributes:
+        cpu: one of its CPUs, by which the tool addresses it; None where it has none.
+        bf, tf, cp, and which are supported: as in `SstPackage`.
+        cpus: those that this level has enabled; empty where not told.
+        base_hz: the base frequency of all of them without SST-BF.
+        bf_high, bf_high_hz, bf_low_hz: as in `SstPackage`.
+    """
+
+    package: int
+    die: int
+    domain: int
+    cpu: int | None
+    level: int
+    bf: Switch
+    tf: Switch
+    cp: Switch
+    bf_supported: Switch
+    tf_supported: Switch
+    cp_supported: Switch
+    cpus: tuple[Cpu, ...]
+    base_hz: int | None
+    bf_high: tuple[Cpu, ...]
+    bf_high_hz: int | None
+    bf_low_hz: int | None
 
 
-@dataclass(slots=True)
-class _Level:
-    """What one SST-PP level of a die says."""
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """All of them, ascending, one at least; `model` is the CPU's, as the tool says at its start."""
 
-    values: dict[str, str] = field(default_factory=dict)
-
-    def switch(self, name: str) -> tuple[Switch, Switch]:
-        """Whether it is on, and whether it is supported."""
-        word = self.values.get(f"speed-select-{name}", "")
-        if word == "unsupported":
-            return False, False
-        return _SWITCHES.get(word), True if word in _SWITCHES else None
-
-    def hz(self, name: str) -> int | None:
-        text = self.values.get(f"{name}(MHz)", "")
-        mhz = int(text) if text.isdecimal() and len(text) < 8 else 0
-        # The first versions for Cascade Lake-N printed kHz under the name of MHz.
-        mhz = mhz // 1000 if mhz > _MOST_MHZ else mhz
-        return mhz * _MHZ if 0 < mhz <= _MOST_MHZ else None
-
-    def cpus(self, name: str) -> tuple[Cpu, ...]:
-        try:
-            return parse_cpu_list(self.values.get(name, ""))
-        except ValueError:
-            return ()
+    model: int | None
+    rows: tuple[Domain, ...]
 
 
 def read_sst(cpus: Sequence[int], root: Path = Path("/")) -> SstState | Missing:
@@ -88,28 +90,65 @@ def read_sst(cpus: Sequence[int], root: Path = Path("/")) -> SstState | Missing:
 
 def ask_sst(cpus: Sequence[int], ask: Ask) -> SstState | Missing:
     """As `read_sst`, of whatever `ask` answers."""
-    told = _asked(ask, ("-f", "json", "perf-profile", "info"))
+    told = ask_domains(ask)
     if isinstance(told, Missing):
         return told
-    current = _asked(ask, ("-f", "json", "perf-profile", "get-config-current-level"))
-    levels = {} if isinstance(current, Missing) else _current_levels(current)
-    packages = _packages(told, levels)
-    if not packages:
-        return Missing(Reason.SOURCE, f"{PROGRAM}: {_complaint(told)}")
-    classes: dict[int, int] = {}
-    if any(each.cp for each in packages):
-        for first in range(0, len(cpus), _AT_ONCE):
-            wanted = ",".join(map(str, cpus[first : first + _AT_ONCE]))
-            answer = _asked(ask, ("-f", "json", "-c", wanted, "core-power", "get-assoc"))
-            if isinstance(answer, Missing):
-                break
-            classes |= _classes(answer)
+    packages = _packages(told.rows)
+    classes = ask_classes(cpus, ask) if any(each.cp for each in packages) else {}
+    if isinstance(classes, Missing):
+        classes = {}
     known = frozenset(cpus)
     return SstState(
         packages=tuple(packages),
         cp_class={cpu: each for cpu, each in sorted(classes.items()) if cpu in known},
         read_at_ns=time.monotonic_ns(),
     )
+
+
+def ask_domains(ask: Ask) -> Domains | Missing:
+    """What `ask` answers of every power domain."""
+    told = _asked(ask, ("-f", "json", "perf-profile", "info"))
+    if isinstance(told, Missing):
+        return told
+    current = _asked(ask, ("-f", "json", "perf-profile", "get-config-current-level"))
+    rows = _domains(told, {} if isinstance(current, Missing) else _current_levels(current))
+    if not rows:
+        return Missing(Reason.SOURCE, f"{PROGRAM}: {_complaint(told)}")
+    model = _MODEL.search(told)
+    return Domains(None if model is None else int(model[1]), rows)
+
+
+def ask_classes(cpus: Sequence[int], ask: Ask) -> Mapping[int, int] | Missing:
+    """SST-CP class of each of these CPUs that has one; why none, if a call failed."""
+    classes: dict[int, int] = {}
+    for some in at_once(cpus):
+        answer = _asked(ask, ("-f", "json", "-c", some, "core-power", "get-assoc"))
+        if isinstance(answer, Missing):
+            return answer
+        classes |= _classes(answer)
+    return classes
+
+
+def at_once(cpus: Sequence[int]) -> Iterator[str]:
+    """CPUs as its option -c takes them, in as many parts as it takes."""
+    for first in range(0, len(cpus), _AT_ONCE):
+        yield ",".join(f"{cpu:d}" for cpu in cpus[first : first + _AT_ONCE])
+
+
+def refusal(said: Said) -> str:
+    """Why it did not do what it was told; "" where it says `success`, and of nothing otherwise.
+
+    It ends with 0 whatever came of it.
+    """
+    text = f"{said.output}\n{said.errors}"
+    results = [value for _, key, value in items(text) if key in ("enable", "disable", "assoc")]
+    wrong = [value for _, key, value in items(text) if key == "message"]
+    wrong += [each for each in results if each != "success"]
+    if said.code:
+        wrong.append(f"it ended with {said.code}")
+    if not wrong and not results:
+        wrong.append(f"it does not say that it was done: {_complaint(said.errors)}")
+    return "; ".join(each[:_MOST_SAID] for each in wrong)
 
 
 def _asked(ask: Ask, words: Sequence[str]) -> str | Missing:
@@ -121,73 +160,74 @@ def _asked(ask: Ask, words: Sequence[str]) -> str | Missing:
 
 def _complaint(text: str) -> str:
     """The last thing it said that is no part of an answer."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() not in ("", "{", "}")]
-    return lines[-1][:200] if lines else "it says nothing"
+    lines = [line.strip() for line in text.splitlines() if line.strip() not in ("", "{", "}", "{}")]
+    return lines[-1][:_MOST_SAID] if lines else "it says nothing"
 
 
-def _items(text: str) -> Iterator[tuple[_Place, str, str]]:
-    """Every `key: value` and where it belongs; the place is the same object, changed."""
-    place = _Place()
-    for raw in text.splitlines():
-        line = raw.strip().rstrip(",")
-        if line.endswith("{") or '"' not in line:
-            head = line.removesuffix("{").strip().removesuffix(":").strip().strip('"')
-            if _moved(place, head):
-                continue
-        key, colon, value = line.replace('"', "").partition(":")
-        if colon:
-            yield place, key.strip(), value.strip()
-
-
-def _moved(place: _Place, head: str) -> bool:
-    """Go where a heading says; whether it is one."""
-    parts = [_PLACE.fullmatch(each) for each in head.split(":")]
-    if all(parts):
-        for part in filter(None, parts):
-            number = int(part[2])
-            match part[1]:
-                case "package":
-                    place.package, place.die, place.cpu, place.level = number, 0, None, None
-                case "die":
-                    place.die, place.cpu = number, None
-                case "cpu":
-                    place.cpu = number
-        return True
-    level = _LEVEL.fullmatch(head)
-    if level:
-        place.level = int(level[1])
-    return level is not None
-
-
-def _packages(text: str, current: Mapping[tuple[int, int], int]) -> list[SstPackage]:
-    levels: dict[tuple[int, int], dict[int, _Level]] = {}
-    for place, key, value in _items(text):
+def _domains(text: str, current: Mapping[tuple[int, int, int], int]) -> tuple[Domain, ...]:
+    levels: dict[tuple[int, int, int], dict[int, Level]] = {}
+    address: dict[tuple[int, int, int], int | None] = {}
+    for place, key, value in items(text):
         if place.package is not None and place.level is not None:
-            of_die = levels.setdefault((place.package, place.die), {})
-            of_die.setdefault(place.level, _Level()).values.setdefault(key, value)
+            own = levels.setdefault(place.key, {})
+            own.setdefault(place.level, Level()).values.setdefault(key, value)
+            address.setdefault(place.key, place.cpu)
     found = []
-    for (package, die), known in sorted(levels.items()):
+    for where, known in sorted(levels.items()):
         only = next(iter(known)) if len(known) == 1 else None
-        level = current.get((package, die), only)
-        if level in known:
-            found.append(_package(package, die, level, known[level]))
-    return found
+        level = current.get(where, only)
+        if level is not None and level in known:
+            found.append(_domain(where, address[where], level, known[level]))
+    return tuple(found)
 
 
-def _package(package: int, die: int, level: int | None, told: _Level) -> SstPackage:
+def _domain(key: tuple[int, int, int], cpu: int | None, level: int, told: Level) -> Domain:
     bf, tf, cp = (told.switch(name) for name in ("base-freq", "turbo-freq", "core-power"))
-    row = SstPackage(
-        Package(package), die, level, bf[0], tf[0], cp[0], bf[1], tf[1], cp[1],
-        told.cpus("high-priority-cpu-list"),
-        told.hz("high-priority-base-frequency"), told.hz("low-priority-base-frequency"),
+    return Domain(
+        *key, cpu, level, bf[0], tf[0], cp[0], bf[1], tf[1], cp[1],
+        cpus=told.cpus("enable-cpu"),
+        base_hz=told.hz("base-frequency"),
+        bf_high=told.cpus("high-priority-cpu") if bf[1] else (),
+        bf_high_hz=told.hz("high-priority-base-frequency") if bf[1] else None,
+        bf_low_hz=told.hz("low-priority-base-frequency") if bf[1] else None,
     )  # fmt: skip
-    return row if bf[1] else replace(row, bf_high=(), bf_high_hz=None, bf_low_hz=None)
 
 
-def _current_levels(text: str) -> Mapping[tuple[int, int], int]:
+def _packages(rows: Iterable[Domain]) -> list[SstPackage]:
+    """By die: what its power domains have in common, and all high-priority CPUs."""
+    dies: dict[tuple[int, int], list[Domain]] = {}
+    for row in rows:
+        dies.setdefault((row.package, row.die), []).append(row)
+    return [_package(package, die, each) for (package, die), each in dies.items()]
+
+
+def _package(package: int, die: int, rows: Sequence[Domain]) -> SstPackage:
+    return SstPackage(
+        package=Package(package),
+        die=die,
+        level=_same(each.level for each in rows),
+        bf=_same(each.bf for each in rows),
+        tf=_same(each.tf for each in rows),
+        cp=_same(each.cp for each in rows),
+        bf_supported=_same(each.bf_supported for each in rows),
+        tf_supported=_same(each.tf_supported for each in rows),
+        cp_supported=_same(each.cp_supported for each in rows),
+        bf_high=tuple(sorted({cpu for each in rows for cpu in each.bf_high})),
+        bf_high_hz=_same(each.bf_high_hz for each in rows),
+        bf_low_hz=_same(each.bf_low_hz for each in rows),
+    )
+
+
+def _same(values: Iterable[T]) -> T | None:
+    """What all are; None where they differ."""
+    every = set(values)
+    return every.pop() if len(every) == 1 else None
+
+
+def _current_levels(text: str) -> Mapping[tuple[int, int, int], int]:
     return {
-        (place.package, place.die): int(value)
-        for place, key, value in _items(text)
+        place.key: int(value)
+        for place, key, value in items(text)
         if place.package is not None
         and key == "get-config-current_level"
         and re.fullmatch(r"\d{1,2}", value)
@@ -198,6 +238,6 @@ def _classes(text: str) -> dict[int, int]:
     """SST-CP class by CPU."""
     return {
         place.cpu: int(value)
-        for place, key, value in _items(text)
+        for place, key, value in items(text)
         if place.cpu is not None and key == "clos" and re.fullmatch(rf"[0-{_MOST_CLASS}]", value)
     }

@@ -1,0 +1,413 @@
+"""SST-BF and SST-CP classes through the gate: switched, read back, and every way back."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.control.gate import PartGate
+from nftop.control.isst.calls import Call
+from nftop.control.isst.part import open_isst
+from nftop.control.isst.told import class_cell
+from nftop.control.part import AbsentError, RefusedError
+from nftop.control.pending import in_a_process
+from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.export.cells import change_object
+from nftop.model.action import Cell, Proposal, Receipt, SetCpClass, SstAction, SwitchBf
+from nftop.model.ids import Cpu
+from nftop.render.change import preview
+from tests.control.hosts import Death, Disk, KilledError, memory
+from tests.control.sst_trees import in_memory
+from tests.isst.hosts import HUNG, FakeSpeedSelect, base_mhz, make_tool, part
+from tests.isst.tool import Tool, install, load
+
+ASKED = Asked("somebody")
+ON, OFF = SwitchBf(True), SwitchBf(False)
+CLASS = SetCpClass((Cpu(1),), 0)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+@pytest.fixture
+def tool(place: Path) -> Tool:
+    return make_tool(place)
+
+
+def gate_of(host: FakeSpeedSelect, disk: Disk) -> PartGate[FakeSpeedSelect]:
+    return PartGate(host, memory(disk), in_a_process, "nftop")
+
+
+def planned(host: FakeSpeedSelect, disk: Disk, *actions: SstAction) -> Proposal:
+    proposal = gate_of(host, disk).propose(actions, ("nftop sst",))
+    assert proposal.refusals == ()
+    return proposal
+
+
+def kept(
+    host: FakeSpeedSelect, disk: Disk, proposal: Proposal, undoes: tuple[int, ...] = ()
+) -> Receipt:
+    receipt, entry = apply(host, memory(disk), proposal, replace(ASKED, undoes=undoes))
+    assert entry is not None, receipt
+    receipt = keep(host, memory(disk), entry)
+    assert receipt.outcome == "kept"
+    return receipt
+
+
+def undone(host: FakeSpeedSelect, disk: Disk) -> Proposal:
+    back = gate_of(host, disk).propose_undo()
+    assert back is not None
+    kept(host, disk, *back)
+    return back[0]
+
+
+def refused(place: Path, tool: Tool, action: SstAction) -> str:
+    proposal = gate_of(part(place, tool), Disk()).propose([action])
+    assert proposal.changes == ()
+    return " ".join(proposal.refusals)
+
+
+def writes(tool: Tool) -> list[tuple[str, ...]]:
+    verbs = ("enable", "disable", "assoc")
+    return [each for each in tool.asked if any(word in verbs for word in each)]
+
+
+def test_bf_on_shows_every_core_is_read_back_and_undone(place: Path, tool: Tool) -> None:
+    host, disk, before = part(place, tool), Disk(), copy.deepcopy(tool.state)
+    proposal = planned(host, disk, ON)
+    lines = preview(proposal, {}, "percent")
+    assert lines[:2] == [
+        "SST-BF of package 0 at level 0  off -> on",
+        "SST-BF of package 1 at level 0  off -> on",
+    ]
+    told = " ".join(lines)
+    assert "package 0, CPU 1,5 (high priority): base frequency 2300 MHz now, 2700 MHz then" in told
+    assert "package 0, CPU 0,4 (low priority): base frequency 2300 MHz now, 2100 MHz then" in told
+    assert "package 1, CPU 2,6 (high" in told and "package 1, CPU 3,7 (low" in told
+    kept(host, disk, proposal)
+    assert base_mhz(tool) == [2100, 2700, 2700, 2100, 2100, 2700, 2700, 2100]
+    assert gate_of(host, disk).propose([ON]).changes == ()
+    back = undone(host, disk)
+    assert any("2700 MHz now, 2300 MHz then" in each for each in back.effects)
+    assert tool.state == before and base_mhz(tool) == [2300] * 8
+    assert gate_of(host, disk).propose_undo() is None
+
+
+def test_a_package_alone_and_words_that_are_fixed(place: Path, tool: Tool) -> None:
+    host, disk = part(place, tool), Disk()
+    proposal = planned(host, disk, SwitchBf(True, (1,)))
+    kept(host, disk, proposal)
+    assert [each.bf for each in tool.state.domains] == [False, True]
+    kept(host, disk, planned(host, disk, CLASS))
+    assert writes(tool) == [
+        ("-f", "json", "-c", "2", "base-freq", "enable"),
+        ("-f", "json", "-c", "1,5", "core-power", "assoc", "--clos", "0"),
+    ]
+    assert gate_of(host, disk).writes(proposal) == (
+        "intel-speed-select -c CPU base-freq enable  # CPU: one of package 1",
+    )
+
+
+def test_power_domains_are_switched_one_by_one(place: Path) -> None:
+    tool = make_tool(place, split=True)
+    host, disk = part(place, tool), Disk()
+    proposal = planned(host, disk, SwitchBf(True, (0,)))
+    assert [each.cell.name for each in proposal.changes] == ["0.0@0", "0.1@0"]
+    told = " ".join(proposal.effects)
+    assert "package 0, CPU 0,4 (low" in told
+    assert "package 0, power domain 1, CPU 1,5 (high" in told
+    kept(host, disk, proposal)
+    assert [each.bf for each in tool.state.domains] == [True, True, False]
+    undone(host, disk)
+    assert not any(each.bf for each in tool.state.domains)
+
+
+def test_a_class_is_the_whole_cores_and_undone(place: Path, tool: Tool) -> None:
+    host, disk = part(place, tool), Disk()
+    tool.state.classes[0] = 2
+    proposal = planned(host, disk, SetCpClass((Cpu(0), Cpu(1)), 0))
+    lines = preview(proposal, {}, "percent")
+    assert lines[:2] == ["CPU 0,4 SST-CP class  2 -> 0", "CPU 1,5 SST-CP class  3 -> 0"]
+    assert "CPU 4-5 are other threads of the same cores and changed with them" in proposal.effects
+    assert "CLOS" not in " ".join(lines)
+    kept(host, disk, proposal)
+    assert tool.state.classes == {0: 0, 1: 0, 2: 3, 3: 3}
+    undone(host, disk)
+    assert tool.state.classes == {0: 2, 1: 3, 2: 3, 3: 3}
+
+
+def test_what_is_changed_as_json_has_it(place: Path, tool: Tool) -> None:
+    host, disk = part(place, tool), Disk()
+    both = [*planned(host, disk, SwitchBf(True, (0,))).changes, *planned(host, disk, CLASS).changes]
+    assert [change_object(each) for each in both[:2]] == [
+        {"kind": "bf", "old": "off", "new": "on", "package": 0, "die": 0, "power_domain": 0,
+         "level": 0},
+        {"kind": "cp_class", "old": 3, "new": 0, "cpu": 1},
+    ]  # fmt: skip
+
+
+def test_what_it_may_lack_is_a_warning(place: Path, tool: Tool) -> None:
+    host, disk = part(place, tool), Disk()
+    assert planned(host, disk, ON).warnings == ()
+    tool.state.domains[0].cp = False
+    for name in ("scaling_min_freq", "scaling_max_freq"):
+        assert tool.tree is not None
+        (tool.tree / f"policy5/{name}").write_text("2300000\n")
+    said = planned(host, disk, ON).warnings
+    assert any(each.startswith("package 0: SST-CP is off") for each in said)
+    assert "CPU 5: pinned to 2300 MHz, and stays so" in said
+    assert "package 0: SST-CP is off: a class has no effect there until it is on" in (
+        planned(host, disk, CLASS).warnings
+    )
+
+
+def test_without_cpufreq_the_tools_own_numbers_are_left(place: Path, tool: Tool) -> None:
+    assert tool.tree is not None
+    tool.tree.rename(tool.tree.parent / "gone")
+    said = " ".join(planned(part(place, tool), Disk(), ON).effects)
+    assert "base frequency not told now, 2700 MHz then" in said
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [(0x55, "switched by firmware"), (0, "does not say which CPU")]
+)
+def test_what_would_not_be_switched_at_all(place: Path, tool: Tool, model: int, said: str) -> None:
+    tool.state.model = model
+    assert said in refused(place, tool, ON)
+
+
+def test_what_can_not_be_is_refused_with_its_reason(place: Path, tool: Tool) -> None:
+    assert "no package 7" in refused(place, tool, SwitchBf(True, (7,)))
+    assert "CPU 99: it is not there" in refused(place, tool, SetCpClass((Cpu(99),), 1))
+    assert "no SST-CP class 4" in refused(place, tool, SetCpClass((Cpu(1),), 4))
+    tool.state.domains[1].level = 2
+    assert "package 1: there is no SST-BF at its level 2" in refused(place, tool, ON)
+    tool.state.domains[0].cp_supported = False
+    assert "package 0: there is no SST-CP" in refused(place, tool, CLASS)
+
+
+def test_what_can_not_be_read_back_is_not_set(place: Path, tool: Tool) -> None:
+    tool.mute = frozenset({"clos"})
+    assert "CPU 1,5: its SST-CP class can't be read" in refused(place, tool, CLASS)
+    tool.mute = frozenset({"speed-select-base-freq"})
+    assert "package 0: there is no SST-BF" in refused(place, tool, ON)
+    tool.deaf = True
+    with pytest.raises(OSError, match="did not end"):
+        gate_of(part(place, tool), Disk()).propose([ON])
+
+
+@pytest.mark.parametrize("action", [ON, CLASS])
+def test_a_foreign_change_since_the_preview_is_a_conflict(
+    place: Path, tool: Tool, action: SstAction
+) -> None:
+    host, disk = part(place, tool), Disk()
+    proposal = planned(host, disk, action)
+    tool.state.classes[1] = 1
+    tool.state.domains[0].bf = True
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry, disk) == ("conflict", None, Disk())
+    assert writes(tool) == []
+
+
+def test_another_level_since_the_preview_is_a_conflict(place: Path, tool: Tool) -> None:
+    host, disk = part(place, tool), Disk()
+    tool.state.domains[0].bf_of = [0, 3]
+    proposal = planned(host, disk, SwitchBf(True, (0,)))
+    tool.state.domains[0].level = 3
+    receipt, _ = apply(host, memory(disk), proposal, ASKED)
+    assert receipt.outcome == "conflict"
+    with pytest.raises(RefusedError, match="another level"):
+        host.do(host.steps(proposal.base, proposal.changes)[0])
+    assert writes(tool) == []
+
+
+def test_what_others_changed_since_is_left_alone(place: Path, tool: Tool) -> None:
+    host, disk = part(place, tool), Disk()
+    kept(host, disk, planned(host, disk, SetCpClass((Cpu(0), Cpu(1)), 0)))
+    tool.state.classes[1] = 2
+    back = undone(host, disk)
+    assert "the SST-CP class of CPU 1 was changed by somebody else since: left alone, 2 now" in (
+        back.unmet
+    )
+    assert tool.state.classes == {0: 3, 1: 2, 2: 3, 3: 3}
+
+
+@pytest.mark.parametrize("action", [ON, SetCpClass((Cpu(0), Cpu(1)), 0)])
+@pytest.mark.parametrize(
+    ("trouble", "outcome", "said"),
+    [
+        ("fail", "refused", "failed(error -1)"),
+        ("silent", "refused", "it says nothing"),
+        ("lie", "differs", "is what is read back"),
+        ("part", "differs", "is what is read back"),
+        ("hang-before", "refused", HUNG),
+        ("hang-after", "refused", HUNG),
+        ("die-before", "refused", "it ended with -9"),
+        ("die-after", "refused", "it ended with -9"),
+    ],
+)
+def test_what_goes_wrong_is_read_back_and_taken_back(
+    place: Path, tool: Tool, action: SstAction, trouble: str, outcome: str, said: str
+) -> None:
+    host, disk, before = part(place, tool), Disk(), copy.deepcopy(tool.state)
+    proposal = planned(host, disk, action)
+
+    class Once(FakeSpeedSelect):
+        """The trouble is of one call."""
+
+        def do(self, step: Call) -> None:
+            tool.trouble = trouble if not writes(tool) else ""
+            super().do(step)
+
+    once = Once(host.ask, host.root, host.folder, 0.0)
+    receipt, entry = apply(once, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == (outcome, None), receipt
+    assert said in " ".join(receipt.sentences)
+    assert "everything is as it was before" in receipt.sentences[-1]
+    assert tool.state == before and disk.pending is None
+
+
+def test_a_tool_that_stays_hung_leaves_it_under_way_and_recover_ends_it(
+    place: Path, tool: Tool
+) -> None:
+    host, disk, before = part(place, tool), Disk(), copy.deepcopy(tool.state)
+    proposal = planned(host, disk, SwitchBf(True, (0,)))
+    tool.trouble = "hang-after"
+
+    class Ever(FakeSpeedSelect):
+        def do(self, step: Call) -> None:
+            try:
+                super().do(step)
+            finally:
+                tool.deaf = True
+
+    ever = Ever(host.ask, host.root, host.folder, 0.0)
+    receipt, entry = apply(ever, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == ("failed", None)
+    assert "could not be taken back" in " ".join(receipt.sentences)
+    assert tool.state.domains[0].bf and disk.pending is not None
+    tool.trouble, tool.deaf = "", False
+    mended = recover(host, memory(disk))
+    assert mended is not None and mended.outcome == "reverted"
+    assert tool.state == before and disk.pending is None
+
+
+ACTIONS: dict[str, tuple[SstAction, ...]] = {
+    "bf": (ON,), "class": (SetCpClass((Cpu(0), Cpu(1), Cpu(3)), 0),),
+    "both": (ON, SetCpClass((Cpu(0), Cpu(1)), 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("name", ACTIONS)
+def test_killed_at_every_step(place: Path, name: str, *, stays: bool, late: bool) -> None:
+    for at in itertools.count():
+        tool = make_tool(place / str(at))
+        tool.state.classes[0] = 2
+        disk, before = Disk(), copy.deepcopy(tool.state)
+        proposal = planned(part(tool_root(tool), tool), disk, *ACTIONS[name])
+        death = Death(at, late=late)
+        host = part(tool_root(tool), tool, death)
+        try:
+            receipt, entry = apply(host, memory(disk, death), proposal, ASKED)
+            assert entry is not None, receipt
+            (keep if stays else revert)(host, memory(disk, death), entry)
+        except KilledError:
+            again = part(tool_root(tool), tool)
+            recover(again, memory(disk))
+            outcomes = [each.outcome for each in memory(disk).history()]
+            assert outcomes in ([], ["reverted"], ["kept"])
+            assert (tool.state == before) == (outcomes != ["kept"]), (at, outcomes)
+            assert memory(disk).pending() is None
+            assert recover(again, memory(disk)) is None
+        else:
+            assert (tool.state == before) == (not stays)
+            assert at > 4
+            return
+
+
+def tool_root(tool: Tool) -> Path:
+    assert tool.tree is not None
+    return tool.tree.parents[4]
+
+
+@settings(deadline=None, max_examples=20)
+@given(data=st.data())
+def test_changes_and_undos_in_any_order_end_where_they_began(data: st.DataObject) -> None:
+    cpus = st.sets(st.integers(0, 7).map(Cpu), min_size=1, max_size=4).map(tuple)
+    one: st.SearchStrategy[SstAction] = st.one_of(
+        st.builds(SwitchBf, st.booleans(), st.sampled_from([(), (0,), (1,)])),
+        st.builds(SetCpClass, cpus, st.integers(0, 3)),
+    )
+    with in_memory() as folder:
+        tool = make_tool(folder, split=data.draw(st.booleans()))
+        for core in range(4):
+            tool.state.classes[core] = data.draw(st.integers(0, 3))
+        host, disk = part(folder, tool), Disk()
+        stack = [copy.deepcopy(tool.state)]
+        for _ in range(data.draw(st.integers(1, 6))):
+            proposal = planned(host, disk, data.draw(one))
+            if proposal.changes:
+                kept(host, disk, proposal)
+                stack.append(copy.deepcopy(tool.state))
+            if len(stack) > 1 and data.draw(st.booleans()):
+                undone(host, disk)
+                stack.pop()
+                assert tool.state == stack[-1]
+        while len(stack) > 1:
+            undone(host, disk)
+            stack.pop()
+            assert tool.state == stack[-1]
+        assert gate_of(host, disk).propose_undo() is None
+
+
+def test_only_sound_calls_are_made(place: Path, tool: Tool) -> None:
+    host = part(place, tool)
+    bf = Cell("bf", "", "0.0@0", 0)
+    for cells, value in (
+        ((bf,), "maybe"), ((bf, bf), "on"), ((class_cell(1),), "4"), ((class_cell(1),), "0 -a"),
+        ((class_cell(-1),), "0"), ((class_cell(1), bf), "0"), ((Cell("epp", "", "1", 1),), "0"),
+    ):  # fmt: skip
+        with pytest.raises(RefusedError, match="is not called"):
+            host.do(Call(cells, value))
+    assert tool.asked == []
+
+
+def test_a_real_program_is_switched_and_undone(place: Path, tool: Tool) -> None:
+    state = install(place, tool)
+    host, disk = open_isst(place, place), Disk()
+    gate = PartGate(host, memory(disk), in_a_process, "nftop")
+    proposal = gate.propose([ON, CLASS])
+    assert proposal.refusals == ()
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert entry is not None, receipt
+    now = load(state).state
+    assert [each.bf for each in now.domains] == [True, True] and now.classes[1] == 0
+    assert revert(host, memory(disk), entry).outcome == "reverted"
+    assert load(state).state == tool.state
+
+
+def test_only_a_program_that_root_alone_can_replace_is_run(place: Path, tool: Tool) -> None:
+    with pytest.raises(AbsentError, match="is not installed where only root"):
+        open_isst(place, place)
+    install(place, tool)
+    folder = place / "usr/sbin"
+    assert open_isst(place, place).where == "intel-speed-select"
+    folder.chmod(0o775)
+    with pytest.raises(AbsentError, match="others than root may write to its folder"):
+        open_isst(place, place)
+    folder.chmod(0o755)
+    (folder / "intel-speed-select").chmod(0o775)
+    with pytest.raises(AbsentError, match="is not installed where only root"):
+        open_isst(place, place)

@@ -1,0 +1,1 @@
+"""An intel-speed-select of the tests', for hosts that have none."""

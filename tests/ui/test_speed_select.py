@@ -1,0 +1,92 @@
+"""What the editor of screen 7 offers where intel-speed-select tells of SST-BF and SST-CP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nftop.control.gate import PartGate
+from nftop.control.isst.part import ISST
+from nftop.control.joined import Joined
+from nftop.control.simulated import MemoryJournal, NearPending
+from nftop.control.sst.choices import choices
+from nftop.model.frame import Frame
+from nftop.model.ids import Package
+from nftop.model.reading import Missing
+from nftop.model.sst import SstPackage, SstState
+from nftop.ui.options import Options
+from tests.control.sst_trees import in_memory
+from tests.isst.hosts import make_tool, part
+from tests.samples import S
+from tests.sim.hosts import Frozen
+from tests.ui.harness import running
+
+PACKAGE = SstPackage(
+    Package(0), 0, 0, bf=False, tf=None, cp=True, bf_supported=True, tf_supported=False,
+    cp_supported=True, bf_high=(), bf_high_hz=None, bf_low_hz=None,
+)  # fmt: skip
+
+
+def told(frame: Frame, *packages: SstPackage) -> Frame:
+    """The frame of a host whose tool tells of these."""
+    assert not isinstance(frame.frequencies, Missing)
+    sst = SstState(packages, {}, frame.monotonic_ns)
+    return replace(frame, frequencies=replace(frame.frequencies, sst=sst))
+
+
+@pytest.fixture
+def frame() -> Frame:
+    found = Frozen("sst-bf", cpus=8, now_ns=time.monotonic_ns() - 10 * S)
+    found.tick(S)
+    return found.tick(S)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+def keys(frame: Frame) -> set[str]:
+    every = {each.key for each in choices(frame, 1, "nftop")}
+    return {key for key in every if key.startswith(("sst-bf", "class"))}
+
+
+def test_only_what_the_platform_has_is_offered(frame: Frame) -> None:
+    classes = {f"class-{number}" for number in range(4)}
+    assert keys(frame) == set()
+    assert keys(told(frame, PACKAGE)) == {"sst-bf-on", *classes}
+    assert keys(told(frame, replace(PACKAGE, bf=True))) == {"sst-bf-off", *classes}
+    assert keys(told(frame, replace(PACKAGE, bf=None))) == classes
+    assert keys(told(frame, replace(PACKAGE, bf=None, bf_supported=False))) == classes
+    cascade_lake = replace(PACKAGE, bf=True, cp=False, cp_supported=False)
+    assert keys(told(frame, cascade_lake)) == set()
+    assert keys(told(frame, replace(PACKAGE, package=Package(3)))) == set()
+    by_key = {each.key: each.command for each in choices(told(frame, PACKAGE), 1, "nftop")}
+    assert by_key["sst-bf-on"] == "nftop sst bf on --package 0"
+
+
+async def test_it_is_previewed_applied_and_taken_back(frame: Frame, place: Path) -> None:
+    tool = make_tool(place)
+    gate = PartGate(part(place, tool), MemoryJournal(), NearPending, "nftop")
+    options = Options(gate=Joined({ISST: gate}, {}), rw=True, color=False)
+    both = told(frame, PACKAGE, replace(PACKAGE, package=Package(1)))
+    async with running(both, size=(110, 40), options=options) as run:
+        await run.press("7", "j", "e", "G")
+        while "> SST-BF on for package 1" not in run.text and "> pin" not in run.text:
+            await run.press("k")
+        assert "> SST-BF on for package 1" in run.text
+        await run.press("enter")
+        await run.until(lambda: "y applies it" in run.text)
+        assert "SST-BF of package 1 at level 0" in run.text and "off -> on" in run.text
+        assert "(high priority)" in run.text and "2700 MHz then" in run.text
+        assert "nftop sst bf on --package 1" in run.text
+        await run.press("y")
+        await run.until(lambda: "IS NOT KEPT" in run.text)
+        assert tool.state.domains[1].bf and not tool.state.domains[0].bf
+        await run.press("u")
+        await run.until(lambda: not tool.state.domains[1].bf)
