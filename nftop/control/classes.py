@@ -37,6 +37,10 @@ class Host(Part[Step], Protocol):
     def renewed(self) -> str:
         return "the classes were set up anew since (resctrl was mounted), which undid it"
 
+    @property
+    def reset_hint(self) -> str:
+        return ", `nftop cat reset` takes back all that can be"
+
     def state(self, threads: Iterable[Cell] = ()) -> State:
         """Everything there is, and the places of these threads; one that ended is not there."""
 

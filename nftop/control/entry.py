@@ -11,7 +11,7 @@ from nftop.model.action import DIRECTORIES, Cell, Change, Outcome, State
 
 _PLAIN = (
     "number", "time", "identity", "operator", "command", "undoes", "leaves", "outcome", "reverting",
-    "left",
+    "left", "done",
 )  # fmt: skip
 
 
@@ -35,6 +35,7 @@ class Entry:
         outcome: None while it is under way.
         base: while it is under way, the whole state before it, or before it is taken back;
             afterwards only the directories.
+        done: its changes are as they were read back, none is the kernel's to give any more.
         reverting: it is being taken back. back: by these changes of `base`.
         left: what it leaves alone of them; or what is left alone of it when it is taken back:
             sentences.
@@ -56,6 +57,7 @@ class Entry:
     left: tuple[str, ...] = ()
     remade: State = field(default_factory=dict)
     leaves: tuple[int, ...] = ()
+    done: bool = False
 
 
 def completed(entry: Entry, history: Sequence[Entry]) -> Entry | None:
@@ -126,6 +128,7 @@ def entry_of(name: str, text: str) -> Entry:
             changes=changes_of(raw["changes"]),
             undoes=tuple(map(int, raw["undoes"])),
             leaves=tuple(map(int, raw.get("leaves", ()))),
+            done=bool(raw.get("done")),
             outcome=raw["outcome"],
             base=state_of(raw["base"]),
             reverting=bool(raw["reverting"]),

@@ -21,7 +21,7 @@ from nftop.control.transaction import Asked
 from nftop.model.action import Action, Proposal
 from nftop.model.keeping import KEEP_WITHIN_S
 
-_PAST = ": `nftop undo --past` passes over it, `nftop cat reset` takes back all that can be"
+_PAST = ": `nftop undo --past` passes over it"
 _PROGRAM = "nftop"
 PartT = TypeVar("PartT", bound=AnyPart)
 
@@ -97,7 +97,7 @@ class PartGate(Generic[PartT]):
             stops = bool(proposal.unmet) and not (beyond or again)
             if proposal.changes or proposal.refusals or stops:
                 if stops and not proposal.changes and entry is not standing[0]:
-                    hint = hinted(self.journal, _PAST)
+                    hint = hinted(self.journal, _PAST + self.host.reset_hint)
                     said.append(f"nothing older is taken back before change {number}{hint}")
                 return replace(
                     proposal,

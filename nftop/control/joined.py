@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, get_args
 
 from nftop.control.changing import Seen, Settling
@@ -15,9 +15,11 @@ from nftop.control.parts import CLASSES, part_of
 from nftop.control.rules import Rules
 from nftop.control.sst.cpufreq import CPUFREQ
 from nftop.model.action import Action, FrequencyAction, Proposal, SstAction
+from nftop.model.errors import said
 from nftop.model.keeping import KEEP_WITHIN_S
 
 AnyGate: TypeAlias = PartGate[Any]
+_UNREAD = "{} can't be read now, so no change of them is looked for to be taken back: {}"
 _PART_OF: Mapping[type[Action], str] = {
     **dict.fromkeys(get_args(FrequencyAction), CPUFREQ),
     **dict.fromkeys(get_args(SstAction), ISST),
@@ -64,15 +66,33 @@ class Joined:
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
         """As `Gate.propose_undo`, of the part with the newest change that stands.
 
-        Where nothing is left of that, the newest of another is tried; none is read in vain.
+        Where nothing is left of that, the newest of another is tried. A part that can't be read
+        holds up no other, and is a warning.
+
+        Raises:
+            OSError: a part can't be read, and no other has anything to be taken back.
         """
-        first = None
-        for gate in sorted(self.gates.values(), key=lambda each: each.newest(), reverse=True):
-            found = gate.propose_undo(beyond=beyond)
-            if found is not None and _says(found[0]):
-                return found
-            first = first or found
-        return first
+        gates, errors = self._newest_first()
+        found: list[tuple[Proposal, tuple[int, ...]]] = []
+        for gate in gates:
+            try:
+                planned = gate.propose_undo(beyond=beyond)
+            except OSError as error:
+                errors[gate.host.subject] = error
+                continue
+            if planned is None:
+                continue
+            if _says(planned[0]):
+                found = [planned]
+                break
+            found.append(planned)
+        if not found and errors:
+            raise next(iter(errors.values()))
+        if not found:
+            return None
+        proposal, numbers = found[0]
+        unread = tuple(_UNREAD.format(what, said(error)) for what, error in errors.items())
+        return replace(proposal, warnings=(*unread, *proposal.warnings)), numbers
 
     def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
         return self._of(CLASSES).propose_reset()
@@ -91,6 +111,17 @@ class Joined:
     def journal(self) -> Journal:
         """The one journal of all parts."""
         return self._any.journal
+
+    def _newest_first(self) -> tuple[list[AnyGate], dict[str, OSError]]:
+        """Those that can be read by their newest change, and why others can't, by subject."""
+        numbers: list[tuple[int, AnyGate]] = []
+        errors: dict[str, OSError] = {}
+        for gate in self.gates.values():
+            try:
+                numbers.append((gate.newest(), gate))
+            except OSError as error:
+                errors[gate.host.subject] = error
+        return [gate for _, gate in sorted(numbers, key=lambda each: each[0], reverse=True)], errors
 
     @property
     def _any(self) -> AnyGate:

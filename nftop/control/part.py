@@ -66,6 +66,11 @@ class Part(Protocol[StepT]):
     def renewed(self) -> str:
         """A sentence: why nothing of before is left after something else than a boot."""
 
+    @property
+    def reset_hint(self) -> str:
+        """What goes back to before nftop's first change, to follow another hint; "" for nothing."""
+        return ""
+
     def read(self, like: Iterable[Cell]) -> State:
         """The state, as far as a state of these cells had it."""
 

@@ -17,7 +17,7 @@ CLASSES = ""
 _OPEN: Mapping[str, Callable[[Path], AnyPart]] = MappingProxyType(
     {
         MSR_IDENTITY: lambda _: open_pqos(writing=True),
-        CPUFREQ: lambda folder: open_cpufreq(folder=folder),
+        CPUFREQ: lambda _: open_cpufreq(),
         ISST: lambda folder: open_isst(folder=folder),
     }
 )

@@ -15,16 +15,18 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
+from nftop.control import doing
 from nftop.control.compare import LOCK_S, UnwrittenError, compared, locked, seen
 from nftop.control.entry import DamagedError, Entry, completed
 from nftop.control.journal import Journal, hinted, next_number, now
-from nftop.control.part import AnyPart, LockedError, RefusedError, after
+from nftop.control.part import AnyPart, LockedError
 from nftop.control.since import Since, changed_since
-from nftop.control.takeback import differing, is_end
-from nftop.control.undoing import go_back, plan_back, with_numbers
+from nftop.control.takeback import differing
+from nftop.control.undoing import Back, go_back, plan_back, with_numbers
 from nftop.control.words import differences
-from nftop.model.action import Change, Outcome, Proposal, Receipt, difference
+from nftop.model.action import Outcome, Proposal, Receipt
 from nftop.model.errors import said as words_of
 
 # How long the guard tries to take a change back.
@@ -75,14 +77,17 @@ def apply(
     try:
         with locked(host):
             seen(host, proposal)
-            done = _done(host, entry)
+            done = doing.done(host, entry)
     except UnwrittenError as end:
         return replace(end.receipt, sentences=(*end.receipt.sentences, *_forget(journal))), None
     if isinstance(done, Receipt):
-        why, outcome = done.sentences, done.outcome
-        entry = replace(entry, changes=done.changes or entry.changes)
-        return revert(host, journal, entry, why=why, outcome=outcome, lock_s=REVERT_LOCK_S), None
-    entry = replace(entry, changes=done)
+        why, outcome, unseen = done.sentences, done.outcome, done.unmet
+        entry = replace(entry, changes=done.changes)
+        return revert(
+            host, journal, entry,
+            why=why, outcome=outcome, unseen=unseen, lock_s=REVERT_LOCK_S,
+        ), None  # fmt: skip
+    entry = replace(entry, changes=done, done=True)
     try:
         journal.begin(entry)  # with the numbers of what was made
     except OSError as error:
@@ -125,16 +130,19 @@ def revert(
     *,
     why: tuple[str, ...] = (),
     outcome: Outcome = "reverted",
+    unseen: tuple[str, ...] = (),
     lock_s: float = LOCK_S,
 ) -> Receipt:
-    """Take it back; `why` and `outcome` where that is because something failed."""
+    """Take it back; `why`, `outcome` and `unseen` (`plan_back`) where something failed."""
     try:
         if entry.identity != host.identity:
             booted = entry.identity.split()[:1] != host.identity.split()[:1]
             undone = _REBOOTED if booted else host.renewed
             gone = entry if entry.reverting else replace(entry, left=())
             return _close(journal, gone, "reverted", (*why, undone))
-        return _take_back(host, journal, _written(journal, entry), why, outcome, lock_s=lock_s)
+        entry = _written(journal, entry)
+        plan = partial(plan_back, host, entry, unseen)
+        return _take_back(host, journal, entry, plan, why=why, outcome=outcome, lock_s=lock_s)
     except (LockedError, OSError) as error:
         hint = hinted(journal, "; `nftop recover` does it")
         said = f"it could not be taken back: {words_of(error)}{hint}"
@@ -168,30 +176,14 @@ def recover(
     return revert(host, journal, entry, why=(head, *damaged))
 
 
-def _done(host: AnyPart, entry: Entry) -> tuple[Change, ...] | Receipt:
-    """What is different once it is done, or why that is not what was asked for; locked."""
-    planned = host.steps(entry.base, entry.changes)
-    try:
-        for step in planned:
-            host.do(step)
-        foreseen = after(entry.base, planned)
-        found = host.read_back(foreseen)
-    except (RefusedError, OSError) as error:
-        return Receipt("refused", (words_of(error),))
-    wrong = differing(foreseen, found)
-    if wrong:
-        said = differences(wrong, "was asked for", "is what is read back")
-        return Receipt("differs", said, host.became(entry.changes, found))
-    return tuple(each for each in difference(entry.base, found) if not is_end(each))
-
-
 def _take_back(
     host: AnyPart,
     journal: Journal,
     entry: Entry,
+    plan: Callable[[], Back],
+    *,
     why: tuple[str, ...],
     outcome: Outcome,
-    *,
     lock_s: float,
 ) -> Receipt:
     """Every cell that is as this change made it becomes what it was; then it is history.
@@ -201,16 +193,16 @@ def _take_back(
     write to the disk: somebody who always comes between is not to be waited for for ever.
     """
     for _ in range(_PLANS):
-        way = plan_back(host, entry)
+        way = plan()
         _begin(journal, way.entry)
         with host.lock(lock_s):
-            same = plan_back(host, entry) == way
+            same = plan() == way
             reads = go_back(host, way) if same else {}
         if same:
             break
     else:
         with host.lock(lock_s):
-            way = plan_back(host, entry)
+            way = plan()
             _begin(journal, way.entry)
             reads = go_back(host, way)
     if isinstance(reads, str):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nftop.control.entry import Entry
-from nftop.control.part import AnyPart, RefusedError, after, touched
+from nftop.control.part import KERNELS, AnyPart, RefusedError, after, touched
 from nftop.control.steps import UNBORN
 from nftop.control.takeback import Made, changes_between, numbers_of, way_back
 from nftop.control.words import homeless, left_alone
-from nftop.model.action import Cell, State
+from nftop.model.action import DIRECTORIES, Cell, State
 from nftop.model.errors import said
 
 
@@ -21,11 +22,14 @@ class Back:
     target: State
 
 
-def plan_back(host: AnyPart, entry: Entry) -> Back:
-    """From the state that is found; nothing is written. Raises OSError."""
+def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back:
+    """From the state that is found; nothing is written. Raises OSError.
+
+    `unseen`: sentences on what was written and can't be read, so that nothing here leads back.
+    """
     found = host.read(entry.base)
     planned = host.steps(entry.base, entry.back if entry.reverting else entry.changes)
-    values = touched(entry.base, planned)
+    values = _known(entry, touched(entry.base, planned))
     goal = after(entry.base, planned) if entry.reverting else entry.base
     known = numbers_of(
         entry.base.items(),
@@ -41,7 +45,7 @@ def plan_back(host: AnyPart, entry: Entry) -> Back:
     # The numbers of those that were made before a crash are known only now.
     remade = {cell: number or found.get(cell, UNBORN) for cell, number in entry.remade.items()
               if number or cell not in way.foreign}  # fmt: skip
-    said = entry.left if entry.reverting else ()  # else it is what it leaves of earlier ones
+    said = entry.left if entry.reverting else unseen  # else it is what it leaves of earlier ones
     left = (*said, *left_alone(way.foreign, found), *homeless(way.homeless, way.target))
     written = replace(
         entry,
@@ -52,6 +56,18 @@ def plan_back(host: AnyPart, entry: Entry) -> Back:
         remade={**remade, **{each.cell: UNBORN for each in back if each.new == UNBORN}},
     )
     return Back(written, way.target)
+
+
+def _known(
+    entry: Entry, values: Mapping[Cell, frozenset[str | None]]
+) -> Mapping[Cell, frozenset[str | None]]:
+    """What each cell was meanwhile; once it was read back nothing is the kernel's to give."""
+    if not entry.done or entry.reverting:
+        return values
+    return {
+        cell: every if cell.kind in DIRECTORIES else every - {KERNELS}
+        for cell, every in values.items()
+    }
 
 
 def go_back(host: AnyPart, way: Back) -> State | str:

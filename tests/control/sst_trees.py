@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +12,14 @@ from nftop.control.part import RefusedError
 from nftop.control.sst import tree
 from nftop.control.sst.cpufreq import Cpufreq
 from nftop.control.sst.writes import FILES, Write
+from nftop.model.action import Cell, State
 from tests.control.hosts import Death
 
 LEAST, MOST, NOMINAL = 800_000, 3_900_000, 2_300_000
 HIGH, LOW = 2_700_000, 2_100_000
 CPUS = 8
+# How often what is read is as it was before a limit was written: more than a way back looks.
+LATE = 4
 # Two threads a core, and two of the four cores are favoured, as on a 6230N.
 BASES = tuple(HIGH if cpu % 4 in (1, 2) else LOW for cpu in range(CPUS))
 _GOVERNORS = ("performance", "powersave")
@@ -27,23 +30,36 @@ _EPPS = ("default", "performance", "balance_performance", "balance_power", "powe
 class Kernel:
     """What intel_pstate does of a write in its active mode, to files beneath `root`.
 
-    Requests are kept apart from what is in effect, as the kernel does. No lower limit is above
-    `ceiling`.
+    Requests are kept apart from what is in effect, as the kernel does, and limits are in effect
+    only a moment later: the part reads them `LATE` times as they were. No lower limit is above
+    `ceiling`, no upper one above `upper`, whatever was asked for.
     """
 
     root: Path
     requests: dict[tuple[int, str], int] = field(default_factory=dict)
     kept_epp: dict[int, str] = field(default_factory=dict)
     ceiling: int = MOST
+    upper: int = MOST
+    late: dict[int, int] = field(default_factory=dict)
 
     def folder(self, policy: int) -> Path:
         return self.root / tree.FOLDER / f"policy{policy}"
 
     def get(self, policy: int, file: str) -> str:
+        """What is in effect in the end."""
+        self.settle()
+        return self._get(policy, file)
+
+    def _get(self, policy: int, file: str) -> str:
         return (self.folder(policy) / file).read_text().strip()
 
     def put(self, policy: int, file: str, text: str) -> None:
-        """One write, or OSError as the kernel gives it."""
+        """One write of somebody else's, long ago, or OSError as the kernel gives it."""
+        self.take(policy, file, text)
+        self.settle()
+
+    def take(self, policy: int, file: str, text: str) -> None:
+        """One write, just now."""
         acts = {
             FILES["governor"]: self._governor, FILES["epp"]: self._epp,
             FILES["min_khz"]: self._limit, FILES["max_khz"]: self._limit,
@@ -56,11 +72,11 @@ class Kernel:
     def _governor(self, policy: int, file: str, text: str) -> None:
         if text not in _GOVERNORS:
             raise OSError(22, "Invalid argument")
-        before = self.get(policy, file)
+        before = self._get(policy, file)
         if text == before:
             return
         self._set(policy, file, text)
-        now = self.get(policy, FILES["epp"])
+        now = self._get(policy, FILES["epp"])
         if text == "performance":
             self.kept_epp[policy] = now
             self._set(policy, FILES["epp"], "performance")
@@ -70,23 +86,41 @@ class Kernel:
     def _epp(self, policy: int, file: str, text: str) -> None:
         if text not in _EPPS:
             raise OSError(22, "Invalid argument")
-        if self.get(policy, FILES["governor"]) == "performance" and text != "performance":
+        if self._get(policy, FILES["governor"]) == "performance" and text != "performance":
             raise OSError(16, "Device or resource busy")
         self._set(policy, file, "balance_performance" if text == "default" else text)
 
     def _limit(self, policy: int, file: str, text: str) -> None:
         self.requests[policy, file] = int(text)
+        self.late[policy] = LATE
+
+    def read_once(self) -> None:
+        """The part reads: time passes."""
+        self.late = {policy: left - 1 for policy, left in self.late.items()}
+        for policy in [policy for policy, left in self.late.items() if left < 0]:
+            self._take_effect(policy)
+
+    def settle(self) -> None:
+        """The kernel has done all it has to."""
+        for policy in list(self.late):
+            self._take_effect(policy)
+
+    def _take_effect(self, policy: int) -> None:
+        del self.late[policy]
+        if not (self.folder(policy) / FILES["max_khz"]).exists():
+            return  # offline meanwhile
         low = self.requests.get((policy, FILES["min_khz"]), LEAST)
         high = self.requests.get((policy, FILES["max_khz"]), MOST)
-        least, most = (int(self.get(policy, f"cpuinfo_{end}_freq")) for end in ("min", "max"))
-        high = max(least, min(high, most))
+        least, most = (int(self._get(policy, f"cpuinfo_{end}_freq")) for end in ("min", "max"))
+        high = max(least, min(high, most, self.upper))
         self._set(policy, FILES["max_khz"], str(high))
         self._set(
             policy, FILES["min_khz"], str(min(max(least, min(low, most)), high, self.ceiling))
         )
 
     def state(self) -> Mapping[str, str]:
-        """Every file, byte for byte."""
+        """Every file, byte for byte, in the end."""
+        self.settle()
         every = sorted((self.root / tree.FOLDER).rglob("*"))
         return {str(each): each.read_text() for each in every if each.is_file()}
 
@@ -103,19 +137,19 @@ class FakeCpufreq(Cpufreq):
     death: Death = field(default_factory=lambda: Death(-1, late=False))
     stubborn: tuple[tuple[int, str], ...] = ()
 
+    def read(self, like: Iterable[Cell]) -> State:
+        self.kernel.read_once()
+        return Cpufreq.read(self, like)
+
     def do(self, step: Write) -> None:
         self.death.around(lambda: self._do(step))
-
-    @contextlib.contextmanager
-    def lock(self, limit_s: float) -> Iterator[None]:
-        yield
 
     def _do(self, step: Write) -> None:
         where = (step.cell.number, FILES[step.cell.kind])
         if where in self.stubborn:
             raise RefusedError("the kernel refused it")
         try:
-            self.kernel.put(*where, step.value)
+            self.kernel.take(*where, step.value)
         except OSError as error:
             raise RefusedError(f"{step.shell}: {error.strerror}") from None
 
@@ -135,8 +169,12 @@ def make_tree(
     driver: str = "intel_pstate",
     shared: int = 1,
     governor: str = "powersave",
+    packages: int = 1,
 ) -> Kernel:
-    """A host of as many CPUs as there are bases; `shared` so many of them have one policy."""
+    """A host of as many CPUs as there are bases; `shared` so many of them have one policy.
+
+    Of two packages one has the even CPUs.
+    """
     count = len(bases)
     cpu = root / "sys/devices/system/cpu"
     cpu.mkdir(parents=True)
@@ -147,8 +185,8 @@ def make_tree(
         topology.mkdir(parents=True)
         twins = sorted({number, (number + count // 2) % count})
         for name, text in (
-            ("physical_package_id", "0"), ("core_id", str(twins[0])), ("die_id", "0"),
-            ("core_cpus_list", ",".join(map(str, twins))),
+            ("physical_package_id", str(number % packages)), ("core_id", str(twins[0])),
+            ("die_id", "0"), ("core_cpus_list", ",".join(map(str, twins))),
         ):  # fmt: skip
             (topology / name).write_text(f"{text}\n")
     for first in range(0, count, shared):
@@ -183,10 +221,9 @@ def make_tree(
 
 
 def part(kernel: Kernel, death: Death | None = None) -> FakeCpufreq:
-    """The part of the host with that kernel."""
-    return FakeCpufreq(
-        kernel.root, kernel.root, kernel=kernel, death=death or Death(-1, late=False)
-    )
+    """The part of the host with that kernel, of a process that is begun just now."""
+    kernel.settle()
+    return FakeCpufreq(kernel.root, kernel=kernel, death=death or Death(-1, late=False))
 
 
 def take_offline(kernel: Kernel, policy: int) -> None:

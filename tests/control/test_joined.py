@@ -82,6 +82,53 @@ def test_what_is_gone_by_hand_does_not_hide_what_another_part_has(place: Path) -
     assert both.undo() == CLASSES
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_a_part_that_can_not_be_read_holds_up_no_other(
+    place: Path, early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unmounted(*_: object) -> str:
+        raise FileNotFoundError("resctrl is not mounted")
+
+    both = Both(place)
+    before = both.frequencies.state()
+    both.do(PIN)
+    both.do(SET)
+    name = "newest" if early else "propose_undo"
+    of_classes = both.gate.gates[CLASSES]
+
+    def failing(gate: PartGate[LabHost], **asked: bool) -> object:
+        return unmounted() if gate is of_classes else real(gate, **asked)
+
+    real = getattr(PartGate, name)
+    monkeypatch.setattr(PartGate, name, failing)
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert any("the classes can't be read" in each and "not mounted" in each
+               for each in planned[0].warnings)  # fmt: skip
+    assert both.undo() == CPUFREQ
+    assert both.frequencies.state() == before
+    with pytest.raises(FileNotFoundError):
+        both.gate.propose_undo()
+
+
+def test_an_older_part_is_not_asked_while_the_newest_has_something(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    asked = []
+    real = PartGate.propose_undo
+
+    def counted(gate: PartGate[LabHost], *, beyond: bool = False) -> object:
+        asked.append(part_of(gate.host.identity))
+        return real(gate, beyond=beyond)
+
+    monkeypatch.setattr(PartGate, "propose_undo", counted)
+    assert both.undo() == CPUFREQ
+    assert asked == [CPUFREQ]
+
+
 def test_a_part_that_is_not_there_is_said(place: Path) -> None:
     both = Both(place)
     gate = Joined({CLASSES: both.gate.gates[CLASSES]}, {CPUFREQ: "this host has no cpufreq"})

@@ -16,6 +16,7 @@ from nftop.control.journal import Journal
 from nftop.control.part import AbsentError
 from nftop.control.pending import in_a_process
 from nftop.control.sst.cpufreq import Cpufreq, open_cpufreq
+from nftop.control.sst.shown import cores
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.action import (
     FrequencyAction,
@@ -25,7 +26,7 @@ from nftop.model.action import (
     Receipt,
     ReleaseCpus,
 )
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, parse_cpu_list
 from tests.control.hosts import Death, Disk, KilledError, memory
 from tests.control.sst_trees import (
     BASES,
@@ -110,6 +111,27 @@ def test_a_low_priority_core_is_pinned_to_its_own_and_said_so(kernel: Kernel) ->
     assert any("low priority" in each and "2700 MHz" in each for each in proposal.effects)
 
 
+def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(place: Path) -> None:
+    kernel = make_tree(place / "two", bases=(HIGH, LOW) * 4, packages=2)
+    host = part(kernel)
+    assert {core.priority for core in cores(host.facts(), host.state())} == {None}
+    proposal = gate_of(host, Disk()).propose([PinCpus((Cpu(1),))])
+    assert not any("priority" in each for each in proposal.effects)
+    proposal = gate_of(host, Disk()).propose([PinEvery("bf")])
+    assert any("SST-BF is not on" in each for each in proposal.warnings)
+
+    kernel = make_tree(place / "hybrid")
+    host = part(kernel)
+    kinds = [core.priority for core in cores(host.facts(), host.state())]
+    assert kinds == ["high" if base == HIGH else "low" for base in BASES]
+    atom = kernel.root / "sys/devices/cpu_atom"
+    atom.mkdir()
+    (atom / "cpus").write_text("0,3-4,7\n")
+    assert {core.priority for core in cores(host.facts(), host.state())} == {None}
+    proposal = gate_of(host, Disk()).propose([PinEvery("bf")])
+    assert any("not SST-BF" in each for each in proposal.warnings)
+
+
 @pytest.mark.parametrize("governor", ["powersave", "performance"])
 def test_the_whole_host_as_sst_bf_s_and_m_and_back(place: Path, governor: str) -> None:
     kernel = make_tree(place, governor=governor)
@@ -147,6 +169,34 @@ def test_release_within_a_mode_goes_back_to_the_mode(kernel: Kernel) -> None:
     assert kernel.state() == mode
     done(host, disk, ReleaseCpus(tuple(map(Cpu, range(8)))))
     assert kernel.state() == before
+
+
+def test_release_reaches_past_a_change_of_the_governor_alone(place: Path) -> None:
+    kernel = make_tree(place, governor="performance")
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    done(host, disk, PinCpus((Cpu(0),)))
+    done(host, disk, PinEvery("bf"))
+    done(host, disk, ReleaseCpus((Cpu(0),)))
+    assert limits(kernel, 0) == limits(kernel, 4) == (LEAST, MOST)
+    assert limits(kernel, 1) == (HIGH, HIGH)
+    done(host, disk, ReleaseCpus(tuple(map(Cpu, range(8)))))
+    assert kernel.state() == before
+
+
+def test_what_was_pinned_by_hand_is_opened_or_said_to_stay(place: Path) -> None:
+    kernel = make_tree(place, governor="performance")
+    for cpu, limit in itertools.product((0, 1, 4, 5), (MAX, MIN)):
+        kernel.put(cpu, limit, str(BASES[cpu] if cpu in (0, 4) else NOMINAL))
+    host, disk = part(kernel), Disk()
+    done(host, disk, PinEvery("bf"))
+    proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(0), Cpu(1)))])
+    told = " ".join(proposal.effects)
+    assert "CPU 0,4: the limits are not nftop's" in told
+    assert "CPU 1,5: pinned before nftop's last change" in told
+    kept(host, disk, proposal)
+    assert limits(kernel, 0) == (LEAST, MOST)
+    assert limits(kernel, 1) == (NOMINAL, NOMINAL)
+    assert {kernel.get(cpu, GOVERNOR) for cpu in (0, 1, 4, 5)} == {"performance"}
 
 
 def test_what_is_not_as_nftop_left_it_is_released_to_the_hardwares_limits(kernel: Kernel) -> None:
@@ -190,6 +240,22 @@ def test_what_others_changed_since_is_left_alone_and_named(kernel: Kernel) -> No
     assert limits(kernel, 5) == (LEAST, 3_000_000)
 
 
+def test_what_passes_over_a_change_of_frequencies_is_named_alone(kernel: Kernel) -> None:
+    host, disk = part(kernel), Disk()
+    done(host, disk, PinCpus((Cpu(0),)))
+    done(host, disk, PinCpus((Cpu(1),)))
+    for cpu in (1, 5):
+        kernel.put(cpu, MAX, "3000000")
+        kernel.put(cpu, MIN, "1200000")
+    planned = gate_of(host, disk).propose_undo()
+    assert planned is not None
+    assert planned[0].unmet
+    assert planned[0].changes == ()
+    assert planned[0].warnings == (
+        "nothing older is taken back before change 2: `nftop undo --past` passes over it",
+    )
+
+
 def test_a_base_beyond_the_hardwares_limit_is_clamped_and_shown_before(kernel: Kernel) -> None:
     for cpu in (1, 5):
         (kernel.folder(cpu) / "cpuinfo_max_freq").write_text("2500000\n")
@@ -221,6 +287,58 @@ def test_what_the_kernel_refuses_in_the_middle_is_taken_back(kernel: Kernel) -> 
     assert kernel.state() == before
 
 
+def test_a_limit_that_comes_into_effect_after_a_refusal_is_taken_back_too(kernel: Kernel) -> None:
+    kernel.put(1, MAX, "2000000")
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    receipt, entry = apply(replace(host, stubborn=((1, MIN),)), memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == ("refused", None)
+    assert receipt.sentences[-1] == "everything is as it was before"
+    assert limits(kernel, 1) == (LEAST, 2_000_000)
+    assert kernel.state() == before
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_limit_that_was_written_and_is_hidden_by_anothers_is_named(
+    kernel: Kernel, refused: bool
+) -> None:
+    kernel.upper = 2_000_000
+    for cpu in (1, 5):
+        kernel.put(cpu, MAX, str(MOST))
+    host, disk, before = part(kernel), Disk(), kernel.state()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    assert any("may be a higher request" in each for each in proposal.effects)
+    host = replace(host, stubborn=((1, MIN),) * refused)
+    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    assert (receipt.outcome, entry) == ("overwritten", None)
+    said = " ".join(receipt.sentences)
+    assert (
+        "scaling_max_freq of CPU 1: 2700 MHz was written and stays asked for, 2000 MHz is" in said
+    )
+    assert "everything is as it was before" not in said
+    assert kernel.state() == before
+    [told] = memory(disk).history()
+    assert any("stays asked for" in each for each in told.left)
+
+
+@pytest.mark.parametrize("cut_off", [True, False])
+def test_an_epp_that_somebody_set_since_is_not_taken_for_the_kernels(
+    place: Path, cut_off: bool
+) -> None:
+    kernel = make_tree(place, governor="performance")
+    host, disk = part(kernel), Disk()
+    proposal = gate_of(host, disk).propose([PinEvery("bf")])
+    _, entry = apply(host, memory(disk), proposal, ASKED)
+    assert entry is not None
+    kernel.put(1, EPP, "power")
+    receipt = recover(host, memory(disk)) if cut_off else revert(host, memory(disk), entry)
+    assert receipt is not None
+    assert receipt.outcome == "overwritten"
+    said = "EPP of CPU 1 was changed by somebody else since: left alone, power now"
+    assert [each for each in receipt.sentences if "changed by somebody" in each] == [said]
+    assert {limits(kernel, cpu) for cpu in range(8)} == {(LEAST, MOST)}
+
+
 @pytest.mark.parametrize("at", range(1, 5))
 def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
     kernel: Kernel, at: int
@@ -239,7 +357,7 @@ def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
                 pytest.fail("the kernel says why")
 
     steps: list[object] = []
-    unplugged = Unplugged(host.root, host.folder, kernel=kernel)
+    unplugged = Unplugged(host.root, kernel=kernel)
     receipt, entry = apply(unplugged, memory(disk), proposal, ASKED)
     assert entry is None
     assert receipt.outcome in ("refused", "overwritten"), receipt
@@ -293,7 +411,7 @@ def test_only_words_and_numbers_are_ever_written(kernel: Kernel) -> None:
     from nftop.control.sst.writes import Write
     from nftop.model.action import Cell
 
-    real, before = Cpufreq(kernel.root, kernel.root), kernel.state()
+    real, before = Cpufreq(kernel.root), kernel.state()
     for cell, text in (
         (Cell("min_khz", "", "1", 1), "../../x"),
         (Cell("governor", "", "1", 1), "a\nb"),
@@ -378,10 +496,13 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
     host, disk = part(kernel), Disk()
     stack = [kernel.state()]
     for _ in range(data.draw(st.integers(1, 6))):
-        proposal = gate_of(host, disk).propose([data.draw(one)])
+        action = data.draw(one)
+        proposal = gate_of(host, disk).propose([action])
         if proposal.changes:
             kept(host, disk, proposal)
             stack.append(kernel.state())
+        if isinstance(action, ReleaseCpus):
+            no_core_is_pinned_unsaid(kernel, action, proposal)
         if len(stack) > 1 and data.draw(st.booleans()):
             undone(host, disk)
             stack.pop()
@@ -391,3 +512,12 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
         stack.pop()
         assert kernel.state() == stack[-1]
     assert gate_of(host, disk).propose_undo() is None
+
+
+def no_core_is_pinned_unsaid(kernel: Kernel, action: ReleaseCpus, proposal: Proposal) -> None:
+    """What was released is open, or at what it was before nftop's change, and that is told."""
+    at_one = {cpu for each in action.cpus for cpu in (each % 4, each % 4 + 4)
+              if len(set(limits(kernel, cpu))) == 1}  # fmt: skip
+    told = [each for each in proposal.effects if "pinned before nftop's last change" in each]
+    named = {cpu for each in told for cpu in parse_cpu_list(each.split()[1].rstrip(":"))}
+    assert at_one == named

@@ -91,7 +91,7 @@ class SpeedSelect(Part[Call]):
         }
         base, pinned, turbo = dict[int, int](), dict[int, int](), None
         with contextlib.suppress(OSError):  # without cpufreq the tool's own numbers are left
-            kernel = Cpufreq(self.root, self.folder)
+            kernel = Cpufreq(self.root)
             facts, state = kernel.facts(), kernel.state()
             turbo = facts.turbo
             for policy in facts.policies:

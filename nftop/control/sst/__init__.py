@@ -8,7 +8,7 @@ before         what a policy was before nftop's own changes of it
 part           what all parts with frequencies have in common
 choices        what a screen offers for a core
 shown          what is set for each CPU, to be shown
-cpufreq        the part: state, lock, and the only writes
+cpufreq        the part: state, and the only writes
 simulated      the simulated host's frequencies
 
 What is read back is what is in effect, after the kernel's clamping, and not what was asked for:

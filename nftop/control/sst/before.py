@@ -6,16 +6,37 @@ from collections.abc import Iterable, Mapping
 
 from nftop.control.entry import Entry
 from nftop.control.past import kept
-from nftop.model.action import Cell, Change, State
+from nftop.model.action import Cell, Change, Kind, State
+
+_LIMITS: tuple[Kind, ...] = ("min_khz", "max_khz")
 
 
 def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Mapping[Cell, str]:
-    """What the newest change of these cells that still stands had found, by the cells it changed.
+    """What one policy's cells were before the newest change of its limits that still stands.
 
     A change that leads back to where the one before it came from takes that off: so who pins,
-    pins otherwise and releases twice is where he began. Empty where nothing stands, or where one
-    of these cells is not as that change left it.
+    pins otherwise and releases twice is where he began. What has changed only governor or EPP since
+    is taken back with it. Without limits where no change of them stands; empty where nothing does,
+    or where one of these cells is not as the change of it left it.
     """
+    stacks = _standing(history, cells)
+    found: dict[Cell, str] = {}
+    while not any(cell.kind in _LIMITS for cell in found):
+        newest = max((stack[-1][0] for stack in stacks.values() if stack), default=None)
+        if newest is None:
+            break
+        last = [stack.pop()[1] for stack in stacks.values() if stack and stack[-1][0] == newest]
+        now = {**state, **found}
+        if any(now.get(each.cell) != each.new for each in last):
+            return {}
+        found |= {each.cell: each.old for each in last if each.old is not None}
+    return found
+
+
+def _standing(
+    history: Iterable[Entry], cells: Iterable[Cell]
+) -> Mapping[Cell, list[tuple[int, Change]]]:
+    """Of each cell the changes that stand, the oldest first, and their numbers."""
     stacks = {cell: list[tuple[int, Change]]() for cell in cells}
     for entry in kept(history):
         for change in entry.changes:
@@ -29,8 +50,4 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
                 if top is not None and top.new != change.old:
                     stack.clear()  # somebody else came between
                 stack.append((entry.number, change))
-    newest = max((stack[-1][0] for stack in stacks.values() if stack), default=None)
-    last = [stack[-1][1] for stack in stacks.values() if stack and stack[-1][0] == newest]
-    if any(state.get(each.cell) != each.new for each in last):
-        return {}
-    return {each.cell: each.old for each in last if each.old is not None}
+    return stacks

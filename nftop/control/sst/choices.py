@@ -50,7 +50,8 @@ def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
     classed += [(f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}", nf.cpus) for nf in nfs]
     for nf in nfs:
         text = f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}{_bases(frame, nf.cpus)}"
-        found += _both("nf", text, nf.cpus, ["--nf", nf.name], program)
+        # By its CPUs: a name may be that of several.
+        found += _both("nf", text, nf.cpus, ["--cpus", format_cpu_list(nf.cpus)], program)
     group = table.group[row]
     if isinstance(group, CacheClass):
         members = [each.cpus for each in frame.groups if each.name == group.name]

@@ -1,4 +1,4 @@
-"""The kernel's cpufreq as a part of the host: its state, its lock, and the only writes to it."""
+"""The kernel's cpufreq as a part of the host: its state, and the only writes to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.control.journal import DEFAULT as JOURNAL
-from nftop.control.own_lock import own_lock
 from nftop.control.part import AbsentError, RefusedError
 from nftop.control.resctrl import boot_id
 from nftop.control.sst import tree
@@ -20,11 +18,11 @@ from nftop.control.sst.writes import FILES, Write
 from nftop.control.takeback import differing
 from nftop.model.action import POLICY_KINDS, Cell, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list
+from nftop.sources.cpufreq.files import FrequencyFiles
 from nftop.sources.cpufreq.keepers import read_keepers
 from nftop.sources.topology import read_host, read_topology
 
 CPUFREQ = "cpufreq"
-_LOCK = "cpufreq.lock"
 _PAUSE_S = 0.005
 # Limits are in effect a moment after they were written, as soon as the kernel has done the work.
 _SETTLE_S = 1.0
@@ -40,10 +38,9 @@ _NONE = (
 
 @dataclass(frozen=True, slots=True)
 class Cpufreq(Frequencies):
-    """`root` is /, or a test's; `folder` is the journal's, where its lock is."""
+    """`root` is /, or a test's."""
 
     root: Path = Path("/")
-    folder: Path = JOURNAL
 
     @property
     def identity(self) -> str:
@@ -71,6 +68,8 @@ class Cpufreq(Frequencies):
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
             nominal_khz=_nominal(here, read_host(self.root, "").model),
             turbo=turbo,
+            packages={int(info.cpu): info.package for info in topology.cpus},
+            hybrid=FrequencyFiles(self.root).hybrid,
         )
 
     def keepers(self) -> tuple[str, ...]:
@@ -107,10 +106,9 @@ class Cpufreq(Frequencies):
         except OSError as error:
             raise RefusedError(f"{step.shell}: {self._why(step, error)}") from None
 
-    @contextlib.contextmanager
-    def lock(self, limit_s: float) -> Iterator[None]:
-        with own_lock(self.folder, _LOCK, limit_s):
-            yield
+    def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
+        """None: cpufreq has none, and the journal's holds off every other nftop."""
+        return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:
@@ -133,9 +131,9 @@ class Cpufreq(Frequencies):
         return error.strerror or str(error)
 
 
-def open_cpufreq(root: Path = Path("/"), folder: Path = JOURNAL) -> Cpufreq:
+def open_cpufreq(root: Path = Path("/")) -> Cpufreq:
     """The frequencies of this host. Raises AbsentError."""
-    part = Cpufreq(root, folder)
+    part = Cpufreq(root)
     try:
         with tree.opened(root) as handle:
             there = tree.numbers(handle)

@@ -22,7 +22,7 @@ from nftop.model.action import (
     State,
     difference,
 )
-from nftop.model.ids import format_cpu_list, mhz_text
+from nftop.model.ids import Cpu, format_cpu_list, mhz_text
 
 _GOVERNOR = "powersave"
 _NO_BASE = (
@@ -32,9 +32,18 @@ _NO_BASE = (
 _NO_NOMINAL = (
     "the nominal frequency (P1) is not known: base frequencies differ, and the CPU's name has none"
 )
+_ALIKE = (
+    "base frequencies do not differ within a package: SST-BF is not on here, and no core is "
+    "favoured by this"
+)
+_HYBRID = (
+    "cores are of different kinds, whose base frequencies differ by that: this is not SST-BF, and "
+    "no core is favoured by it"
+)
 _CLAMPED = (
-    "a lower limit that is at the upper one may be a higher request that the kernel has clamped, "
-    "which nobody can read: undo brings back what is in effect now"
+    "a lower limit that is at the upper one, or an upper one below the hardware's, may be a higher "
+    "request that the kernel has clamped, which nobody can read: undo brings back what is in "
+    "effect now"
 )
 
 
@@ -122,7 +131,7 @@ def propose(
         return Proposal(base, (), told, refusals=refusals, commands=commands)
     target = {cell: draft.state[cell] for cell in base}
     changes = difference(base, target)
-    effects = (*rounded, *told, *_may_be_clamped(base, changes)) if changes else ()
+    effects = (*rounded, *told, *_may_be_clamped(draft, changes)) if changes else ()
     return Proposal(
         base, changes, effects, rounded=rounded, commands=commands,
         warnings=tuple(draft.warnings) if changes else (),
@@ -141,25 +150,28 @@ def _pin(draft: _Draft, action: PinCpus) -> None:
 
 def _say_low(draft: _Draft, policies: Iterable[Policy]) -> None:
     """Low-priority cores among those that are pinned."""
-    known = {each.base_khz for each in draft.facts.policies if each.base_khz is not None}
-    low: dict[int, list[int]] = {}
+    kinds = draft.facts.priorities
+    low: dict[tuple[int, int], list[int]] = {}
     for policy in policies:
-        if policy.base_khz is not None and policy.base_khz < max(known):
-            low.setdefault(policy.base_khz, []).extend(policy.cpus)
-    for base, cpus in low.items():
+        for cpu in policy.cpus:
+            if kinds.get(Cpu(cpu)) == "low":
+                bases = (policy.base_khz or 0, draft.facts.high_khz(cpu))
+                low.setdefault(bases, []).append(cpu)
+    for (base, high), cpus in low.items():
         draft.effects.append(
             f"CPU {format_cpu_list(cpus)}: low priority (SST-BF), guaranteed {mhz_text(base)}; "
-            f"high-priority cores of this host have {mhz_text(max(known))}"
+            f"high-priority cores of the same package have {mhz_text(high)}"
         )
 
 
 def _release(draft: _Draft, action: ReleaseCpus) -> None:
-    open_again = []
+    open_again, pinned = [], []
     for policy in draft.policies(action.cpus):
         cells = [policy.cell(kind) for kind in POLICY_KINDS if policy.cell(kind) in draft.state]
         old = before(draft.history, cells, draft.state)
-        if old:
-            draft.state.update(old)
+        draft.state.update(old)
+        if any(cell.kind in ("min_khz", "max_khz") for cell in old):
+            pinned += [policy] * _at_one(draft.state, policy)
             continue
         was = {cell: draft.state[cell] for cell in cells}
         draft.limits(policy, policy.least_khz, policy.most_khz)
@@ -172,6 +184,18 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
             f"CPU {names}: the limits are not nftop's, or not as it left them, so they become the "
             f"hardware's ({', '.join(sorted(spans))})"
         )
+
+    if pinned:
+        names = format_cpu_list(cpu for each in pinned for cpu in each.cpus)
+        draft.effects.append(
+            f"CPU {names}: pinned before nftop's last change of the limits too, and so pinned still"
+        )
+
+
+def _at_one(state: State, policy: Policy) -> bool:
+    """Whether a policy is at one frequency only, though the hardware has more."""
+    low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
+    return low is not None and low == high and policy.least_khz < policy.most_khz
 
 
 def _pin_every(draft: _Draft, action: PinEvery) -> None:
@@ -196,10 +220,8 @@ def _pin_every(draft: _Draft, action: PinEvery) -> None:
         names = format_cpu_list(cpu for policy in without for cpu in policy.cpus)
         draft.refusals.append(_NO_BASE.format(names, without[0].driver or "its driver"))
         return
-    if len({policy.base_khz for policy in policies}) == 1:
-        draft.warnings.append(
-            "base frequencies do not differ: SST-BF is not on here, and no core is favoured by this"
-        )
+    if not facts.priorities:
+        draft.warnings.append(_HYBRID if facts.hybrid else _ALIKE)
     if facts.turbo is False:
         draft.warnings.append("turbo is off (no_turbo), and SST-BF needs it on")
     for policy in policies:
@@ -222,10 +244,17 @@ def _to_powersave(draft: _Draft, policy: Policy) -> None:
         )
 
 
-def _may_be_clamped(base: State, changes: Iterable[Change]) -> tuple[str, ...]:
-    limits = [each for each in changes if each.cell.kind == "max_khz"]
-    pinned = [each for each in limits if base.get(each.cell._replace(kind="min_khz")) == each.old]
-    return (_CLAMPED,) if pinned else ()
+def _may_be_clamped(draft: _Draft, changes: Iterable[Change]) -> tuple[str, ...]:
+    """Another's limit, such as a thermal one, hides a request; so does turbo that is off."""
+    most = {(each.number, each.name): each.most_khz for each in draft.touched}
+    for each in changes:
+        if each.cell.kind != "max_khz" or each.old is None:
+            continue
+        pinned = draft.base.get(each.cell._replace(kind="min_khz")) == each.old
+        below = int(each.old) < most[each.cell.number, each.cell.name]
+        if pinned or below or draft.facts.turbo is False:
+            return (_CLAMPED,)
+    return ()
 
 
 _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nftop.model.action import Cell, Kind
-from nftop.model.ids import format_cpu_list
+from nftop.model.ids import Cpu, Package, format_cpu_list
+from nftop.model.sst import Priority, priorities
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Facts:
         nominal_khz: the marked frequency (P1); None where it is not known.
         why_none: why there are no policies, a sentence.
         turbo: whether turbo is allowed; None where that is not told.
+        packages: by CPU; None where it is not known.
+        hybrid: cores are of different kinds, whose base frequencies differ without SST-BF.
     """
 
     policies: tuple[Policy, ...]
@@ -63,6 +66,24 @@ class Facts:
     nominal_khz: int | None = None
     why_none: str = ""
     turbo: bool | None = None
+    packages: Mapping[int, Package | None] = field(default_factory=dict)
+    hybrid: bool = False
+
+    @property
+    def priorities(self) -> Mapping[Cpu, Priority]:
+        """SST-BF's two kinds of cores among the CPUs online; empty where it is not on."""
+        return {} if self.hybrid else priorities(self._bases())
+
+    def high_khz(self, cpu: int) -> int:
+        """The highest base frequency in a CPU's package; 0 where none is known."""
+        package = self.packages.get(cpu)
+        return max((khz or 0 for _, other, khz in self._bases() if other == package), default=0)
+
+    def _bases(self) -> Iterator[tuple[Cpu, Package | None, int | None]]:
+        for policy in self.policies:
+            for cpu in policy.cpus:
+                if cpu not in self.offline:
+                    yield Cpu(cpu), self.packages.get(cpu), policy.base_khz
 
     def of(self, cpu: int) -> Policy | None:
         """The policy of a CPU."""

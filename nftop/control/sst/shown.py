@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from nftop.control.sst.policies import Facts
 from nftop.model.action import State
+from nftop.model.ids import Cpu
+from nftop.model.sst import Priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,7 @@ class Core:
 
     Attributes:
         siblings: the other threads of its core.
-        priority: `high` or `low` where base frequencies differ (SST-BF).
+        priority: SST-BF's; None where it is not on.
         together: all CPUs of its frequency policy, where that has more than one.
         min_khz, max_khz: in effect; least_khz, most_khz: the hardware's.
         pinned: both limits are its base frequency.
@@ -24,7 +26,7 @@ class Core:
     siblings: tuple[int, ...]
     together: tuple[int, ...]
     driver: str
-    priority: str | None
+    priority: Priority | None
     base_khz: int | None
     min_khz: int | None
     max_khz: int | None
@@ -37,7 +39,7 @@ class Core:
 
 def cores(facts: Facts, state: State) -> tuple[Core, ...]:
     """A row for each online CPU that has a policy, ascending."""
-    known = {policy.base_khz for policy in facts.policies if policy.base_khz is not None}
+    kinds = facts.priorities
     found: dict[int, Core] = {}
     for policy in facts.policies:
         low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
@@ -50,9 +52,7 @@ def cores(facts: Facts, state: State) -> tuple[Core, ...]:
                 siblings=tuple(sorted(facts.siblings.get(cpu, ()))),
                 together=policy.cpus if len(policy.cpus) > 1 else (),
                 driver=policy.driver,
-                priority=("high" if base == max(known) else "low")
-                if base is not None and len(known) > 1
-                else None,
+                priority=kinds.get(Cpu(cpu)),
                 base_khz=base,
                 min_khz=None if low is None else int(low),
                 max_khz=None if high is None else int(high),

@@ -62,6 +62,7 @@ class SimulatedFrequencies(Frequencies):
             siblings={int(info.cpu): frozenset(info.siblings) for info in now.topology.cpus},
             nominal_khz=processor.base_hz // _KHZ,
             turbo=now.turbo,
+            packages={int(info.cpu): info.package for info in now.topology.cpus},
         )
 
     def keepers(self) -> tuple[str, ...]:
