@@ -15,6 +15,7 @@ pqos, choice          the same through MSRs where the kernel has no resctrl; whi
 journal, entry        what is under way, on disk before it is done; and all that was ever done
 compare               whether what was previewed is still so
 transaction           compare, journal, lock, write, read back; keep; mend what a crash left
+doing                 step by step, and what is read back or what failed
 since                 what became of a change between its making and its being kept
 undoing               how a change under way is taken back
 guard                 the process that does it, and takes it back unless it is kept

@@ -15,7 +15,7 @@ from nftop.control.journal import FileJournal
 from nftop.model.reading import Reason
 from tests.control.test_journal import ONE
 
-SUB = ("profile", "sst")
+SUB = ("profile", "isst", "sst")
 
 
 def test_doctor_tells_what_is_not_complete(tmp_path: Path) -> None:

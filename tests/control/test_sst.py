@@ -210,6 +210,20 @@ def test_what_is_not_as_nftop_left_it_is_released_to_the_hardwares_limits(kernel
     assert limits(kernel, 1) == limits(kernel, 5) == (LEAST, MOST)
 
 
+@pytest.mark.parametrize("pins", [True, False])
+def test_a_release_is_not_taken_back_by_the_next(kernel: Kernel, pins: bool) -> None:
+    host, disk = part(kernel), Disk()
+    if pins:
+        done(host, disk, PinCpus((Cpu(1),)))
+    kernel.put(1, MAX, "3000000")
+    kernel.put(5, MIN, "1000000")
+    done(host, disk, ReleaseCpus((Cpu(1),)))
+    assert limits(kernel, 1) == limits(kernel, 5) == (LEAST, MOST)
+    for _ in range(2):
+        proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(1),))])
+        assert proposal.changes == ()
+
+
 def test_a_foreign_write_since_the_preview_is_a_conflict_and_one_elsewhere_is_not(
     kernel: Kernel,
 ) -> None:

@@ -114,9 +114,10 @@ def test_cut_off_anywhere_all_before_is_there() -> None:
             assert rest is None
         elif rest is None:  # between two frames: the first has its end, the second no block yet
             behind = whole.data[max(end for end in whole.ends if end < cut) : cut]
-            assert behind.startswith(FRAME_END) and len(behind) < len(FRAME_END) + SIZE + 18
+            assert behind.startswith(FRAME_END)
+            assert len(behind) < len(FRAME_END) + SIZE + 18
         elif cut < whole.ends[-1]:
-            assert rest is not None and not rest.damage and rest.ticks in (1, None)
+            assert not rest.damage and rest.ticks in (1, None)
             assert 0 < rest.size < cut + 1
             assert rest.why == (BREAKS_OFF if rest.ticks else BREAKS_OFF_BETWEEN)
             if rest.ticks is None:  # a frame has ended or is about to: what was next is not told

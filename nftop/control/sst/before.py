@@ -17,7 +17,7 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
     A change that leads back to where the one before it came from takes that off: so who pins,
     pins otherwise and releases twice is where he began. What has changed only governor or EPP since
     is taken back with it. Without limits where no change of them stands; empty where nothing does,
-    or where one of these cells is not as the change of it left it.
+    where one of these cells is not as the change of it left it, or where that did not pin.
     """
     stacks = _standing(history, cells)
     found: dict[Cell, str] = {}
@@ -29,6 +29,9 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
         now = {**state, **found}
         if any(now.get(each.cell) != each.new for each in last):
             return {}
+        limits = {now.get(cell) for cell in stacks if cell.kind in _LIMITS}
+        if len(limits) > 1 and any(each.cell.kind in _LIMITS for each in last):
+            return {}  # it did not pin: it was a release, and that is not taken back by another
         found |= {each.cell: each.old for each in last if each.old is not None}
     return found
 
