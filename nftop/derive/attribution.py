@@ -23,6 +23,16 @@ from nftop.model.sample import DpdkApp
 # So many queues are named that a map leaves out or makes up.
 _MOST_ODD = 3
 _UNKNOWN = Missing(Reason.WARMING, "not known yet which of its threads poll")
+# Where its packets move, that nothing is seen to poll says nothing of the application.
+_UNSEEN = Missing(
+    Reason.SOURCE,
+    "its packets move, but its threads can't be seen from here (another pid namespace?), so its "
+    "cores are not known",
+)
+_ASLEEP = Missing(
+    Reason.SOURCE,
+    "its packets move, but no thread of it is seen to poll: it may sleep between packets",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,8 @@ def attribute(
     threads: Sequence[ThreadRate],
     counting: Collection[Lcore],
     queue_map: QueueMap,
+    *,
+    moves: bool = False,
 ) -> Attribution:
     """Attribute one application's queues.
 
@@ -82,17 +94,19 @@ def attribute(
         threads: every watched thread of the host.
         counting: lcores whose own cycle counter advances: they poll, whatever else is known.
         queue_map: the operator's.
+        moves: whether its packets move.
     """
+    seen = any(rate.thread.pid == app.pid for rate in threads)
     lcores = lcore_threads(app, threads, counting)
     declared = config_queues(app.app_params)
     if declared:
         return _by_queue(app, "its own --config", declared, lcores)
-    if any(lcore.polls is None for lcore in lcores):
+    if any(lcore.polls is None for lcore in lcores) and (seen or not moves):
         return Attribution(_UNKNOWN.sentence, (), uncounted=_UNKNOWN)
     pollers = tuple(lcore for lcore in lcores if lcore.polls)
     uncounted = _uncounted(pollers)
     if not pollers:
-        return Attribution("no lcore of it polls: is it started?", ())
+        return _nobody(moves=moves, seen=seen)
     if len(pollers) == 1:
         how = "its only polling lcore has every queue"
         return Attribution(how, pollers, all_on=pollers[0], uncounted=uncounted)
@@ -107,6 +121,13 @@ def attribute(
         f"application's total is known; --queue-map {option} says it"
     )
     return Attribution(how, pollers, uncounted=uncounted)
+
+
+def _nobody(*, moves: bool, seen: bool) -> Attribution:
+    if not moves:
+        return Attribution("no lcore of it polls: is it started?", ())
+    why = _ASLEEP if seen else _UNSEEN
+    return Attribution(why.sentence, (), uncounted=why)
 
 
 def refreshed(held: Attribution, threads: Sequence[ThreadRate]) -> Attribution:

@@ -46,7 +46,10 @@ def here_of(frame: Frame, nf: NfRow) -> Here:
     counts = set(cores.values())
     packets = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
     if len(counts) != 1:
-        why = MIXED if counts else Missing(Reason.IDLE, "no thread of it polls")
+        of_none: Reading = nf.readings["cpp"]
+        if not isinstance(of_none, Missing):
+            of_none = Missing(Reason.IDLE, "no thread of it polls")
+        why = MIXED if counts else of_none
         return Here(None, len(cores), dict.fromkeys(BY_CORE, why))
     threads = float(counts.pop())
     cpp: Reading = nf.readings["cpp"]

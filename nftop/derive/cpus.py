@@ -57,11 +57,6 @@ class Occupant:
         return known[0] if known else None
 
     @property
-    def threads(self) -> int:
-        """How many threads poll here; one that two sources tell of is one."""
-        return len({(nf.pid, core.thread) for nf, core in self.cores}) + len(self.strangers)
-
-    @property
     def forwards(self) -> bool:
         """Whether a network function polls here, and not just any program."""
         return self.nf is not None
@@ -73,9 +68,10 @@ class Occupant:
         if loose is not None or not self.cores or not self.strangers:
             return loose
         other = self.strangers[0].thread
+        does = "polls" if other.role in NF_KINDS else "spins"
         return Missing(
             Reason.SOURCE,
-            f"{other.label} (pid {other.pid}) polls on this CPU too, and takes part of its cycles",
+            f"{other.label} (pid {other.pid}) {does} on this CPU too, and takes part of its cycles",
         )
 
     def shared_with(self, nf: NfRates) -> Missing | None:
@@ -311,7 +307,8 @@ def _attribution(who: Occupant | None) -> str:
     # Who else is there is the first question where a poller waits.
     names = [f"{core.thread} of {nf.name}" for nf, core in who.cores]
     names += [f"{rate.thread.label} (pid {rate.thread.pid})" for rate in who.strangers]
-    together = f"{len(names)} poll here: {', '.join(names)}" if len(names) > 1 else ""
+    do = "poll" if all(rate.thread.role in NF_KINDS for rate in who.strangers) else "never sleep"
+    together = f"{len(names)} {do} here: {', '.join(names)}" if len(names) > 1 else ""
     return "; ".join(filter(None, (*said, together)))
 
 

@@ -84,7 +84,7 @@ def step_dpdk(
         known = _AppRates(app, rated)
         held = state.attributions.get(key) if app.problem is not None else None
         attributions[key] = (
-            attribute(app, around.threads, known.counting, around.queue_map)
+            attribute(app, around.threads, known.counting, around.queue_map, moves=known.moves)
             if held is None
             else refreshed(held, around.threads)
         )
@@ -201,6 +201,12 @@ class _AppRates:
         return tuple(
             lcore for lcore, rate in cycles.items() if not isinstance(rate, Missing) and rate > 0
         )
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is known to receive or send packets now."""
+        both = (self.ports("rx"), self.ports("tx"))
+        return any(not isinstance(each, Missing) and each > 0 for each in both)
 
     def ports(self, what: str) -> Reading:
         """One counter's rate over all ports: over bonding ports, and not over their members."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from nftop.derive.finding_measures import (
     drops,
     foreign_sibling,
+    left,
     low_priority,
     of_cpu,
-    polls_here,
+    others_here,
 )
 from nftop.derive.finding_rule import BUSY, LOADED, Only, Rule
 from nftop.derive.finding_sources import RDT, STABLE, TALK
@@ -18,9 +19,27 @@ from nftop.derive.finding_traffic import (
     remote_share,
     uneven_channels,
 )
+from nftop.derive.gone import GONE_FOR_S
 from nftop.model.catalogue_core import PAPER
+from nftop.model.roles import POLLING_RATIO
 
 HARM: tuple[Rule, ...] = (
+    Rule(
+        id="gone",
+        title="a network function that is gone",
+        metrics=("rx_packets_per_s",),
+        scope="nf",
+        measure=left,
+        limit=0.0,
+        clear=0.0,
+        text="pid {pid} was here until {until}",
+        when="its source answers, and in three ticks has not told of it any more; it ends after "
+        f"{GONE_FOR_S:g} s, or where it is told of again",
+        source="nftop: of what has left there are no numbers, and no row is easily overlooked",
+        own="a process that ends, and one that takes its statistics away and stays, look the same",
+        at_least_s=0.0,
+        note="Nothing is said while its source is late, fails or may not be read.",
+    ),
     Rule(
         id="drops",
         title="packets dropped",
@@ -51,16 +70,19 @@ HARM: tuple[Rule, ...] = (
     ),
     Rule(
         id="shared-cpu",
-        title="two pollers on a CPU",
+        title="a poller's CPU on which another thread never sleeps",
         metrics=("run_ratio",),
         scope="cpu",
-        measure=polls_here,
-        limit=1.0,
-        clear=1.0,
-        form="{:.0f}",
-        text="{value} threads poll here, one of {nf}",
+        measure=others_here,
+        limit=0.0,
+        clear=0.0,
+        text="{who} here beside {nf}",
+        when="a second thread that is bound to its CPU, of a network function (it polls) or of any "
+        f"other program (it spins), runs or waits to run {POLLING_RATIO:.0%} of the time or more, "
+        "for 5 s",
         source=f"{PAPER}, 10.1, 1.3: use isolcpus",
-        own="a poller never sleeps, so two of them on a CPU take turns",
+        own="a poller never sleeps, so it and the other take turns. As many programs may share the "
+        "CPU as like, as long as they sleep most of the time: see poller-waits",
     ),
     Rule(
         id="busy-sibling",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -39,10 +40,11 @@ def core_ipc(seen: Seen) -> Measured:
     return _of_cores(seen, where(alone, own, whole))
 
 
-def polls_here(seen: Seen) -> Measured:
-    """How many threads poll on a CPU that a network function polls on."""
-    counts = [float(seen.crowd.get(row, 1)) for row in seen.rows.tolist()]
-    return Measured(_keys(seen.cpus), numbers(counts), words={"nf": seen.nf_names})
+def others_here(seen: Seen) -> Measured:
+    """How many threads never sleep on a CPU beside that of its network function, and who."""
+    others = [seen.crowd.get(row, ()) for row in seen.rows.tolist()]
+    words = {"nf": seen.nf_names, "who": [", ".join(each) for each in others]}
+    return Measured(_keys(seen.cpus), numbers([float(len(each)) for each in others]), words=words)
 
 
 def foreign_sibling(seen: Seen) -> Measured:
@@ -112,6 +114,18 @@ def drops(seen: Seen) -> Measured:
     )
 
 
+def left(seen: Seen) -> Measured:
+    """1 for each function that was here a while ago; who it was, and the last it was told of."""
+    return Measured(
+        [Key(f"nf {each.name}", each.key) for each in seen.gone],
+        numbers([1.0] * len(seen.gone)),
+        words={
+            "pid": [str(each.pid) for each in seen.gone],
+            "until": [_clock(each.until_ns) for each in seen.gone],
+        },
+    )
+
+
 def sources_apart(seen: Seen) -> Measured:
     """1 where perf and a sensor server have told different numbers in some readings, else 0."""
     said = seen.frame.apart
@@ -119,6 +133,11 @@ def sources_apart(seen: Seen) -> Measured:
     if server is None or server.reason is not Reason.PRESENT:
         return Measured([Key("host", None)], _one(Missing(Reason.SOURCE)), words={"said": [""]})
     return Measured([Key("host", None)], _one(float(said != "")), words={"said": [said]})
+
+
+def _clock(wall_ns: int) -> str:
+    """A time in UTC: `12:41:07Z`."""
+    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
 def _of_cores(seen: Seen, of_rows: Column) -> Measured:

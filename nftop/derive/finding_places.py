@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.gone import Gone
 from nftop.model.catalogue import cpu_metric
 from nftop.model.column import Column, column, from_readings, missing, where
 from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow
@@ -27,11 +28,14 @@ class Seen:
 
     Attributes:
         frame: of one tick, its findings aside.
-        crowd: by row of its CPUs, how many threads poll there; rows without any are absent.
+        crowd: by row of its CPUs, who never sleeps there beside the function's own thread, as
+            `crowd.others` words it (untrusted text); rows without any may be absent.
+        gone: functions that were here a while ago.
     """
 
     frame: Frame
-    crowd: Mapping[int, int]
+    crowd: Mapping[int, Sequence[str]]
+    gone: Sequence[Gone] = ()
 
     @cached_property
     def rows(self) -> Rows:

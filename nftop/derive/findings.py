@@ -4,7 +4,8 @@ What lasts is counted in the time between ticks:
 
 - A number beyond the limit counts, and one within ends what has not lasted long enough. A finding
   ends once its number has been at the clear limit, or on its other side, for `ENDS_AFTER_S`;
-  between the two limits nothing changes.
+  between the two limits nothing changes. Until then it says the number that was beyond, and what
+  it is now.
 - No number (a counter that restarted, a source that is late or taken) neither confirms nor clears:
   the clock stands still. After `UNKNOWN_FOR_S` without one what was known is forgotten. That there
   can be none (no work, nobody polls there any more) is an answer, and ends it.
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from nftop.derive.finding_places import Seen
 from nftop.derive.finding_rule import Key, Measured, Only, Rule
 from nftop.derive.finding_rules import RULES
+from nftop.derive.gone import GoneState, step_gone
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.finding import Finding
 from nftop.model.frame import Frame
@@ -53,7 +55,8 @@ class Watched:
         away_s: float64 (n,), for how long a finding has been within.
         unknown_s: float64 (n,), for how long there has been no number.
         active: bool (n,), where it is a finding.
-        texts: n texts, of findings what was said last.
+        texts: n texts, of findings what was said when they were last beyond the limit.
+        tails: n texts, what is said behind it of those that are not beyond it any more.
     """
 
     keys: tuple[Key, ...] = ()
@@ -64,15 +67,17 @@ class Watched:
     unknown_s: Floats = field(default_factory=lambda: np.zeros(0))
     active: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     texts: tuple[str, ...] = ()
+    tails: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FindingState:
-    """What is known of each rule, by its id, and of which topology and tick that is."""
+    """What is known of each rule, by its id, and of which topology and tick that is; who left."""
 
     topology: Topology | None = None
     monotonic_ns: int = 0
     watched: Mapping[str, Watched] = field(default_factory=dict)
+    gone: GoneState = field(default_factory=GoneState)
 
 
 class _Tick(NamedTuple):
@@ -86,15 +91,14 @@ class _Tick(NamedTuple):
 def step_findings(
     state: FindingState,
     frame: Frame,
-    crowd: Mapping[int, int],
+    crowd: Mapping[int, Sequence[str]],
     *,
     pace_s: float,
     rules: Sequence[Rule] = RULES,
 ) -> tuple[FindingState, tuple[Finding, ...]]:
     """Fold one frame in; its findings, by rules the most severe first, then by place.
 
-    `crowd`: by row of the frame's CPUs, how many threads poll there. `pace_s`: the seconds from
-    sample to sample that were asked for.
+    `crowd`: as `Seen` has it. `pace_s`: the seconds from sample to sample that were asked for.
     """
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
     known = state.topology is frame.topology or state.topology == frame.topology
@@ -103,13 +107,14 @@ def step_findings(
         passed_s = pace_s
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
-    seen = Seen(frame, crowd)
+    gone = step_gone(state.gone, frame)
+    seen = Seen(frame, crowd, gone.gone)
     watched, found = {}, []
     for rule in rules:
         now = _step(state.watched.get(rule.id, _NOTHING), rule, rule.measure(seen), tick)
         watched[rule.id] = now
         found += _found(rule, now)
-    return FindingState(frame.topology, frame.monotonic_ns, watched), tuple(found)
+    return FindingState(frame.topology, frame.monotonic_ns, watched, gone), tuple(found)
 
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -144,6 +149,7 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
     begins = far & (held_s >= rule.at_least_s) & (ticks >= LEAST_TICKS)
     active = ((old.active & ~ends) | begins) & ~lost
     known = active | (~lost & (ticks > 0))
+    texts, tails = _said(rule, measured, old, active, far=far, within=within)
     return Watched(
         keys=old.keys,
         since_ns=np.where(known, np.where(old.active & active, old.since_ns, since_ns), 0),
@@ -152,7 +158,8 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
         away_s=np.where(active, away_s, 0.0),
         unknown_s=unknown_s,
         active=active,
-        texts=_texts(rule, measured, old.texts, active, unknown),
+        texts=texts,
+        tails=tails,
     )
 
 
@@ -227,33 +234,63 @@ def _aligned(before: Watched, keys: tuple[Key, ...]) -> Watched:
         away_s=np.where(new, 0.0, before.away_s[places]),
         unknown_s=np.where(new, 0.0, before.unknown_s[places]),
         active=~new & before.active[places],
-        texts=tuple("" if place < 0 else before.texts[place]
-                    for place in np.where(new, -1, places).tolist()),
-    )  # fmt: skip
+        texts=_moved(before.texts, np.where(new, -1, places).tolist()),
+        tails=_moved(before.tails, np.where(new, -1, places).tolist()),
+    )
+
+
+def _moved(texts: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
+    return tuple("" if place < 0 else texts[place] for place in places)
 
 
 def _blank(places: int) -> Watched:
     whole, some = np.zeros(places, np.int64), np.zeros(places)
     keys = (Key("", None),) * places
-    return Watched(keys, whole, some, whole, some, some, np.zeros(places, np.bool_), ("",) * places)
+    texts = ("",) * places
+    return Watched(keys, whole, some, whole, some, some, np.zeros(places, np.bool_), texts, texts)
 
 
-def _texts(
-    rule: Rule, measured: Measured, before: Sequence[str], active: Bools, unknown: Bools
-) -> tuple[str, ...]:
-    """What is said of findings; those without a number keep what was said last."""
+def _said(
+    rule: Rule, measured: Measured, old: Watched, active: Bools, *, far: Bools, within: Bools
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of findings the text when last beyond the limit, and what is said of them behind it now.
+
+    Those of which nothing is known keep both.
+    """
     if not active.any():
-        return ("",) * len(active)
-    texts = list(before)
-    told = active & measured.values.present & ~unknown
-    for place in np.flatnonzero(told).tolist():
-        beside = {name: float(each.values[place]) for name, each in measured.beside.items()}
-        words = {name: each[place] for name, each in measured.words.items()}
-        value = rule.printed(float(measured.values.values[place]))
-        texts[place] = rule.text.format(
-            value=value, limit=rule.printed(rule.limit), **beside, **words
-        )
-    return tuple(text if on else "" for text, on in zip(texts, active.tolist(), strict=True))
+        nothing = ("",) * len(active)
+        return nothing, nothing
+    texts, tails = list(old.texts), list(old.tails)
+    for place in np.flatnonzero(active).tolist():
+        if far[place]:
+            texts[place], tails[place] = _text(rule, measured, place), ""
+        elif within[place]:
+            tails[place] = f"{_now(rule, measured, place)}, ending"
+        elif measured.values.present[place]:
+            tails[place] = _now(rule, measured, place)
+    kept = active.tolist()
+    return _only(texts, kept), _only(tails, kept)
+
+
+def _text(rule: Rule, measured: Measured, place: int) -> str:
+    beside = {name: float(each.values[place]) for name, each in measured.beside.items()}
+    words = {name: each[place] for name, each in measured.words.items()}
+    value = rule.printed(float(measured.values.values[place]))
+    return rule.text.format(value=value, limit=rule.printed(rule.limit), **beside, **words)
+
+
+def _now(rule: Rule, measured: Measured, place: int) -> str:
+    """What became of a number: the new one, where it and not a condition is why it ends."""
+    column = measured.values
+    if rule.when or not column.present[place]:
+        return "; no longer so"
+    number = float(column.values[place])
+    beyond = number > rule.limit if rule.beyond == "above" else number < rule.limit
+    return "; its conditions are no longer met" if beyond else f"; now {rule.printed(number)}"
+
+
+def _only(texts: Sequence[str], kept: Sequence[bool]) -> tuple[str, ...]:
+    return tuple(text if keep else "" for text, keep in zip(texts, kept, strict=True))
 
 
 def _found(rule: Rule, now: Watched) -> list[Finding]:
@@ -262,7 +299,7 @@ def _found(rule: Rule, now: Watched) -> list[Finding]:
             rule=rule.id,
             metric=rule.metrics[0],
             where=now.keys[row].where,
-            text=now.texts[row],
+            text=now.texts[row] + now.tails[row],
             since_ns=int(now.since_ns[row]),
             is_note=rule.is_note,
         )

@@ -89,7 +89,10 @@ def _busy_cycles(nf: NfRates, topology: Topology, cycles: Cycles, rows: list[int
     if len(rows) < len(nf.cores):
         return Missing(Reason.SOURCE, "two of its threads share a CPU: their busy times overlap")
     at = ((core, topology.row_of[core.cpu]) for core in nf.cores)
-    return total(
-        (product(core.busy_of(cycles.clock[row]), cycles.per_s[row]) for core, row in at),
-        _NOBODY,
-    )
+    each = [product(core.busy_of(cycles.clock[row]), cycles.per_s[row]) for core, row in at]
+    summed = total(each, _NOBODY)
+    if isinstance(summed, Missing) and any(one != summed for one in each):
+        # What is said of one of several cores may not pass for what is said of all.
+        cpu = nf.cores[each.index(summed)].cpu
+        return Missing(summed.reason, f"CPU {cpu}: {summed.sentence}")
+    return summed

@@ -14,6 +14,7 @@ from nftop.derive.classes import disturbed, effective_classes
 from nftop.derive.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpus import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
 from nftop.derive.cputime import CpuTimeState, online_rows, step_cpu_times
+from nftop.derive.crowd import others
 from nftop.derive.findings import FindingState, step_findings
 from nftop.derive.focus import FocusState, step_focus
 from nftop.derive.frequencies import FrequencyState, step_frequencies
@@ -167,7 +168,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         frequencies=frequencies.told,
         interfaces=kernel.interfaces,
     )
-    crowd = {row: who.threads for row, who in pollers.items()}
+    crowd = {row: others(who) for row, who in pollers.items()}
     findings, found = step_findings(state.findings, frame, crowd, pace_s=sample.interval_ns / 1e9)
     after = replace(
         state,

@@ -14,7 +14,8 @@ class Finding:
         metric: the id of the catalogue's metric that it is about.
         where: `cpu 12`, `cpu 12,56` (one core), `nf vpp`, `package 0`, `class vpp, L3 0` (untrusted
             text: names of groups and network functions).
-        text: what was found, with the numbers of the last tick that had any (untrusted text).
+        text: what was found, with the numbers of the last tick that was beyond the limit, and
+            behind them what they are now where they no longer are (untrusted text).
         since_ns: wall time of the first tick that showed it.
         is_note: nothing is wrong; a number does not mean what it seems to.
     """

@@ -27,22 +27,22 @@ def lines_for(height: int) -> int:
 
 
 def finding_lines(frame: Frame, width: int, limit: int) -> list[Line]:
-    """The most severe, one line a rule: its first place, how many more, and how to see them all."""
-    groups = _by_rule(frame.findings)
+    """The most severe, one line a rule: its first place.
+
+    Behind the last line how many more there are, of these rules and others, and how to see them.
+    """
+    shown = [each[0] for each in _by_rule(frame.findings)[:limit]]
+    hidden = len(frame.findings) - len(shown)
     lines = []
-    for each in groups[:limit]:
-        more = f" and {len(each) - 1} more" if len(each) > 1 else ""
-        lines.append((_lead(each[0]), _said(each[0]), line(Span(f"{more} {_age(frame, each[0])}",
-                                                                 Tone.DIM))))  # fmt: skip
-    hidden = len(groups) - len(lines)
-    tails = [line()] * len(lines)
-    if lines:
-        more = f"+{hidden} " if hidden else ""
-        tails[-1] = line(" ", Span(f"{more}{KEY} all", Tone.ACCENT))
-    return [
-        _fitted(lead, said, line(age, tail), width)
-        for (lead, said, age), tail in zip(lines, tails, strict=True)
-    ]
+    for number, found in enumerate(shown, 1):
+        last = number == len(shown)
+        more = f" and {hidden} more:" if hidden else ""
+        tail = line(
+            Span(f" {_age(frame, found)}{more if last else ''}", Tone.DIM),
+            *([Span(f" {KEY} all", Tone.ACCENT)] if last else []),
+        )
+        lines.append(_fitted(_lead(found), _said(found), tail, width))
+    return lines
 
 
 def finding_text_lines(frame: Frame, width: int) -> list[Line]:

@@ -37,8 +37,8 @@ _MPPS = Unit.PACKETS_PER_S
 def nf_detail(frame: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[list[Line]]:
     """The parts, each with a header of its own; `workload` as `reference_lines` has it."""
     parts = [
-        [_rule(nf, width), *_said(nf, width)],
-        _threads(frame, nf, width),
+        [_rule(nf, width), *_trouble(nf, width), *_threads(frame, nf, width)],
+        _said(nf, width),
         _baseline(frame, nf, width),
         queue_lines(nf, width),
         port_lines(nf, width),
@@ -58,18 +58,23 @@ def joined(parts: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:
 
 
 def _rule(nf: NfRow, width: int) -> Line:
-    where = f"cpus {format_cpu_list(nf.cpus)}" if nf.cpus else "no CPU"
+    where = f"cpus {format_cpu_list(nf.cpus)}" if nf.cpus else "no CPU known"
     title = f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip() + f" · {where}"
     head = crop(line(Span("── ", Tone.DIM), Span(title, Tone.TITLE), " "), width)
     return line(head, Span("─" * (width - head.width), Tone.DIM))
 
 
+def _trouble(nf: NfRow, width: int) -> list[Line]:
+    """Why nothing of it is current; so it stands before its numbers."""
+    if nf.problem is None:
+        return []
+    lead = line(Span(f"{nf.problem.reason.mark} ", Tone.BAD))
+    return paragraph(nf.problem.sentence, width, lead=lead)
+
+
 def _said(nf: NfRow, width: int) -> list[Line]:
     """Why numbers are absent, how packets were counted, whose its cache is."""
     lines: list[Line] = []
-    if nf.problem is not None:
-        lead = line(Span(f"{nf.problem.reason.mark} ", Tone.BAD))
-        lines += paragraph(nf.problem.sentence, width, lead=lead)
     for why, labels in _absences(nf).items():
         lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
         text = f"{', '.join(labels)}: {why.sentence}"

@@ -17,11 +17,16 @@ from nftop.render.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.table import is_bound
 from nftop.render.text import fit
 
+# By metric of `BY_CORE` what its column is called, and the cells that takes.
+_COLUMNS = {
+    "cpp": ("CPP", 7), "ipp": ("IPP", 7), "ipc": ("IPC", 7), "packets_per_s": ("Mpps/core", 9),
+}  # fmt: skip
+_CELLS = {metric: cells for metric, (_, cells) in _COLUMNS.items()}
 _UNITS = {
     **{metric.id: metric.unit for metric in NF_METRICS},
     "packets_per_s": next(m.unit for m in NF_METRICS if m.id == "rx_packets_per_s"),
 }
-_CELL, _LEAST_NAME, _MOST_NAME = 7, 20, 58
+_LEAST_NAME, _MOST_NAME = 20, 58
 _WHICH = "w chooses what it runs, which nftop can't know"
 
 
@@ -57,8 +62,8 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     said = _note(frame, nf, here, workload, found)
     if not found:
         return [crop(head, width), *paragraph(said, width, tone=Tone.DIM)]
-    names = max(_LEAST_NAME, min(_MOST_NAME, width - len(BY_CORE) * (_CELL + 1)))
-    labels = "".join(f"{each:>{_CELL}} " for each in ("CPP", "IPP", "IPC", "Mpps"))
+    names = max(_LEAST_NAME, min(_MOST_NAME, width - sum(_CELLS.values()) - len(_CELLS)))
+    labels = "".join(f"{label:>{cells}} " for label, cells in _COLUMNS.values())
     top = line(Span(fit(f"PAPERS  {name}", names) + labels, Tone.HEADER), fill=Tone.HEADER)
     own = Line((Span(fit("here, by physical core", names), Tone.ACCENT), *_here(nf, here)))
     body = [
@@ -111,11 +116,11 @@ def _figures(row: Row, tone: Tone) -> list[Span]:
     for metric in BY_CORE:
         figure = row.figures.get(metric)
         if figure is None:
-            spans.append(Span(f"{Reason.UNDEFINED.mark:>{_CELL}} ", Tone.MISSING))
+            spans.append(Span(f"{Reason.UNDEFINED.mark:>{_CELLS[metric]}} ", Tone.MISSING))
             continue
         value = figure.value / row.cores if metric == "packets_per_s" else figure.value
-        text = fmt.number(value, _UNITS[metric], _CELL)
-        spans.append(Span(f"{text:>{_CELL}} ", tone))
+        text = fmt.number(value, _UNITS[metric], _CELLS[metric])
+        spans.append(Span(f"{text:>{_CELLS[metric]}} ", tone))
     return spans
 
 
@@ -126,7 +131,7 @@ def _here(nf: NfRow, here: Here) -> list[Span]:
         reading = here.readings[name]
         metric = metrics.get(name)
         bound = metric is not None and is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
-        text = fmt.cell(reading, _UNITS[name], _CELL, bound=bound)
+        text = fmt.cell(reading, _UNITS[name], _CELLS[name], bound=bound)
         tone = Tone.MISSING if isinstance(reading, Missing) else Tone.ACCENT
-        spans.append(Span(f"{text:>{_CELL}} ", tone))
+        spans.append(Span(f"{text:>{_CELLS[name]}} ", tone))
     return spans

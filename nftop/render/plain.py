@@ -56,15 +56,26 @@ def _interval_s(frame: Frame) -> float | None:
 
 
 def _reasons(frame: Frame, width: int) -> list[Line]:
-    """Each sentence once, whichever CPUs or classes it is about."""
+    """Each sentence once, whichever CPUs or classes it is about; of one CPU alone, with which."""
     labels: dict[tuple[str, str], dict[str, None]] = {}
-    of_cpus = (each for row in range(len(frame.cpus)) for each in absences(frame.cpus, row))
-    for why, absent in (*of_cpus, *cache_absences(frame)):
-        labels.setdefault((why.reason.mark, why.sentence), {}).update(dict.fromkeys(absent))
+    whose: dict[tuple[str, str], set[str]] = {}
+    infos = frame.cpus.topology.cpus
+    of_cpus = (
+        (f"cpu {infos[row].cpu}: ", *each)
+        for row in range(len(frame.cpus))
+        for each in absences(frame.cpus, row)
+    )
+    for who, why, absent in (*of_cpus, *(("", *each) for each in cache_absences(frame))):
+        said = why.reason.mark, why.sentence
+        labels.setdefault(said, {}).update(dict.fromkeys(absent))
+        whose.setdefault(said, set()).add(who)
     return [
         each
-        for (mark, sentence), names in labels.items()
+        for said, names in labels.items()
+        for who in (next(iter(whose[said])) if len(whose[said]) == 1 < len(frame.cpus) else "",)
         for each in paragraph(
-            f"{', '.join(names)}: {sentence}", width, lead=line(Span(f"{mark:<4}", Tone.MISSING))
+            f"{who}{', '.join(names)}: {said[1]}",
+            width,
+            lead=line(Span(f"{said[0]:<4}", Tone.MISSING)),
         )
     ]

@@ -273,3 +273,29 @@ def test_a_core_that_the_topology_lacks_leaves_no_sum() -> None:
         assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
         assert "CPU 9" in unknown.sentence
     assert frame.nfs[0].saturated is None
+
+
+def test_packets_of_threads_that_cant_be_seen_are_nobodys_cores() -> None:
+    # As from a pid namespace of its own: no thread has the pid that telemetry tells.
+    def unseen(second: int, rate: int) -> Sample:
+        return tick(second, forwarding(second, rate), workers=())
+
+    frame = fold(START, unseen(1, MPPS_10), unseen(2, MPPS_10))[-1]
+    assert nf(frame, "rx_packets_per_s") == MPPS_10
+    for metric in ("cpp", "busy_cpp", "ipp", "ipc", "imbalance_ratio", "llc_occupancy_bytes"):
+        missing = nf(frame, metric)
+        assert reason(missing) is Reason.SOURCE, metric
+        assert isinstance(missing, Missing) and "can't be seen from here" in missing.sentence
+    assert "is it started" not in frame.nfs[0].attribution
+    idle = fold(START, unseen(1, 0), unseen(2, 0))[-1]
+    assert "is it started" in idle.nfs[0].attribution, "without packets it may not be"
+
+
+def test_packets_of_threads_that_sleep_in_between() -> None:
+    def asleep(second: int) -> Sample:
+        return tick(second, forwarding(second), workers=(main_thread(), thread(run_ns=0)))
+
+    frame = fold(START, asleep(1), asleep(2), asleep(3))[-1]
+    missing = nf(frame, "cpp")
+    assert isinstance(missing, Missing) and missing.reason is Reason.SOURCE
+    assert "may sleep between packets" in missing.sentence

@@ -102,6 +102,25 @@ def test_it_ends_with_hysteresis() -> None:
     assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!", "it has to last again"
 
 
+def test_while_it_ends_it_says_what_was_beyond_and_what_is_now() -> None:
+    bench = Bench()
+    bench.ticks(*[9] * 9)
+    said = {reading: bench.tick(reading)[0].text for reading in (4, 3, LATE, IDLE, 8)}
+    was = "9 is above 5 at 10"
+    assert said == {
+        4: f"{was}; now 4",
+        3: f"{was}; now 3, ending",
+        LATE: f"{was}; now 3, ending",
+        IDLE: f"{was}; no longer so, ending",
+        8: "8 is above 5 at 10",
+    }
+    bench.load = 1.0
+    assert bench.tick(7)[0].text == "8 is above 5 at 10; its conditions are no longer met, ending"
+    worded = Bench(changes={"when": "there is such"})
+    worded.ticks(*[9] * 9)
+    assert worded.tick(1)[0].text == f"{was}; no longer so, ending", "its number says nothing"
+
+
 def test_below_a_limit() -> None:
     bench = Bench(changes={"beyond": "below"})
     rule = replace(bench.rule(), limit=5.0, clear=6.0)

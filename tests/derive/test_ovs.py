@@ -218,6 +218,19 @@ def test_cycles_while_the_thread_was_off_its_cpu_are_not_work() -> None:
     assert asleep.cpus.saturated[1] is False
 
 
+def test_what_is_said_of_one_core_of_several_names_it() -> None:
+    def half(second: int, *runs: float) -> Sample:
+        pmds = tuple(working(core, second, MPPS_5, 0.7) for core in (1, 2))
+        rows = (pmd_thread(core, second, run=run, wait=1 - run) for core, run in enumerate(runs, 1))
+        return host(second, *rows, ovs=OvsTable((switch(second, *pmds),)))
+
+    one = nf(fold(START, half(1, 1.0, 0.6), half(2, 1.0, 0.6))[-1], "busy_cpp")
+    assert isinstance(one, Missing) and one.reason is Reason.SOURCE
+    assert one.sentence.startswith("CPU 2: its thread had its CPU 60%")
+    both = nf(fold(START, half(1, 0.6, 0.6), half(2, 0.6, 0.6))[-1], "busy_cpp")
+    assert isinstance(both, Missing) and both.sentence.startswith("its thread had")
+
+
 def test_a_pmd_that_may_move_has_no_cycles_of_its_own() -> None:
     def at(second: int) -> Sample:
         loose = replace(pmd_thread(1, second), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))

@@ -47,10 +47,10 @@ def texts(*findings: Finding, width: int = 80, limit: int = 1) -> list[str]:
 
 def test_one_line_has_the_most_severe_and_how_many_more() -> None:
     assert texts(*FOUND) == [
-        "! nf vpp: 2,940,000 packets/s dropped, no descriptor free 75s +2 F all"
+        "! nf vpp: 2,940,000 packets/s dropped, no descriptor free 75s and 3 more: F all"
     ]
     assert texts(*FOUND[1:3]) == [
-        "! cpu 1: IPC 1.45 of the core, below 1.75 (vpp) and 1 more 2m F all"
+        "! cpu 1: IPC 1.45 of the core, below 1.75 (vpp) 2m and 1 more: F all"
     ]
     assert texts() == [] and texts(*FOUND, limit=0) == []
 
@@ -58,8 +58,8 @@ def test_one_line_has_the_most_severe_and_how_many_more() -> None:
 def test_more_lines_have_a_rule_each() -> None:
     assert texts(*FOUND, width=100, limit=3) == [
         "! nf vpp: 2,940,000 packets/s dropped, no descriptor free 75s",
-        "! cpu 1: IPC 1.45 of the core, below 1.75 (vpp) and 1 more 2m",
-        "i cpu 9: IPC 2.20 is of empty polls 2d F all",
+        "! cpu 1: IPC 1.45 of the core, below 1.75 (vpp) 2m",
+        "i cpu 9: IPC 2.20 is of empty polls 2d and 1 more: F all",
     ]
 
 

@@ -190,7 +190,7 @@ def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> Non
     bdx = replace(shown, host=replace(shown.host, uarch="BDX"))
     south = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
     text = [each.text for each in reference_lines(bdx, south, None, 120)]
-    assert text[0].split() == ["PAPERS", "any", "workload", "CPP", "IPP", "IPC", "Mpps"]
+    assert text[0].split() == ["PAPERS", "any", "workload", "CPP", "IPP", "IPC", "Mpps/core"]
     loop = next(each for each in text if "DPDK-Testpmd L2 Loop, E5-2699 v4 HT, 1 core" in each)
     assert loop.split()[-4:] == ["49.0", "97.0", "2.00", "44.90"]
     assert "no HT" not in " ".join(text)

@@ -13,9 +13,10 @@ from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.column import from_readings
 from nftop.model.frame import Clock, Frame
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.detail import Trend, absences, detail_lines, trend_metric
 from nftop.render.header import Status, header_lines, short_model, time_of_day
 from nftop.render.line import Line, Tone
@@ -55,6 +56,16 @@ def test_every_reason_is_said_in_a_sentence() -> None:
     for place, reason in enumerate(REASONS):
         assert f"{reason.key} of {place}: here is what to do" in text
         assert reason.mark in text
+
+
+def test_what_is_said_of_one_cpu_says_of_which() -> None:
+    base = frame(4)
+    of_one, of_two = Missing(Reason.SOURCE, "of one"), Missing(Reason.SOURCE, "of two")
+    told: dict[int, Reading] = {0: of_two, 1: of_one, 2: of_two, 3: 0.5}
+    columns = {**base.cpus.columns, "busy_ratio": from_readings(told, 4, of_one)}
+    text = frame_text(replace(base, cpus=replace(base.cpus, columns=columns)), 200, False)
+    assert "[s] cpu 1: BUSY: of one\n" in text
+    assert "[s] BUSY: of two\n" in text
 
 
 def test_no_missing_value_looks_like_a_number() -> None:

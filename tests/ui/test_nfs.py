@@ -128,6 +128,7 @@ async def test_what_it_runs_is_chosen_and_kept_for_each() -> None:
         text = await run.press("2", "G")
         assert "PAPERS  any workload" in text
         assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("w")
+        assert "papers: VPP L2 Patch Cross-Connect, beside vpp" in run.text, "where it is not seen"
         assert "PAPERS  any workload" in await run.press("g")
         assert "PAPERS  DPDK-Testpmd L2 Loop" in await run.press("w")
         assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("G")

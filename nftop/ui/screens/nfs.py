@@ -15,7 +15,7 @@ from nftop.render.layout import above_text
 from nftop.render.line import BLANK, Line, Span, Tone, crop, line, selected
 from nftop.render.nf_detail import joined, nf_detail
 from nftop.render.nf_page import explain_nf_lines
-from nftop.render.nf_papers import choices
+from nftop.render.nf_papers import choices, title_of
 from nftop.render.nf_table import SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
 from nftop.render.nfs import nobody
 from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, Key
@@ -148,8 +148,10 @@ class NfsView(ScreenView):
         chosen = found[(found.index(now) + 1) % len(found)]
         if chosen is None:
             self._workloads.pop(nf.key, None)
+            self.watch.message = f"papers: any workload, beside {nf.name}"
         else:
             self._workloads[nf.key] = chosen
+            self.watch.message = f"papers: {title_of(chosen)}, beside {nf.name}"
 
     def click(self, line: int, x: int) -> None:  # noqa: ARG002 - there is no table widget here
         return

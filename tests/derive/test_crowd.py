@@ -1,0 +1,42 @@
+"""Who is said to be on a CPU beside the thread of its network function."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from nftop.derive.cpus import Occupant
+from nftop.derive.crowd import others
+from nftop.derive.finding_measures import others_here
+from nftop.derive.finding_places import Seen
+from nftop.derive.threads import ThreadRate
+from nftop.model.ids import Cpu
+from nftop.model.roles import NF_KINDS
+from tests.recordings import taken
+from tests.samples import thread
+
+
+def spinner(pid: int, comm: str, role: str = "") -> ThreadRate:
+    of: dict[str, Any] = {"pid": pid, "tid": pid, "comm": comm, "role": role}
+    return ThreadRate(replace(thread(**of), allowed=(Cpu(1),)), 1.0, 0.0, polls=True)
+
+
+def test_a_hog_spins_and_only_a_functions_thread_polls() -> None:
+    nf = spinner(7, "lcore-worker-1", next(iter(NF_KINDS)))
+    hog, other = spinner(8, "sh"), spinner(9, "lcore-worker-4", next(iter(NF_KINDS)))
+    assert others(Occupant(strangers=[nf])) == ()
+    assert others(Occupant(strangers=[hog, nf])) == ("pid 8 sh spins",)
+    assert others(Occupant(strangers=[nf, other, hog])) == (
+        "pid 9 lcore-worker-4 polls",
+        "pid 8 sh spins",
+    )
+    assert others(Occupant(strangers=[hog])) == ("pid 8 sh spins",), "nobody's CPU"
+
+
+def test_only_who_is_there_beside_is_counted() -> None:
+    frame = taken(2, cpus=4).frames[1]
+    row = next(row for row, nf in enumerate(frame.cpus.nf) if nf is not None)
+    alone = others_here(Seen(frame, {row: ()}))
+    assert alone.values[0] == 0.0
+    both = others_here(Seen(frame, {row: ("pid 8 sh spins",)}))
+    assert both.values[0] == 1.0 and both.words["who"][0] == "pid 8 sh spins"
