@@ -133,6 +133,52 @@ def test_a_guard_that_is_killed_and_classes_beside_frequencies() -> None:
     assert last == "reverted"
 
 
+def test_killed_whenever_it_is_the_files_are_as_before_or_complete() -> None:
+    program = """
+        def guards():
+            found = []
+            for each in Path("/proc").iterdir():
+                try:
+                    command = (each / "cmdline").read_bytes() if each.name.isdigit() else b""
+                    if command.endswith(b"nftop.control.guard\\0"):
+                        state = (each / "stat").read_text().rpartition(")")[2].split()[0]
+                        found += [int(each.name)] * (state != "Z")
+                except OSError:
+                    pass
+            return found
+
+        pending, history = (Path("/var/lib/nftop") / name
+                            for name in ("pending.json", "history.jsonl"))
+        before, bad, cut = tree(), [], 0
+        for number in range(6):
+            asked = subprocess.Popen([*NFTOP, "sst", "apply", "--mode", "bf", "--yes"],
+                                     stdout=subprocess.DEVNULL)
+            while asked.poll() is None and not pending.exists():
+                pass
+            time.sleep(0.004 * number)
+            for guard in guards():
+                os.kill(guard, signal.SIGKILL)
+            asked.wait()
+            while guards():
+                time.sleep(0.02)
+            if pending.exists():
+                cut += 1
+                outcome("recover", "--yes")
+            kept = json.loads(history.read_text().splitlines()[-1])["outcome"] == "kept"
+            whole = all(low == high for low, high in limits())
+            if pending.exists() or whole != kept:
+                bad.append([whole, kept, limits()])
+            if kept:
+                outcome("undo", "--yes")
+            if tree() != before:
+                bad.append(tree())
+        print(json.dumps([bad, cut]))
+    """
+    bad, cut = inside(program)
+    assert bad == []
+    assert cut > 0
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
