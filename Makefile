@@ -43,7 +43,7 @@ live: $(READY)
 	@$(BIN)/nftop
 
 test: $(READY) test-packages test-prometheus
-	@$(PYTEST) -n $(JOBS) --dist loadgroup -m "not alone"
+	@$(PYTEST) -n $(JOBS) -m "not alone"
 	@$(PYTEST) -m alone
 
 check: $(READY) test-packages test-prometheus
@@ -51,12 +51,12 @@ check: $(READY) test-packages test-prometheus
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not alone"
+	$(PYTEST) -n $(JOBS) -m "not alone"
 	$(PYTEST) -m alone
 
 # Apart from `check`, which it would make a quarter longer.
 coverage: $(READY) test-packages test-prometheus
-	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not alone" --cov --cov-report=
+	$(PYTEST) -n $(JOBS) -m "not alone" --cov --cov-report=
 	$(PYTEST) -m alone --cov --cov-append --cov-report=term
 
 # Where nftop and the usual tools can be tried as on a server.

@@ -18,7 +18,7 @@ from nftop.sources.places import SURVEY_NS, Views
 from tests.peers.ovs_unixctl import unixctl_peer
 
 # The sockets of one test's Open vSwitch are seen by every other's.
-pytestmark = pytest.mark.xdist_group("ovs")
+pytestmark = pytest.mark.alone
 
 NAME = "ovs-vswitchd.7.ctl"
 NOBODY = 65534

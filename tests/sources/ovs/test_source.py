@@ -19,7 +19,7 @@ from tests.peers.ovs_unixctl import STEP, Peer, unixctl_peer
 from tests.waiting import until
 
 # The sockets of one test's Open vSwitch are seen by every other's.
-pytestmark = pytest.mark.xdist_group("ovs")
+pytestmark = pytest.mark.alone
 
 # No test waits that long but one that fails: a busy machine's delays are no fault of anybody's.
 PATIENT_S = 30.0

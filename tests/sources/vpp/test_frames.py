@@ -26,7 +26,7 @@ from tests.recordings import everything, joined, same, ticks_of
 from tests.samples import S, fold
 
 # The sockets of one test's VPP are seen by every other's.
-pytestmark = pytest.mark.xdist_group("vpp")
+pytestmark = pytest.mark.alone
 
 
 def samples_of(root: Path, *commands: str) -> list[Sample]:

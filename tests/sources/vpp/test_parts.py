@@ -24,7 +24,7 @@ from tests.sources.dpdk.test_discovery import Host
 from tests.sources.vpp.test_reader import TOLD
 
 # The sockets of one test's VPP are seen by every other's.
-pytestmark = pytest.mark.xdist_group("vpp")
+pytestmark = pytest.mark.alone
 
 S = 1_000_000_000
 

@@ -21,7 +21,7 @@ from tests.sources.dpdk.test_discovery import as_nobody
 from tests.waiting import until
 
 # The sockets of one test's VPP are seen by every other's.
-pytestmark = pytest.mark.xdist_group("vpp")
+pytestmark = pytest.mark.alone
 
 # A process is started for each VPP, on a machine that has others to do.
 PATIENT_S = 120.0
