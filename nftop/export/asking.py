@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from nftop.export.sheet import Form
-from nftop.model.loopback import is_loopback, split_port
+from nftop.model.loopback import is_loopback
 from nftop.model.reading import Missing
 
 END = b"\r\n\r\n"
@@ -19,6 +19,8 @@ PATH = "/metrics"
 # The beginning of a request (RFC 9112, 3) and one line of its head (RFC 9110, 5.6.2).
 _FIRST = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/1\.[01]")
 _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
+# `uri-host [":" port]` (RFC 9110, 7.2), of the hosts that can be this machine's own.
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(?::[0-9]{0,5})?")
 _WEIGHT = re.compile(r"q[ \t]*=[ \t]*([01](?:\.[0-9]{0,3})?)", re.IGNORECASE)
 
 
@@ -77,7 +79,8 @@ def answer(head: bytes, page: Callable[[Form], bytes | Missing]) -> Answer:
 def _refused(method: str, target: str, hosts: list[str]) -> Answer | None:
     if len(hosts) != 1:
         return refusal(HTTPStatus.BAD_REQUEST, "one Host, please")
-    if not is_loopback(split_port(hosts[0])[0]):
+    host = _HOST.fullmatch(hosts[0])
+    if host is None or not is_loopback(host[1]):
         return refusal(
             HTTPStatus.FORBIDDEN,
             "asked by a name that is not this machine's own: use 127.0.0.1, [::1] or localhost; a "

@@ -1,4 +1,4 @@
-"""A few connections at a time, one thread, and nobody who is waited for."""
+"""Bounded single-threaded HTTP server; idle and slow clients are dropped first."""
 
 from __future__ import annotations
 
@@ -15,50 +15,53 @@ from typing import Literal
 from nftop.export.asking import END, Answer, refusal
 from nftop.model.loopback import Loopback
 
-# Prometheus needs one. Opening counters leaves 64 descriptors to the rest of nftop. Where all are
-# taken who comes next takes the place of who has been here longest without a whole question.
-MOST_CONNECTIONS = 16
-# The kernel lets so many wait for a place, for the microseconds until they have it.
-_WAITING = 128
-# From its first byte to its last a connection has so long, whatever it does: a page of megabytes
-# takes milliseconds.
-PATIENCE_S = 5.0
-# Prometheus asks in half a kilobyte.
-LONGEST_HEAD = 8192
-_CHUNK = 1 << 16
-# How long nobody is let in where the system has no descriptor or memory for it.
-_SHORT_OF_S = 1.0
+# Prometheus needs one. The more there are, the longer a client that has connected may take to send
+# its request while others connect as fast as they can. Opening counters leaves 128 descriptors to
+# the rest of nftop (RESERVED_FILES of the source perf).
+MAX_CONNECTIONS = 64
+MAX_DRAINING = 16
+# Connections that the kernel completes before they are accepted; it caps this at its somaxconn.
+_BACKLOG = 1024
+# Connections accepted in a row before the others are served again.
+_ACCEPT_BURST = 64
+# Seconds from the acceptance of a connection to the end of its reply. A page of megabytes takes
+# milliseconds.
+DEADLINE_S = 5.0
+# Seconds in which a client may take its reply and close. Meanwhile its input is read and discarded:
+# a close with unread input makes the kernel reset the connection, and the client loses the reply.
+DRAIN_S = 2.0
+# Bytes. A scrape by Prometheus has half a kilobyte.
+MAX_HEAD_BYTES = 8192
+_CHUNK_BYTES = 1 << 16
+# The most input that is discarded when a connection is closed.
+_DISCARD_BYTES = 1 << 20
+# Seconds without accepting after the system had no descriptor or memory for a connection.
+_ACCEPT_PAUSE_S = 1.0
 
-_TOO_LONG = refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "that is a long question")
-_TOO_SLOW = refusal(HTTPStatus.REQUEST_TIMEOUT, "the question took too long")
-_MAKES_WAY = refusal(
+_TOO_LONG = refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request is too long")
+_TOO_SLOW = refusal(HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
+_DISPLACED = refusal(
     HTTPStatus.REQUEST_TIMEOUT,
-    f"{MOST_CONNECTIONS} are connected, and another came before the question was there",
+    f"{MAX_CONNECTIONS} clients are connected, and a new one came before the request was complete",
 )
-# In this order they make way: first those who have their answer, then those who have not asked.
-_ORDER = ("leaves", "asks", "answered")
 
 
-@dataclass(slots=True)
-class _Visit:
-    """One connection: it asks, is answered, and is heard out.
-
-    The last since the kernel throws the answer away where a connection is closed with something
-    unread.
-    """
+@dataclass(slots=True, eq=False)
+class _Client:
+    """One connection: it sends a request, takes the reply, and is drained until it closes."""
 
     connection: socket.socket
-    until_s: float
-    state: Literal["asks", "answered", "leaves"] = "asks"
+    deadline_s: float
+    state: Literal["request", "reply", "drain"] = "request"
     head: bytearray = field(default_factory=bytearray)
-    left: memoryview = field(default_factory=lambda: memoryview(b""))
+    unsent: memoryview = field(default_factory=lambda: memoryview(b""))
 
 
 class Serving:
-    """A server on one address, in a thread of its own from `start` to `close`.
+    """HTTP server on one address, in a thread of its own from `start` to `close`.
 
-    `reply` gives the answer to a request's head, `counted` an answer that the server gives by
-    itself; both are called in that thread.
+    `reply` maps the head of a request to an encoded response; `counted` encodes a response that the
+    server makes by itself. Both are called in the server's thread.
     """
 
     def __init__(
@@ -66,145 +69,178 @@ class Serving:
         where: Loopback,
         reply: Callable[[bytes], bytes],
         counted: Callable[[Answer], bytes],
-        patience_s: float = PATIENCE_S,
+        deadline_s: float = DEADLINE_S,
     ) -> None:
-        """Take the address. Raises OSError where it is not to be had."""
+        """Bind the address. Raises OSError if that fails."""
         self._reply = reply
         self._counted = counted
-        self._patience_s = patience_s
-        self._visits: dict[socket.socket, _Visit] = {}
-        self._open_from_s = 0.0
+        self._deadline_s = deadline_s
+        # In the order of acceptance, and of the end of their replies.
+        self._clients: dict[socket.socket, _Client] = {}
+        self._draining: dict[socket.socket, _Client] = {}
+        self._accept_from_s = 0.0
         self._stopped = threading.Event()
         family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
-        self._door = socket.socket(family, socket.SOCK_STREAM)
+        self._listener = socket.socket(family, socket.SOCK_STREAM)
         try:
-            # Otherwise a restart waits a minute for connections that are long over.
-            self._door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._door.bind(tuple(where))
-            self._door.listen(_WAITING)
-            self._door.setblocking(False)  # noqa: FBT003 - the standard library's
-            self.where = Loopback(where.host, self._door.getsockname()[1])
-            self._bell, self._rope = socket.socketpair()
+            # Without it a restart waits a minute for connections that have ended.
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener.bind(tuple(where))
+            self._listener.listen(_BACKLOG)
+            self._listener.setblocking(False)  # noqa: FBT003 - the standard library's
+            self.where = Loopback(where.host, self._listener.getsockname()[1])
+            self._wakeup, self._waker = socket.socketpair()
         except OSError:
-            self._door.close()
+            self._listener.close()
             raise
-        # A daemon: nftop ends whoever is still connected.
+        # A daemon thread: clients do not keep nftop from exiting.
         self._thread = threading.Thread(target=self._run, name="nftop-serve", daemon=True)
 
     def start(self) -> None:
-        """Let them in."""
+        """Start to accept connections."""
         self._thread.start()
 
     def close(self) -> None:
-        """Cut who is still there, and free the address."""
+        """Close all connections and free the address."""
         self._stopped.set()
-        self._rope.send(b".")
+        self._waker.send(b".")
         if self._thread.ident is None:
-            self._thread.start()  # it closes what is its own, and ends
-        self._thread.join(timeout=self._patience_s)
-        self._rope.close()
+            self._thread.start()  # it closes its sockets and ends
+        self._thread.join(timeout=self._deadline_s)
+        self._waker.close()
 
     def _run(self) -> None:
-        with selectors.DefaultSelector() as ready, self._door, self._bell:
-            ready.register(self._bell, selectors.EVENT_READ)
-            watched = False
+        with selectors.DefaultSelector() as ready, self._listener, self._wakeup:
+            ready.register(self._wakeup, selectors.EVENT_READ)
+            listening = False
             while not self._stopped.is_set():
                 now_s = time.monotonic()
-                welcome = now_s >= self._open_from_s
-                if welcome != watched:
-                    if welcome:
-                        ready.register(self._door, selectors.EVENT_READ)
+                accepting = now_s >= self._accept_from_s
+                if accepting != listening:
+                    if accepting:
+                        ready.register(self._listener, selectors.EVENT_READ)
                     else:
-                        ready.unregister(self._door)
-                    watched = welcome
-                events = [key for key, _ in ready.select(self._pause_s(now_s))]
+                        ready.unregister(self._listener)
+                    listening = accepting
+                events = [key for key, _ in ready.select(self._timeout_s(now_s))]
                 for key in events:
-                    if isinstance(key.data, _Visit):
-                        self._attend(ready, key.data)
-                # Who has asked by now need not make way.
-                if any(key.fileobj is self._door for key in events):
-                    self._let_in(ready)
-                self._out_of_time(ready)
-            for visit in tuple(self._visits.values()):
-                self._end(ready, visit)
+                    if isinstance(key.data, _Client):
+                        self._continue(ready, key.data)
+                # After the others: a request that has arrived is not displaced.
+                if any(key.fileobj is self._listener for key in events):
+                    self._accept(ready)
+                self._expire(ready)
+            for client in (*self._clients.values(), *self._draining.values()):
+                self._close(ready, client)
 
-    def _pause_s(self, now_s: float) -> float | None:
-        """Until something is due; None: nothing is."""
-        due = [visit.until_s for visit in self._visits.values()]
-        due += [self._open_from_s] if now_s < self._open_from_s else []
-        return max(min(due) - now_s, 0.0) if due else None
+    def _timeout_s(self, now_s: float) -> float | None:
+        """Seconds until the next deadline; None if idle."""
+        due_s = [client.deadline_s for client in self._clients.values()]
+        due_s += [client.deadline_s for client in self._draining.values()]
+        due_s += [self._accept_from_s] if now_s < self._accept_from_s else []
+        return max(min(due_s) - now_s, 0.0) if due_s else None
 
-    def _let_in(self, ready: selectors.BaseSelector) -> None:
+    def _accept(self, ready: selectors.BaseSelector) -> None:
+        """Accept what waits, and serve at once what has sent its request already."""
+        for _ in range(_ACCEPT_BURST):
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:  # closed before it was accepted
+                continue
+            except OSError:
+                self._accept_from_s = time.monotonic() + _ACCEPT_PAUSE_S
+                return
+            connection.setblocking(False)  # noqa: FBT003 - the standard library's
+            client = _Client(connection, time.monotonic() + self._deadline_s)
+            self._clients[connection] = client
+            ready.register(connection, selectors.EVENT_READ, client)
+            self._continue(ready, client)
+            if len(self._clients) > MAX_CONNECTIONS:
+                self._displace(ready)
+
+    def _displace(self, ready: selectors.BaseSelector) -> None:
+        """Drop the oldest client without a request, else the oldest; never the newest."""
+        older = tuple(self._clients.values())[:-1]
+        for client in older:
+            if client.state != "request":
+                continue
+            # Its request may have arrived since the last look; then it is served instead.
+            self._continue(ready, client)
+            if len(self._clients) <= MAX_CONNECTIONS:
+                return
+            if client.state == "request":
+                self._dismiss(ready, client, _DISPLACED)
+                return
+        self._close(ready, older[0])
+
+    def _continue(self, ready: selectors.BaseSelector, client: _Client) -> None:
         try:
-            connection, _ = self._door.accept()
-        except (BlockingIOError, ConnectionAbortedError):  # it has gone again
-            return
-        except OSError:
-            self._open_from_s = time.monotonic() + _SHORT_OF_S
-            return
-        connection.setblocking(False)  # noqa: FBT003 - the standard library's
-        self._make_way(ready)
-        visit = _Visit(connection, time.monotonic() + self._patience_s)
-        self._visits[connection] = visit
-        ready.register(connection, selectors.EVENT_READ, visit)
-
-    def _make_way(self, ready: selectors.BaseSelector) -> None:
-        """Where no place is free, end one visit: who says nothing must not keep out who asks."""
-        if len(self._visits) < MOST_CONNECTIONS:
-            return
-        # Of each kind the first that came: their order is that in which they were let in.
-        visit = min(self._visits.values(), key=lambda each: _ORDER.index(each.state))
-        self._dismiss(ready, visit, _MAKES_WAY)
-
-    def _attend(self, ready: selectors.BaseSelector, visit: _Visit) -> None:
-        try:
-            if visit.state == "answered":
-                self._send(ready, visit)
+            if client.state == "reply":
+                self._send(ready, client)
             else:
-                self._hear(ready, visit)
+                self._receive(ready, client)
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError:  # it has hung up
-            self._end(ready, visit)
+        except OSError:  # the client has closed or reset it
+            self._close(ready, client)
 
-    def _hear(self, ready: selectors.BaseSelector, visit: _Visit) -> None:
-        heard = visit.connection.recv(_CHUNK)
-        if not heard:
-            self._end(ready, visit)
-        elif visit.state == "asks":
-            visit.head += heard
-            head, end, _ = visit.head.partition(END)
-            if len(head) > LONGEST_HEAD:
-                self._answer(ready, visit, self._counted(_TOO_LONG))
+    def _receive(self, ready: selectors.BaseSelector, client: _Client) -> None:
+        received = client.connection.recv(_CHUNK_BYTES)
+        if not received:
+            self._close(ready, client)
+        elif client.state == "request":
+            client.head += received
+            head, end, _ = client.head.partition(END)
+            if len(head) > MAX_HEAD_BYTES:
+                self._respond(ready, client, self._counted(_TOO_LONG))
             elif end:
-                self._answer(ready, visit, self._reply(bytes(head)))
+                self._respond(ready, client, self._reply(bytes(head)))
 
-    def _answer(self, ready: selectors.BaseSelector, visit: _Visit, content: bytes) -> None:
-        visit.state, visit.left = "answered", memoryview(content)
-        visit.head.clear()
-        ready.modify(visit.connection, selectors.EVENT_WRITE, visit)
-        self._send(ready, visit)
+    def _respond(self, ready: selectors.BaseSelector, client: _Client, response: bytes) -> None:
+        client.state, client.unsent = "reply", memoryview(response)
+        client.head.clear()
+        ready.modify(client.connection, selectors.EVENT_WRITE, client)
+        self._send(ready, client)
 
-    def _send(self, ready: selectors.BaseSelector, visit: _Visit) -> None:
-        visit.left = visit.left[visit.connection.send(visit.left) :]
-        if not visit.left:
-            visit.state = "leaves"
-            visit.connection.shutdown(socket.SHUT_WR)
-            ready.modify(visit.connection, selectors.EVENT_READ, visit)
+    def _send(self, ready: selectors.BaseSelector, client: _Client) -> None:
+        client.unsent = client.unsent[client.connection.send(client.unsent) :]
+        if not client.unsent:
+            self._drain(ready, client)
 
-    def _out_of_time(self, ready: selectors.BaseSelector) -> None:
+    def _drain(self, ready: selectors.BaseSelector, client: _Client) -> None:
+        """End the server's side, and discard input until the client closes or its time is over."""
+        client.connection.shutdown(socket.SHUT_WR)
+        client.state, client.deadline_s = "drain", time.monotonic() + DRAIN_S
+        del self._clients[client.connection]
+        self._draining[client.connection] = client
+        ready.modify(client.connection, selectors.EVENT_READ, client)
+        if len(self._draining) > MAX_DRAINING:
+            self._close(ready, next(iter(self._draining.values())))
+
+    def _expire(self, ready: selectors.BaseSelector) -> None:
         now_s = time.monotonic()
-        for visit in tuple(self._visits.values()):
-            if now_s >= visit.until_s:
-                self._dismiss(ready, visit, _TOO_SLOW)
+        for client in (*self._clients.values(), *self._draining.values()):
+            if now_s >= client.deadline_s:
+                self._dismiss(ready, client, _TOO_SLOW)
 
-    def _dismiss(self, ready: selectors.BaseSelector, visit: _Visit, why: Answer) -> None:
-        if visit.state == "asks":
-            with contextlib.suppress(OSError):  # it reads nothing, either
-                visit.connection.send(self._counted(why))
-        self._end(ready, visit)
+    def _dismiss(self, ready: selectors.BaseSelector, client: _Client, reason: Answer) -> None:
+        """Drop a client; one without a complete request gets `reason` as its response."""
+        if client.state != "request":
+            self._close(ready, client)
+            return
+        try:
+            self._respond(ready, client, self._counted(reason))
+        except OSError:
+            self._close(ready, client)
 
-    def _end(self, ready: selectors.BaseSelector, visit: _Visit) -> None:
-        ready.unregister(visit.connection)
-        del self._visits[visit.connection]
-        visit.connection.close()
+    def _close(self, ready: selectors.BaseSelector, client: _Client) -> None:
+        ready.unregister(client.connection)
+        self._clients.pop(client.connection, None)
+        self._draining.pop(client.connection, None)
+        with contextlib.suppress(OSError):
+            for _ in range(_DISCARD_BYTES // _CHUNK_BYTES):
+                if not client.connection.recv(_CHUNK_BYTES):
+                    break
+        client.connection.close()

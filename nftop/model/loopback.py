@@ -31,7 +31,7 @@ def parse_loopback(text: str) -> Loopback:
     Raises:
         ValueError: it is no such address, or one that others reach; the text says what to do.
     """
-    host, port = split_port(text)
+    host, port = _split_port(text)
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 1 << 16):
         raise ValueError(f"{text!r} is not ADDRESS:PORT, as in 127.0.0.1:{PORT}")
     number = int(port)
@@ -41,7 +41,7 @@ def parse_loopback(text: str) -> Loopback:
     return Loopback(bare, number)
 
 
-def split_port(text: str) -> tuple[str, str]:
+def _split_port(text: str) -> tuple[str, str]:
     """Address and port of `ADDRESS:PORT`; the usual port where none is named."""
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):

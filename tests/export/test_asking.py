@@ -19,7 +19,15 @@ def asked(text: str, page: bytes | Missing = b"page") -> Answer:
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1:9739", "127.0.0.1", "localhost:19739", "LOCALHOST", "[::1]:9739", "127.8.0.1:1"],
+    [
+        "127.0.0.1:9739",
+        "127.0.0.1",
+        "localhost:19739",
+        "LOCALHOST",
+        "[::1]:9739",
+        "127.8.0.1:1",
+        "localhost:",
+    ],
 )
 @pytest.mark.parametrize("target", ["/metrics", "/metrics?a=b"])
 def test_a_scrape_of_this_machine_is_answered(host: str, target: str) -> None:
@@ -33,6 +41,13 @@ def test_a_scrape_of_this_machine_is_answered(host: str, target: str) -> None:
         ("GET /metrics HTTP/1.1\nHost: 127.0.0.1.evil.example", 403, "Host"),
         ("GET /metrics HTTP/1.1\nHost: 192.0.2.1", 403, "proxy"),
         ("GET /metrics HTTP/1.1\nHost: ", 403, "proxy"),
+        ("GET /metrics HTTP/1.1\nHost: localhost:80@evil.com", 403, "proxy"),
+        ("GET /metrics HTTP/1.1\nHost: [::1]:80@evil.com", 403, "proxy"),
+        ("GET /metrics HTTP/1.1\nHost: evil.com:80@localhost", 403, "proxy"),
+        ("GET /metrics HTTP/1.1\nHost: [::1%evil.com]", 403, "proxy"),
+        ("GET /metrics HTTP/1.1\nHost: localhost:80:80", 403, "proxy"),
+        ("GET /metrics HTTP/1.1\nHost: localhost:080808", 403, "proxy"),
+        ("GET /metrics HTTP/1.1\nHost: localhost,evil.com", 403, "proxy"),
         ("GET /metrics HTTP/1.1", 400, "Host"),
         ("GET /metrics HTTP/1.1\nHost: localhost\nHost: evil.example", 400, "Host"),
         ("GET / HTTP/1.1\nHost: localhost", 404, "/metrics"),

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from unittest import mock
@@ -16,7 +17,7 @@ import pytest
 from nftop.export import board as boards
 from nftop.export import openmetrics, serving
 from nftop.export.board import Board
-from nftop.export.serving import LONGEST_HEAD, MOST_CONNECTIONS, Serving
+from nftop.export.serving import MAX_CONNECTIONS, MAX_HEAD_BYTES, Serving
 from nftop.model.loopback import Loopback
 from tests import frames
 from tests.command import NFTOP, called
@@ -40,8 +41,8 @@ def serve(board: Board) -> Iterator[Callable[..., Serving]]:
     """Starts a server on a free port, which ends with the test."""
     with ExitStack() as ends:
 
-        def start(reply: Callable[[bytes], bytes] = board.reply, patience_s: float = 60) -> Serving:
-            server = Serving(HERE, reply, board.counted, patience_s)
+        def start(reply: Callable[[bytes], bytes] = board.reply, deadline_s: float = 60) -> Serving:
+            server = Serving(HERE, reply, board.counted, deadline_s)
             ends.callback(server.close)
             server.start()
             return server
@@ -122,33 +123,33 @@ def test_what_fails_is_an_answer_too(board: Board) -> None:
 
 
 def test_who_says_nothing_makes_way(serve: Callable[..., Serving]) -> None:
-    server = serve(patience_s=0.3)
+    server = serve(deadline_s=0.3)
     with ExitStack() as all_of_them:
-        silent = [all_of_them.enter_context(connect(server)) for _ in range(MOST_CONNECTIONS + 3)]
+        silent = [all_of_them.enter_context(connect(server)) for _ in range(MAX_CONNECTIONS + 3)]
         until(lambda: answered(server))
         assert all(b" 408 " in rest(each) for each in silent)
 
 
 def test_who_says_nothing_does_not_keep_out_who_asks(serve: Callable[..., Serving]) -> None:
-    server = serve(patience_s=2 * LONGEST_S)  # nobody's time is over within this test
+    server = serve(deadline_s=2 * LONGEST_S)  # nobody's time is over within this test
     with ExitStack() as all_of_them:
         begun = all_of_them.enter_context(connect(server))
         begun.sendall(ASK[:20])
-        silent = [all_of_them.enter_context(connect(server)) for _ in range(3 * MOST_CONNECTIONS)]
+        silent = [all_of_them.enter_context(connect(server)) for _ in range(3 * MAX_CONNECTIONS)]
         for each in silent[::2]:
             each.sendall(b"G")  # or not much
-        for _ in range(2 * MOST_CONNECTIONS):
+        for _ in range(2 * MAX_CONNECTIONS):
             assert scrape(server)[0] == 200
-        # Who came first went first, and was told why.
-        assert b"another came before the question was there" in rest(begun)
-        assert all(b" 408 " in rest(each) for each in silent[: 2 * MOST_CONNECTIONS])
+        # Displaced in the order of their arrival, each with a response that it can read.
+        assert b" 408 " in rest(begun)
+        assert all(b" 408 " in rest(each) for each in silent[: 2 * MAX_CONNECTIONS])
 
 
 def test_who_takes_no_page_does_not_keep_out_who_asks(serve: Callable[..., Serving]) -> None:
     large, small = b"x" * (64 << 20), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-    server = serve(lambda head: large if b"large" in head else small, patience_s=2 * LONGEST_S)
+    server = serve(lambda head: large if b"large" in head else small, deadline_s=2 * LONGEST_S)
     with ExitStack() as all_of_them:
-        for _ in range(MOST_CONNECTIONS):
+        for _ in range(MAX_CONNECTIONS):
             lazy = all_of_them.enter_context(connect(server))
             lazy.sendall(ASK.replace(b"metrics", b"large"))
             assert lazy.recv(1) == b"x"
@@ -159,7 +160,7 @@ def test_who_takes_no_page_does_not_keep_out_who_asks(serve: Callable[..., Servi
 
 
 def test_who_dribbles_is_cut_off(serve: Callable[..., Serving]) -> None:
-    server = serve(patience_s=0.3)
+    server = serve(deadline_s=0.3)
     with connect(server) as connection:
 
         def refused() -> bool:
@@ -175,9 +176,9 @@ def test_who_dribbles_is_cut_off(serve: Callable[..., Serving]) -> None:
 
 def test_a_page_that_nobody_takes_is_thrown_away(serve: Callable[..., Serving]) -> None:
     large = b"x" * (64 << 20)  # more than the kernel holds
-    server = serve(lambda head: large, patience_s=0.3)
+    server = serve(lambda head: large, deadline_s=0.3)
     with ExitStack() as all_of_them:
-        for _ in range(MOST_CONNECTIONS):
+        for _ in range(MAX_CONNECTIONS):
             all_of_them.enter_context(connect(server)).sendall(ASK)
 
         def begins() -> bool:
@@ -191,7 +192,7 @@ def test_a_page_that_nobody_takes_is_thrown_away(serve: Callable[..., Serving]) 
 def test_long_questions_and_those_who_hang_up(serve: Callable[..., Serving]) -> None:
     server = serve()
     with connect(server) as connection:
-        connection.sendall(b"GET /" + b"x" * (2 * LONGEST_HEAD))
+        connection.sendall(b"GET /" + b"x" * (2 * MAX_HEAD_BYTES))
         assert rest(connection).startswith(b"HTTP/1.1 431 ")
     with connect(server) as connection:
         connection.sendall(ASK[:9])
@@ -204,6 +205,78 @@ def test_long_questions_and_those_who_hang_up(serve: Callable[..., Serving]) -> 
         assert rest(connection).startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_response_is_read_though_the_request_was_not(board: Board) -> None:
+    """Closing with unread input would reset the connection, and the response would be lost."""
+    server = Serving(HERE, board.reply, board.counted, deadline_s=0.0)
+    with ExitStack() as ends:
+        ends.callback(server.close)
+        clients = [ends.enter_context(connect(server)) for _ in range(8)]
+        for client in clients:
+            client.sendall(b"G" * 100)  # it waits in the kernel when the server's time is over
+        server.start()
+        for client in clients:
+            assert b" 408 " in rest(client)
+
+
+def test_a_request_that_has_arrived_is_not_displaced(board: Board) -> None:
+    server = Serving(HERE, board.reply, board.counted, deadline_s=2 * LONGEST_S)
+    with ExitStack() as ends:
+        ends.callback(server.close)
+        scraper = ends.enter_context(connect(server))
+        for _ in range(2 * MAX_CONNECTIONS):
+            ends.enter_context(connect(server)).sendall(b"G")
+        scraper.sendall(ASK)
+        server.start()
+        assert rest(scraper).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_slow_client_has_time_while_dozens_connect(serve: Callable[..., Serving]) -> None:
+    server = serve(deadline_s=2 * LONGEST_S)
+    with ExitStack() as ends:
+        scraper = ends.enter_context(connect(server))
+        for _ in range(MAX_CONNECTIONS - 1):
+            ends.enter_context(connect(server)).sendall(b"G")
+        assert scrape(server)[0] == 200  # they have been accepted, and the oldest was displaced
+        slow = ends.enter_context(connect(server))
+        for _ in range(MAX_CONNECTIONS - 2):
+            ends.enter_context(connect(server)).sendall(b"G")
+        slow.sendall(ASK)
+        assert rest(slow).startswith(b"HTTP/1.1 200 ")
+        assert b" 408 " in rest(scraper)
+
+
+_CONNECTING = """
+import socket, sys
+address, ways, kept = ("127.0.0.1", int(sys.argv[1])), sys.argv[2], []
+print("begun", flush=True)
+while True:
+    try:
+        connection = socket.create_connection(address, timeout=10)
+        if ways == "begin":
+            connection.send(b"G")
+        kept.append(connection)
+        if ways == "close" or len(kept) > 400:
+            kept.pop(0).close()
+    except OSError:
+        kept.clear()
+"""
+
+
+@pytest.mark.parametrize("ways", ["close", "hold", "begin"])
+def test_scrapes_succeed_while_others_connect_as_fast_as_they_can(
+    serve: Callable[..., Serving], ways: str
+) -> None:
+    server = serve()
+    with ExitStack() as flood:
+        for _ in range(2):
+            command = [sys.executable, "-c", _CONNECTING, str(server.where.port), ways]
+            process = flood.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+            flood.callback(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"begun\n"
+        assert [scrape(server)[0] for _ in range(20)] == [200] * 20
+
+
 def test_without_descriptors_it_waits(serve: Callable[..., Serving]) -> None:
     accept, failures = socket.socket.accept, [OSError(24, "Too many open files")] * 2
 
@@ -213,7 +286,7 @@ def test_without_descriptors_it_waits(serve: Callable[..., Serving]) -> None:
         return accept(door)
 
     with (
-        mock.patch.object(serving, "_SHORT_OF_S", 0.01),
+        mock.patch.object(serving, "_ACCEPT_PAUSE_S", 0.01),
         mock.patch.object(socket.socket, "accept", failing),
     ):
         assert scrape(serve())[0] == 200
