@@ -1,6 +1,7 @@
 # make run    set up .venv and start nftop on a simulated host
 # make live   the same on this host
 # make test   set up and pass the tests
+# make stress the tests again and again, in random order, some of the time beside a load
 # make check  what CI runs: format, lint, types, layers, tests
 # make lab    a shell on a virtual Xeon, with perf, resctrl and nftop; as root (LAB='--model icx')
 # sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
@@ -32,8 +33,10 @@ MARK := .nftop-installed
 JOBS ?= 2
 # Python is started some thousand times by them, and is to keep what it has compiled.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/pytest -q --durations=15
+# Both halves, the second even if the first has failures, and one line of totals.
+SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk newer-ovs lab-sid prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk newer-ovs lab-sid prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -43,16 +46,23 @@ live: $(READY)
 	@$(BIN)/nftop
 
 test: $(READY) test-packages test-prometheus
-	@$(PYTEST) -n $(JOBS) -m "not alone"
-	@$(PYTEST) -m alone
+	@$(SUITE)
+
+# The whole suite again and again in random order, the last HOGGED runs beside HOGS programs that use
+# all CPU time they get: finds tests that fail now and then.
+RUNS ?= 10
+HOGS ?= 8
+HOGGED ?= 3
+
+stress: $(READY) test-packages test-prometheus
+	@$(SUITE) --runs $(RUNS) --hogs $(HOGS) --hogged $(HOGGED) --shuffle
 
 check: $(READY) test-packages test-prometheus
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(PYTEST) -n $(JOBS) -m "not alone"
-	$(PYTEST) -m alone
+	$(SUITE)
 
 # Apart from `check`, which it would make a quarter longer.
 coverage: $(READY) test-packages test-prometheus
