@@ -81,7 +81,15 @@ def _half(arguments: list[str]) -> Totals:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory(prefix="nftop-suite-") as folder:
         report = Path(folder, "report.xml")
-        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--durations=15",
+            f"--junitxml={report}",
+            *arguments,
+        ]
         code = subprocess.run(command, env=environment, check=False).returncode
         totals = count(report.read_bytes()) if report.exists() else Totals()
     # What ends without counting its failures, as a crash or an error of collection, is one.
