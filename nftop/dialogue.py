@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import signal
 import sys
 import time
@@ -14,6 +13,7 @@ from nftop.model.action import Proposal, Receipt
 from nftop.output import FAILURE, USAGE, put
 from nftop.render.change import preview
 from nftop.render.text import printable
+from nftop.sources.readiness import wait_readable
 
 INTERRUPTED = 128 + signal.SIGINT  # the exit code of Ctrl-C
 UNCHANGED = "nothing was changed"
@@ -73,7 +73,7 @@ def settle(pending: Settling, seconds: float, meaning: str) -> Receipt:
         tell(pending.receipt)
         put(sys.stdout, f"keep? [y/N] (taken back by itself in {seconds:g} s) ")
         while time.monotonic() < deadline and pending.settled(0) is None:
-            if select.select([sys.stdin], [], [], 0.2)[0]:
+            if wait_readable([sys.stdin], 0.2):
                 return pending.keep() if _yes(_answer()) else pending.revert()
         put(sys.stdout, "\n")
         return pending.revert()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import sys
 import time
@@ -41,6 +40,7 @@ from nftop.control.transaction import (
 )
 from nftop.model.action import Proposal, Receipt
 from nftop.model.errors import said
+from nftop.sources.readiness import wait_readable, wait_writable
 
 KEEP = b"keep\n"
 # All that anybody but the kernel and the operator's own `kill -9` sends.
@@ -211,7 +211,7 @@ def _kept(seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     said = b""
     while (left := deadline - time.monotonic()) > 0:
-        if not select.select([0], [], [], left)[0]:
+        if not wait_readable([0], left):
             return False
         said += (more := os.read(0, 64))
         if not more or b"\n" in said:
@@ -226,7 +226,7 @@ def _answer(receipt: Receipt | None) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     try:
         while data and (left := deadline - time.monotonic()) > 0:
-            if select.select([], [1], [], left)[1]:
+            if wait_writable([1], left):
                 data = data[os.write(1, data) :]
     except OSError:
         return
@@ -235,7 +235,7 @@ def _answer(receipt: Receipt | None) -> None:
 def _line() -> bytes:
     data = b""
     while not data.endswith(b"\n") and len(data) < _LONGEST_LINE:
-        select.select([0], [], [])  # both directions are one socket, which does not block
+        wait_readable([0], None)  # both directions are one socket, which does not block
         more = os.read(0, 65536)
         if not more:
             break

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from nftop.control.journal import FileJournal, Journal
 from nftop.control.part import AnyPart
 from nftop.control.transaction import Asked
 from nftop.model.action import Proposal, Receipt
+from nftop.sources.readiness import wait_readable
 
 # How long the guard may take for the writes: thousands of threads may be among them, and resctrl's
 # lock another program's for a while.
@@ -99,8 +99,7 @@ class Pending:
         """The guard's next line; b"" once it has ended, None if it is not there in time."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._heard:
-            left = max(deadline - time.monotonic(), 0.0)
-            if not select.select([self._channel], [], [], left)[0]:
+            if not wait_readable([self._channel], deadline - time.monotonic()):
                 return None
             try:
                 more = self._channel.recv(65536)

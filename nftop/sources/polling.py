@@ -7,11 +7,12 @@ again: its answers are taken when they have come.
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Protocol
+
+from nftop.sources.readiness import wait_readable
 
 Identity = tuple[int, int]
 
@@ -71,8 +72,5 @@ def poll_all(sessions: Iterable[Polled], deadline_s: float) -> None:
         }
         if not by_fd:
             return
-        poller = select.poll()
-        for fd in by_fd:
-            poller.register(fd, select.POLLIN)
-        for fd, _ in poller.poll(left_s * 1000):
+        for fd in wait_readable(by_fd, left_s):
             by_fd[fd].hear()

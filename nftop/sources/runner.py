@@ -7,7 +7,6 @@ where nobody would read on, and is untrusted text.
 from __future__ import annotations
 
 import os
-import select
 import stat
 import subprocess
 import time
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
+from nftop.sources.readiness import wait_readable
 
 FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
@@ -73,7 +73,7 @@ def _hear(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, ...
     heard = {each.fileno(): b"" for each in files}
     pipes = list(heard)
     while pipes:
-        ready = select.select(pipes, [], [], max(deadline - time.monotonic(), 0.0))[0]
+        ready = wait_readable(pipes, deadline - time.monotonic())
         if not ready:
             break
         for pipe in ready:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import select
 import socket
 import time
 from collections.abc import Collection
@@ -14,6 +13,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.sources import helper
 from nftop.sources.helper import Helper
 from nftop.sources.pqos.looked import Looked, Metered, line, looked_of, metered_of
+from nftop.sources.readiness import wait_readable
 
 # libpqos asks every CPU in its turn, and a CPU that polls with real-time priority answers late.
 ANSWER_S = 10.0
@@ -77,8 +77,7 @@ def _line(channel: socket.socket, limit_s: float) -> bytes | None:
     deadline = time.monotonic() + limit_s
     heard = b""
     while not heard.endswith(b"\n") and len(heard) < _LONGEST_LINE:
-        left = max(deadline - time.monotonic(), 0.0)
-        if not select.select([channel], [], [], left)[0]:
+        if not wait_readable([channel], deadline - time.monotonic()):
             return None
         try:
             more = channel.recv(1 << 16)
