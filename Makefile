@@ -36,7 +36,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk newer-ovs lab-sid prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk newer-ovs lab-sid lab-big prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -106,6 +106,10 @@ newer-ovs: $(READY)
 # this host and in the lab. As root.
 lab-sid: $(READY) test-packages
 	@NFTOP_SID=$(SID) $(BIN)/pytest -q -m sid -s tests/real
+
+# Apply, keep and undo on the screen of nftop, in a lab of 512 CPUs: some minutes. As root.
+lab-big: $(READY) test-packages
+	@NFTOP_BIG=1 $(BIN)/pytest -q -m big tests/lab/tests/test_many_cpus.py
 
 # Debian's Prometheus, 19 MB, unpacked and not installed: it scrapes nftop and answers queries.
 prometheus: $(READY) test-prometheus

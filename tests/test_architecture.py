@@ -88,6 +88,39 @@ def test_a_change_is_asked_for_where_it_is_confirmed_and_nowhere_else(
     assert {each for each in found if not each.startswith(("control/", "sim/"))} == users
 
 
+# They take no descriptor of 1024 or above, and nftop holds one per CPU and counter:
+# `sources/readiness.py` waits by poll.
+_BY_SELECT = {"select.select", "selectors.SelectSelector"}
+
+
+def waits_by_select(source: str) -> list[int]:
+    """The lines that use what calls select(2)."""
+    return [use.line for use in uses(ast.parse(source)) if use.full in _BY_SELECT]
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        "import select\nselect.select([0], [], [], 1)",
+        "import select as s\ns.select([0], [], [])",
+        "from select import select\nselect([0], [], [])",
+        "import select\nwait = select.select",
+        "import selectors\nselectors.SelectSelector()",
+    ],
+)
+def test_a_wait_by_select_is_noticed(mutant: str) -> None:
+    assert waits_by_select(mutant) == [2]
+
+
+def test_nothing_waits_by_select() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): lines
+        for path in PACKAGE.rglob("*.py")
+        if (lines := waits_by_select(path.read_text()))
+    }
+    assert found == {}
+
+
 READER = "sources/kernel.py"
 
 

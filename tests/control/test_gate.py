@@ -21,6 +21,7 @@ from nftop.control.pending import Pending, in_a_process, recover
 from nftop.control.transaction import Asked
 from nftop.model.action import Cell, Change, Proposal, Receipt, SetSchemata
 from tests.control.hosts import lab_host
+from tests.descriptors import many_descriptors
 
 
 @pytest.fixture
@@ -55,6 +56,14 @@ def test_the_callers_environment_is_not_the_guards(
     assert receipt is not None
     assert receipt.number == 1
     assert not (tmp_path / "owned").exists()
+
+
+def test_a_guard_is_asked_by_a_process_with_many_descriptors(journal: FileJournal) -> None:
+    """As nftop is on a large host, with one per CPU and counter."""
+    with many_descriptors():
+        receipt = recover(journal)
+    assert receipt is not None
+    assert receipt.number == 1
 
 
 def test_the_guard_hears_all_that_the_history_is_to_have(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -284,12 +285,16 @@ def _proc(host: LabHost, resctrl: MountPoint) -> Tree:
     real = Path("/proc/filesystems").read_text(encoding="ascii")
     filesystems = proc.filesystems(real, resctrl=host.options.offered)
 
+    @functools.lru_cache(maxsize=1)
+    def cpuinfo(online: frozenset[int]) -> str:
+        return proc.cpuinfo(host.current(), host.machine)
+
     def stat() -> str:
         return proc.stat(host.model, host.clock.now_ns(), booted_s, host.switches.online)
 
     return TextTree(
         {
-            "cpuinfo": Text(lambda: proc.cpuinfo(host.current(), host.machine)),
+            "cpuinfo": Text(lambda: cpuinfo(host.switches.online)),
             "filesystems": Text(lambda: filesystems),
             "stat": Text(stat),
             "mounts": Text(lambda: proc.mounts(_own_mounts(), resctrl.shown())),

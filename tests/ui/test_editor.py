@@ -103,6 +103,18 @@ async def test_the_preview_and_the_help(snapshot: SnapshotAssertion) -> None:
         assert "PLAN" in await run.press("escape")
 
 
+async def test_before_the_first_tick_it_says_what_it_waits_for() -> None:
+    """The classes are read long before the counters of a large host are open."""
+    gate = open_gate()
+    shown = frame_at(gate.host.state())
+    async with running(options=Options(gate=gate, rw=True)) as run:
+        await run.press("e")
+        await run.until(lambda: "waiting for the first tick" in run.text)
+        assert "reading the classes" not in run.text
+        await run.give(shown)
+        await run.until(lambda: "CHECK" in run.text)
+
+
 @pytest.mark.parametrize("size", [(1, 1), (39, 30), (300, 9)])
 async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
     gate = open_gate()

@@ -45,6 +45,7 @@ from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"
+_NO_FRAME = "waiting for the first tick"
 NO_PROFILES = "there are no profiles: {} cat export -o ~/.config/nftop/profiles/NAME.toml"
 # What is asked of a changed draft, answered by one key.
 _QUESTIONS = {
@@ -217,7 +218,9 @@ class EditorScreen(BannerScreen[Desk | None]):
         if frame is None or desk is None:
             badge = [] if frame is None else badge_lines(frame.host)
             head = line(*badge, " " * bool(badge), "CAT editor")
-            lines = [head, *alert_lines(self._why, width=width)]
+            # On a large host the counters take a while to open; the classes are read by then.
+            why = self._why if desk is None else _NO_FRAME
+            lines = [head, *alert_lines(why, width=width)]
         else:
             desk.see(frame)
             board = self._board(desk, frame)

@@ -93,6 +93,7 @@ class PerfTree:
         self._watch = Watch()
         self._demand, self._rivals = Demand(), list[tuple[tuple[int, int, int], Member]]()
         self._unknown = Counter[str]()
+        self._online_seen: Collection[int] = everywhere
         self._lock = threading.RLock()
 
     @property
@@ -220,6 +221,9 @@ class PerfTree:
     def _bury(self) -> None:
         """End the events of CPUs that have gone offline; those opened later are new ones."""
         online = self._online()
+        if online == self._online_seen:
+            return  # an event is opened on a CPU that is online only
+        self._online_seen = online
         for key in list(self._contexts):
             pmu_type, pid, cpu = key
             if not pmu_type and pid == EVERY_TASK and cpu not in online:

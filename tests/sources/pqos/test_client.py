@@ -13,6 +13,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.sources import helper
 from nftop.sources.pqos import looked
 from nftop.sources.pqos.client import Client
+from tests.descriptors import many_descriptors
 from tests.sources.pqos.fake import Fake
 
 
@@ -69,6 +70,16 @@ def test_what_goes_wrong_is_a_sentence_and_the_next_question_starts_anew(
         assert isinstance(found, Missing)
         assert found.reason is reason
         assert words in found.sentence
+
+
+def test_a_worker_is_asked_by_a_process_with_many_descriptors(
+    worker: Callable[[str], Client],
+) -> None:
+    asked = worker('input(); print(\'{"unusable": "modprobe msr"}\', flush=True)')
+    with many_descriptors():
+        found = asked.ask(())
+    assert isinstance(found, Missing)
+    assert found.reason is Reason.SOURCE
 
 
 def test_who_does_not_answer_is_ended(worker: Callable[[str], Client]) -> None:
