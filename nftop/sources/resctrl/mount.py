@@ -48,10 +48,17 @@ def find_mount(root: Path) -> Mount | Missing:
 
 
 def mba_unit(mount: Mount, root: Path) -> MbaUnit:
-    """What limits on bandwidth are in: AMD's hardware takes eighths of GB/s, Intel's per cent."""
+    """The unit of limits on bandwidth; reads /proc/cpuinfo."""
+    return mba_unit_of(mount, read_cpuid(root))
+
+
+def mba_unit_of(mount: Mount, cpuid: tuple[str, int, int, int] | None) -> MbaUnit:
+    """The unit of limits on bandwidth: AMD's hardware takes eighths of GB/s, Intel's per cent.
+
+    `cpuid`: as `read_cpuid` returns it.
+    """
     if "mba_MBps" in mount.options:
         return "MBps"
-    cpuid = read_cpuid(root)
     return "GBps/8" if cpuid is not None and cpuid[0] == "AuthenticAMD" else "percent"
 
 

@@ -27,12 +27,12 @@ from nftop.sources.resctrl.monitor import (
     find_monitors,
     read_counters,
 )
-from nftop.sources.resctrl.mount import Mount, find_mount, mba_unit
+from nftop.sources.resctrl.mount import Mount, find_mount, mba_unit_of
 from nftop.sources.resctrl.place import Place, place_of, queues
 from nftop.sources.resctrl.register import read_io_ways
 from nftop.sources.resctrl.table import Gathered, table_of
 from nftop.sources.resctrl.tree import Tree, read_tasks, read_tree
-from nftop.sources.topology import read_topology
+from nftop.sources.topology import read_cpuid, read_topology
 
 # Each counter read disturbs a CPU, so there is about one a second however fast the ticks are.
 _COUNTERS_EVERY_NS = 750_000_000
@@ -97,6 +97,7 @@ class ResctrlSource:
         self._tasks_at_ns, self._tasks_age_ns = 0, 0
         self._registers: Mapping[L3Domain, Cbm] = {}
         self._next_registers_ns = 0
+        self._cpuid: tuple[str, int, int, int] | None = None
         self._counter_reads, self._counter_interrupts = 0, 0
 
     @property
@@ -153,10 +154,12 @@ class ResctrlSource:
         self._know_caches(monitors)
         self._count(looked, monitors)
         tasks = self._tasks_now(looked.tree)
+        # Once: Linux 5.x interrupts CPUs when /proc/cpuinfo is opened (arch_freq_prepare_all).
+        self._cpuid = self._cpuid or read_cpuid(self._root)
         gathered = Gathered(
             tree=looked.tree,
             info=looked.info,
-            mba_unit=mba_unit(mount, self._root),
+            mba_unit=mba_unit_of(mount, self._cpuid),
             monitors=monitors,
             counters=self._counters,
             tasks=tasks,

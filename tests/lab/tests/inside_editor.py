@@ -100,7 +100,9 @@ def tree() -> dict[str, str]:
 def mask() -> str:
     """Of class vpp in cache 0."""
     text = (TOP / "vpp/schemata").read_text()
-    return re.findall(r"L3:0=0*([0-9a-f]+)", text)[0]
+    found = re.search(r"L3:0=0*([0-9a-f]+)", text)
+    assert found is not None, text
+    return found[1]
 
 
 def guards() -> int:

@@ -134,6 +134,24 @@ def test_amds_limits_are_eighths_of_gigabytes(tmp_path: Path) -> None:
     assert (table.mba_unit, cache(table, ROOT).mba) == ("GBps/8", 2048)
 
 
+def test_the_cpu_is_identified_once_and_not_at_each_tick(tmp_path: Path) -> None:
+    """Linux 5.x interrupts CPUs when /proc/cpuinfo is opened."""
+    root = write(tmp_path, plain() | {"schemata": "MB:0=2048;1=2048\nL3:0=fff;1=fff"})
+    cpuinfo = root / "proc/cpuinfo"
+    text = cpuinfo.read_text().replace("GenuineIntel", "AuthenticAMD")
+    units = []
+    reader = source(root)
+    for present in (False, True, False):
+        if present:
+            cpuinfo.write_text(text)
+        else:
+            cpuinfo.unlink(missing_ok=True)
+        table = reader.read()
+        assert isinstance(table, ResctrlTable)
+        units.append(table.mba_unit)
+    assert units == ["percent", "GBps/8", "GBps/8"]  # what was not readable is read again
+
+
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_in_place_of_a_number_is_its_reason(tmp_path: Path, word: str) -> None:
     file = "vpp/mon_data/mon_L3_01/mbm_total_bytes"
