@@ -120,7 +120,10 @@ def _changed(
     unmet = proposal.unmet + receipt.unmet
     if receipt.outcome == "kept":
         with contextlib.suppress(GoneError):  # it ended meanwhile
-            missing = missed(gate)
+            try:
+                missing = missed(gate)
+            except OSError as error:  # it is kept: that is to be told all the same
+                missing = f"whether all of it was moved can't be read: {said(error)}"
             unmet += (missing,) * bool(missing)
             receipt = replace(receipt, sentences=(*receipt.sentences, *[missing] * bool(missing)))
     tell(receipt)

@@ -99,9 +99,9 @@ class Resctrl(Host):
                 _write(f"{folder}/{file}", step.text)
             elif self._there(step.task):
                 _write(f"{folder}/tasks", step.text)
-        except ProcessLookupError:
-            return  # a thread that ended needs no class
         except OSError as error:
+            if error.errno == errno.ESRCH and step.task is not None and not self._there(step.task):
+                return  # the thread ended while it was moved, and needs no class
             raise RefusedError(self._why(step, error)) from None
 
     @contextlib.contextmanager
@@ -162,14 +162,17 @@ class Resctrl(Host):
 
 
 def threads_of(pid: int, root: Path = Path("/")) -> tuple[int, ...]:
-    """All threads of a process; of the number of another thread only that one; none if it ended."""
+    """All threads of a process; of the number of another thread only that one; none if it ended.
+
+    Raises OSError where it can't be read: that is no sign that it ended.
+    """
     folder = root / f"proc/{pid}"
     try:
         lines = (folder / "status").read_text(errors="replace").splitlines()
         if f"Tgid:\t{pid}" not in lines:
             return (pid,)
         return tuple(sorted(int(each.name) for each in (folder / "task").iterdir()))
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -107,9 +108,9 @@ class LabHost(Host):
             else:
                 file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
                 self.lab.echo(step.text.removesuffix("\n"), f"{path}/{file}")
-        except ProcessLookupError:
-            return
         except OSError as error:
+            if error.errno == errno.ESRCH and step.task is not None:
+                return
             raise RefusedError(f"{self.lab.status}: {error}") from None
 
     @contextlib.contextmanager

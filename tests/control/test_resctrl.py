@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nftop.control import resctrl as resctrl_module
 from nftop.control.part import AbsentError, LockedError, RefusedError
 from nftop.control.resctrl import Resctrl, open_resctrl, threads_of
 from nftop.control.rules import LimitRule, MaskRule
@@ -136,6 +138,55 @@ def test_a_number_that_is_used_again_is_another_thread(tmp_path: Path) -> None:
     assert tasks.read_text() == "\n"
     host.do(Step("task", "vpp", task=now))
     assert tasks.read_text().startswith("10\n")
+
+
+STEPS = {
+    "mkdir": Step("mkdir", "new"),
+    "rmdir": Step("rmdir", "vpp"),
+    "schemata": Step("schemata", "vpp", values={Cell("schemata", "vpp", "L3", 0): "f"}),
+    "cpus": Step("cpus", "vpp", cpus=frozenset({1})),
+}
+
+
+def no_such_process(*_: object) -> None:
+    raise ProcessLookupError(errno.ESRCH, "No such process")
+
+
+@pytest.mark.parametrize("deed", STEPS)
+def test_no_such_process_is_an_error_of_all_but_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
+) -> None:
+    host = mounted(tmp_path, plain())
+    monkeypatch.setattr(resctrl_module, "_write", no_such_process)
+    monkeypatch.setattr(Path, "mkdir", no_such_process)
+    monkeypatch.setattr(Path, "rmdir", no_such_process)
+    with pytest.raises(RefusedError, match="No such process"):
+        host.do(STEPS[deed])
+
+
+def test_no_such_process_is_an_error_of_a_thread_that_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, cell = mounted(tmp_path, plain()), thread(tmp_path, 10, 5)
+    monkeypatch.setattr(resctrl_module, "_write", no_such_process)
+    with pytest.raises(RefusedError, match="write '10' to task of vpp: No such process"):
+        host.do(Step("task", "vpp", task=cell))
+
+    def ends(*_: object) -> None:
+        shutil.rmtree(tmp_path / "proc/10")
+        no_such_process()
+
+    monkeypatch.setattr(resctrl_module, "_write", ends)
+    host.do(Step("task", "vpp", task=cell))
+
+
+def test_threads_that_can_not_be_listed_have_not_ended(tmp_path: Path) -> None:
+    thread(tmp_path, 10, 5)
+    status = tmp_path / "proc/10/status"
+    status.unlink()
+    status.symlink_to(status)
+    with pytest.raises(OSError, match="symbolic links"):
+        threads_of(10, tmp_path)
 
 
 def test_a_process_has_all_its_threads_and_a_thread_is_one(tmp_path: Path) -> None:
