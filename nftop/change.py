@@ -22,6 +22,7 @@ from nftop.control.gate import needed
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import Journal, unfinished
 from nftop.control.part import AbsentError
+from nftop.control.past import standing
 from nftop.dialogue import (
     ENDED,
     GOES_BACK,
@@ -50,6 +51,7 @@ CODES: Mapping[Outcome, int] = {
     "conflict": OTHER,
     "differs": OTHER,
     "overwritten": OTHER,
+    "partial": OTHER,
     "locked": FAILURE,
     "refused": FAILURE,
     "failed": OTHER,
@@ -98,7 +100,7 @@ def _changed(
         raise EndedError(unfinished(gate.journal), FAILURE)
     planned = plan(gate)
     if planned is None:
-        put(sys.stdout, "there is nothing to take back\n")
+        put(sys.stdout, f"there is nothing to take back{_bygone(gate.journal)}\n")
         return OK
     proposal, undoes = planned
     show(gate, proposal)
@@ -131,6 +133,17 @@ def _changed(
         change = ", and the change with it" * (receipt.outcome == "kept")
         put(sys.stdout, f"{BADGE}: its host ended with this command{change}\n")
     return OTHER if receipt.outcome == "kept" and unmet else CODES[receipt.outcome]
+
+
+def _bygone(journal: Journal) -> str:
+    """What became of kept changes that nothing here has to take back; "" where there are none."""
+    numbers = [entry.number for entry in standing(journal.history())]
+    if not numbers:
+        return ""
+    return (
+        f": the last change that was kept, {numbers[-1]}, is of before a boot or a new mount of "
+        "resctrl, which reset it, or of what is not here now"
+    )
 
 
 @contextlib.contextmanager

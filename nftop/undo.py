@@ -8,13 +8,13 @@ import sys
 from nftop.cat_host import wants_json
 from nftop.change import CODES, change, demand_privilege, ending
 from nftop.control.checks import news
-from nftop.control.entry import completed
+from nftop.control.entry import DamagedError, completed
 from nftop.control.journal import FileJournal, unfinished
 from nftop.control.pending import recover
 from nftop.control.words import undoing
 from nftop.dialogue import GOES_BACK, UNCHANGED, EndedError, confirm, interrupted, tell
 from nftop.gates import journal_of, whole_gate
-from nftop.output import FAILURE, OK, put
+from nftop.output import FAILURE, OK, put, say
 from nftop.render.text import printable
 
 
@@ -29,7 +29,12 @@ def history(options: argparse.Namespace) -> int:
 
     with ending(options) as ended:
         is_simulated, journal = options.scenario is not None, journal_of(options)
-        entries, pending, unfinished = journal.history(), journal.pending(), news(journal)
+        unfinished, pending = news(journal), None
+        try:
+            entries, pending = journal.history(), journal.pending()
+        except DamagedError as error:  # what can be read is shown all the same
+            entries, ended[0] = journal.known()[0], FAILURE
+            _explain(error)
         if wants_json(options):
             cut_off = pending is not None and completed(pending, entries) is None
             rows = (*entries, *[pending] * cut_off)
@@ -40,18 +45,29 @@ def history(options: argparse.Namespace) -> int:
             return ended[0]
         for each in entries:
             undone = f" ({undoing(each)})" if each.undoes else ""
+            undone += "" if each.verified else " (unverified: no checksum)"
             text = f"{each.number:>4}  {each.time}  {each.operator}  {each.outcome}{undone}"
             put(sys.stdout, printable(f"{text}  {each.command}") + "\n")
-        if not entries and not unfinished:
+        if not entries and not unfinished and ended[0] == OK:
             put(sys.stdout, "nothing was changed by nftop\n")
         put(sys.stdout, f"{printable(unfinished)}\n" if unfinished else "")
     return ended[0]
 
 
+def _explain(error: DamagedError) -> None:
+    """What is damaged, what it holds and how to clear it, on standard error."""
+    head, *details = (str(error), *error.details)
+    say("\n".join([f"nftop: {printable(head)}", *(f"  {printable(each)}" for each in details)]))
+
+
 def recovery(options: argparse.Namespace) -> int:
     """`nftop recover`: what a crash cut off is taken back."""
     with ending(options, UNCHANGED) as ended:
-        ended[0] = _recover(options)
+        try:
+            ended[0] = _recover(options)
+        except DamagedError as error:
+            ended[0] = FAILURE
+            _explain(error)
     return ended[0]
 
 
@@ -63,6 +79,8 @@ def _recover(options: argparse.Namespace) -> int:
     if entry is not None and journal.holder():
         raise EndedError(unfinished(journal), FAILURE)
     if entry is None:
+        if options.scenario is None:
+            journal.history()  # one that is damaged is to be cleared too
         put(sys.stdout, "nothing was cut off\n")
         return OK
     command = printable(entry.command) or "no command"
@@ -77,5 +95,5 @@ def _recover(options: argparse.Namespace) -> int:
         put(sys.stdout, "nothing was cut off: it has come to its end meanwhile\n")
         return OK
     tell(receipt)
-    mended = receipt.number is not None and receipt.outcome not in ("failed", "overwritten")
-    return OK if mended else CODES[receipt.outcome]
+    unmended = receipt.outcome in ("failed", "overwritten", "partial")
+    return CODES[receipt.outcome] if unmended or receipt.number is None else OK

@@ -114,6 +114,14 @@ def no_frequencies() -> Cpufreq:
     raise AbsentError("this host has no cpufreq")
 
 
+def without_checksum(line: str) -> str:
+    """A line of the journal as nftop wrote it before lines had checksums."""
+    raw = json.loads(line)
+    for name in ("format", "verified", "offline", "sha256"):
+        del raw[name]
+    return json.dumps(raw) + "\n"
+
+
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     host = lab_host()
@@ -331,8 +339,7 @@ def test_a_cpu_that_is_offline_is_called_so(desk: Desk) -> None:
     desk.run("cat move --group ovs --cpus 1,3 --yes")
     desk.host.lab.state.groups["ovs"].cpus.discard(1)  # as the kernel does
     assert desk.run("undo --yes") == 5
-    said = "CPU 1: offline, so in no group; the root group has it when it is back"
-    assert f"not done: {said}\n" in desk.text
+    assert "not done: CPU 1: offline, so it can't be moved back to vpp" in desk.text
     assert "somebody else" not in desk.text
     desk.terminal.meanwhile[0] = lambda: desk.host.lab.state.groups["ovs"].cpus.discard(2)
     assert desk.run("cat move --group vpp --cpus 2", "y\n") == 5
@@ -390,8 +397,69 @@ def test_a_journal_that_can_not_be_read_is_not_an_empty_one(
         for name in ("history.jsonl", "pending.json"):
             (tmp_path / "damaged" / name).write_text("{}\n")
     assert desk.run(line) == 1
-    assert "of nftop's journal is damaged: move it aside" in desk.text
+    assert "of nftop's journal is damaged (a member is missing" in desk.text
     assert without_births(desk.host.state()) == before
+
+
+def test_recover_and_history_say_what_is_damaged_and_how_to_go_on(
+    desk: Desk, tmp_path: Path
+) -> None:
+    journal = FileJournal(tmp_path / "nftop")
+    desk.journal = journal
+    with journal.hold():
+        assert desk.run(f"{SET} --yes") == 0
+        assert desk.run(f"{SET.replace('3f0', '30')} --yes") == 0
+    history = journal.folder / "history.jsonl"
+    whole = history.read_bytes()
+    history.write_bytes(whole.replace(b'"number": 1', b'"number": 3'))
+    damaged = history.read_bytes()
+    for line, code in (("recover --yes", 1), ("history", 1), ("undo --yes", 1)):
+        assert desk.run(line) == code
+        assert f"nftop: line 1 of {history} of nftop's journal is damaged" in desk.text
+    assert desk.run("recover --yes") == 1
+    for words in ("change 3, time 2", "L3 0 of vpp: 7ff, 3f0", f"sudo sed -i 1d {history}"):
+        assert words in desk.text
+    assert "nothing was cut off" not in desk.text
+    assert desk.run("history") == 1
+    assert "   2  2" in desk.text, "what can be read is shown"
+    assert history.read_bytes() == damaged
+    history.write_bytes(whole)
+    assert desk.run("history") == 0
+    with journal.hold():
+        journal.begin(journal.history()[0])
+    pending = journal.folder / "pending.json"
+    pending.write_bytes(pending.read_bytes()[:-9])
+    for line in ("recover --yes", "history", "undo --yes", f"{SET} --yes"):
+        assert desk.run(line) == 1
+        assert f"nftop: {pending} of nftop's journal is damaged" in desk.text
+    assert pending.exists()
+
+
+def test_what_has_no_checksum_is_undone_and_marked(desk: Desk, tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path / "nftop")
+    desk.journal, before = journal, desk.host.state()
+    with journal.hold():
+        assert desk.run(f"{SET} --yes") == 0
+        history = journal.folder / "history.jsonl"
+        history.write_text(without_checksum(history.read_text()))
+        (journal.folder / "index.json").unlink()
+        assert desk.run("undo --yes") == 0
+    assert "warning: unverified: change 1: " in desk.text
+    assert desk.host.state() == before
+    assert desk.run("history") == 0
+    assert desk.text.count("(unverified: no checksum)") == 1
+    assert desk.run("history --json") == 0
+    rows = [json.loads(each) for each in desk.text.splitlines()]
+    assert [row["verified"] for row in rows] == [False, True]
+
+
+def test_after_a_new_mount_it_is_said_that_nothing_is_left(desk: Desk) -> None:
+    assert desk.run(f"{SET} --yes") == 0
+    desk.host.identity = "a-boot 8:1"
+    count = desk.host.writes
+    assert desk.run("undo --yes") == 0
+    assert "the last change that was kept, 1, is of before a boot or a new mount" in desk.text
+    assert desk.host.writes == count
 
 
 def test_a_profile_that_asks_for_nothing_is_an_error(desk: Desk, tmp_path: Path) -> None:

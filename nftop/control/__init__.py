@@ -13,6 +13,7 @@ isst                  SST-BF and SST-CP classes as a part, by intel-speed-select
 own_lock              a lock of nftop's own, for parts that have none
 pqos, choice          the same through MSRs where the kernel has no resctrl; which of the two
 journal, entry        what is under way, on disk before it is done; and all that was ever done
+damage                what a damaged file of the journal held, and how to clear it by hand
 compare               whether what was previewed is still so
 transaction           compare, journal, lock, write, read back; keep; mend what a crash left
 doing                 step by step, and what is read back or what failed

@@ -50,14 +50,19 @@ def check(journal: Journal) -> Check:
     """Whether a change is under way, or was left so by a crash."""
     try:
         told, holder = unfinished(journal), journal.holder()
-        count = len(journal.history())
+        history = journal.history()
     except PermissionError:
         why = "the journal of changes is root's: whether one was cut off is not known"
         return Check(_NAME, Reason.PERMISSION, why, "sudo nftop doctor")
-    except (DamagedError, OSError) as error:
+    except DamagedError as error:
+        fix = "" if error.reason == "folder" else "sudo nftop recover"
+        return Check(_NAME, Reason.ERROR, said(error), fix)
+    except OSError as error:
         return Check(_NAME, Reason.ERROR, said(error))
     if told:
         fix = "" if holder else "sudo nftop recover"
         return Check(_NAME, Reason.TAKEN if holder else Reason.ERROR, told, fix)
-    done = f"{count} in the history" if count else "none was ever made by nftop"
+    done = f"{len(history)} in the history" if history else "none was ever made by nftop"
+    without = sum(not entry.verified for entry in history)
+    done += f", {without} of them unverified (no checksum)" * bool(without)
     return Check(_NAME, Reason.PRESENT, f"no change is under way; {done}")

@@ -35,7 +35,10 @@ class Host(Part[Step], Protocol):
 
     @property
     def renewed(self) -> str:
-        return "the classes were set up anew since (resctrl was mounted), which undid it"
+        return (
+            "resctrl was unmounted and mounted again since, which removed every group and reset "
+            "every mask and limit: nothing of it is left, and nothing is written"
+        )
 
     @property
     def reset_hint(self) -> str:

@@ -1,22 +1,107 @@
-"""A change as it is written down: a line of JSON."""
+"""A change as it is written down: a line of JSON with its own checksum.
+
+Format 2, one object in ASCII on one line:
+
+    {"format": 2, "number": 7, ..., "remade": [], "sha256": "<64 hexadecimal digits>"}
+
+`sha256` is the last member. It is the SHA-256 (FIPS 180-4) of the bytes of the same object without
+that member: of what precedes `, "sha256"`, and a closing brace. It is checked before anything of
+the line is parsed. The index of the history (`journal`) is sealed in the same way.
+
+Format 1, of nftop before that, has neither `format` nor `sha256`. Such an entry is read and undone,
+but marked as not verified, and stays so when it is written again. Any other member, a member that
+is missing or given twice, a number that is no integer or beyond 2^53, a value that its kind of cell
+can't have, or a line above 64 MiB makes an entry damaged: it is refused, and its file is kept.
+
+nftop before format 2 reads such a line as its own (it ignores members that it does not know), so a
+downgrade goes on to undo and to recover, without the checks.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
-from nftop.model.action import DIRECTORIES, Cell, Change, Outcome, State
+from nftop.model.action import DIRECTORIES, Cell, Change, Kind, Outcome, State
 
+FORMAT: Final = 2
+MOST_BYTES: Final = 64 << 20
+_MOST_NUMBER: Final = 1 << 53
+_MOST_ID: Final = 1 << 31
+_DIGITS: Final = 17
+_SEAL = re.compile(r', "sha256": "([0-9a-f]{64})"\}')
+_SEAL_LENGTH: Final = len(', "sha256": ""}') + 64
 _PLAIN = (
     "number", "time", "identity", "operator", "command", "undoes", "leaves", "outcome", "reverting",
     "left", "done",
 )  # fmt: skip
+_LATER = frozenset({"leaves", "done", "remade"})  # members that format 1 got in the course of time
+_FORMAT_1 = frozenset({*_PLAIN, "changes", "back", "base", "remade"})
+_FORMAT_2 = _FORMAT_1 | {"format", "verified", "offline"}
+# Lines of schemata whose values are masks in hexadecimal; those of all others are decimal.
+MASK_LINES = frozenset({"L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA"})
+_MASK, _DECIMAL = r"[0-9a-f]{1,16}", r"[0-9]{1,20}"
+_VALUES: Mapping[str, str] = MappingProxyType({
+    "group": _DECIMAL, "monitor": _DECIMAL, "min_khz": _DECIMAL, "max_khz": _DECIMAL,
+    "cp_class": _DECIMAL, "governor": r"[a-zA-Z0-9_-]{1,32}", "epp": r"[a-zA-Z0-9_-]{1,32}",
+    "bf": "on|off",
+})  # fmt: skip
+_NAMES: Mapping[str, str] = MappingProxyType(
+    {"task": r"[0-9]{1,10}@[0-9]{1,20}", "bf": r"[0-9]{1,9}\.[0-9]{1,9}@[0-9]{1,9}"}
+)
+_NUMBERED = frozenset({"schemata", "cpu", "governor", "epp", "min_khz", "max_khz", "cp_class"})
+
+Damage: TypeAlias = Literal[
+    "checksum",  # the content is not what was written
+    "syntax",  # no JSON, or not of this shape
+    "number",  # not an integer, or beyond the bounds
+    "depth",  # nested deeper than any entry
+    "size",  # longer than any entry
+    "member",  # a member of the object is missing, unknown or given twice
+    "value",  # a member or a cell has a value that it can't have
+    "format",  # written by a later nftop
+    "missing",  # lines of the history that were acknowledged are not there
+    "folder",  # the folder is not root's alone
+]
+_WHY: Mapping[Damage, str] = MappingProxyType({
+    "checksum": "its checksum does not match",
+    "syntax": "it is no entry",
+    "number": "it has a number that is out of bounds",
+    "depth": "it is nested too deep",
+    "size": "it is too long",
+    "member": "a member is missing, unknown or given twice",
+    "value": "it has a value that can't be",
+    "format": "it was written by a later nftop",
+    "missing": "lines are missing or changed",
+    "folder": "its folder can't be trusted",
+})  # fmt: skip
 
 
 class DamagedError(Exception):
-    """A file of the journal makes no sense; the text says which and why."""
+    """A file of the journal can't be trusted. The text is one sentence: which file, and why.
+
+    Attributes:
+        reason: code of the cause.
+        details: sentences: what the file holds as far as it can be read, and how to go on by hand.
+    """
+
+    def __init__(self, sentence: str, reason: Damage, details: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.reason: Damage = reason
+        self.details = details
+
+
+class InvalidError(ValueError):
+    """JSON that is not an entry, or not a part of one."""
+
+    def __init__(self, reason: Damage) -> None:
+        super().__init__(_WHY[reason])
+        self.reason: Damage = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +126,9 @@ class Entry:
             sentences.
         remade: directories that taking it back makes again, and their new numbers; "" of one of
             which that is not known yet.
+        offline: cells that it did not take back since their CPU or cache was offline.
+        verified: its content was checked against a checksum each time it was read; False where it
+            was once read from a file without one.
     """
 
     number: int
@@ -58,6 +146,8 @@ class Entry:
     remade: State = field(default_factory=dict)
     leaves: tuple[int, ...] = ()
     done: bool = False
+    offline: tuple[Cell, ...] = ()
+    verified: bool = True
 
 
 def completed(entry: Entry, history: Sequence[Entry]) -> Entry | None:
@@ -80,13 +170,17 @@ def changes_json(changes: Sequence[Change]) -> list[Any]:
     return [[list(change.cell), change.old, change.new] for change in changes]
 
 
-def changes_of(raw: Sequence[Any]) -> tuple[Change, ...]:
-    """The reverse; ValueError or TypeError where it is nothing of the kind."""
+def cells_of(raw: object) -> tuple[Cell, ...]:
+    """Cells from JSON: [kind, group, name, number]. Raises InvalidError."""
+    return tuple(_cell(each) for each in _list(raw))
+
+
+def changes_of(raw: object) -> tuple[Change, ...]:
+    """The reverse. Raises InvalidError."""
     found = []
-    for cell, old, new in raw:
-        if not all(each is None or isinstance(each, str) for each in (old, new)):
-            raise ValueError(f"{old!r} or {new!r} is no value")
-        found.append(Change(_cell(cell), old, new))
+    for row in _rows(raw, 3):
+        cell = _cell(row[0])
+        found.append(Change(cell, _optional(cell, row[1]), _optional(cell, row[2])))
     return tuple(found)
 
 
@@ -95,49 +189,204 @@ def state_json(state: State) -> list[Any]:
     return [[list(cell), value] for cell, value in state.items()]
 
 
-def state_of(raw: Sequence[Any]) -> State:
-    """The reverse; ValueError or TypeError where it is nothing of the kind."""
-    return {_cell(cell): str(value) for cell, value in raw}
-
-
-def _cell(raw: Sequence[Any]) -> Cell:
-    kind, group, name, number = raw
-    if not all(isinstance(each, str) for each in (kind, group, name)):
-        raise ValueError(f"{raw!r} is no cell")
-    return Cell(kind, group, name, int(number))
+def state_of(raw: object) -> State:
+    """The reverse. Raises InvalidError."""
+    found: dict[Cell, str] = {}
+    for row in _rows(raw, 2):
+        cell = _cell(row[0])
+        if cell in found:
+            raise InvalidError("value")
+        found[cell] = _value(cell, row[1])
+    return found
 
 
 def text_of(entry: Entry) -> str:
-    """An entry as a line of JSON."""
-    raw = {name: getattr(entry, name) for name in _PLAIN}
+    """An entry as a sealed line of JSON."""
+    raw: dict[str, Any] = {"format": FORMAT, "verified": entry.verified}
+    raw |= {name: getattr(entry, name) for name in _PLAIN}
     raw |= {"changes": changes_json(entry.changes), "back": changes_json(entry.back)}
     raw |= {"base": state_json(entry.base), "remade": state_json(entry.remade)}
-    return json.dumps(raw) + "\n"
+    raw["offline"] = [list(cell) for cell in entry.offline]
+    return seal(raw)
 
 
 def entry_of(name: str, text: str) -> Entry:
-    """The reverse; DamagedError, which names the file, where it is nothing of the kind."""
+    """The reverse of `text_of`. Raises DamagedError, whose text names the file."""
     try:
-        raw: Mapping[str, Any] = json.loads(text)
+        raw, is_sealed = unseal(text)
+        _demand_members(raw, is_sealed=is_sealed)
         return Entry(
-            number=int(raw["number"]),
-            time=str(raw["time"]),
-            identity=str(raw["identity"]),
-            operator=str(raw["operator"]),
-            command=str(raw["command"]),
+            number=_integer(raw["number"], 1),
+            time=_text(raw["time"]),
+            identity=_text(raw["identity"]),
+            operator=_text(raw["operator"]),
+            command=_text(raw["command"]),
             changes=changes_of(raw["changes"]),
-            undoes=tuple(map(int, raw["undoes"])),
-            leaves=tuple(map(int, raw.get("leaves", ()))),
-            done=bool(raw.get("done")),
-            outcome=raw["outcome"],
+            undoes=_integers(raw["undoes"]),
+            leaves=_integers(raw.get("leaves", [])),
+            done=_boolean(raw.get("done", False)),
+            outcome=_outcome(raw["outcome"]),
             base=state_of(raw["base"]),
-            reverting=bool(raw["reverting"]),
+            reverting=_boolean(raw["reverting"]),
             back=changes_of(raw["back"]),
-            left=tuple(map(str, raw["left"])),
-            remade=state_of(raw.get("remade", ())),
+            left=tuple(_text(each) for each in _list(raw["left"])),
+            remade=state_of(raw.get("remade", [])),
+            offline=cells_of(raw.get("offline", [])),
+            verified=is_sealed and _boolean(raw["verified"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise DamagedError(
-            f"{name} of nftop's journal is damaged: move it aside, and what it tells of is not "
-            "taken back by nftop any more"
-        ) from None
+    except InvalidError as error:
+        raise damaged(name, error.reason) from None
+
+
+def damaged(name: str, reason: Damage, details: tuple[str, ...] = ()) -> DamagedError:
+    """The error of one file, or one line of it, by its name."""
+    sentence = f"{name} of nftop's journal is damaged ({_WHY[reason]}): nothing is changed"
+    return DamagedError(
+        f"{sentence} until that is cleared by hand; `nftop recover` says how", reason, details
+    )
+
+
+def seal(raw: Mapping[str, Any]) -> str:
+    """An object as a line of JSON with its checksum."""
+    body = json.dumps(raw)
+    return f'{body[:-1]}, "sha256": "{_digest(body)}"}}\n'
+
+
+def unseal(text: str) -> tuple[dict[str, Any], bool]:
+    """The object of a line and whether it has a checksum, which then matches.
+
+    Raises InvalidError: the checksum does not match, or it is no object; in what has no checksum
+    that of another version may be a member still.
+    """
+    line = text.removesuffix("\n")
+    if len(line) > MOST_BYTES:
+        raise InvalidError("size")
+    if not line.isascii():
+        raise InvalidError("syntax")
+    found = _SEAL.fullmatch(line, max(len(line) - _SEAL_LENGTH, 0))
+    if found is None:
+        return _parsed(line), False
+    body = f"{line[: found.start()]}}}"
+    if _digest(body) != found[1]:
+        raise InvalidError("checksum")
+    return _parsed(body), True
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode("ascii")).hexdigest()
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(
+            text,
+            object_pairs_hook=_once,
+            parse_int=_bounded,
+            parse_float=_no_number,
+            parse_constant=_no_number,
+        )
+    except InvalidError:
+        raise
+    except RecursionError:
+        raise InvalidError("depth") from None
+    except ValueError:
+        raise InvalidError("syntax") from None
+    if not isinstance(raw, dict):
+        raise InvalidError("syntax")
+    return raw
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise InvalidError("member")
+    return found
+
+
+def _bounded(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise InvalidError("number")
+    return int(digits)
+
+
+def _no_number(_: str) -> NoReturn:
+    raise InvalidError("number")
+
+
+def _demand_members(raw: Mapping[str, Any], *, is_sealed: bool) -> None:
+    if not is_sealed:
+        if raw.keys() & {"format", "sha256"}:
+            raise InvalidError("checksum")
+        if not _FORMAT_1 - _LATER <= raw.keys() <= _FORMAT_1:
+            raise InvalidError("member")
+    elif raw.get("format") != FORMAT:
+        raise InvalidError("format")
+    elif raw.keys() != _FORMAT_2:
+        raise InvalidError("member")
+
+
+def _list(raw: object) -> list[Any]:
+    if not isinstance(raw, list):
+        raise InvalidError("syntax")
+    return raw
+
+
+def _rows(raw: object, width: int) -> list[list[Any]]:
+    rows = _list(raw)
+    if not all(isinstance(each, list) and len(each) == width for each in rows):
+        raise InvalidError("syntax")
+    return rows
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise InvalidError("value")
+    return raw
+
+
+def _boolean(raw: object) -> bool:
+    if not isinstance(raw, bool):
+        raise InvalidError("value")
+    return raw
+
+
+def _integer(raw: object, least: int, most: int = _MOST_NUMBER) -> int:
+    if not isinstance(raw, int) or isinstance(raw, bool) or not least <= raw <= most:
+        raise InvalidError("number")
+    return raw
+
+
+def _integers(raw: object) -> tuple[int, ...]:
+    return tuple(_integer(each, 1) for each in _list(raw))
+
+
+def _outcome(raw: object) -> Outcome | None:
+    for known in get_args(Outcome):
+        if raw is None or raw == known:
+            return None if raw is None else known
+    raise InvalidError("value")
+
+
+def _cell(raw: object) -> Cell:
+    [row] = _rows([raw], 4)
+    kind, group, name = (_text(each) for each in row[:3])
+    if kind not in get_args(Kind) or not re.fullmatch(_NAMES.get(kind, "(?s:.*)"), name):
+        raise InvalidError("value")
+    # The lowest number of what has none is -1 (`Cell`).
+    number = _integer(row[3], 0 if kind in _NUMBERED else -1, _MOST_ID)
+    return Cell(kind, group, name, number)  # type: ignore[arg-type]
+
+
+def _value(cell: Cell, raw: object) -> str:
+    """A value of a cell; "" is one that the kernel is to give (`part.KERNELS`)."""
+    text = _text(raw)
+    pattern = _VALUES.get(cell.kind)
+    if cell.kind == "schemata":
+        pattern = _MASK if cell.name in MASK_LINES else _DECIMAL
+    if text and pattern is not None and not re.fullmatch(pattern, text):
+        raise InvalidError("value")
+    return text
+
+
+def _optional(cell: Cell, raw: object) -> str | None:
+    return None if raw is None else _value(cell, raw)

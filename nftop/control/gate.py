@@ -160,9 +160,12 @@ class PartGate(Generic[PartT]):
         state = self.host.reach(change for entry in entries for change in entry.changes)
         commands = (f"{self.program} {words}",) * self.lasts
         judge = partial(self.host.judged, commands=commands)
-        proposal = past.reversal(state, entries, self._here(), judge)
+        waiting = past.waiting(entries)
+        initial = past.initial_values(waiting, self.host.rules()) if waiting else {}
+        proposal = past.reversal(state, entries, self._here(), judge, initial)
         numbers = tuple(entry.number for entry in entries)
-        return replace(proposal, identity=identity), numbers
+        warnings = (*past.unverified(entries), *proposal.warnings)
+        return replace(proposal, identity=identity, warnings=warnings), numbers
 
     def _here(self) -> list[Entry]:
         """All of this part as it is now; what was done to it before a boot or a mount is gone."""

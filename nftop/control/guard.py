@@ -20,6 +20,7 @@ from typing import Any
 
 from nftop.control.entry import (
     DamagedError,
+    cells_of,
     changes_json,
     changes_of,
     state_json,
@@ -64,6 +65,7 @@ def request(
         "commands": list(proposal.commands),
         "unmet": list(proposal.unmet),
         "leaves": list(proposal.leaves),
+        "offline": [list(cell) for cell in proposal.offline],
         "operator": asked.operator,
         "undoes": list(asked.undoes),
         "folder": os.fspath(folder),
@@ -79,6 +81,7 @@ def proposal_of(raw: dict[str, Any]) -> Proposal:
         commands=tuple(raw["commands"]),
         unmet=tuple(raw["unmet"]),
         leaves=tuple(raw["leaves"]),
+        offline=cells_of(raw["offline"]),
         identity=raw["identity"],
     )
 

@@ -4,12 +4,24 @@ A folder of root's, 0700, one for the host whoever started nftop: another operat
 recover. `pending.json` is there from before the first write until a change is kept or taken back;
 `history.jsonl` has a line for everything that was (the audit trail). Who changes anything holds the
 lock of `lock` meanwhile, to the end of the time in which a change may be kept.
+
+Every entry has its own checksum (`entry` has the format). `index.json` is one more sealed line,
+written after each line of the history:
+
+    {"format": 2, "size_bytes": 4711, "lines": 9, "history_sha256": "...", "sha256": "..."}
+
+It says what of the history was acknowledged: its first `size_bytes` bytes have that SHA-256. What
+follows them is a line that a crash cut short, which is dropped, or whole lines: written before a
+crash kept the index from being renewed, or by nftop before format 2. Without an index (format 1)
+lines are checked one by one. What is damaged is refused and never deleted or written over: no
+change is made until an operator has cleared it by hand, and `DamagedError.details` say how.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import stat
 import time
@@ -19,13 +31,35 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from nftop.control.entry import DamagedError, Entry, completed, entry_of, finished, text_of
+from nftop.control.damage import (
+    index_details,
+    line_details,
+    missing_details,
+    pending_details,
+)
+from nftop.control.entry import (
+    FORMAT,
+    MOST_BYTES,
+    DamagedError,
+    Entry,
+    InvalidError,
+    completed,
+    damaged,
+    entry_of,
+    finished,
+    seal,
+    text_of,
+    unseal,
+)
 from nftop.model.action import Outcome
 
 DEFAULT = Path("/var/lib/nftop")
 _LOOKED_AT_S = 0.3
 _ROOT = 0  # a user's number
 _PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
+_INDEX = "index.json"
+_MOST_HISTORY_BYTES = 8 * MOST_BYTES
+_INDEX_MEMBERS = frozenset({"format", "size_bytes", "lines", "history_sha256"})
 
 
 class BusyError(Exception):
@@ -68,6 +102,28 @@ class Journal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class _Index:
+    """What of the history was acknowledged: so many bytes and lines, and their SHA-256."""
+
+    size_bytes: int = 0
+    lines: int = 0
+    sha256: str = hashlib.sha256().hexdigest()
+
+    def covers(self, data: bytes) -> bool:
+        """Whether a history begins with all that was acknowledged."""
+        start = data[: self.size_bytes]
+        return len(start) == self.size_bytes and hashlib.sha256(start).hexdigest() == self.sha256
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The history as it was read: what makes sense, and what does not."""
+
+    entries: tuple[Entry, ...]
+    damage: tuple[DamagedError, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FileJournal:
     """The journal of this host: a folder."""
 
@@ -80,7 +136,10 @@ class FileJournal:
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         with contextlib.suppress(FileExistsError):  # as something else: that is said below
+            is_new = not self.folder.exists()
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if is_new:
+                _sync(self.folder.parent)  # else a power cut may take the folder and all in it
         self.demand_own()
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         handle = os.open(self.folder / _LOCK, flags, 0o600)
@@ -115,7 +174,7 @@ class FileJournal:
             why = f"is open to others ({mode:o}); look at what it has, chmod 700 {self.folder}"
         else:
             return
-        raise DamagedError(f"the journal of changes can't be read: {self.folder} {why}")
+        raise DamagedError(f"the journal of changes can't be read: {self.folder} {why}", "folder")
 
     def holder(self) -> str:
         self.demand_own()
@@ -134,30 +193,76 @@ class FileJournal:
 
     def pending(self) -> Entry | None:
         self.demand_own()
-        text = _read(self.folder / _PENDING)
-        return None if text is None else entry_of(str(self.folder / _PENDING), text)
+        path = self.folder / _PENDING
+        data = _read(path, MOST_BYTES)
+        if data is None:
+            return None
+        text = data.decode("latin-1")  # an entry is ASCII, which is checked
+        try:
+            return entry_of(str(path), text)
+        except DamagedError as error:
+            error.details = pending_details(str(path), text)
+            raise
 
     def history(self) -> tuple[Entry, ...]:
-        """As `Journal.history`; a line that a crash cut short is left out."""
-        name = str(self.folder / _HISTORY)
-        return tuple(entry_of(name, line) for line in self._lines())
+        """As `Journal.history`; a line that a crash cut short is left out.
+
+        Raises:
+            DamagedError: a line or the index is damaged; it has the details of all of them.
+        """
+        lines = self._lines()
+        if lines.damage:
+            first = lines.damage[0]
+            details = tuple(row for each in lines.damage for row in each.details)
+            raise DamagedError(str(first), first.reason, details)
+        return lines.entries
 
     def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-        found, damaged = list[Entry](), 0
-        for line in self._lines():
-            try:
-                found.append(entry_of(_HISTORY, line))
-            except DamagedError:
-                damaged += 1
-        path = self.folder / _HISTORY
-        said = (f"{path} is damaged ({damaged} of its lines): move it aside",) if damaged else ()
-        return tuple(found), said
+        lines = self._lines()
+        return lines.entries, tuple(map(str, lines.damage))
 
-    def _lines(self) -> list[str]:
+    def _lines(self) -> _Lines:
         self.demand_own()
-        # What has no end of line was never acknowledged.
-        lines = (_read(self.folder / _HISTORY) or "").split("\n")[:-1]
-        return [each for each in lines if each]
+        path, entries, damage = self.folder / _HISTORY, list[Entry](), list[DamagedError]()
+        data = _read(path, _MOST_HISTORY_BYTES) or b""
+        index = self._index()
+        acknowledged = len(data) if isinstance(index, DamagedError) else index.size_bytes
+        *rows, rest = data.split(b"\n")
+        if rest and len(data) <= acknowledged:
+            rows.append(rest)
+        for number, row in enumerate(rows, 1):
+            text = row.decode("latin-1")
+            try:
+                if text:
+                    entries.append(entry_of(f"line {number} of {path}", text))
+            except DamagedError as error:
+                error.details = line_details(str(path), number, str(self.folder / _INDEX), text)
+                damage.append(error)
+        if isinstance(index, DamagedError):
+            damage.append(index)
+        elif not damage and not index.covers(data):
+            found = sum(map(bool, rows))
+            details = missing_details(str(path), str(self.folder / _INDEX), index.lines, found)
+            damage.append(damaged(str(path), "missing", details))
+        return _Lines(tuple(entries), tuple(damage))
+
+    def _index(self) -> _Index | DamagedError:
+        """What of the history was acknowledged; nothing where there is no index."""
+        path = self.folder / _INDEX
+        data = _read(path, MOST_BYTES)
+        if data is None:
+            return _Index()
+        try:
+            raw, is_sealed = unseal(data.decode("latin-1"))
+            if not is_sealed:
+                raise InvalidError("checksum")
+            if raw.get("format") != FORMAT:
+                raise InvalidError("format")
+            if raw.keys() != _INDEX_MEMBERS:
+                raise InvalidError("member")
+            return _Index(raw["size_bytes"], raw["lines"], raw["history_sha256"])
+        except InvalidError as error:
+            return damaged(str(path), error.reason, index_details(str(path)))
 
     def begin(self, entry: Entry) -> None:
         _replace(self.folder, _PENDING, text_of(entry))
@@ -168,7 +273,25 @@ class FileJournal:
         In this order: a crash between the two leaves it in both, which `pending` of the same number
         tells.
         """
-        _append(self.folder / _HISTORY, text_of(finished(entry, outcome)))
+        path, index = self.folder / _HISTORY, self._index()
+        acknowledged = _MOST_HISTORY_BYTES if isinstance(index, DamagedError) else index.size_bytes
+        _append(path, text_of(finished(entry, outcome)), acknowledged)
+        if not isinstance(index, DamagedError):
+            # The line is on the disk and has a checksum of its own: the old index is still right.
+            with contextlib.suppress(OSError, DamagedError):
+                self._renew(index)
+
+    def _renew(self, index: _Index) -> None:
+        """Have the index cover all of the history, unless that would hide what is damaged."""
+        data = _read(self.folder / _HISTORY, _MOST_HISTORY_BYTES) or b""
+        if index.covers(data):
+            new = {
+                "format": FORMAT,
+                "size_bytes": len(data),
+                "lines": sum(map(bool, data.split(b"\n"))),
+                "history_sha256": hashlib.sha256(data).hexdigest(),
+            }
+            _replace(self.folder, _INDEX, seal(new))
 
     def forget(self) -> None:
         (self.folder / _PENDING).unlink(missing_ok=True)
@@ -219,50 +342,73 @@ def _taken(handle: int) -> bool:
             return True
 
 
-def _read(path: Path) -> str | None:
-    """A file's text; None where there is none. No link is followed."""
+def _read(path: Path, most_bytes: int) -> bytes | None:
+    """A file's content; None where there is none. No link is followed, and no pipe waited for.
+
+    Raises DamagedError: it is longer than that, or no file.
+    """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:
-        found = b""
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most_bytes:
+            raise damaged(str(path), "size", (f"look at {path}, and move it aside",))
+        data = b""
         while more := os.read(handle, 1 << 20):
-            found += more
+            data += more
     finally:
         os.close(handle)
-    return found.decode("utf-8", "replace")
+    return data
 
 
 def _replace(folder: Path, name: str, text: str) -> None:
     """A whole new file in one step: after a crash it is the old one or the new."""
     part = folder / f"{name}.new"
-    _append(part, text, os.O_TRUNC)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(part, flags, 0o600)
+    try:
+        _write(handle, text.encode())
+    finally:
+        os.close(handle)
     part.replace(folder / name)
     _sync(folder)
 
 
-def _append(path: Path, text: str, flags: int = os.O_APPEND) -> None:
-    flags |= os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+def _append(path: Path, text: str, acknowledged: int) -> None:
+    """A line more, and on the disk. Of the file so many bytes at its start are never dropped."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(path, flags, 0o600)
     try:
-        # What a crash cut short was never acknowledged, and would spoil the line after it.
-        whole = os.pread(handle, os.fstat(handle).st_size, 0).rpartition(b"\n")
-        length = len(whole[0]) + len(whole[1])
-        os.ftruncate(handle, length)
+        size = os.fstat(handle).st_size
+        last = os.pread(handle, size, 0).rfind(b"\n") + 1
+        data, length = text.encode(), size
+        if last < size <= acknowledged:
+            data = b"\n" + data  # it is damaged, and kept as it is
+        elif last < size:
+            # What a crash cut short was never acknowledged, and would spoil the line after it.
+            os.ftruncate(handle, last)
+            length = last
         try:
-            data = text.encode()
-            while data:
-                data = data[os.write(handle, data) :]
-            os.fsync(handle)
+            _write(handle, data)
         except OSError:
             # A line that was not acknowledged is not to be read later as if it had been.
             with contextlib.suppress(OSError):
                 os.ftruncate(handle, length)
                 os.fsync(handle)
             raise
+        if size == 0:
+            _sync(path.parent)
     finally:
         os.close(handle)
+
+
+def _write(handle: int, data: bytes) -> None:
+    """All of it, and on the disk when this returns."""
+    while data:
+        data = data[os.write(handle, data) :]
+    os.fsync(handle)
 
 
 def _sync(folder: Path) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from nftop.control.entry import Entry
+from nftop.control.entry import MASK_LINES, Entry
+from nftop.control.rules import Rules
 from nftop.control.steps import UNBORN
 from nftop.control.takeback import Made, changes_between, numbers_of, way_back
-from nftop.control.words import homeless, left_alone
+from nftop.control.words import homeless, left_alone, offline_sentences
 from nftop.model.action import DIRECTORIES, Cell, Change, Proposal, State, parts
 from nftop.model.rdt import ROOT
+
+_MOST_NUMBERS = 6
+_AGAIN = "undo it once more when that is online again"
 
 
 def kept(history: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -30,6 +35,17 @@ def tried(history: Iterable[Entry]) -> frozenset[int]:
     return frozenset(number for entry in kept(history) for number in entry.leaves)
 
 
+def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """A sentence if what these changes say can't be verified; none where it was."""
+    numbers = sorted(entry.number for entry in entries if not entry.verified)
+    if not numbers:
+        return ()
+    shown = ", ".join(map(str, numbers[:_MOST_NUMBERS]))
+    more = f" and {len(numbers) - _MOST_NUMBERS} more" * (len(numbers) > _MOST_NUMBERS)
+    what = f"change {shown}{more}: written without a checksum by an earlier nftop"
+    return (f"unverified: {what}, so what was there before can't be checked",)
+
+
 def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
     """A change, and what was taken back of it so far.
 
@@ -43,6 +59,27 @@ def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
     )
 
 
+def waiting(entries: Iterable[Entry]) -> tuple[Cell, ...]:
+    """Cells that these changes left since their CPU or cache was offline."""
+    return tuple(sorted({cell for entry in entries for cell in entry.offline}))
+
+
+def initial_values(cells: Iterable[Cell], rules: Rules) -> Mapping[Cell, str]:
+    """What the kernel gives CPUs and caches that come online: the root group, all ways, no limit.
+
+    Source: `resctrl_online_cpu` and `domain_setup_ctrlval`, Linux 6.1 to 7.2.
+    """
+    found: dict[Cell, str] = {}
+    for cell in cells:
+        if cell.kind == "cpu":
+            found[cell] = ROOT
+        elif cell.kind == "schemata" and cell.name in rules.masks:
+            found[cell] = f"{(1 << rules.masks[cell.name].ways) - 1:x}"
+        elif cell.kind == "schemata" and cell.name not in MASK_LINES and rules.limit is not None:
+            found[cell] = str(rules.limit.most)
+    return found
+
+
 def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
     """The last number of every directory that nftop made or removed; None once it is removed.
 
@@ -51,7 +88,8 @@ def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
     found: dict[Cell, str | None] = {}
     for entry in _last(history):
         for change in entry.changes:
-            made = entry.outcome == "overwritten" and change.old is None and change.new != UNBORN
+            left = entry.outcome in ("overwritten", "partial")
+            made = left and change.old is None and change.new != UNBORN
             if change.cell.kind in DIRECTORIES and (entry.outcome == "kept" or made):
                 found[change.cell] = change.new
         found |= {cell: number for cell, number in entry.remade.items() if number != UNBORN}
@@ -63,6 +101,7 @@ def reversal(
     entries: Iterable[Entry],
     history: Sequence[Entry],
     judge: Callable[[State, State, Sequence[Change]], Proposal],
+    initial: Mapping[Cell, str] = MappingProxyType({}),
 ) -> Proposal:
     """What takes these kept changes back, the oldest first.
 
@@ -73,6 +112,8 @@ def reversal(
         entries: to take back.
         history: all there is, to know a directory that was removed and made again meanwhile.
         judge: what a change of one state that leads to another comes to.
+        initial: of cells that an undo found offline (`waiting`), the value that the kernel gives
+            them when they are online again.
     """
     entries = tuple(entries)
     first, last = _ends(change for entry in entries for change in entry.changes)
@@ -83,7 +124,7 @@ def reversal(
     # A directory that was there before it was made again counts by its last number only.
     made_anew = [(cell, value) for cell, value in numbers.items() if value is not None]
     known = numbers_of(*(entry.base.items() for entry in entries))
-    way = way_back(state, Made(values, first, {**known, **numbers_of(made_anew)}))
+    way = way_back(state, Made(values, first, {**known, **numbers_of(made_anew)}, initial))
     fallen = {
         cell: _heir(where, way.target)
         for cell, where in state.items()
@@ -91,10 +132,17 @@ def reversal(
     }
     target = {**way.target, **fallen}
     found = judge(state, target, changes_between(state, target))
-    cells = {*way.foreign, *way.homeless}
+    cells = {*way.foreign, *way.homeless, *way.offline}
+    waits = (_AGAIN,) * bool(way.offline)
     return replace(
         found,
-        unmet=(*left_alone(way.foreign, state), *homeless(way.homeless, target)),
+        unmet=(
+            *left_alone(way.foreign, state),
+            *homeless(way.homeless, target),
+            *offline_sentences(way.offline, first),
+            *waits,
+        ),
+        offline=way.offline,
         leaves=tuple(
             entry.number
             for entry in entries

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.control.classes import Host
+from nftop.control.entry import MASK_LINES
 from nftop.control.limits import read_rules
 from nftop.control.part import AbsentError, LockedError, RefusedError
 from nftop.control.rules import LOCKED, Rules
@@ -30,7 +31,6 @@ from nftop.sources.resctrl.parse import parse_tasks
 from nftop.sources.resctrl.tree import Found, read_tree
 
 _PAUSE_S = 0.005
-_MASK_LINES = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _tell(found: dict[Cell, str], group: Found) -> None:
     if not isinstance(group.schemata, Missing):
         for line, values in group.schemata.items():
             for domain, value in values.items():
-                mask = line in _MASK_LINES
+                mask = line in MASK_LINES
                 text = f"{value:x}" if mask else str(min(value, UNLIMITED_MBPS))
                 found[Cell("schemata", name, line, domain)] = text
     for monitor in group.monitors:

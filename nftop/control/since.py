@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from nftop.control.entry import Entry
 from nftop.control.part import AnyPart
-from nftop.control.takeback import is_end
-from nftop.control.words import differences
+from nftop.control.takeback import is_end, offline_in
+from nftop.control.words import differences, offline_now
 from nftop.model.action import Change
 from nftop.model.errors import said
 
@@ -38,5 +38,8 @@ def changed_since(host: AnyPart, entry: Entry) -> Since:
     found = [Change(each.cell, each.new, now.get(each.cell)) for each in entry.changes]
     other = [each for each in found if each.old != each.new and not is_end(each)]
     there = [each for each in found if not is_end(each) and each not in other]
+    offline = offline_in(now, [each.cell for each in other])
+    changed = [each for each in other if each.cell not in offline]
     words = ("was asked for", "now, changed by somebody else since")
-    return Since(differences(other, *words), bool(other) and not there)
+    sentences = (*differences(changed, *words), *offline_now(offline))
+    return Since(sentences, bool(other) and not there)

@@ -8,11 +8,19 @@ gone meanwhile are the root group's, as the kernel has it where a group is remov
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nftop.control.part import KERNELS
 from nftop.control.steps import UNBORN
-from nftop.model.action import DIRECTORIES, Cell, Change, State, difference, parts
+from nftop.model.action import (
+    DIRECTORIES,
+    POLICY_KINDS,
+    Cell,
+    Change,
+    State,
+    difference,
+    parts,
+)
 from nftop.model.rdt import ROOT
 
 
@@ -24,11 +32,13 @@ class Made:
         values: all that each cell was meanwhile and before; None: not there.
         goal: what each of these cells is to be again.
         numbers: of directories that are this change's or were there before it, all known ones.
+        initial: of cells that were offline meanwhile, what the kernel gives them when they return.
     """
 
     values: Mapping[Cell, frozenset[str | None]]
     goal: Mapping[Cell, str | None]
     numbers: Mapping[Cell, frozenset[str]]
+    initial: Mapping[Cell, str] = field(default_factory=dict)
 
     def loose(self, cell: Cell) -> bool:
         """Whether a directory was being made when somebody was killed.
@@ -47,11 +57,34 @@ class Way:
         target: the state to go to.
         foreign: cells that somebody else has changed; as they are found in `target`.
         homeless: by CPU or thread the place where it was, which is gone or another by now.
+        offline: cells that can't be had again now since their CPU or cache is offline.
     """
 
     target: State
     foreign: tuple[Cell, ...]
     homeless: Mapping[Cell, str]
+    offline: tuple[Cell, ...] = ()
+
+
+def offline_in(found: State, cells: Iterable[Cell]) -> frozenset[Cell]:
+    """Of cells those that a state lacks since their CPU, cache or power domain is offline.
+
+    The kernel shows no line of schemata for a domain without an online CPU; the group is there. A
+    CPU that is online is in some group, and its frequency policy has values.
+    """
+    shown = {(cell.name, cell.number) for cell in found if cell.kind == "schemata"}
+    lines = {name for name, _ in shown}
+    policies = {(cell.name, cell.number) for cell in found if cell.kind in POLICY_KINDS}
+
+    def is_offline(cell: Cell) -> bool:
+        if cell.kind == "schemata":
+            there = cell.group == ROOT or Cell("group", cell.group) in found
+            return there and cell.name in lines and (cell.name, cell.number) not in shown
+        if cell.kind in POLICY_KINDS:
+            return (cell.name, cell.number) not in policies
+        return cell.kind in ("cpu", "bf", "cp_class")
+
+    return frozenset(cell for cell in cells if cell not in found and is_offline(cell))
 
 
 def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, frozenset[str]]:
@@ -68,9 +101,10 @@ def way_back(found: State, made: Made, crowded: Collection[str] = ()) -> Way:
 
     `crowded`: places where there are threads that are not cells of `found`.
     """
-    foreign = {cell for cell in made.values if _foreign(cell, found, made)}
+    offline = offline_in(found, made.values)
+    foreign = {cell for cell in made.values.keys() - offline if _foreign(cell, found, made)}
     target = dict(found)
-    for cell in made.values.keys() - foreign:
+    for cell in made.values.keys() - foreign - offline:
         goal = made.goal.get(cell)
         if cell.kind == "task" and cell not in found:
             continue  # it has ended
@@ -87,7 +121,8 @@ def way_back(found: State, made: Made, crowded: Collection[str] = ()) -> Way:
                 foreign.add(cell)
             else:
                 _drop(target, cell)
-    return Way(target, tuple(sorted(foreign)), homeless)
+    waits = tuple(sorted(cell for cell in offline if _waits(cell, target, made)))
+    return Way(target, tuple(sorted(foreign)), homeless, waits)
 
 
 def changes_between(found: State, target: State) -> tuple[Change, ...]:
@@ -117,8 +152,18 @@ def is_end(change: Change) -> bool:
     return change.cell.kind == "task" and change.new is None
 
 
+def _waits(cell: Cell, target: State, made: Made) -> bool:
+    """Whether an offline cell is to be had again once it is online, and does not come so itself."""
+    goal = made.goal.get(cell)
+    if goal is None or (cell.kind == "cpu" and goal == ROOT):
+        return False
+    return cell.kind != "schemata" or cell.group == ROOT or Cell("group", cell.group) in target
+
+
 def _foreign(cell: Cell, found: State, made: Made) -> bool:
     value = found.get(cell)
+    if value is not None and value == made.initial.get(cell):
+        return False
     if cell.kind in DIRECTORIES:
         ours = made.values[cell] | made.numbers.get(cell, frozenset())
         return value not in ours and not (value is not None and made.loose(cell))

@@ -22,6 +22,7 @@ from nftop.control.compare import LOCK_S, UnwrittenError, compared, locked, seen
 from nftop.control.entry import DamagedError, Entry, completed
 from nftop.control.journal import Journal, hinted, next_number, now
 from nftop.control.part import AnyPart, LockedError
+from nftop.control.past import unverified
 from nftop.control.since import Since, changed_since
 from nftop.control.takeback import differing
 from nftop.control.undoing import Back, go_back, plan_back, with_numbers
@@ -71,6 +72,7 @@ def apply(
         undoes=asked.undoes,
         leaves=proposal.leaves,
         left=proposal.unmet,
+        offline=proposal.offline,
         base=base,
     )
     journal.begin(entry)
@@ -168,6 +170,7 @@ def recover(
         said = (head, *damaged, *_forget(journal))
         return Receipt(outcome, said, done.changes, entry.number)
     head = f"change {entry.number} ({entry.command or 'no command'}) was cut off"
+    damaged = (*unverified([entry]), *damaged)
     if host is None:
         if boot and entry.identity.split()[:1] != [boot]:
             return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
@@ -215,7 +218,8 @@ def _take_back(
         rest = differences(wrong, "is what it was", "is what is read back")
         some = bool(done.back) or entry.reverting
         end = "the rest is undone" if some else "nothing else of it was on the host"
-        return _close(journal, done, "overwritten", (*why, *done.left, *rest, end))
+        unmet: Outcome = "overwritten" if wrong or way.is_overwritten else "partial"
+        return _close(journal, done, unmet, (*why, *done.left, *rest, end))
     none = () if done.back or entry.reverting else ("nothing of it was on the host",)
     return _close(journal, done, outcome, (*why, *none, "everything is as it was before"))
 

@@ -9,17 +9,21 @@ from nftop.control.entry import Entry
 from nftop.control.part import KERNELS, AnyPart, RefusedError, after, touched
 from nftop.control.steps import UNBORN
 from nftop.control.takeback import Made, changes_between, numbers_of, way_back
-from nftop.control.words import homeless, left_alone
+from nftop.control.words import homeless, left_alone, offline_sentences
 from nftop.model.action import DIRECTORIES, Cell, State
 from nftop.model.errors import said
 
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """The way back from a state: what is to be written down before, and what is to be then."""
+    """The way back from a state: what is to be written down before, and what is to be then.
+
+    `is_overwritten`: somebody else has changed something of it since.
+    """
 
     entry: Entry
     target: State
+    is_overwritten: bool = False
 
 
 def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back:
@@ -37,8 +41,8 @@ def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back
         entry.remade.items(),
     )
     going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
-    others = host.inside(going)
-    strangers = [where for name, where in others.items() if Cell("task", "", name) not in values]
+    inside = host.inside(going)
+    strangers = [where for name, where in inside.items() if Cell("task", "", name) not in values]
     made = Made(values, {cell: goal.get(cell) for cell in values}, known)
     way = way_back(found, made, strangers)
     back = changes_between(found, way.target)
@@ -46,16 +50,19 @@ def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back
     remade = {cell: number or found.get(cell, UNBORN) for cell, number in entry.remade.items()
               if number or cell not in way.foreign}  # fmt: skip
     said = entry.left if entry.reverting else unseen  # else it is what it leaves of earlier ones
-    left = (*said, *left_alone(way.foreign, found), *homeless(way.homeless, way.target))
+    others = (*left_alone(way.foreign, found), *homeless(way.homeless, way.target))
+    left = (*said, *others, *offline_sentences(way.offline, goal))
+    before = entry.offline if entry.reverting else ()  # of what is left of earlier ones otherwise
     written = replace(
         entry,
         base=found,
         back=back,
         left=tuple(dict.fromkeys(left)),
         reverting=True,
+        offline=tuple(sorted({*before, *way.offline})),
         remade={**remade, **{each.cell: UNBORN for each in back if each.new == UNBORN}},
     )
-    return Back(written, way.target)
+    return Back(written, way.target, bool(others or (said and not before)))
 
 
 def _known(

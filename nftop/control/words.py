@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.control.entry import Entry
+from nftop.control.entry import MASK_LINES, Entry
 from nftop.control.steps import MB, Step
 from nftop.model.action import POLICY_KINDS, Cell, Change, State, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text
@@ -78,33 +78,100 @@ def _clos(group: str) -> str:
 
 
 def left_alone(cells: Iterable[Cell], found: State) -> tuple[str, ...]:
-    """A sentence for each cell that somebody else has changed, one for all CPUs.
+    """A sentence for each cell that somebody else has changed, one for all CPUs."""
+    every = sorted(cells)
+    said = [
+        f"{describe(cell)} {_changed(cell, found)}, {_shown(cell, found.get(cell))} now"
+        for cell in every
+        if cell.kind != "cpu"
+    ]
+    moved: dict[str, list[int]] = {}
+    for cell in every:
+        if cell.kind == "cpu":
+            moved.setdefault(_changed(cell, found), []).append(cell.number)
+    said += [f"the group of CPU {format_cpu_list(cpus)} {how}" for how, cpus in moved.items()]
+    return tuple(said)
 
-    A CPU that is in no group of the state `found` is offline. The kernel puts it into the root
-    group when it is back (`resctrl_online_cpu`, Linux 6.1 to 7.2).
+
+def _changed(cell: Cell, found: State) -> str:
+    """Who changed a cell: what is as the kernel makes it online need not be anybody's change."""
+    kernel = ", or by the kernel when it came online" if _may_be_initial(cell, found) else ""
+    return f"was changed by somebody else since{kernel}: left alone"
+
+
+def _may_be_initial(cell: Cell, found: State) -> bool:
+    """Whether a cell has what the kernel gives a CPU or a cache that comes online.
+
+    That is the root group, all ways, or no limit: no class of the same cache has more.
+    """
+    value = found.get(cell)
+    if value is None or cell.kind == "cpu":
+        return value == ROOT
+    if cell.kind != "schemata":
+        return False
+    base = 16 if cell.name in MASK_LINES else 10
+    peers = [
+        int(other, base)
+        for each, other in found.items()
+        if (each.kind, each.name, each.number) == ("schemata", cell.name, cell.number)
+    ]
+    number = int(value, base)
+    return number == max(peers) and (base == 10 or number & (number + 1) == 0)
+
+
+def offline_sentences(
+    cells: Iterable[Cell], goal: Mapping[Cell, str | None] | State
+) -> tuple[str, ...]:
+    """What can't be taken back since it is offline, and what it will be when it is online again.
+
+    The kernel puts a CPU that comes online into the root group, and gives every group all ways and
+    no limit in a cache that does (`resctrl_online_cpu`, `domain_setup_ctrlval`, Linux 6.1 to 7.2).
     """
     every = sorted(cells)
-    cpus = [cell for cell in every if cell.kind == "cpu"]
-    asleep = dict.fromkeys(cell.name for cell in every if _of_policy(cell) and cell not in found)
-    offline = [cell.number for cell in cpus if cell not in found]
-    changed = "was changed by somebody else since: left alone"
+    by_place: dict[str, list[int]] = {}
+    for cell in every:
+        if cell.kind == "cpu":
+            by_place.setdefault(str(goal.get(cell)), []).append(cell.number)
     said = [
-        f"{describe(cell)} {changed}, {_shown(cell, found.get(cell))} now"
+        f"CPU {format_cpu_list(cpus)}: offline, so it can't be moved back to {_place(where)}; "
+        "the kernel puts it into the root group when it is online again"
+        for where, cpus in by_place.items()
+    ]
+    said += [
+        f"{cell.name} {cell.number}: offline, so {cell.group} can't be set back to "
+        f"{_shown(cell, goal.get(cell))} there; the kernel resets it to "
+        f"{'all ways' if cell.name in MASK_LINES else 'no limit'} when it is online again"
         for cell in every
-        if cell.kind != "cpu" and not (_of_policy(cell) and cell not in found)
+        if cell.kind == "schemata"
     ]
     said += [
         f"CPU {name}: offline, so its frequencies can't be set: what they were made they may be "
         "when it is back"
-        for name in asleep
+        for name in dict.fromkeys(cell.name for cell in every if _of_policy(cell))
     ]
-    if len(offline) < len(cpus):
-        moved = format_cpu_list(cell.number for cell in cpus if cell in found)
-        said.append(f"the group of CPU {moved} {changed}")
-    if offline:
-        who = f"CPU {format_cpu_list(offline)}"
-        said.append(f"{who}: offline, so in no group; the root group has it when it is back")
+    said += [
+        f"{describe(cell)}: offline, or not told now, so it can't be set back to "
+        f"{goal.get(cell)}: what it was made it may be when it is back"
+        for cell in every
+        if cell.kind in ("bf", "cp_class")
+    ]
     return tuple(said)
+
+
+def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
+    """What has gone offline, a sentence for each CPU, cache or power domain."""
+    names = [
+        f"{each.name} {each.number}" if each.kind == "schemata"
+        else describe(each) if each.kind == "bf"
+        else f"CPU {each.name or each.number}"
+        for each in sorted(cells)
+    ]  # fmt: skip
+    return tuple(f"{name} is offline now" for name in dict.fromkeys(names))
+
+
+def _place(where: str) -> str:
+    group, monitor = parts(where)
+    return f"{group}:{monitor}" if monitor else group
 
 
 def _of_policy(cell: Cell) -> bool:
@@ -146,8 +213,7 @@ def _shown(cell: Cell, value: str | None) -> str:
     if cell.kind in ("min_khz", "max_khz"):
         return mhz_text(int(value))
     if cell.kind in ("cpu", "task"):
-        group, monitor = parts(value)
-        return f"{group}:{monitor}" if monitor else group
+        return _place(value)
     if cell.name == MB and int(value) >= UNLIMITED_MBPS:
         return "no limit"
     return value

@@ -62,6 +62,7 @@ def change_json(entry: Entry, *, simulated: bool = False, unfinished: str = "") 
             "command": entry.command or None,
             "outcome": entry.outcome,
             "unfinished": unfinished or None,
+            "verified": entry.verified,
             "undoes": list(entry.undoes),
             "leaves": list(entry.leaves),
             "left": list(entry.left),

@@ -248,6 +248,7 @@ class Proposal:
         unmet: what of that which was asked for is not done and why, sentences: what somebody else
             has changed since is left alone by an undo.
         leaves: numbers of earlier changes that `unmet` is about.
+        offline: cells that `unmet` is about since their CPU or cache is offline.
         commands: the command lines that do the same, one after the other.
         rounded: of the effects, those that give something else than was asked for.
         of_masks: of the effects, those that a new mask has by itself, and its cell.
@@ -265,6 +266,7 @@ class Proposal:
     rounded: tuple[str, ...] = ()
     of_masks: tuple[tuple[Cell, str], ...] = ()
     identity: str = ""
+    offline: tuple[Cell, ...] = ()
 
 
 Outcome: TypeAlias = Literal[
@@ -276,6 +278,7 @@ Outcome: TypeAlias = Literal[
     "refused",  # by the plan, the kernel or a privilege; what was written is undone
     "differs",  # what was read back was not what was asked for; it is undone
     "overwritten",  # not all could be undone: somebody changed it since
+    "partial",  # not all could be undone: a CPU or a cache is offline
     "failed",  # it could not be seen through; `nftop recover` says how far it came, and mends it
 ]
 

@@ -26,21 +26,51 @@ from nftop.model.action import Cell, Change
 
 _TEXT = st.text(max_size=8)
 _NAME = st.text(min_size=1, max_size=8)
-_CELLS = st.one_of(
-    st.builds(Cell, st.sampled_from(["group", "mode"]), _NAME),
-    st.builds(Cell, st.just("monitor"), _NAME, _NAME),
-    st.builds(Cell, st.just("schemata"), _TEXT, st.sampled_from(["L3", "MB"]), st.integers(0)),
-    st.builds(Cell, st.just("cpu"), st.just(""), st.just(""), st.integers(0, 8191)),
+_NUMBERS = st.integers(0, 2**31 - 1)
+_DECIMALS = st.integers(0, 2**60).map(str)
+_NONE = st.just("")
+
+
+def _cells(
+    kind: str,
+    group: st.SearchStrategy[str] = _NONE,
+    name: st.SearchStrategy[str] = _NONE,
+    number: st.SearchStrategy[int] = st.just(-1),  # noqa: B008 - a strategy is never changed
+) -> st.SearchStrategy[Cell]:
+    return st.builds(Cell, st.just(kind), group, name, number)
+
+
+# Cells of every kind with a value that they can have.
+_CELL_VALUES = st.one_of(
+    st.tuples(_cells("group", _NAME), _DECIMALS),
+    st.tuples(_cells("monitor", _NAME, _NAME), _DECIMALS),
+    st.tuples(_cells("mode", _NAME), _TEXT),
+    st.tuples(
+        _cells("schemata", _TEXT, st.sampled_from(["L3", "L2CODE"]), _NUMBERS),
+        st.integers(0, 2**32).map("{:x}".format),
+    ),
+    st.tuples(_cells("schemata", _TEXT, st.just("MB"), _NUMBERS), _DECIMALS),
+    st.tuples(_cells("cpu", number=_NUMBERS), _TEXT),
+    st.tuples(st.just(Cell("task", "", "12@345")), _TEXT),
+    st.tuples(st.just(Cell("min_khz", "", "1-2", 1)), _DECIMALS),
+    st.tuples(st.just(Cell("epp", "", "1", 1)), st.just("balance_power")),
+    st.tuples(st.just(Cell("bf", "", "0.1@2", 0)), st.sampled_from(["on", "off"])),
+    st.tuples(_cells("cp_class", number=_NUMBERS), st.sampled_from("0123")),
 )
+_STATES = st.lists(_CELL_VALUES, max_size=4).map(dict)
 _CHANGES = st.lists(
-    st.builds(Change, _CELLS, st.none() | _TEXT, st.none() | _TEXT), max_size=4
-).map(tuple)
+    st.builds(
+        lambda row, old, new: Change(row[0], row[1] if old else None, row[1] if new else None),
+        _CELL_VALUES, st.booleans(), st.booleans(),
+    ),
+    max_size=4,
+).map(tuple)  # fmt: skip
 ENTRIES = st.builds(
-    Entry, st.integers(1), _TEXT, _TEXT, _TEXT, _TEXT, _CHANGES,
-    st.lists(st.integers(1)).map(tuple), st.sampled_from([None, "kept", "overwritten"]),
-    st.dictionaries(_CELLS, _TEXT, max_size=4), st.booleans(), _CHANGES,
-    st.lists(_TEXT, max_size=2).map(tuple),
-    st.dictionaries(_CELLS, _TEXT, max_size=2),
+    Entry, st.integers(1, 2**53), _TEXT, _TEXT, _TEXT, _TEXT, _CHANGES,
+    st.lists(st.integers(1, 2**53)).map(tuple), st.sampled_from([None, "kept", "overwritten"]),
+    _STATES, st.booleans(), _CHANGES, st.lists(_TEXT, max_size=2).map(tuple), _STATES,
+    st.lists(st.integers(1, 2**53)).map(tuple), st.booleans(),
+    _STATES.map(tuple), st.booleans(),
 )  # fmt: skip
 ONE = Entry(1, "now", "boot 7:1", "root", "nftop cat set", (Change(Cell("group", "a"), None, ""),))
 
@@ -61,8 +91,9 @@ def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
 @settings(deadline=None)
 @given(st.one_of(st.text(), ENTRIES.map(lambda each: text_of(each)[:-3])))
 def test_what_makes_no_sense_says_which_file(text: str) -> None:
-    with pytest.raises(DamagedError, match=r"^pending\.json of nftop's journal"):
+    with pytest.raises(DamagedError, match=r"^pending\.json of nftop's journal") as caught:
         entry_of("pending.json", text)
+    assert caught.value.reason in ("syntax", "checksum", "member", "number")
 
 
 def test_what_is_under_way_is_there_until_it_is_history(journal: FileJournal) -> None:
@@ -115,12 +146,12 @@ def test_a_damaged_line_does_not_hide_the_others(journal: FileJournal) -> None:
         path = journal.folder / "history.jsonl"
         path.write_text("x" + path.read_text())
         journal.record(replace(ONE, number=2), "reverted")
-        assert journal.known() == (
-            (finished(replace(ONE, number=2), "reverted"),),
-            (f"{path} is damaged (1 of its lines): move it aside",),
-        )
-        with pytest.raises(DamagedError, match=f"{path} of nftop's journal .*: move it aside"):
+        entries, sentences = journal.known()
+        assert entries == (finished(replace(ONE, number=2), "reverted"),)
+        assert [each.split(" of nftop")[0] for each in sentences] == [f"line 1 of {path}"]
+        with pytest.raises(DamagedError, match=f"line 1 of {path} of nftop's journal") as caught:
             journal.history()
+        assert any("sed -i 1d" in each for each in caught.value.details)
 
 
 def test_who_only_looks_at_the_lock_is_in_nobodys_way(

@@ -310,7 +310,7 @@ def test_a_new_mount_has_undone_it() -> None:
     count, host.identity = host.writes, "a-boot 8:1"
     receipt = recover(host, memory(disk))
     assert receipt is not None
-    assert "set up anew" in receipt.sentences[-1]
+    assert "unmounted and mounted again" in receipt.sentences[-1]
     assert host.writes == count
     assert recover(host, memory(disk)) is None
 

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from nftop.control.entry import DamagedError, Entry
 from nftop.control.part import History, Part
+from nftop.control.past import kept, unverified
 from nftop.control.rules import Rules
 from nftop.control.sst.plan import propose
 from nftop.control.sst.policies import Facts
 from nftop.control.sst.writes import Write, in_shell, writes
-from nftop.model.action import Action, Cell, Change, Proposal, State
+from nftop.model.action import Action, Cell, Change, Proposal, ReleaseCpus, State
 
 
 class Frequencies(Part[Write], Protocol):
@@ -80,6 +81,10 @@ class Frequencies(Part[Write], Protocol):
             said = f"what it was before nftop's changes is not known: {error}"
         found = propose(state, facts, known, actions, commands)
         others = self.keepers() if found.changes else ()
+        if any(isinstance(each, ReleaseCpus) for each in actions):
+            cells = {each.cell for each in found.changes}
+            used = [each for each in kept(known) if cells & {row.cell for row in each.changes}]
+            others = (*unverified(used), *others)
         return replace(found, warnings=(*[said] * bool(said), *found.warnings, *others))
 
     def judged(

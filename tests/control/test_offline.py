@@ -1,0 +1,233 @@
+"""CPUs and caches that go offline between a change and its way back: nobody else did that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from nftop.control.gate import Gate
+from nftop.control.past import initial_values, waiting
+from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.transaction import Asked, apply, keep, recover
+from nftop.control.undoing import plan_back
+from nftop.control.words import offline_sentences
+from nftop.model.action import (
+    Action,
+    Cell,
+    CreateGroup,
+    MoveCpus,
+    Proposal,
+    Receipt,
+    SetSchemata,
+    State,
+)
+from nftop.model.ids import Cpu
+from tests.control.hosts import Disk, LabHost, gate_of, lab_host, memory
+from tests.lab.resctrl import hotplug
+from tests.lab.resctrl.state import controls, default
+
+ASKED = Asked("somebody")
+A = "nftop.a"
+L3_0, L3_1, MB_1 = (Cell("schemata", "vpp", *each) for each in (("L3", 0), ("L3", 1), ("MB", 1)))
+CPU_3 = Cell("cpu", "", number=3)
+ALL_WAYS = "7ff"
+
+
+@dataclass
+class ShrinkingHost(LabHost):
+    """One whose caches can go offline with all of their CPUs, and come back.
+
+    Source: `domain_remove_cpu` and `domain_setup_ctrlval` of arch/x86/kernel/cpu/resctrl/core.c,
+    Linux 6.1: schemata lack the domain, and one that comes back has the default of every class.
+    """
+
+    gone: set[int] = field(default_factory=set)
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:
+        found = super().state(threads)
+        return {c: v for c, v in found.items() if c.kind != "schemata" or c.number not in self.gone}
+
+    def take_offline(self, domain: int) -> None:
+        self.gone.add(domain)
+        self._follow()
+
+    def bring_online(self, domain: int) -> None:
+        self.gone.discard(domain)
+        self._follow()
+        for group in controls(self.lab.state):
+            for schema in self.lab.state.schemas:
+                group.values[schema.name][domain] = default(self.lab.state, schema)
+
+    def _follow(self) -> None:
+        domain_of = self.lab.state.hardware.domain_of
+        hotplug.follow(
+            self.lab.state, {cpu for cpu, l3 in enumerate(domain_of) if l3 not in self.gone}
+        )
+
+
+def furnished() -> ShrinkingHost:
+    """A group `vpp` with CPUs of both caches; CPU 2, 3, 6 and 7 are of cache 1."""
+    host = ShrinkingHost(lab_host().lab)
+    host.lab.mkdir("/vpp")
+    host.lab.echo("L3:0=f0;1=f0", "/vpp/schemata")
+    host.lab.echo("1-3", "/vpp/cpus_list")
+    return host
+
+
+def do(gate: Gate, proposal: Proposal, undoes: tuple[int, ...] = ()) -> Receipt:
+    asked = replace(ASKED, undoes=undoes)
+    receipt, entry = apply(gate.host, gate.journal, proposal, asked)
+    assert entry is not None, receipt
+    return keep(gate.host, gate.journal, entry)
+
+
+def undo(gate: Gate) -> tuple[Proposal, tuple[int, ...]]:
+    found = gate.propose_undo()
+    assert found is not None
+    return found
+
+
+BOTH: list[Action] = [SetSchemata("vpp", "L3", ((0, 0x3), (1, 0x3)))]
+
+
+def test_undo_takes_back_the_rest_and_what_was_offline_once_it_is_back() -> None:
+    host = furnished()
+    gate, before = gate_of(host, Disk()), host.state()
+    do(gate, gate.propose([*BOTH, SetSchemata("vpp", "MB", ((1, 50),))]))
+    host.take_offline(1)
+    proposal, numbers = undo(gate)
+    assert [each.cell for each in proposal.changes] == [L3_0]
+    assert (proposal.offline, proposal.leaves) == ((L3_1, MB_1), (1,))
+    assert not any("somebody else" in each for each in proposal.unmet)
+    assert sum("offline" in each for each in proposal.unmet) == 2
+    assert do(gate, proposal, numbers).outcome == "kept"
+    assert waiting(gate.journal.history()) == (L3_1, MB_1)
+    proposal, _ = undo(gate)
+    assert proposal.changes == ()
+    assert proposal.offline == (L3_1, MB_1)
+    host.bring_online(1)
+    assert host.state()[L3_1] == ALL_WAYS, "the kernel has set it, and nobody else"
+    proposal, numbers = undo(gate)
+    assert numbers == (1,)
+    assert (proposal.unmet, proposal.offline) == ((), ())
+    do(gate, proposal, numbers)
+    assert {c: v for c, v in host.state().items() if c.kind == "schemata"} == {
+        c: v for c, v in before.items() if c.kind == "schemata"
+    }
+    assert gate.propose_undo() is None
+
+
+def test_what_somebody_sets_in_a_cache_that_is_back_is_left_alone() -> None:
+    host = furnished()
+    gate = gate_of(host, Disk())
+    do(gate, gate.propose(BOTH))
+    host.take_offline(1)
+    proposal, numbers = undo(gate)
+    do(gate, proposal, numbers)
+    host.bring_online(1)
+    host.lab.echo("L3:1=7", "/vpp/schemata")
+    proposal, _ = undo(gate)
+    assert proposal.changes == ()
+    assert len(proposal.unmet) == 1
+    assert "L3 1 of vpp was changed by somebody else" in proposal.unmet[0]
+
+
+def test_what_was_offline_and_came_back_before_the_undo_is_not_only_somebody_s() -> None:
+    host = furnished()
+    gate, online = gate_of(host, Disk()), host.lab.state.hardware.online
+    do(gate, gate.propose([*BOTH, CreateGroup(A), MoveCpus((Cpu(1),), A)]))
+    host.take_offline(1)
+    host.bring_online(1)
+    hotplug.follow(host.lab.state, online - {1})
+    hotplug.follow(host.lab.state, online)
+    proposal, _ = undo(gate)
+    changed = {each.cell for each in proposal.changes}
+    assert {Cell("group", A), L3_0} <= changed
+    assert not {Cell("cpu", "", number=1), L3_1} & changed
+    assert len(proposal.unmet) == 2
+    assert all("or by the kernel when it came online" in each for each in proposal.unmet)
+
+
+def test_a_cpu_that_is_offline_is_moved_back_once_it_is_online() -> None:
+    host = furnished()
+    gate, before = gate_of(host, Disk()), host.state()
+    do(gate, gate.propose([MoveCpus((Cpu(1), Cpu(3)), "/")]))
+    online = host.lab.state.hardware.online
+    hotplug.follow(host.lab.state, online - {3})
+    proposal, numbers = undo(gate)
+    assert (proposal.offline, numbers) == ((CPU_3,), (1,))
+    assert not any("somebody else" in each for each in proposal.unmet)
+    do(gate, proposal, numbers)
+    hotplug.follow(host.lab.state, online)
+    proposal, numbers = undo(gate)
+    assert proposal.unmet == ()
+    do(gate, proposal, numbers)
+    assert host.state() == before
+
+
+def test_a_cpu_that_comes_back_where_it_was_needs_nothing() -> None:
+    """The kernel puts it into the root group, from which nftop had moved it."""
+    host = furnished()
+    gate = gate_of(host, Disk())
+    do(gate, gate.propose([MoveCpus((Cpu(5), Cpu(6)), "vpp")]))
+    hotplug.follow(host.lab.state, host.lab.state.hardware.online - {5})
+    proposal, _ = undo(gate)
+    assert (proposal.unmet, proposal.offline) == ((), ())
+
+
+def test_a_group_of_nftops_own_goes_though_one_of_its_caches_is_offline() -> None:
+    host = furnished()
+    gate = gate_of(host, Disk())
+    do(gate, gate.propose([CreateGroup(A), SetSchemata(A, "L3", ((0, 3), (1, 3)))]))
+    host.take_offline(1)
+    proposal, numbers = undo(gate)
+    assert (proposal.unmet, proposal.offline) == ((), ())
+    do(gate, proposal, numbers)
+    assert Cell("group", A) not in host.state()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_crash_left_is_taken_back_as_far_as_it_is_online(again: bool) -> None:
+    host, disk = furnished(), Disk()
+    wish = [*BOTH, MoveCpus((Cpu(3),), "/")]
+    _, entry = apply(host, memory(disk), gate_of(host, disk).propose(wish), ASKED)
+    assert entry is not None
+    host.take_offline(1)
+    if again:  # taking it back was cut off too
+        memory(disk).begin(plan_back(host, entry).entry)
+    receipt = recover(host, memory(disk))
+    assert receipt is not None
+    assert receipt.outcome == "partial"
+    assert not any("somebody else" in each for each in receipt.sentences)
+    assert host.state()[L3_0] == "f0"
+    [done] = memory(disk).history()
+    assert done.offline == (CPU_3, L3_1)
+    assert not any("as it was before" in each for each in receipt.sentences)
+
+
+def test_what_is_offline_when_a_change_is_kept_is_said_and_blamed_on_nobody() -> None:
+    host = furnished()
+    gate = gate_of(host, Disk())
+    _, entry = apply(host, gate.journal, gate.propose(BOTH), ASKED)
+    assert entry is not None
+    host.take_offline(1)
+    receipt = keep(host, gate.journal, entry)
+    assert (receipt.outcome, receipt.unmet) == ("kept", ("L3 1 is offline now",))
+
+
+def test_what_the_kernel_gives_what_comes_online() -> None:
+    rules = Rules(masks={"L3": MaskRule(11)}, limit=LimitRule(10, 10, 100))
+    cells = (CPU_3, L3_1, MB_1, Cell("schemata", "vpp", "L2", 0), Cell("group", "vpp"))
+    assert initial_values(cells, rules) == {CPU_3: "/", L3_1: ALL_WAYS, MB_1: "100"}
+
+
+def test_every_kind_of_cell_that_can_be_offline_has_a_sentence() -> None:
+    goal = {
+        CPU_3: "vpp/m", L3_1: "f0", MB_1: "50", Cell("min_khz", "", "5", 5): "800000",
+        Cell("bf", "", "0.0@0", 1): "off", Cell("cp_class", "", number=4): "0",
+    }  # fmt: skip
+    sentences = offline_sentences(goal, goal)
+    assert len(sentences) == len(goal)
+    assert all("offline" in each for each in sentences)
