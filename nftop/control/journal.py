@@ -20,6 +20,7 @@ change is made until an operator has cleared it by hand, and `DamagedError.detai
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -265,7 +266,10 @@ class FileJournal:
             return damaged(str(path), error.reason, index_details(str(path)))
 
     def begin(self, entry: Entry) -> None:
-        _replace(self.folder, _PENDING, text_of(entry))
+        text = text_of(entry)
+        if len(text) > MOST_BYTES:
+            raise OSError(errno.EFBIG, "the change is too large to be written down")
+        _replace(self.folder, _PENDING, text)
 
     def record(self, entry: Entry, outcome: Outcome) -> None:
         """As `Journal.record`.

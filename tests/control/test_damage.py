@@ -196,6 +196,21 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(
     assert case.journal.pending() is not None
 
 
+def test_every_flipped_bit_of_an_entry_without_a_checksum_is_unverified_or_refused(
+    case: Case,
+) -> None:
+    data = format_1(case.path(PENDING).read_text()).encode()
+    refused = 0
+    for each in flips(data):
+        try:
+            entry = entry_of(PENDING, each.decode("latin-1"))
+        except DamagedError:
+            refused += 1
+        else:
+            assert not entry.verified
+    assert refused > 4 * len(data), "strict types refuse more than half of all flips"
+
+
 def test_what_a_damaged_entry_held_is_shown_as_far_as_it_can_be_read(case: Case) -> None:
     path = case.path(PENDING)
     text = path.read_text()
@@ -295,6 +310,16 @@ def test_a_file_that_is_too_long_is_not_read(case: Case) -> None:
     with pytest.raises(DamagedError) as caught:
         case.journal.pending()
     assert caught.value.reason == "size"
+
+
+def test_a_change_that_could_not_be_read_again_is_not_begun(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files(case)
+    monkeypatch.setattr(journal_module, "MOST_BYTES", 100)
+    with pytest.raises(OSError, match="too large to be written down"):
+        case.journal.begin(ONE)
+    assert files(case) == before
 
 
 _JSON = st.recursive(
