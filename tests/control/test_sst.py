@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -484,6 +485,15 @@ def _within(action: FrequencyAction) -> FrequencyAction:
     if isinstance(action, PinEvery):
         return action
     return replace(action, cpus=tuple(cpu for cpu in action.cpus if cpu < 4))
+
+
+def test_a_guard_that_did_not_run_for_a_while_waits_for_the_kernel_all_the_same(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, disk = part(kernel), Disk()
+    proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
+    monkeypatch.setattr(time, "monotonic", itertools.count(0, 10).__next__)
+    assert kept(host, disk, proposal).outcome == "kept"
 
 
 @settings(deadline=None, max_examples=20)

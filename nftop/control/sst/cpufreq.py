@@ -26,6 +26,8 @@ CPUFREQ = "cpufreq"
 _PAUSE_S = 0.005
 # Limits are in effect a moment after they were written, as soon as the kernel has done the work.
 _SETTLE_S = 1.0
+# On a busy host this process may not run for longer than that between two readings.
+_LEAST_READS = 20
 # All that is ever written: a governor's or a preference's name, or a number.
 _WORD = re.compile(r"[a-zA-Z0-9_-]{1,32}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -89,10 +91,10 @@ class Cpufreq(Frequencies):
 
     def read_back(self, foreseen: State) -> State:
         deadline = time.monotonic() + _SETTLE_S
-        found = self.read(foreseen)
-        while differing(foreseen, found) and time.monotonic() < deadline:
+        found, reads = self.read(foreseen), 1
+        while differing(foreseen, found) and (reads < _LEAST_READS or time.monotonic() < deadline):
             time.sleep(_PAUSE_S)
-            found = self.read(foreseen)
+            found, reads = self.read(foreseen), reads + 1
         return found
 
     def do(self, step: Write) -> None:
