@@ -12,7 +12,7 @@ from nftop.model.topology import Host
 from nftop.output import say
 from nftop.render.text import printable
 from nftop.store.baselines import file_of, read_baselines, write_baselines
-from nftop.store.files import Person, caller
+from nftop.store.folders import Person, caller
 
 _PATIENCE_S = 5.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ from nftop.export.files import write_new
 from nftop.model.action import Proposal
 from nftop.output import put
 from nftop.render.text import printable
+from nftop.store.folders import open_file
 
 _MOST_BYTES = 1 << 20
 
@@ -115,7 +117,7 @@ def _read(name: str) -> str:
         if name == "-":
             data = sys.stdin.buffer.read(_MOST_BYTES + 1)
         else:
-            with Path(name).open("rb") as file:
+            with os.fdopen(open_file(Path(name), wait=True), "rb") as file:
                 data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from None

@@ -20,7 +20,7 @@ from nftop.render.text import printable
 from nftop.session.compared import notes, side
 from nftop.session.interval import Cut, named, opened, ticks
 from nftop.session.tape import NoMomentError, NoRecordingError
-from nftop.store.files import caller
+from nftop.store.folders import caller
 
 BAD_RECORDING = 4
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

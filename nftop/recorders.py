@@ -13,7 +13,8 @@ from nftop.hosts import OpenHost
 from nftop.model.baseline import Baselines
 from nftop.model.catalogue import METRICS
 from nftop.render.text import printable
-from nftop.store.files import caller, default_file
+from nftop.store.files import default_file
+from nftop.store.folders import caller
 from nftop.store.records import Header
 from nftop.store.sink import FileSink
 

@@ -24,7 +24,8 @@ from nftop.session.live import Live
 from nftop.session.markers import all_markers
 from nftop.session.replay import Replay
 from nftop.session.tape import NoMomentError
-from nftop.store.files import Keep, caller
+from nftop.store.files import Keep, exists
+from nftop.store.folders import caller, open_file, open_folder
 from nftop.store.history import History
 from nftop.store.pipe import LITTLE, MUCH, PipeBytes
 from nftop.store.readable import FileBytes, Readable
@@ -83,11 +84,17 @@ def _wrong_output(options: argparse.Namespace) -> str:
 
 def _wrong_file(file: str, *, rotates: bool) -> str:
     """As `_wrong_output`."""
-    if not rotates and os.path.lexists(file):
+    path = Path(file).absolute()
+    if not rotates and exists(path):
         return f"{printable(file)} exists, and no recording is written over"
-    folder = Path(file).absolute().parent
     # One that is only mistyped would be made, and filled where nobody looks.
-    return "" if folder.is_dir() else f"there is no folder {printable(str(folder))}"
+    try:
+        open_folder(path.parent).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return f"there is no folder {printable(str(path.parent))}"
+    except OSError as error:
+        return f"{printable(str(path.parent))}: {error.strerror}"
+    return ""
 
 
 def _sink(host: str, options: argparse.Namespace) -> Sink:
@@ -242,7 +249,7 @@ def _open(file: str, news: threading.Event, *, keys: bool) -> Readable:
             os.dup2(os.open(_TERMINAL, os.O_RDONLY | os.O_CLOEXEC), 0)
         about = os.fstat(handle)
     else:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_file(Path(file), wait=True)
         about = os.fstat(handle)
     if stat.S_ISREG(about.st_mode):
         return FileBytes(handle)

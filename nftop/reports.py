@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from nftop.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.render.text import printable
 from nftop.sources.base import Check
 from nftop.sources.topology import read_cpuid
+from nftop.store.folders import open_file
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
 _ROOT = Path("/")
@@ -201,7 +203,7 @@ def _read_text(file: str) -> str:
             raise OSError("it is closed")
         read = sys.stdin.buffer.read(_MAX_BYTES + 1)
     else:
-        with Path(file).open("rb") as opened:
+        with os.fdopen(open_file(Path(file), wait=True), "rb") as opened:
             read = opened.read(_MAX_BYTES + 1)
     if len(read) > _MAX_BYTES:
         raise OSError(f"longer than {_MAX_BYTES >> 20} MiB, which no counts are")

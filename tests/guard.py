@@ -127,40 +127,42 @@ MAY: Mapping[str, str] = {
     "undo.py": "sys.stdout",
     "change.py": "pathlib.Path sys.stdout",
     "dialogue.py": "signal.SIGINT sys.stdin sys.stdout",
-    "cat_profile.py": "pathlib.Path sys.stdin sys.stdout",
+    "cat_profile.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
     # A file that the operator named, and that was not there.
-    "export/files.py": "os.environ os.fdopen pathlib.Path unlink",
+    "export/files.py": "os.environ os.fdopen pathlib.Path",
     # Recordings: new files only, in the user's folders, and the oldest of a rotation go.
     "store": "backports.zstd.* compression.zstd.* zlib.crc32 sys.version_info",
     # Fields of our own records, by their descriptions.
     "store/codec.py": "operator.attrgetter",
-    "store/files.py": "os.open os.close os.pread os.fstat os.mkdir os.fchown os.geteuid "
-    "os.strerror os.O_* pathlib.Path pwd.getpwuid open mkdir unlink",
+    # The one code that opens, makes, renames and removes files of the operator's.
+    "store/folders.py": "os.open os.close os.stat os.fstat os.mkdir os.fchown os.scandir "
+    "os.readlink os.rename os.unlink os.geteuid os.fspath os.strerror os.O_* os.stat_result "
+    "pathlib.Path pwd.getpwuid open",
+    "store/files.py": "os.close os.pread os.fstat pathlib.Path",
     "store/sink.py": "os.write os.close os.fdatasync os.ftruncate os.lseek os.SEEK_SET "
     "pathlib.Path",
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
     "baselines.py": "os.environ pathlib.Path",
-    "store/baselines.py": "os.fsync os.open os.close os.pread os.fdopen os.getpid os.O_* "
-    "pathlib.Path unlink replace",
+    "store/baselines.py": "os.fsync os.close os.pread os.fdopen os.getpid pathlib.Path",
     "store/profiles.py": "pathlib.Path",
     # What the operator has in his own configuration folder.
-    "store/own.py": "os.open os.close os.pread os.fstat os.O_* pathlib.Path",
+    "store/own.py": "os.close os.pread os.fstat pathlib.Path",
     "store/pipe.py": "os.close os.read",
     "store/readable.py": "os.close os.pread os.fstat",
     # What waits to be written.
     "store/recorder.py": "queue.SimpleQueue",
     "recorders.py": "os.environ os.uname platform.python_version sys.argv",
-    "recording.py": "os.open os.close os.dup os.dup2 os.fstat os.environ os.path.lexists os.O_* "
+    "recording.py": "os.open os.close os.dup os.dup2 os.fstat os.environ os.O_* "
     "pathlib.Path sys.stdout",
     # Text in memory.
     "export/csv.py": "io.StringIO",
     "export/writers.py": "io.StringIO",
     # The files of an export: new ones, and those go again where it fails.
-    "export/outputs.py": "os.fdopen os.path.lexists pathlib.Path unlink sys.stdout",
+    "export/outputs.py": "os.fdopen pathlib.Path sys.stdout",
     "export/parquet.py": "pyarrow.*",
     "recorded.py": "os.environ pathlib.Path signal.SIG* sys.stdout",
     # The recording that an interval is of.
-    "session/interval.py": "os.open os.close os.fstat os.O_* pathlib.Path",
+    "session/interval.py": "os.close os.fstat pathlib.Path",
     # An attribute of Textual's own strip, after it was made.
     "ui/widgets/strips.py": "getattr",
     # The one port that nftop listens at, on loopback: who asks gets the latest frame.
@@ -177,7 +179,7 @@ MAY: Mapping[str, str] = {
     "config.py": "pathlib.Path",
     "output.py": "sys.stderr",
     "hosts.py": "pathlib.Path",
-    "reports.py": "pathlib.Path signal.SIG* sys.stdin sys.stdout",
+    "reports.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
     "serve.py": "signal.SIG*",
     "watching.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nftop.store.files import caller, create
+from nftop.store.folders import caller, open_folder
 
 
 def write_new(path: Path, text: str) -> None:
@@ -14,10 +14,11 @@ def write_new(path: Path, text: str) -> None:
     Raises:
         OSError: it is there already, or can't be written; nothing is left of it then.
     """
-    handle = create(path, caller(os.environ), 0o644)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    with open_folder(path.parent) as folder:
+        handle = folder.create(path.name, caller(os.environ), 0o644)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+        except BaseException:
+            folder.remove(path.name)
+            raise

@@ -16,7 +16,7 @@ from nftop.export.writers import Writer, text_writer
 from nftop.model.frame import Frame
 from nftop.model.topology import Host
 from nftop.output import put
-from nftop.store.files import Person, create, make_folder
+from nftop.store.folders import Folder, Person, open_folder
 from nftop.store.records import Marker
 from nftop.store.scan import Loss
 
@@ -57,20 +57,25 @@ class Outputs:
         self._writers: dict[str, Writer] = {}
         self._files: dict[str, IO[bytes]] = {}
         self._paths: dict[str, Path] = {}
+        self._folder: Folder | None = None
         try:
             if path is None:
                 self._writers[tables[0]] = text_writer(form, TABLES[tables[0]], _to_stdout)
                 return
-            if folder:
-                make_folder(path, who)
             for name in tables:
                 self._paths[name] = path / f"{name}.{form}" if folder else path
-            there = [each for each in self._paths.values() if os.path.lexists(each)]
-            if there:
-                self._paths.clear()
-                raise OutputsError(f"{there[0]} exists, and nothing is written over")
-            for name, each in list(self._paths.items()):
-                self._open(name, each, who)
+            self._folder = (
+                open_folder(path, make_for=who, make=True) if folder else open_folder(path.parent)
+            )
+            names = [each.name for each in self._paths.values()]
+            taken = [each for each in names if self._folder.status(each) is not None]
+            if taken:
+                self._folder.close()
+                raise OutputsError(
+                    f"{path / taken[0] if folder else path} exists, and nothing is written over"
+                )
+            for name, each in self._paths.items():
+                self._files[name] = os.fdopen(self._folder.create(each.name, who), "wb")
                 self._writers[name] = make(name, self._files[name])
         except OSError as error:
             self.discard()
@@ -107,6 +112,8 @@ class Outputs:
                 raise _told(error, path) from None
             if path is not None:
                 found[str(path)] = writer.rows
+        if self._folder is not None:
+            self._folder.close()
         return found
 
     def discard(self) -> None:
@@ -115,11 +122,11 @@ class Outputs:
             # What can't be flushed is removed next.
             with contextlib.suppress(OSError):
                 file.close()
-            with contextlib.suppress(OSError):
-                self._paths[name].unlink()
-
-    def _open(self, name: str, path: Path, who: Person | None) -> None:
-        self._files[name] = os.fdopen(create(path, who), "wb")
+            if self._folder is not None:
+                with contextlib.suppress(OSError):
+                    self._folder.remove(self._paths[name].name)
+        if self._folder is not None:
+            self._folder.close()
 
     def _write(self, name: str, writer: Writer, columns: Columns) -> None:
         try:

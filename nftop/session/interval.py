@@ -12,6 +12,7 @@ from nftop.model.position import Position
 from nftop.model.topology import Host
 from nftop.session.tape import NoMomentError, NoRecordingError, Shown, Tape
 from nftop.session.when import moment_ns
+from nftop.store.folders import open_file
 from nftop.store.readable import FileBytes, Readable
 from nftop.store.records import Header, Marker, Tick
 from nftop.store.scan import Loss, Scan
@@ -184,7 +185,7 @@ def last_tick_ns(data: Readable) -> int:
 
 def _file(name: str) -> FileBytes:
     """Raises OSError."""
-    handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    handle = open_file(Path(name))
     about = os.fstat(handle)
     if stat.S_ISREG(about.st_mode):
         return FileBytes(handle)

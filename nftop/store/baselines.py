@@ -13,7 +13,7 @@ import msgspec
 
 from nftop.model.baseline import Baselines
 from nftop.model.topology import Host
-from nftop.store.files import Person, caller, create, make_folder
+from nftop.store.folders import Person, caller, open_file, open_folder
 
 FOLDER = Path("nftop/baselines")
 SCHEMA = "nftop.baselines/1"
@@ -60,7 +60,7 @@ def read_baselines(path: Path, host: Host) -> Baselines | None:
         OSError: it can't be read.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_file(path, follow=False)
     except FileNotFoundError:
         return None
     try:
@@ -85,20 +85,19 @@ def write_baselines(
 
     A reader sees the old file or the new one, whole.
     """
-    make_folder(path.parent, who)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with contextlib.suppress(FileNotFoundError):
-        beside.unlink()
-    handle = create(beside, who)
-    try:
-        about = {"schema": SCHEMA, "host": _named(host)}
-        data = msgspec.json.encode({**about, "baselines": plain(baselines)})
-        with os.fdopen(handle, "wb") as file:
-            file.write(data + b"\n")
-            file.flush()
-            os.fsync(file.fileno())  # or a power cut may leave the new name with nothing in it
-        beside.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
+    with open_folder(path.parent, make_for=who, make=True) as folder:
+        beside = f".{path.name}.{os.getpid()}"
+        folder.remove(beside)
+        handle = folder.create(beside, who)
+        try:
+            about = {"schema": SCHEMA, "host": _named(host)}
+            data = msgspec.json.encode({**about, "baselines": plain(baselines)})
+            with os.fdopen(handle, "wb") as file:
+                file.write(data + b"\n")
+                file.flush()
+                os.fsync(file.fileno())  # or a power cut may leave the new name with nothing in it
+            folder.move(beside, path.name)
+        except OSError:
+            with contextlib.suppress(OSError):
+                folder.remove(beside)
+            raise

@@ -3,15 +3,13 @@
 Under sudo a recording belongs to whoever called it, but only in a folder of theirs: elsewhere it is
 root's, or sudo for nftop alone would hand out files anywhere. A file is made in the folder that was
 looked at, is never written over, and is its owner's alone (0600): names and command lines of
-processes are in it.
+processes are in it. `folders` opens all of them, so that root follows nobody's symbolic links.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import pwd
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,34 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nftop.store import seekpoint
+from nftop.store.folders import Folder, Person, caller, open_folder
 
 SUFFIX = ".nftop"
 _FOLDER = Path("nftop/recordings")
 _TIME = "%Y%m%dT%H%M%SZ"
 _STAMP = r"-(?P<time>\d{8}T\d{6}Z)(\.(?P<number>\d+))?"
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Who called nftop by sudo."""
-
-    uid: int
-    gid: int
-    home: Path
-
-
-def caller(environ: Mapping[str, str]) -> Person | None:
-    """Who called nftop by sudo; None where nobody did, or root."""
-    told = environ.get("SUDO_UID", "")
-    if os.geteuid() != 0 or not (told.isascii() and told.isdigit() and len(told) < 11):
-        return None
-    try:
-        entry = pwd.getpwuid(int(told))
-    except KeyError:
-        return None
-    if entry.pw_uid == 0:
-        return None
-    return Person(entry.pw_uid, entry.pw_gid, Path(entry.pw_dir))
 
 
 def default_file(environ: Mapping[str, str], host: str, wall_ns: int) -> Path:
@@ -69,51 +45,32 @@ def timed(path: Path, wall_ns: int) -> Path:
 
 
 def make_folder(folder: Path, who: Person | None) -> None:
-    """The folder and those above it, each as `create` makes files. Raises OSError."""
-    if folder.is_dir():
-        return
-    if folder.exists():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-    make_folder(folder.parent, who)
-    above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.mkdir(folder.name, 0o700, dir_fd=above)
-        if who is not None and os.fstat(above).st_uid == who.uid:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            made = os.open(folder.name, flags, dir_fd=above)
-            try:
-                if os.fstat(made).st_uid == os.geteuid():
-                    os.fchown(made, who.uid, who.gid)
-            finally:
-                os.close(made)
-    finally:
-        os.close(above)
+    """The folder and those above it; `who` gets those made below a folder of theirs.
+
+    Raises:
+        OSError: as `open_folder`.
+    """
+    open_folder(folder, make_for=who, make=True).close()
 
 
 def create(path: Path, who: Person | None, mode: int = 0o600) -> int:
     """A new file, open for writing. Raises OSError, FileExistsError among them."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(path.name, flags, mode, dir_fd=folder)
-        try:
-            if who is not None and os.fstat(folder).st_uid == who.uid:
-                os.fchown(handle, who.uid, who.gid)
-        except OSError:
-            os.close(handle)
-            raise
-        return handle
-    finally:
-        os.close(folder)
+    with open_folder(path.parent) as folder:
+        return folder.create(path.name, who, mode)
 
 
 def remove_empty(handle: int, path: Path) -> None:
     """Remove an open file, if nothing is in it and it is still called so."""
-    made = os.fstat(handle)
-    with contextlib.suppress(OSError):
-        there = path.lstat()
-        if not made.st_size and (made.st_dev, made.st_ino) == (there.st_dev, there.st_ino):
-            path.unlink()
+    with contextlib.suppress(OSError), open_folder(path.parent) as folder:
+        if not os.fstat(handle).st_size:
+            folder.remove_if(path.name, handle)
+
+
+def exists(path: Path) -> bool:
+    """Whether the name is taken, by a dangling link too; False where its folder can't be opened."""
+    with contextlib.suppress(OSError), open_folder(path.parent) as folder:
+        return folder.status(path.name) is not None
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +89,18 @@ def let_go(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[Path]:
     is no recording of nftop's own writing stays, whatever it is called. Raises OSError.
     """
     turn = {each: at for at, each in enumerate(written)}
-    found = sorted(_rotated(path), key=lambda each: (turn.get(each.path, -1), *each.age))
-    gone, total = [], 0
-    for place, each in enumerate(reversed(found)):
-        total += each.size
-        too_many = keep.files is not None and place >= keep.files
-        too_large = keep.size is not None and total > keep.size
-        # The newest is being written.
-        if place and each.path not in written[-1:] and (too_many or too_large):
-            each.path.unlink()
-            gone.append(each.path)
+    with open_folder(path.parent) as folder:
+        rotated = _rotated(folder, path)
+        found = sorted(rotated, key=lambda each: (turn.get(each.path, -1), *each.age))
+        gone, total = [], 0
+        for place, each in enumerate(reversed(found)):
+            total += each.size
+            too_many = keep.files is not None and place >= keep.files
+            too_large = keep.size is not None and total > keep.size
+            # The newest is being written.
+            if place and each.path not in written[-1:] and (too_many or too_large):
+                folder.remove(each.path.name)
+                gone.append(each.path)
     return gone
 
 
@@ -154,20 +113,21 @@ class _Rotated:
     age: tuple[int, str, int]
 
 
-def _rotated(path: Path) -> Iterator[_Rotated]:
+def _rotated(folder: Folder, path: Path) -> Iterator[_Rotated]:
     pattern = re.compile(re.escape(path.stem) + _STAMP + re.escape(path.suffix))
-    for each in path.parent.iterdir():
-        named = pattern.fullmatch(each.name)
-        begun = None if named is None else _begun(each)
+    for name in folder.names():
+        named = pattern.fullmatch(name)
+        begun = None if named is None else _begun(folder, name)
         if named is not None and begun is not None:
             size, wall_ns = begun
-            yield _Rotated(each, size, (wall_ns, named["time"], int(named["number"] or 1)))
+            age = (wall_ns, named["time"], int(named["number"] or 1))
+            yield _Rotated(path.with_name(name), size, age)
 
 
-def _begun(path: Path) -> tuple[int, int] | None:
+def _begun(folder: Folder, name: str) -> tuple[int, int] | None:
     """Size, and wall time of the first sample; None where it does not begin as recordings do."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = folder.open_file(name)
     except OSError:
         return None
     try:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from nftop.store.files import caller
+from nftop.store.folders import caller, open_file
 
 _MOST_BYTES = 1 << 20
 
@@ -27,7 +27,11 @@ def read_text(path: Path) -> str:
     Raises:
         OSError: it is not there or can't be read. ValueError: it is no plain file of a MiB at most.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return text_of(open_file(path))
+
+
+def text_of(handle: int) -> str:
+    """What an open file says; closes it. Raises OSError, ValueError as `read_text`."""
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from nftop.store.own import config_folder, read_text
+from nftop.store.folders import Folder, open_folder
+from nftop.store.own import config_folder, text_of
 
 _MOST = 64
 
@@ -17,20 +19,17 @@ def folder_of(environ: Mapping[str, str]) -> Path:
 
 def read_profiles(folder: Path) -> dict[str, str]:
     """Their texts by file name, ascending; what can't be read or is no plain file is left out."""
-    try:
-        names = sorted(each.name for each in folder.iterdir())
-    except OSError:
-        return {}
     found: dict[str, str] = {}
-    for name in names[:_MOST]:
-        text = _text(folder / name)
-        if text is not None and name.isprintable():
-            found[name] = text
+    with contextlib.suppress(OSError), open_folder(folder) as opened:
+        for name in opened.names()[:_MOST]:
+            text = _text(opened, name)
+            if text is not None and name.isprintable():
+                found[name] = text
     return found
 
 
-def _text(path: Path) -> str | None:
+def _text(folder: Folder, name: str) -> str | None:
     try:
-        return None if path.is_symlink() else read_text(path)
+        return text_of(folder.open_file(name))
     except (OSError, ValueError):
         return None

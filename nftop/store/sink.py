@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from nftop.store.encoder import Chunk
-from nftop.store.files import Keep, Person, create, let_go, make_folder, remove_empty, timed
+from nftop.store.files import Keep, Person, exists, let_go, remove_empty, timed
+from nftop.store.folders import open_folder
 from nftop.store.seekpoint import SeekPoint, packed
 from nftop.store.zstandard import FRAME_END
 
@@ -200,8 +201,8 @@ class FileSink:
         path = self._path
         if self._rotation.any:
             path = _unused(timed(path, chunk.after.wall_ns))
-        make_folder(path.parent, self._who)
-        self._handle = create(path, self._who)
+        with open_folder(path.parent, make_for=self._who, make=True) as folder:
+            self._handle = folder.create(path.name, self._who)
         self._shown, self._length, self._open_frame = path, 0, False
         self._written.append(path)
         self._began_ns, self._after = chunk.after.monotonic_ns, None
@@ -212,7 +213,7 @@ class FileSink:
         # What can't be removed now is when the next file begins.
         with contextlib.suppress(OSError):
             let_go(self._path, self._rotation.keep, self._written)
-        self._written = [each for each in self._written if each.exists()]
+        self._written = [each for each in self._written if exists(each)]
 
     def _append(self, chunk: Chunk) -> None:
         again = chunk.starts and self._open_frame
@@ -264,7 +265,7 @@ class FileSink:
 def _unused(path: Path) -> Path:
     """The path, with a number behind the time where two files began in one second."""
     number, found = 1, path
-    while found.exists():
+    while exists(found):
         number += 1
         found = path.with_name(f"{path.stem}.{number}{path.suffix}")
     return found

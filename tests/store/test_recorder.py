@@ -24,7 +24,8 @@ from nftop.model.sample import Sample
 from nftop.store import sink
 from nftop.store.changed import changes
 from nftop.store.encoder import Chunk, Encoder
-from nftop.store.files import Keep, Person, caller, create, default_file, let_go, make_folder, timed
+from nftop.store.files import Keep, create, default_file, let_go, make_folder, timed
+from nftop.store.folders import Person, caller
 from nftop.store.recorder import Recorder, Recording
 from nftop.store.records import Gap, Marker
 from nftop.store.scan import Found, Loss
@@ -466,8 +467,8 @@ def test_whose_a_recording_is_under_sudo(tmp_path: Path) -> None:
     me = SimpleNamespace(pw_uid=1234, pw_gid=1235, pw_dir="/home/me")
     environ = {"SUDO_UID": "1234", "XDG_DATA_HOME": "/root/data"}
     with (
-        mock.patch("nftop.store.files.os.geteuid", lambda: 0),
-        mock.patch("nftop.store.files.pwd.getpwuid", lambda _: me),
+        mock.patch("nftop.store.folders.os.geteuid", lambda: 0),
+        mock.patch("nftop.store.folders.pwd.getpwuid", lambda _: me),
     ):
         who = caller(environ)
         assert who == Person(1234, 1235, Path("/home/me"))
@@ -476,7 +477,7 @@ def test_whose_a_recording_is_under_sudo(tmp_path: Path) -> None:
             "/home/me/.local/share/nftop/recordings/_edge_07-20260921T141320Z.nftop"
         )
         assert caller({"SUDO_UID": "x"}) is None and caller({}) is None
-    with mock.patch("nftop.store.files.os.geteuid", lambda: 1000):
+    with mock.patch("nftop.store.folders.os.geteuid", lambda: 1000):
         assert caller(environ) is None
         assert default_file(environ, "e", WALL_NS).parent == Path("/root/data/nftop/recordings")
 

@@ -1,0 +1,330 @@
+"""Access to files by descriptor, so that root never follows another user's symbolic link.
+
+Rule: as root, a path is opened component by component (openat(2) with O_NOFOLLOW). A symbolic link
+is followed only if nobody but root could have placed it: root owns it, and every folder on the way
+belongs to root and is writable by root alone (or is sticky, such as /tmp). From the first other
+folder on, no link is followed, in any component. Without root, paths are opened as usual.
+
+Creating, renaming and removing use the descriptor of the folder that was checked, so an exchange
+of folders afterwards has no effect. A file below another user's folder that has several hard links
+and another owner than its folder is not read: it may be root's under a second name.
+
+All files that nftop writes or reads at a path of the operator's pass through `Folder`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import stat
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+_SEARCH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_LINKS = 40  # as path_resolution(7)
+_SHARED = stat.S_IWGRP | stat.S_IWOTH
+_PROC = Path("/proc")
+_NOT_FOLLOWED = "a symbolic link that another user can change is not followed as root"
+_SECOND_NAME = "a second name of another user's file is not read as root"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """User who started nftop through sudo."""
+
+    uid: int
+    gid: int
+    home: Path
+
+
+def caller(environ: Mapping[str, str]) -> Person | None:
+    """User who started nftop through sudo; None without sudo, or if that user is root."""
+    uid = environ.get("SUDO_UID", "")
+    if os.geteuid() != 0 or not (uid.isascii() and uid.isdigit() and len(uid) < 11):
+        return None
+    try:
+        entry = pwd.getpwuid(int(uid))
+    except KeyError:
+        return None
+    if entry.pw_uid == 0:
+        return None
+    return Person(entry.pw_uid, entry.pw_gid, Path(entry.pw_dir))
+
+
+class Folder:
+    """An open folder; close it, or use it as a context manager.
+
+    Attributes:
+        handle: its descriptor.
+        protected: whether only root can change what is in it; always True without root.
+    """
+
+    def __init__(self, handle: int, *, protected: bool) -> None:
+        self.handle = handle
+        self.protected = protected
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor. Safe to call twice."""
+        if self.handle >= 0:
+            os.close(self.handle)
+            self.handle = -1
+
+    def create(self, name: str, person: Person | None, mode: int = 0o600) -> int:
+        """A new file, open for reading and writing; `person` gets it if the folder is theirs.
+
+        Raises:
+            OSError: FileExistsError if the name exists, a dangling link included.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(name, flags, mode, dir_fd=self.handle)
+        try:
+            if person is not None and os.fstat(self.handle).st_uid == person.uid:
+                os.fchown(handle, person.uid, person.gid)
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
+
+    def open_file(self, name: str) -> int:
+        """An existing file, open for reading; never waits for the writer of a FIFO.
+
+        Raises:
+            OSError: ELOOP for a symbolic link, EPERM for a second name of another user's file.
+        """
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(name, flags, dir_fd=self.handle)
+        try:
+            _check_links(handle, self.handle, protected=self.protected)
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
+
+    def status(self, name: str) -> os.stat_result | None:
+        """Status of the name itself, of a link and not of its target; None if there is none."""
+        try:
+            return os.stat(name, dir_fd=self.handle, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def names(self) -> list[str]:
+        """Names in it, ascending."""
+        return _names(self.handle)
+
+    def move(self, old: str, new: str) -> None:
+        """Rename within the folder; replaces `new`, which may be a link: its target stays."""
+        os.rename(old, new, src_dir_fd=self.handle, dst_dir_fd=self.handle)
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if there is none."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.handle)
+
+    def remove_if(self, name: str, handle: int) -> None:
+        """Remove the name if it is still that of the open file `handle`."""
+        opened, named = os.fstat(handle), self.status(name)
+        if named is not None and (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino):
+            self.remove(name)
+
+
+def open_folder(path: Path, *, make_for: Person | None = None, make: bool = False) -> Folder:
+    """Open the folder at `path`.
+
+    Args:
+        path: a relative one is below the working directory.
+        make_for: user who gets the folders made below a folder of theirs.
+        make: whether to make what is missing, mode 0700.
+
+    Raises:
+        OSError: with `filename`; ELOOP for a link that is not followed.
+    """
+    walk: _Walk | None = None
+    try:
+        walk = _Walk(path)
+        walk.go(make_for, make=make)
+        return Folder(os.open(".", _LIST, dir_fd=walk.handle), protected=walk.protected)
+    except OSError as error:
+        raise _named(error, path) from None
+    finally:
+        if walk is not None:
+            walk.close()
+
+
+def open_file(path: Path, *, wait: bool = False, follow: bool = True) -> int:
+    """An existing file, open for reading, by the rule of this module.
+
+    Args:
+        path: of the file.
+        wait: whether to wait for the writer of a FIFO.
+        follow: whether a link in the last component may be followed.
+
+    Raises:
+        OSError: with `filename`.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if wait else os.O_NONBLOCK)
+    if not follow:
+        flags |= os.O_NOFOLLOW
+    if os.geteuid() != 0:
+        return os.open(path, flags)
+    walk = _Walk(path)
+    try:
+        walk.go(None, make=False, last=True, follow_last=follow)
+        if walk.last is None:  # it is a folder, or a descriptor of this process in /proc/self/fd
+            return os.open(walk.magic or ".", flags, dir_fd=walk.handle)
+        handle = os.open(walk.last, flags | os.O_NOFOLLOW, dir_fd=walk.handle)
+        try:
+            _check_links(handle, walk.handle, protected=walk.protected)
+        except OSError:
+            os.close(handle)
+            raise
+    except OSError as error:
+        raise _named(error, path) from None
+    finally:
+        walk.close()
+    return handle
+
+
+class _Walk:
+    """One path, resolved component by component.
+
+    Attributes:
+        handle: O_PATH descriptor of the folder reached.
+        protected: as `Folder`'s.
+        last: name of the last component where it was left to the caller; None else.
+        magic: the same where it is a link of procfs, which only the kernel can follow.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.last: str | None = None
+        self.magic = ""
+        self.protected = True
+        self._as_root = os.geteuid() == 0
+        self._left = deque(part for part in os.fspath(path).split("/") if part not in ("", "."))
+        self._links = 0
+        self._proc_device: int | None = None
+        # The working directory is the caller's choice, so it is walked to as well.
+        if not path.is_absolute() and self._as_root:
+            self._left.extendleft(reversed(Path.cwd().parts[1:]))
+        self.handle = os.open("/" if path.is_absolute() or self._as_root else ".", _SEARCH)
+        self._judge()
+
+    def close(self) -> None:
+        os.close(self.handle)
+
+    def go(
+        self, person: Person | None, *, make: bool, last: bool = False, follow_last: bool = True
+    ) -> None:
+        """Resolve all components; with `last` leave the last one, unless it is a link or folder."""
+        while self._left:
+            name = self._left.popleft()
+            try:
+                opened = os.open(name, self._flags(), dir_fd=self.handle)
+            except FileNotFoundError:
+                if last and not self._left:
+                    self.last = name
+                    return
+                if not make:
+                    raise
+                opened = self._made(name, person)
+            mode = os.fstat(opened).st_mode
+            if stat.S_ISLNK(mode):
+                if last and not self._left and (not follow_last or self._is_proc()):
+                    os.close(opened)
+                    self.last, self.magic = (None, name) if follow_last else (name, "")
+                    return
+                self._follow(opened)
+            elif stat.S_ISDIR(mode):
+                self._enter(opened)
+            else:
+                os.close(opened)
+                if not last or self._left:
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+                self.last = name
+
+    def _flags(self) -> int:
+        return _SEARCH if self._as_root else os.O_PATH | os.O_CLOEXEC
+
+    def _enter(self, opened: int) -> None:
+        os.close(self.handle)
+        self.handle = opened
+        self._judge()
+
+    def _judge(self) -> None:
+        """Note where the first folder begins that another user than root can change."""
+        about = os.fstat(self.handle)
+        shared = about.st_mode & _SHARED and not about.st_mode & stat.S_ISVTX
+        if self._as_root and (about.st_uid or shared):
+            self.protected = False
+
+    def _follow(self, link: int) -> None:
+        """Continue at a link's target. `link` is its descriptor, which is closed."""
+        try:
+            owner = os.fstat(link).st_uid
+            target = os.readlink("", dir_fd=link)
+        finally:
+            os.close(link)
+        self._links += 1
+        if not self.protected or owner or self._links > _MAX_LINKS:
+            raise OSError(errno.ELOOP, _NOT_FOLLOWED)
+        self._left.extendleft(
+            reversed([part for part in target.split("/") if part not in ("", ".")])
+        )
+        if target.startswith("/"):
+            self._enter(os.open("/", _SEARCH))
+
+    def _is_proc(self) -> bool:
+        """Whether this is a folder of procfs that root alone can change."""
+        if not self.protected:
+            return False
+        if self._proc_device is None:
+            try:
+                self._proc_device = _PROC.stat().st_dev
+            except OSError:
+                return False
+        return os.fstat(self.handle).st_dev == self._proc_device
+
+    def _made(self, name: str, person: Person | None) -> int:
+        """A new folder in this one; `person` gets it if this one is theirs."""
+        with contextlib.suppress(FileExistsError):  # somebody else made it meanwhile
+            os.mkdir(name, 0o700, dir_fd=self.handle)
+        opened = os.open(name, _LIST, dir_fd=self.handle)
+        try:
+            about = os.fstat(opened)
+            theirs = person is not None and os.fstat(self.handle).st_uid == person.uid
+            # Root's folder under that name, exchanged for the new one, is given to nobody: an
+            # empty one has nothing in it to give.
+            if person and theirs and about.st_uid == os.geteuid() and not _names(opened):
+                os.fchown(opened, person.uid, person.gid)
+        except OSError:
+            os.close(opened)
+            raise
+        return opened
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries)
+
+
+def _check_links(handle: int, folder: int, *, protected: bool) -> None:
+    about = os.fstat(handle)
+    foreign = about.st_uid != os.fstat(folder).st_uid
+    if not protected and foreign and about.st_nlink > 1 and stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EPERM, _SECOND_NAME)
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """The same error, of the whole path."""
+    return type(error)(error.errno, error.strerror, os.fspath(path))

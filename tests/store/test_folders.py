@@ -1,0 +1,284 @@
+"""Root never follows another user's symbolic links: every kind of file, every component."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nftop.export.files import write_new
+from nftop.export.outputs import Outputs, OutputsError
+from nftop.model.topology import Host
+from nftop.store.baselines import read_baselines, write_baselines
+from nftop.store.encoder import Chunk
+from nftop.store.files import Keep, let_go
+from nftop.store.folders import Person, open_file, open_folder
+from nftop.store.own import read_text
+from nftop.store.profiles import read_profiles
+from nftop.store.seekpoint import SeekPoint
+from nftop.store.sink import FileSink
+from tests.command import nftop
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom it attacks")
+
+UID = 65534
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # rename(2)
+HOST = Host("edge-07", "some Xeon", "SKX")
+SECRET = "root_only_secret = 17\n"
+# Below the folder of the user: components that the attacker exchanges for a link.
+COMPONENTS = ("a", "a/b", "a/b/c")
+Write = Callable[[Path, Person], None]
+
+
+class Ground:
+    """A home of the attacker and a folder of root, both below a folder that only root can change.
+
+    Attributes:
+        home: the attacker's, with the folders a/b/c in it.
+        vault: root's, with the same folders and one file in each.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.chmod(0o755)
+        self.home, self.vault = folder / "home", folder / "vault"
+        self.person = Person(UID, UID, self.home)
+        for top in (self.home, self.vault):
+            (top / "a/b/c").mkdir(parents=True)
+        for path in (self.vault, *self.vault.rglob("*")):
+            path.chmod(0o700)
+            secret = path / "secret.toml"
+            secret.write_text(SECRET)
+            secret.chmod(0o600)
+        for path in (self.home, *self.home.rglob("*")):
+            os.chown(path, UID, UID)
+        self.before = self.state()
+
+    def state(self) -> list[tuple[str, int, int, int, bytes]]:
+        """Names, owners, modes, sizes and contents below the vault."""
+        found = []
+        for path in sorted([self.vault, *self.vault.rglob("*")]):
+            about = path.lstat()
+            data = path.read_bytes() if stat.S_ISREG(about.st_mode) else b""
+            found.append((str(path), about.st_uid, about.st_mode, about.st_nlink, data))
+        return found
+
+    def link(self, component: str) -> None:
+        """Exchange a folder of the attacker's for a link to root's of the same name."""
+        there = self.home / component
+        there.rename(self.home / "aside")
+        there.symlink_to(self.vault / component)
+        os.lchown(there, UID, UID)
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        yield Ground(Path(name))
+
+
+def record(path: Path, person: Person) -> None:
+    sink = FileSink(path, who=person)
+    sink.write(Chunk(b"data", starts=True, ticks=1, after=SeekPoint(1, 1, 0, 0)))
+    sink.finish()
+    if sink.broken is not None:
+        raise sink.broken
+
+
+def keep_baselines(path: Path, person: Person) -> None:
+    write_baselines(path, HOST, None, person)
+
+
+def export(path: Path, person: Person) -> None:
+    try:
+        made = Outputs(path, "csv", ("cpus",), folder=False, who=person, host=HOST)
+        made.close()
+    except OutputsError as error:
+        raise OSError(errno.ELOOP, str(error)) from None
+
+
+def export_folder(path: Path, person: Person) -> None:
+    try:
+        made = Outputs(path, "csv", ("cpus", "nfs"), folder=True, who=person, host=HOST)
+        made.close()
+    except OutputsError as error:
+        raise OSError(errno.ELOOP, str(error)) from None
+
+
+def save_profile(path: Path, _: Person) -> None:
+    write_new(path, "text")
+
+
+def rotate(path: Path, person: Person) -> None:
+    record(path, person)
+    let_go(path.with_name("r.nftop"), Keep(files=0))
+
+
+WRITERS: tuple[Write, ...] = (
+    record, keep_baselines, export, export_folder, save_profile, rotate,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("write", WRITERS)
+def test_no_component_of_a_path_leads_root_elsewhere(
+    ground: Ground, write: Write, component: str
+) -> None:
+    ground.link(component)
+    with pytest.raises(OSError) as refused:
+        write(ground.home / "a/b/c/new", ground.person)
+    assert refused.value.errno == errno.ELOOP
+    assert ground.state() == ground.before
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_what_is_written_in_the_users_folder_is_the_users(ground: Ground, write: Write) -> None:
+    path = ground.home / "a/b/c/new"
+    write(path, ground.person)
+    if write is not save_profile:  # whose owner is that of SUDO_UID
+        assert path.stat().st_uid == UID
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_link_in_place_of_the_file_is_not_written_through(ground: Ground, write: Write) -> None:
+    path = ground.home / "a/b/c/new"
+    path.symlink_to(ground.vault / "secret.toml")
+    with contextlib.suppress(OSError):
+        write(path, ground.person)
+    assert ground.state() == ground.before
+
+
+@contextlib.contextmanager
+def swapping(ground: Ground, component: str) -> Iterator[None]:
+    """A process of the attacker's that exchanges folder and link as fast as it can."""
+    there, link = ground.home / component, ground.home / "link"
+    exchange = ctypes.CDLL(None).renameat2
+    paths = os.fsencode(there), os.fsencode(link)
+    link.symlink_to(ground.vault / component)
+    os.lchown(link, UID, UID)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setgid(UID)
+            os.setuid(UID)
+            while exchange(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
+                pass
+        finally:
+            os._exit(1)
+    try:
+        yield
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)  # it was at it all the time
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_link_swapped_in_between_never_wins(ground: Ground, component: str) -> None:
+    done = refused = 0
+    end_s = time.monotonic() + 60
+    with swapping(ground, component):
+        number = 0
+        while (done < 10 or refused < 10) and time.monotonic() < end_s:
+            number += 1
+            try:
+                keep_baselines(ground.home / f"a/b/c/{number}.json", ground.person)
+            except OSError:
+                refused += 1
+            else:
+                done += 1
+    assert done >= 10 and refused >= 10
+    assert ground.state() == ground.before
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_folders_made_for_the_user_are_never_made_elsewhere(ground: Ground, component: str) -> None:
+    with swapping(ground, component):
+        for number in range(200):
+            with contextlib.suppress(OSError):
+                path = ground.home / f"a/b/c/x{number}/y"
+                open_folder(path, make_for=ground.person, make=True).close()
+    assert ground.state() == ground.before
+
+
+@pytest.mark.parametrize("component", [*COMPONENTS, "a/b/c/secret.toml"])
+def test_nothing_of_roots_is_read_through_a_link(ground: Ground, component: str) -> None:
+    if component.endswith(".toml"):
+        (ground.home / component).symlink_to(ground.vault / component)
+    else:
+        ground.link(component)
+    path = ground.home / "a/b/c/secret.toml"
+    for read in (lambda: read_text(path), lambda: read_baselines(path, HOST)):
+        with pytest.raises(OSError) as refused:
+            read()
+        assert refused.value.errno == errno.ELOOP
+    assert read_profiles(path.parent) == {}
+
+
+def test_a_second_name_of_roots_file_is_not_read(ground: Ground) -> None:
+    path = ground.home / "a/config.toml"
+    os.link(ground.vault / "secret.toml", path)
+    with pytest.raises(PermissionError):
+        read_text(path)
+    assert read_profiles(path.parent) == {}
+
+
+def test_a_link_that_only_root_can_place_is_followed(ground: Ground) -> None:
+    link = ground.home.parent / "link"
+    link.symlink_to("vault")
+    assert read_text(link / "a/secret.toml") == SECRET
+    (ground.vault / "there").symlink_to("/etc")
+    os.lchown(ground.vault / "there", UID, UID)
+    with pytest.raises(OSError) as refused:
+        open_file(ground.vault / "there/passwd")
+    assert refused.value.errno == errno.ELOOP
+
+
+def test_an_open_descriptor_is_read_by_its_path_in_proc(ground: Ground) -> None:
+    handle = os.open(ground.vault / "secret.toml", os.O_RDONLY)
+    reader, writer = os.pipe()
+    os.write(writer, b"piped")
+    os.close(writer)
+    try:
+        assert read_text(Path(f"/proc/self/fd/{handle}")) == SECRET
+        opened = open_file(Path(f"/proc/self/fd/{reader}"), wait=True)
+        assert os.read(opened, 9) == b"piped"
+        os.close(opened)
+    finally:
+        os.close(handle)
+        os.close(reader)
+
+
+def test_links_loop_no_longer_than_the_kernel_lets_them(ground: Ground) -> None:
+    (ground.vault / "one").symlink_to("two")
+    (ground.vault / "two").symlink_to("one")
+    with pytest.raises(OSError) as refused:
+        open_file(ground.vault / "one/x")
+    assert refused.value.errno == errno.ELOOP
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tma", "--uarch", "SPR", "{path}"),
+        ("replay", "--batch", "{path}"),
+        ("export", "{path}", "-o", "-", "--table", "cpus"),
+    ],
+)
+def test_commands_say_nothing_of_roots_files(ground: Ground, command: tuple[str, ...]) -> None:
+    ground.link("a")
+    path = str(ground.home / "a/secret.toml")
+    ran = nftop(*(word.format(path=path) for word in command))
+    assert ran.returncode != 0
+    assert "secret = 17" not in ran.stdout + ran.stderr
+    assert ground.state() == ground.before
