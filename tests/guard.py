@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 HARMLESS = frozenset(
     "__future__ argparse array bisect collections contextlib csv dataclasses datetime enum errno "
     "functools http.HTTPStatus ipaddress itertools json locale math re select shlex stat struct "
-    "textwrap threading tomllib types typing unicodedata msgspec numpy rich.cells rich.color "
+    "textwrap threading tomllib types typing unicodedata weakref msgspec numpy rich.cells rich.color "
     "rich.segment rich.style textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
@@ -52,6 +52,8 @@ MAY: Mapping[str, str] = {
     # What kind each network interface is, asked of the kernel.
     "sources/netdev/links.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
     "socket.SOCK_CLOEXEC",
+    # Names of the users that sockets belong to.
+    "sources/trust.py": "pwd.getpwuid sys.byteorder",
     "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
@@ -63,7 +65,9 @@ MAY: Mapping[str, str] = {
     # What has a library that may crash or hang: processes of its own, started here and nowhere
     # else in sources.
     "sources/helper.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
-    "socket.socket kill os.fdopen os.memfd_create sys.executable signal.Signals",
+    "socket.socket kill os.fdopen os.memfd_create sys.executable signal.Signals "
+    # With a limit on what the segment of another program may cost there.
+    "resource.prlimit resource.RLIMIT_AS",
     # libpqos, in such a process.
     "sources/pqos/client.py": "socket.socket",
     "sources/pqos/worker.py": "os.dup os.dup2 os.write signal.signal signal.SIG* sys.stdin "
@@ -76,10 +80,11 @@ MAY: Mapping[str, str] = {
     "sources/vpp/link.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.CMSG_SPACE "
     "socket.SOL_SOCKET socket.SCM_RIGHTS socket.MSG_CMSG_CLOEXEC",
     # What that leads to, mapped to be read, in a process of its own which keeps off polling cores.
-    "sources/vpp/segment.py": "mmap.mmap mmap.MAP_SHARED mmap.PROT_READ "
-    "vpp_papi.vpp_stats.VPPStats",
+    "sources/vpp/segment.py": "mmap.mmap mmap.MAP_SHARED mmap.PROT_READ vpp_papi.vpp_stats.*",
     "sources/vpp/worker.py": "os.dup os.dup2 os.write os.sched_setaffinity signal.signal "
+    "resource.setrlimit resource.RLIMIT_CPU "
     "signal.SIG* signal.setitimer signal.ITIMER_PROF sys.stdin sys.argv sys.exit",
+    "sources/vpp/reader.py": "os.fstat",
     "sources/vpp/fit.py": "importlib.metadata.version importlib.metadata.PackageNotFoundError",
     # A value of libpqos' by its member's name.
     "sources/pqos/meters.py": "getattr",
@@ -137,7 +142,7 @@ MAY: Mapping[str, str] = {
     # The one code that opens, makes, renames and removes files of the operator's.
     "store/folders.py": "os.open os.close os.stat os.fstat os.mkdir os.fchown os.scandir "
     "os.readlink os.rename os.unlink os.geteuid os.fspath os.strerror os.O_* os.stat_result "
-    "pathlib.Path pwd.getpwuid open",
+    "pathlib.Path pwd.getpwuid open mkdir rename",
     "store/files.py": "os.close os.pread os.fstat pathlib.Path",
     "store/sink.py": "os.write os.close os.fdatasync os.ftruncate os.lseek os.SEEK_SET "
     "pathlib.Path",

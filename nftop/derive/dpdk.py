@@ -22,7 +22,8 @@ from nftop.derive.nf import (
 from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.model.ids import Lcore
 from nftop.model.nf_parts import NfPort, NfQueue
-from nftop.model.queue_map import Queue
+from nftop.model.owner import owned_name, rank
+from nftop.model.queue_map import Prefix, Queue, QueueMap
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
 
@@ -76,15 +77,17 @@ def step_dpdk(
     attributions: dict[str, Attribution] = {}
     generators: set[str] = set()
     rates = []
+    own_prefixes = {app.prefix for app in table.apps if rank(app.owner) == 0}
     for app in table.apps:
         key = identity(app.pid, app.start_ticks, app.socket)
         rated = rate_process(state.apps.get(key), app.problem, partial(_rate, app))
         if rated is not None:
             apps[key] = rated
         known = _AppRates(app, rated)
+        queue_map = _map_of(app, around.queue_map, own_prefixes)
         held = state.attributions.get(key) if app.problem is not None else None
         attributions[key] = (
-            attribute(app, around.threads, known.counting, around.queue_map, moves=known.moves)
+            attribute(app, around.threads, known.counting, queue_map, moves=known.moves)
             if held is None
             else refreshed(held, around.threads)
         )
@@ -93,6 +96,13 @@ def step_dpdk(
             generators.add(key)
         rates.append(_nf_rates(key, known, attributions[key], generates=generates))
     return DpdkState(apps, attributions, frozenset(generators)), tuple(rates)
+
+
+def _map_of(app: DpdkApp, queue_map: QueueMap, own_prefixes: set[str]) -> QueueMap:
+    """The operator's map; an unprivileged application has no part of a privileged one's prefix."""
+    if rank(app.owner) == 0 or app.prefix not in own_prefixes:
+        return queue_map
+    return {prefix: each for prefix, each in queue_map.items() if prefix != Prefix(app.prefix)}
 
 
 def _rate(app: DpdkApp, before: Rated[Counter] | None) -> Rated[Counter]:
@@ -142,7 +152,8 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates
         how += "; packets are counted as they are sent: it only generates"
     return NfRates(
         key=key,
-        name=qualified(app.name, app.prefix, usual="rte"),
+        name=owned_name(qualified(app.name, app.prefix, usual="rte"), app.owner),
+        owner=app.owner,
         prefix=app.prefix,
         kind="dpdk",
         pid=app.pid,

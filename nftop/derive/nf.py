@@ -9,6 +9,7 @@ from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Clock, Direction
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue
+from nftop.model.owner import Owner
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
 
@@ -91,6 +92,7 @@ class NfRates:
     ports: tuple[NfPort, ...] | Missing = NOT_TOLD
     queues: tuple[NfQueue, ...] | Missing = NOT_TOLD
     nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
+    owner: Owner | None = None
 
 
 # Below this share a thread did not have its CPU to itself, or not all the time.

@@ -60,6 +60,7 @@ def nf_row(
         interval_s=nf.interval_s,
         attribution=nf.attribution,
         problem=nf.problem,
+        owner=nf.owner,
         readings={
             "rx_packets_per_s": nf.rx_packets_per_s,
             "tx_packets_per_s": nf.tx_packets_per_s,

@@ -32,6 +32,7 @@ from nftop.derive.rating import (
 from nftop.derive.threads import ThreadRate
 from nftop.model.nf_ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.nf_parts import NfQueue
+from nftop.model.owner import owned_name
 from nftop.model.reading import Missing, Reading, Reason
 
 # What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
@@ -205,7 +206,10 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
     received = rates.total("rx_packets")
     return NfRates(
         key=key,
-        name=qualified(switch.name, folder(switch.rundir), usual="openvswitch"),
+        name=owned_name(
+            qualified(switch.name, folder(switch.rundir), usual="openvswitch"), switch.owner
+        ),
+        owner=switch.owner,
         prefix="",
         kind="ovs",
         pid=switch.pid,

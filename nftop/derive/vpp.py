@@ -32,6 +32,7 @@ from nftop.derive.vpp_packets import Counted, RatedPackets, rate_packets
 from nftop.model.ids import Cpu
 from nftop.model.nf_parts import NfPort
 from nftop.model.nf_vpp import VppInstance, VppTable, VppThread
+from nftop.model.owner import owned_name
 from nftop.model.reading import Missing, Reading, Reason
 
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
@@ -138,7 +139,10 @@ def _nf_rates(key: str, rates: _VppRates, around: Around) -> NfRates:
     received = rates.all_threads("rx_packets")
     return NfRates(
         key=key,
-        name=qualified(vpp.name, folder(vpp.socket.rpartition("/")[0]), usual="vpp"),
+        name=owned_name(
+            qualified(vpp.name, folder(vpp.socket.rpartition("/")[0]), usual="vpp"), vpp.owner
+        ),
+        owner=vpp.owner,
         prefix="",
         kind="vpp",
         pid=vpp.pid,

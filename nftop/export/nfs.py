@@ -36,6 +36,7 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         "cpp_clock": nf.cpp_clock,
         "interval_s": nf.interval_s,
         "attribution": nf.attribution,
+        "owner": _owner(nf),
         "problem": None if nf.problem is None else nf.problem.sentence,
         "classes": [each.name for each in nf.classes],
         "classes_shared": nf.beside or None,
@@ -47,6 +48,19 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
     readings["queues"] = _told(nf.queues, _queue)
     readings["nodes"] = _told(nf.nodes, _node)
     return with_missing(named, readings)
+
+
+def _owner(nf: NfRow) -> dict[str, Any] | None:
+    """User whose socket tells the numbers; null if there is none, or it is not known."""
+    owner = nf.owner
+    if owner is None:
+        return None
+    return {
+        "user": owner.user,
+        "uid": owner.uid,
+        "privileged": owner.privileged,
+        "reason": owner.reason,
+    }
 
 
 def _told(parts: Sequence[T] | Missing, how: Callable[[T], Any]) -> list[Any] | Missing:

@@ -14,6 +14,7 @@ from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.netdev import InterfaceRow
 from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
+from nftop.model.owner import Owner
 from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
@@ -120,6 +121,7 @@ class NfRow:
         threads: those that poll for it. ports, queues, nodes: as far as it tells, else why not.
         classes: the cache classes that count on its CPUs, each once.
         beside: who else is in them, in words; "" for nobody.
+        owner: user whose socket tells its numbers; None if there is no socket, or it is not known.
     """
 
     key: str
@@ -140,6 +142,7 @@ class NfRow:
     nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
     classes: tuple[CacheClass, ...] = ()
     beside: str = ""
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True)

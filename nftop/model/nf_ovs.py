@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nftop.model.ids import Cpu
+from nftop.model.owner import Owner
 from nftop.model.reading import Missing
 from nftop.model.sample import nf_gaps
 
@@ -85,6 +86,7 @@ class OvsSwitch:
             `took_ns` are then of the last time that worked: no PMDs and 0 if it never did.
         usage_window_s: over what pmd-rxq-show's shares are; None where that was not read.
         read_at_ns: CLOCK_MONOTONIC at the middle of the read of this one's counters.
+        owner: whose it is; None in recordings that do not have it.
     """
 
     pid: int
@@ -98,6 +100,7 @@ class OvsSwitch:
     usage_window_s: float | None
     read_at_ns: int
     took_ns: int
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nftop.model.ids import Cpu
+from nftop.model.owner import Owner
 from nftop.model.reading import Missing
 from nftop.model.sample import Counts, nf_gaps
 
@@ -87,6 +88,7 @@ class VppInstance:
         heartbeat: /sys/heartbeat, advances by one whenever VPP has updated the segment.
         nodes: None where VPP keeps no counters per node, as it does unless told to.
         read_at_ns: CLOCK_MONOTONIC at the middle of the read of this one's interfaces.
+        owner: whose it is; None in recordings that do not have it.
     """
 
     pid: int
@@ -101,6 +103,7 @@ class VppInstance:
     nodes: VppNodes | None
     read_at_ns: int
     took_ns: int
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True)

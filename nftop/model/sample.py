@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Lcore, format_cpu_list
+from nftop.model.owner import Owner
 from nftop.model.reading import Missing
 
 SCHEMA = "nftop.sample/1"
@@ -273,6 +274,7 @@ class DpdkApp:
         lcores: empty before DPDK 23.03 (`lcores_told` is then False).
         eal_params, app_params: its command line as telemetry gives it.
         read_at_ns: CLOCK_MONOTONIC at the middle of this application's poll.
+        owner: whose it is; None in recordings that do not have it.
     """
 
     pid: int
@@ -289,6 +291,7 @@ class DpdkApp:
     app_params: tuple[str, ...]
     read_at_ns: int
     took_ns: int
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metric import Metric, Unit
 from nftop.model.nf_parts import NfThread
+from nftop.model.owner import suffix
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render import format as fmt
 from nftop.render.bars import bars
@@ -59,7 +60,7 @@ def joined(parts: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:
 
 def _rule(nf: NfRow, width: int) -> Line:
     where = f"cpus {format_cpu_list(nf.cpus)}" if nf.cpus else "no CPU known"
-    title = f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip() + f" · {where}"
+    title = f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip() + f"{suffix(nf.owner)} · {where}"
     head = crop(line(Span("── ", Tone.DIM), Span(title, Tone.TITLE), " "), width)
     return line(head, Span("─" * (width - head.width), Tone.DIM))
 

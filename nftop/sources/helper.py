@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -49,13 +51,16 @@ class Ended:
     complaint: str
 
 
-def start(module: str, *arguments: str, handles: Collection[int] = ()) -> Helper:
+def start(
+    module: str, *arguments: str, handles: Collection[int] = (), memory_bytes: int | None = None
+) -> Helper:
     """Run a module of nftop's.
 
     Args:
         module: its dotted name.
         arguments: the last of its sys.argv.
         handles: descriptors that it gets under the same numbers.
+        memory_bytes: limit on its address space (RLIMIT_AS, getrlimit(2)); None for none.
     """
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")
@@ -69,6 +74,10 @@ def start(module: str, *arguments: str, handles: Collection[int] = ()) -> Helper
             env=_ENVIRONMENT,
             pass_fds=tuple(handles),
         )
+    if memory_bytes is not None:
+        limit = (memory_bytes, memory_bytes)
+        with contextlib.suppress(ProcessLookupError):  # it has ended, which is noticed next
+            resource.prlimit(process.pid, resource.RLIMIT_AS, limit)
     return Helper(process, ours, errors)
 
 

@@ -9,6 +9,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from nftop.sources import trust
+
 TEXT_LIMIT = 128  # characters of a name that somebody else chose
 _UCRED = struct.Struct("3i")  # pid, uid, gid: unix(7)
 # What connect(2) says where no program listens.
@@ -54,10 +56,25 @@ def connect(connected: socket.socket, path: str) -> None:
         os.close(handle)
 
 
-def listener_pid(connected: socket.socket) -> int:
-    """The process that called listen(2) on the other end (SO_PEERCRED, unix(7))."""
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Process that called listen(2), when it did; 0 for a pid that has no number here."""
+
+    pid: int
+    uid: int
+
+
+def credentials(connected: socket.socket) -> Credentials:
+    """Credentials of the other end (SO_PEERCRED, unix(7))."""
     raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    return int(_UCRED.unpack(raw)[0])
+    pid, uid, _ = _UCRED.unpack(raw)
+    return Credentials(pid, uid)
+
+
+def of_listener(found: Credentials, proc: Path) -> Peer:
+    """Process behind a connection; of another user than listened, it only has the same pid."""
+    same = trust.is_same_process(found.pid, found.uid, proc)
+    return look_up(found.pid, proc) if found.pid and same else Peer()
 
 
 def look_up(pid: int, proc: Path) -> Peer:

@@ -11,13 +11,18 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+
+from nftop.model.owner import Owner
+from nftop.sources import trust
 
 SURVEY_NS = 5_000_000_000  # looking at every process and every /run/* is dear
 MAX_SOCKETS = 256
 _MAX_SENTENCES = 32
+_MAX_ENTRIES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,35 @@ class Found:
         key: device and inode; the same however it is reached.
         path: where it can be opened from here.
         prefix: the name of its directory (untrusted text).
+        owner: by its file and the folders above; a connection may show another.
     """
 
     key: tuple[int, int]
     path: str
     prefix: str
+    owner: Owner
+
+
+def socket_at(key: tuple[int, int], path: str, prefix: str) -> Found:
+    """The socket of that inode at a path."""
+    return Found(key, path, prefix, trust.of_socket(path, None))
+
+
+def best_paths(sockets: Iterable[Found]) -> list[Found]:
+    """Each socket once, by the first path to it that is not an unprivileged user's."""
+    found: dict[tuple[int, int], Found] = {}
+    for socket in sockets:
+        held = found.get(socket.key)
+        if held is None or (socket.owner.privileged and not held.owner.privileged):
+            found[socket.key] = socket
+    return list(found.values())
+
+
+def admitted(sockets: Iterable[Found], what: str) -> tuple[tuple[Found, ...], tuple[str, ...]]:
+    """The sockets to read, privileged ones first, and a sentence for each group left out."""
+    once = best_paths(sockets)
+    chosen, sentences = trust.admitted(once, lambda found: found.owner, MAX_SOCKETS, what)
+    return tuple(chosen), sentences
 
 
 class Views:
@@ -101,10 +130,14 @@ def _views(root: Path, proc: Path) -> tuple[tuple[View, ...], int]:
 def scan(
     folder: Path, on_closed: Callable[[str], None] = lambda _path: None
 ) -> list[os.DirEntry[str]]:
-    """What a folder holds, in order; nothing where it is gone, or closed: `on_closed` is told."""
+    """What a folder holds, in order; nothing where it is gone, or closed: `on_closed` is told.
+
+    Of an unprivileged user's folder `_MAX_ENTRIES` at most: it may hold any number.
+    """
     try:
+        most = None if trust.is_trusted(folder.stat().st_uid) else _MAX_ENTRIES
         with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+            return sorted(islice(entries, most), key=lambda entry: entry.name)
     except PermissionError:
         on_closed(str(folder))
     except OSError:
@@ -143,6 +176,19 @@ def listening(unix_sockets: Path, pattern: re.Pattern[bytes]) -> tuple[str, ...]
     except OSError:
         return ()
     return tuple(os.fsdecode(path) for path in pattern.findall(raw))
+
+
+def bounded(paths: Iterable[Path]) -> list[Path]:
+    """Paths without repetition; `MAX_SOCKETS` at most of those that unprivileged users own."""
+    own: list[Path] = []
+    others: list[Path] = []
+    for path in dict.fromkeys(paths):
+        try:
+            trusted = trust.is_trusted(path.lstat().st_uid)
+        except OSError:
+            trusted = False
+        (own if trusted else others).append(path)
+    return own + others[:MAX_SOCKETS]
 
 
 def closed_sentence(path: str, who: str) -> str:

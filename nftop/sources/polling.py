@@ -2,19 +2,23 @@
 
 Questions go out to all of them before any answer is waited for, so a tick lasts as long as the
 slowest, at most the deadline, however many there are. Who misses the deadline is not waited for
-again: its answers are taken when they have come.
+again: its answers are taken when they have come. Sessions of unprivileged users are polled after
+all others, so that they can't delay them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
+from functools import partial
 from typing import Protocol
 
+from nftop.model.owner import Owner
 from nftop.sources.readiness import wait_readable
 
 Identity = tuple[int, int]
+_RESERVE_RATIO = 0.25  # of the deadline, for sessions that are not privileged
 
 
 class Standing(Enum):
@@ -24,10 +28,21 @@ class Standing(Enum):
     NOBODY = auto()  # it is left over from a process that has exited
     FORBIDDEN = auto()  # we may not open it
     DUPLICATE = auto()  # an application we already know by another path
+    UNTRUSTED = auto()  # an unprivileged user's, of a kind that is not read then
 
 
 class Polled(Protocol):
-    """One network function: its connection, what it said last, and when to try again."""
+    """One network function: its connection, what it said last, and when to try again.
+
+    Attributes:
+        spent_ns: nftop's time that its answers have taken so far; `poll_all` adds to it.
+    """
+
+    spent_ns: int
+
+    @property
+    def owner(self) -> Owner:
+        """Whose socket it is: by its file before the first connection."""
 
     @property
     def connected(self) -> bool: ...
@@ -54,23 +69,67 @@ class Polled(Protocol):
 
 
 def poll_all(sessions: Iterable[Polled], deadline_s: float) -> None:
-    """One tick of every session, in at most `deadline_s`.
+    """One tick of every session, in about `deadline_s`.
 
-    Sessions that are connected go first, so that a second path to the same process is noticed.
+    Privileged sessions come first and have the time to themselves, a quarter aside where there are
+    others. Those share what is left: who has used least of nftop's time so far comes first, and
+    who uses more than its share in this tick, by long or many answers, is heard in the next again.
+    Within both groups sessions that are connected go first, so that a second path to the same
+    process is noticed.
     """
-    ordered = sorted(sessions, key=lambda session: not session.connected)
+    every = list(sessions)
+    claimed = {session.identity for session in every if session.connected}
+    first = [session for session in every if session.owner.privileged]
+    others = [session for session in every if not session.owner.privileged]
     end_s = time.monotonic() + deadline_s
-    claimed = {session.identity for session in ordered if session.connected}
-    for session in ordered:
-        session.begin(claimed)
+    reserve_s = _RESERVE_RATIO * deadline_s if others and first else 0.0
+    _poll(sorted(first, key=_is_new), claimed, end_s - reserve_s, None)
+    if others:
+        others.sort(key=lambda session: (_is_new(session), session.spent_ns))
+        left_s = max(end_s - time.monotonic(), 0.0)
+        _poll(others, claimed, end_s, left_s / len(others))
+
+
+def _is_new(session: Polled) -> bool:
+    return not session.connected
+
+
+def _poll(
+    sessions: Sequence[Polled], claimed: set[Identity], end_s: float, share_s: float | None
+) -> None:
+    """One tick of some sessions until CLOCK_MONOTONIC `end_s`.
+
+    Args:
+        sessions: in order.
+        claimed: as `Polled.begin` has it.
+        end_s: seconds; where `share_s` is given, sessions not begun by then wait for the next tick.
+        share_s: nftop's time that each may use; None for any.
+    """
+    used_ns = {id(session): session.spent_ns for session in sessions}
+    begun: list[Polled] = []
+    for session in sessions:
+        if share_s is not None and begun and time.monotonic() > end_s:
+            break
+        _timed(session, partial(session.begin, claimed))
+        begun.append(session)
     while (left_s := end_s - time.monotonic()) > 0:
         # Anew each time: one answer may lead to a question asked elsewhere.
         by_fd = {
             fd: session
-            for session in ordered
-            if session.pressing and (fd := session.fd) is not None
+            for session in begun
+            if session.pressing
+            and (share_s is None or session.spent_ns - used_ns[id(session)] < share_s * 1e9)
+            and (fd := session.fd) is not None
         }
         if not by_fd:
             return
         for fd in wait_readable(by_fd, left_s):
-            by_fd[fd].hear()
+            if share_s is not None and time.monotonic() > end_s:
+                return
+            _timed(by_fd[fd], by_fd[fd].hear)
+
+
+def _timed(session: Polled, work: Callable[[], object]) -> None:
+    began_ns = time.monotonic_ns()
+    work()
+    session.spent_ns += time.monotonic_ns() - began_ns

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from nftop.store.encoder import Chunk
-from nftop.store.files import Keep, Person, exists, let_go, remove_empty, timed
-from nftop.store.folders import open_folder
+from nftop.store.files import Keep, exists, let_go, remove_empty, timed
+from nftop.store.folders import Person, open_folder
 from nftop.store.seekpoint import SeekPoint, packed
 from nftop.store.zstandard import FRAME_END
 

@@ -62,7 +62,7 @@ class Link:
     Attributes:
         greeting: None until it has come.
         listed: the commands the application offers; only `/` until told.
-        peer_pid: the process behind it.
+        peer: the process behind it.
         values: by question of the last batch, the reply; None where the application has no such
             command or answered null. Complete once `waiting` is False.
         size_bytes: by question that was sent, the length of its reply.
@@ -71,7 +71,7 @@ class Link:
     def __init__(self, connected: socket.socket) -> None:
         connected.settimeout(0)
         self._socket = connected
-        self.peer_pid = peer.listener_pid(connected)
+        self.peer = peer.credentials(connected)
         self.greeting: Greeting | None = None
         self.listed: frozenset[str] = frozenset({"/"})
         self._unsent: deque[str] = deque()

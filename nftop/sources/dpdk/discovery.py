@@ -16,16 +16,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from nftop.sources.places import (
-    MAX_SOCKETS,
     SURVEY_NS,
     Found,
     Views,
+    admitted,
+    bounded,
     closed_sentence,
     exists,
     inside,
     listening,
     scan,
     shortened,
+    socket_at,
     unseen_sentence,
 )
 
@@ -72,14 +74,10 @@ class Finder:
             self._survey_at_ns = now_ns
             self._survey()
         hidden = list(self._survey_hidden)
-        found: dict[tuple[int, int], Found] = {}
-        for folder in self._each_folder(hidden):
-            for socket in _sockets(folder, hidden):
-                found.setdefault(socket.key, socket)
-            if len(found) > MAX_SOCKETS:
-                hidden.append(f"more than {MAX_SOCKETS} telemetry sockets: the rest is not read")
-                break
-        return tuple(found.values())[:MAX_SOCKETS], shortened(hidden)
+        folders = self._each_folder(hidden)
+        found = [each for folder in folders for each in _sockets(folder, hidden)]
+        chosen, left_out = admitted(found, "telemetry sockets")
+        return chosen, shortened([*left_out, *hidden])
 
     def _each_folder(self, hidden: list[str]) -> Iterator[Path]:
         """One folder for each file prefix."""
@@ -100,7 +98,7 @@ class Finder:
             if network not in heard:
                 heard[network] = listening(view.unix_sockets, _LISTENING)
             folders |= dict.fromkeys(inside(view.root, path).parent for path in heard[network])
-        self._bases, self._folders = tuple(bases), tuple(folders)
+        self._bases, self._folders = tuple(bases), tuple(bounded(folders))
         self._survey_hidden = () if not unseen else (unseen_sentence(unseen, "DPDK"),)
 
 
@@ -137,4 +135,4 @@ def _sockets(folder: Path, hidden: list[str]) -> Iterator[Found]:
             continue
         if stat.S_ISSOCK(status.st_mode):
             key = (status.st_dev, status.st_ino)
-            yield Found(key, str(folder / entry.name), folder.name[:_PREFIX_LIMIT])
+            yield socket_at(key, str(folder / entry.name), folder.name[:_PREFIX_LIMIT])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
-from nftop.sources import peer
+from nftop.sources import peer, trust
 from nftop.sources.dpdk import client, dialogue
 from nftop.sources.dpdk.client import Link, LinkError, NobodyThereError
 from nftop.sources.dpdk.dialogue import Answers, Counters
@@ -30,11 +30,14 @@ class Session:
     Attributes:
         found: the socket it is behind.
         standing: what the last attempt to connect showed.
+        owner, spent_ns: as `Polled` has them.
     """
 
     def __init__(self, found: Found, proc: Path, clock: Callable[[], int]) -> None:
         self.found = found
         self.standing = Standing.APPLICATION
+        self.owner = found.owner
+        self.spent_ns = 0
         self._proc = proc
         self._clock = clock
         self._link: Link | None = None
@@ -81,7 +84,7 @@ class Session:
         known = self.standing is Standing.DUPLICATE and self.identity in claimed
         if self._link is None and now_ns >= self._retry_at_ns and not known:
             self._open(claimed)
-        for _ in range(client.WINDOW):
+        for _ in range(client.WINDOW if self.owner.privileged else 1):
             if not self.hear():
                 break
         if self._link is not None and self._turn is None:
@@ -124,6 +127,7 @@ class Session:
             app_params=facts.app_params if facts else (),
             read_at_ns=counters.read_at_ns if counters else 0,
             took_ns=counters.took_ns if counters else 0,
+            owner=self.owner,
         )
 
     def close(self) -> None:
@@ -149,7 +153,8 @@ class Session:
             self._adopt(link, claimed)
 
     def _adopt(self, link: Link, claimed: set[Identity]) -> None:
-        found = peer.look_up(link.peer_pid, self._proc)
+        found = peer.of_listener(link.peer, self._proc)
+        self.owner = trust.of_socket(self.found.path, link.peer.uid)
         if found.pid and found.identity in claimed:
             link.close()
             self._forget(found)

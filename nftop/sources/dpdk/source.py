@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.base import Check
@@ -62,7 +63,7 @@ class DpdkSource:
         sessions = self._sessions.values()
         poll_all(sessions, self._deadline_s)
         apps = [app for session in sessions if (app := session.app()) is not None]
-        apps.sort(key=lambda app: (app.prefix, app.pid, app.socket))
+        apps.sort(key=lambda app: (rank(app.owner), app.prefix, app.pid, app.socket))
         closed = (
             closed_sentence(s.found.path, APPLICATION)
             for s in sessions
@@ -94,7 +95,8 @@ class DpdkSource:
 
 
 def _app_check(app: DpdkApp) -> Check:
-    who = f"{app.name or 'an application'} (pid {app.pid}, {app.version or 'version not told'})"
+    version = app.version or "version not told"
+    who = f"{app.name or 'an application'} (pid {app.pid}, {version}{suffix(app.owner)})"
     if app.problem is not None:
         fix = "close other telemetry clients" if app.problem.reason is Reason.TAKEN else ""
         return Check(

@@ -38,7 +38,7 @@ class Link:
     """A connection.
 
     Attributes:
-        peer_pid: the process behind it.
+        peer: the process behind it.
         replies: to the last batch, by what was asked. Complete once `waiting` is False.
         answered: it has answered anything at all.
     """
@@ -46,7 +46,7 @@ class Link:
     def __init__(self, connected: socket.socket, clock: Callable[[], int]) -> None:
         self._socket = connected
         self._clock = clock
-        self.peer_pid = peer.listener_pid(connected)
+        self.peer = peer.credentials(connected)
         self.replies: dict[Call, Reply] = {}
         self.answered = False
         self._owed: deque[tuple[int, Call]] = deque()
@@ -106,6 +106,10 @@ class Link:
             self.replies[call] = reply(raw, number, call.method, self._clock())
             self.answered = True
         return True
+
+    def limit_replies(self, most_bytes: int) -> None:
+        """Refuse longer replies than `most_bytes` from now on."""
+        self._framing.most_bytes = most_bytes
 
     def close(self) -> None:
         self._socket.close()

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from nftop.sources.places import (
-    MAX_SOCKETS,
     SURVEY_NS,
     Found,
     Views,
+    admitted,
+    bounded,
     closed_sentence,
     inside,
     listening,
     scan,
     shortened,
+    socket_at,
     unseen_sentence,
 )
 
@@ -68,14 +70,9 @@ class Finder:
             self._survey_at_ns = now_ns
             self._survey()
         hidden = list(self._survey_hidden)
-        found: dict[tuple[int, int], Found] = {}
-        for rundir in self._rundirs:
-            for socket in _sockets(rundir, hidden):
-                found.setdefault(socket.key, socket)
-            if len(found) > MAX_SOCKETS:
-                hidden.append(f"more than {MAX_SOCKETS} OVS sockets: the rest is not read")
-                break
-        return tuple(found.values())[:MAX_SOCKETS], shortened(hidden)
+        found = [each for rundir in self._rundirs for each in _sockets(rundir, hidden)]
+        chosen, left_out = admitted(found, "OVS sockets")
+        return chosen, shortened([*left_out, *hidden])
 
     def _survey(self) -> None:
         views, unseen = self._views.look()
@@ -95,7 +92,7 @@ class Finder:
             if network not in heard:
                 heard[network] = listening(view.unix_sockets, _LISTENING)
             rundirs |= dict.fromkeys(inside(view.root, path).parent for path in heard[network])
-        self._rundirs = tuple(rundirs)
+        self._rundirs = tuple(bounded(rundirs))
         self._survey_hidden = () if not unseen else (unseen_sentence(unseen, "OVS"),)
 
 
@@ -109,4 +106,4 @@ def _sockets(rundir: Path, hidden: list[str]) -> Iterator[Found]:
             continue
         if stat.S_ISSOCK(status.st_mode):
             key = (status.st_dev, status.st_ino)
-            yield Found(key, str(rundir / entry.name), rundir.name[:_PREFIX_LIMIT])
+            yield socket_at(key, str(rundir / entry.name), rundir.name[:_PREFIX_LIMIT])

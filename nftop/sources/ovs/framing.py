@@ -17,9 +17,13 @@ class Framing:
 
     It only finds where an object ends, by its brackets outside of texts: whether it is JSON is for
     the parser to say.
+
+    Attributes:
+        most_bytes: a longer object is refused.
     """
 
     def __init__(self) -> None:
+        self.most_bytes = MAX_REPLY_BYTES
         self._held = bytearray()
         self._at = 0  # what of `_held` has been looked at
         self._depth = 0
@@ -37,8 +41,8 @@ class Framing:
             whole.append(bytes(self._held[:end]))
             del self._held[:end]
             self._at = 0
-        if len(self._held) > MAX_REPLY_BYTES:
-            raise ReplyError(f"it sent more than {MAX_REPLY_BYTES >> 20} MiB in one answer")
+        if len(self._held) > self.most_bytes:
+            raise ReplyError(f"it sent more than {self.most_bytes >> 10} KiB in one answer")
         return whole
 
     def _next_end(self) -> int | None:

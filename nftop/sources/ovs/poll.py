@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nftop.model.nf_ovs import OvsSwitch
 from nftop.model.reading import Missing, Reason
-from nftop.sources import peer
+from nftop.sources import peer, trust
 from nftop.sources.ovs import client
 from nftop.sources.ovs.client import Link, LinkError, NobodyThereError
 from nftop.sources.ovs.commands import COUNTING, VERSION, Call, calls_for, release_of
@@ -22,6 +22,7 @@ _GIVE_UP_NS = 60_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
 _FORBIDDEN_BACKOFF_S = 30
 _NS_PER_S = 1_000_000_000
+_UNPRIVILEGED_REPLY_BYTES = 256 << 10
 _PIECES = 64  # taken of what came late, before the next tick's questions
 # Slower answers say too little of when they were true, so they are asked for once more.
 _SLOW_NS = 10_000_000
@@ -48,11 +49,14 @@ class Session:
     Attributes:
         found: the socket it is behind.
         standing: what the last attempt to connect showed.
+        owner, spent_ns: as `Polled` has them.
     """
 
     def __init__(self, found: Found, proc: Path, clock: Callable[[], int]) -> None:
         self.found = found
         self.standing = Standing.APPLICATION
+        self.owner = found.owner
+        self.spent_ns = 0
         self._proc = proc
         self._clock = clock
         self._link: Link | None = None
@@ -91,7 +95,7 @@ class Session:
         known = self.standing is Standing.DUPLICATE and self.identity in claimed
         if self._link is None and now_ns >= self._retry_at_ns and not known:
             self._open(claimed)
-        for _ in range(_PIECES):
+        for _ in range(_PIECES if self.owner.privileged else 1):
             if not self.hear():
                 break
         if self._link is not None and self._talk is None:
@@ -129,6 +133,7 @@ class Session:
             usage_window_s=last.usage_window_s if last else None,
             read_at_ns=last.read_at_ns if last else 0,
             took_ns=last.took_ns if last else 0,
+            owner=self.owner,
         )
 
     def _name(self) -> str:
@@ -160,7 +165,8 @@ class Session:
             self._adopt(link, claimed)
 
     def _adopt(self, link: Link, claimed: set[Identity]) -> None:
-        found = peer.look_up(link.peer_pid, self._proc)
+        found = peer.of_listener(link.peer, self._proc)
+        self.owner = trust.of_socket(self.found.path, link.peer.uid)
         if found.pid and found.identity in claimed:
             link.close()
             self._forget(found)
@@ -170,6 +176,8 @@ class Session:
         if found.identity != self._peer.identity:
             self._forget(found)
         self._link = link
+        if not self.owner.privileged:
+            link.limit_replies(_UNPRIVILEGED_REPLY_BYTES)
 
     def _forget(self, successor: Peer) -> None:
         """Nothing of one process may pass for another's."""

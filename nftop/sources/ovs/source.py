@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from nftop.model.nf_ovs import OvsSwitch, OvsTable
+from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.ovs.discovery import APPLICATION, Finder
@@ -58,7 +59,7 @@ class OvsSource:
         sessions = self._sessions.values()
         poll_all(sessions, self._deadline_s)
         switches = [switch for session in sessions if (switch := session.switch()) is not None]
-        switches.sort(key=lambda switch: (switch.rundir, switch.pid, switch.socket))
+        switches.sort(key=lambda each: (rank(each.owner), each.rundir, each.pid, each.socket))
         closed = (
             closed_sentence(s.found.path, APPLICATION)
             for s in sessions
@@ -92,7 +93,8 @@ class OvsSource:
 
 def _switch_check(switch: OvsSwitch) -> Check:
     name = f"ovs {switch.rundir}"
-    who = f"{switch.name} (pid {switch.pid}, {_release(switch.version) or 'version not told'})"
+    version = _release(switch.version) or "version not told"
+    who = f"{switch.name} (pid {switch.pid}, {version}{suffix(switch.owner)})"
     if switch.problem is not None:
         return Check(name, switch.problem.reason, f"{who}: {switch.problem.sentence}")
     if not switch.pmds:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from pathlib import Path
 
+from nftop.model.owner import Owner, suffix
 from nftop.model.pcm import PcmTable
 from nftop.model.pcm_places import ANOTHERS, places
 from nftop.model.reading import Missing, Reason
+from nftop.sources import trust
 from nftop.sources.base import Check
 from nftop.sources.pcm.client import Address
 from nftop.sources.sysfs import SysTree
 from nftop.sources.topology import read_topology
+from nftop.sources.trust import Listener
 
 HOLDS_RDT = (
     "the server uses RDT monitors of its own, so that fewer are left for cache classes; "
@@ -40,6 +45,27 @@ def pcm_processes(root: Path) -> tuple[tuple[int, str], ...]:
     return tuple((pid, name) for pid, name in names if name == "pcm" or name.startswith("pcm-"))
 
 
+def owner_of(listeners: Collection[Listener], root: Path) -> Owner:
+    """Owner of a server that listens on this host.
+
+    An unprivileged user's is that of the program if all that listen are installed
+    pcm-sensor-servers.
+    """
+    owner = trust.judge_listeners(listeners, os.geteuid())
+    proc = root / "proc"
+    programs = [
+        pid
+        for pid, name in pcm_processes(root)
+        if name == _SERVER and trust.runs_program(pid, ("pcm-sensor-server",), proc)
+    ]
+    held = (
+        any(trust.holds_socket(pid, each.inode, proc) for pid in programs) for each in listeners
+    )
+    if owner.privileged or not programs or not all(held):
+        return owner
+    return trust.as_program(owner)
+
+
 def notes(address: Address, root: Path | None) -> tuple[str, ...]:
     """What an operator should know of this server before he trusts it."""
     if root is None:
@@ -47,7 +73,9 @@ def notes(address: Address, root: Path | None) -> tuple[str, ...]:
     return () if any(name == _SERVER for _, name in pcm_processes(root)) else (_NOT_HERE,)
 
 
-def report(address: Address, root: Path | None, value: PcmTable | Missing) -> tuple[Check, ...]:
+def report(
+    address: Address, root: Path | None, value: PcmTable | Missing, owner: Owner | None = None
+) -> tuple[Check, ...]:
     """Doctor's lines."""
     if isinstance(value, Missing):
         fix = ""
@@ -57,7 +85,7 @@ def report(address: Address, root: Path | None, value: PcmTable | Missing) -> tu
     else:
         form = "totals since its start" if value.since_start else "its last second"
         text = (
-            f"{address.shown} tells {form} of {len(value.sockets)} packages, "
+            f"{address.shown}{suffix(owner)} tells {form} of {len(value.sockets)} packages, "
             f"{len(value.cpus)} CPUs, {len(value.links)} links"
         )
         lines = [Check("pcm", Reason.PRESENT, text)]

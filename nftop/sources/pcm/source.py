@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nftop.model.owner import PROGRAM, Owner
 from nftop.model.pcm import ASKED_EVERY_S, PcmTable
 from nftop.model.reading import Missing, Reason
+from nftop.sources import trust
 from nftop.sources.base import Check
 from nftop.sources.pcm import checks
 from nftop.sources.pcm.client import Address, Answer, NoAnswerError, get
@@ -51,6 +53,7 @@ class PcmSource:
     Attributes:
         address: of the server.
         latest: the last table that was read; None before the first.
+        owner: of this host's own server; None of another host's, and where nothing listens.
     """
 
     name = "pcm"
@@ -63,6 +66,7 @@ class PcmSource:
         root: Path | None = None,
         limit_s: float = LIMIT_S,
         clock: Callable[[], int] = time.monotonic_ns,
+        proc: Path = Path("/proc"),
     ) -> None:
         """Set up; nothing is asked before `read`.
 
@@ -71,12 +75,15 @@ class PcmSource:
             root: of the /proc of the host whose own server it should be; None for another host's.
             limit_s: seconds that a reading may take.
             clock: CLOCK_MONOTONIC nanoseconds, of the pauses.
+            proc: procfs, for the owner of the port of this host's own server.
         """
         self.address = address
         self.latest: PcmTable | None = None
         self._root = root
         self._limit_s = limit_s
         self._clock = clock
+        self._proc = proc
+        self.owner: Owner | None = None
         self._way = 0
         self._first_way_ns = 0
         self._notes: tuple[str, ...] | None = None
@@ -91,6 +98,9 @@ class PcmSource:
         """
         if self._clock() < self._not_before_ns:
             return self._now
+        untrusted = self._untrusted()
+        if untrusted is not None:
+            return self._failed(untrusted)
         try:
             table = self._ask(time.monotonic_ns() + int(self._limit_s * 1e9))
         except NoAnswerError as error:
@@ -107,7 +117,8 @@ class PcmSource:
 
     def check(self) -> tuple[Check, ...]:
         """What the server tells, and what it holds that others want."""
-        return checks.report(self.address, self._root, self.read())
+        value = self.read()
+        return checks.report(self.address, self._root, value, self.owner)
 
     def close(self) -> None:
         """Nothing is held between readings."""
@@ -143,6 +154,27 @@ class PcmSource:
         else:
             raise BadDocumentError("it is no pcm-sensor-server")
         return table_of(document, since_start=way.since_start)
+
+    def _untrusted(self) -> Missing | None:
+        """Why this host's own server is not believed; None where it is, or nothing listens.
+
+        A sensor server's numbers are shown as the host's. The address of another host's server is
+        the operator's word.
+        """
+        if self._root is None or not self.address.here:
+            return None
+        listeners = trust.loopback_listeners(self.address.port, self._proc / "self/net")
+        if not listeners:
+            self.owner = None
+            return None
+        self.owner = checks.owner_of(listeners, self._root)
+        if self.owner.privileged or self.owner.reason == PROGRAM:
+            return None
+        return Missing(
+            Reason.PERMISSION,
+            f"the server at {self.address.shown} belongs to user {self.owner.user}, who is neither "
+            "root nor runs an installed pcm-sensor-server: its numbers are not used",
+        )
 
     def _failed(self, why: Missing) -> Missing:
         """The reason; a server that fails again is left alone for twice as long."""

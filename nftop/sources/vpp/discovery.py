@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from nftop.sources.places import (
-    MAX_SOCKETS,
     SURVEY_NS,
     Found,
     Views,
+    admitted,
+    bounded,
     closed_sentence,
     inside,
     listening,
     scan,
     shortened,
+    socket_at,
     unseen_sentence,
 )
 
@@ -55,7 +57,7 @@ class Finder:
         if self._survey_at_ns is None or now_ns - self._survey_at_ns >= SURVEY_NS:
             self._survey_at_ns = now_ns
             self._survey()
-        found: dict[tuple[int, int], Found] = {}
+        found: list[Found] = []
         hidden = list(self._hidden)
         for path in self._paths:
             try:
@@ -68,10 +70,9 @@ class Finder:
                 if stat.S_ISSOCK(status.st_mode):
                     key = (status.st_dev, status.st_ino)
                     prefix = path.parent.name[:_PREFIX_LIMIT]
-                    found.setdefault(key, Found(key, str(path), prefix))
-        if len(found) > MAX_SOCKETS:
-            hidden.append(f"more than {MAX_SOCKETS} stats sockets: the rest is not read")
-        return tuple(found.values())[:MAX_SOCKETS], shortened(hidden)
+                    found.append(socket_at(key, str(path), prefix))
+        chosen, left_out = admitted(found, "stats sockets")
+        return chosen, shortened([*left_out, *hidden])
 
     def _survey(self) -> None:
         views, unseen = self._views.look()
@@ -83,7 +84,7 @@ class Finder:
             if network not in heard:
                 heard[network] = listening(view.unix_sockets, _LISTENING)
             paths |= dict.fromkeys(inside(view.root, path) for path in heard[network])
-        self._paths = tuple(paths)
+        self._paths = tuple(bounded(paths))
         self._hidden = (unseen_sentence(unseen, "VPP"),) if unseen else ()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from nftop.model.ids import Cpu
 from nftop.model.nf_vpp import VppInstance, VppInterfaces, VppNodes
+from nftop.model.owner import Owner
 from nftop.model.reading import Missing
 from nftop.sources.vpp.payload import interfaces_of, nodes_of, threads_of
 from nftop.sources.vpp.told import Told
@@ -51,6 +52,7 @@ def instance(
     socket: str,
     problem: Missing | None,
     cpus: Mapping[int, Cpu],
+    owner: Owner | None = None,
 ) -> VppInstance:
     """The same as a sample has it; `cpus` are those of its threads, by index."""
     told = None if last is None else last.told
@@ -67,4 +69,5 @@ def instance(
         nodes=None if last is None else last.nodes,
         read_at_ns=0 if told is None else (told.began_ns + told.ended_ns) // 2,
         took_ns=0 if told is None else told.ended_ns - told.began_ns,
+        owner=owner,
     )

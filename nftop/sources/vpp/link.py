@@ -41,11 +41,11 @@ class LinkError(Exception):
 
 
 class Link:
-    """A connection whose segment has not come yet. `peer_pid` is who listens there."""
+    """A connection whose segment has not come yet. `peer` is the process that listens there."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        self.peer_pid = peer.listener_pid(connected)
+        self.peer = peer.credentials(connected)
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
+import weakref
 
 import msgspec
 
@@ -11,7 +14,11 @@ from nftop.sources import helper
 from nftop.sources.vpp.told import Answer, Question, Told
 
 _MODULE = "nftop.sources.vpp.worker"
-_LONGEST_LINE = 1 << 26
+_LONGEST_LINE = 1 << 24
+# VPP's own default is 32 MiB (statseg size); some hundred interfaces and threads need a few times.
+MAX_SEGMENT_BYTES = 1 << 30
+_MEMORY_BYTES = 320 << 20  # of addresses, beside the segment: Python, numpy's libraries, a reading
+_MAX_READERS = 16
 _PIECE = 1 << 18
 _WHY = {
     "SIGPROF": "reading its stats segment took too long and was given up: VPP began to change it "
@@ -29,6 +36,14 @@ class ReaderError(Exception):
         self.why, self.ended = why, ended
 
 
+class TooLargeError(Exception):
+    """A segment is not read; `why` is for the operator."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.why = Missing(Reason.ERROR, sentence)
+
+
 class Reader:
     """One such process.
 
@@ -38,8 +53,24 @@ class Reader:
     """
 
     def __init__(self, handle: int, *, module: str = _MODULE) -> None:
-        """Start it. `handle` is the segment's descriptor, `module` what runs there."""
-        self._helper = helper.start(module, str(handle), handles=(handle,))
+        """Start it. `handle` is the segment's descriptor, `module` what runs there.
+
+        Raises:
+            TooLargeError: the segment is too large, or too many are read already.
+            OSError: no process can be started.
+        """
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_SEGMENT_BYTES:
+            raise TooLargeError(
+                f"its stats segment is not a file of {MAX_SEGMENT_BYTES >> 20} MiB at most"
+            )
+        if len(_RUNNING) >= _MAX_READERS:
+            raise TooLargeError(f"{_MAX_READERS} stats segments are read already, and no more are")
+        memory_bytes = about.st_size + _MEMORY_BYTES
+        self._helper = helper.start(
+            module, str(handle), handles=(handle,), memory_bytes=memory_bytes
+        )
+        _RUNNING.add(self)
         self._helper.channel.settimeout(0)
         self._heard = bytearray()
         self.waiting = False
@@ -77,6 +108,7 @@ class Reader:
 
     def close(self) -> None:
         """End it, whatever it does."""
+        _RUNNING.discard(self)
         helper.end(self._helper, kill=True)
 
     def _understood(self, line: bytes) -> Told:
@@ -96,8 +128,12 @@ class Reader:
         return ReaderError(why, ended=True)
 
     def _why_ended(self) -> Missing:
+        _RUNNING.discard(self)
         ended = helper.end(self._helper, kill=False)
         otherwise = "the process that reads its stats segment ended"
         if ended.signal:
             otherwise += f" by {ended.signal}"
         return Missing(Reason.ERROR, _WHY.get(ended.signal, otherwise) + ended.complaint)
+
+
+_RUNNING: weakref.WeakSet[Reader] = weakref.WeakSet()

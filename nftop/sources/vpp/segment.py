@@ -13,10 +13,10 @@ from __future__ import annotations
 import mmap
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from vpp_papi.vpp_stats import VPPStats
+from vpp_papi import vpp_stats
 
 from nftop.model.reading import Reason
 from nftop.sources.vpp.told import Rows, Told, ToldNodes
@@ -32,7 +32,34 @@ _NONSENSE = (
     OverflowError, struct.error,
 )  # fmt: skip
 _MOST_THREADS = 1024
+# Elements of vectors, strings included: 64 threads, 2,000 nodes and 1,000 interfaces have 900,000.
+MAX_ELEMENTS = 1 << 21
+MAX_VECTOR = 1 << 18
 _OTHER = "Optimistic lock failed"
+
+
+class _Lengths:
+    """Stands in for vpp-papi's `get_vec_len`, which believes any length that a segment claims.
+
+    Attributes:
+        left: how many more elements this reading may have.
+    """
+
+    def __init__(self, read: Callable[[Any, int], int]) -> None:
+        self._read = read
+        self.left = MAX_ELEMENTS
+
+    def __call__(self, stats: Any, offset: int) -> int:
+        """The length of the vector at `offset`. Raises ValueError if it is too long."""
+        length = self._read(stats, offset)
+        self.left -= length
+        if length > MAX_VECTOR or self.left < 0:
+            raise ValueError(f"a vector of {length} elements is too long")
+        return length
+
+
+_LENGTHS = _Lengths(vpp_stats.get_vec_len)
+vpp_stats.get_vec_len = _LENGTHS
 
 
 class UnreadableError(Exception):
@@ -64,7 +91,9 @@ class Segment:
                 return self._once(heartbeat)
             except _NONSENSE as error:
                 why = error if isinstance(error, OSError) else OSError(_worded(error))
-        self._stats = None  # whatever vpp-papi remembers of it, next time it is another
+        if self._stats is not None:  # whatever vpp-papi remembers of it, next time it is another
+            self._stats.statseg.close()  # two mappings may be more than the limit of the process
+            self._stats = None
         if _OTHER in str(why):
             raise UnreadableError(Reason.STALE, "its stats segment changes while it is read")
         raise UnreadableError(Reason.ERROR, f"its stats segment makes no sense: {why}")
@@ -73,6 +102,7 @@ class Segment:
         if self._stats is None:
             self._stats = self._mapped()
         stats = self._stats
+        _LENGTHS.left = MAX_ELEMENTS
         _wait_unlocked(stats)
         if stats.last_epoch != stats.epoch or not stats.directory:
             stats.refresh(blocking=False)
@@ -113,7 +143,7 @@ class Segment:
         memory = mmap.mmap(self._handle, 0, mmap.MAP_SHARED, mmap.PROT_READ)
         if len(memory) < _HEADER_BYTES:
             raise UnreadableError(Reason.ERROR, f"its stats segment has only {len(memory)} bytes")
-        stats = VPPStats("")
+        stats = vpp_stats.VPPStats("")
         stats.statseg, stats.size = memory, len(memory)
         if stats.version != _VERSION:
             raise UnreadableError(

@@ -9,20 +9,24 @@ from pathlib import Path
 
 from nftop.model.ids import Cpu
 from nftop.model.nf_vpp import VppInstance
+from nftop.model.owner import SOCKET_FILE
 from nftop.model.reading import Missing, Reason
+from nftop.sources import trust
+from nftop.sources.peer import Credentials
 from nftop.sources.places import Found
 from nftop.sources.polling import Identity, Standing
 from nftop.sources.vpp import fit, last, link, process
 from nftop.sources.vpp.last import Last
 from nftop.sources.vpp.link import Link, LinkError, NobodyThereError
 from nftop.sources.vpp.process import Life
-from nftop.sources.vpp.reader import Reader, ReaderError
+from nftop.sources.vpp.reader import Reader, ReaderError, TooLargeError
 from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
 from nftop.sources.vpp.told import Question, Told
 
 _THREADS_NS = 5_000_000_000  # threads seldom move
 _GIVE_UP_NS = 60_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
+_PROGRAMS = ("vpp",)  # how distributions call the program
 _NS_PER_S = 1_000_000_000
 _OPENING = Missing(Reason.WARMING, "its stats segment is being opened")
 _STOPPED = Missing(Reason.STALE, "is stopped, by a signal or a debugger")
@@ -34,6 +38,7 @@ class Session:
     Attributes:
         found: the socket.
         standing: what the last attempt to connect showed.
+        owner, spent_ns: as `Polled` has them.
     """
 
     def __init__(
@@ -46,6 +51,8 @@ class Session:
         """`proc` is where procfs is; `read_by` starts the process that reads a descriptor."""
         self.found = found
         self.standing = Standing.APPLICATION
+        self.owner = found.owner
+        self.spent_ns = 0
         self._proc, self._clock, self._read_by = proc, clock, read_by
         self._link: Link | None = None
         self._handle: int | None = None
@@ -145,6 +152,7 @@ class Session:
             socket=self.found.path,
             problem=self._why_old(),
             cpus=self._cpus,
+            owner=self.owner,
         )
 
     def close(self) -> None:
@@ -190,7 +198,14 @@ class Session:
 
     def _adopt(self, opened: Link, claimed: set[Identity]) -> None:
         before = self.identity
-        self._pid, self._life = opened.peer_pid, None
+        self.owner = trust.of_socket(self.found.path, opened.peer.uid)
+        if not self._is_read(opened.peer):
+            opened.close()
+            self._leave(Standing.UNTRUSTED)
+            self._wait(_BACKOFF_S[-1])
+            return
+        same = trust.is_same_process(opened.peer.pid, opened.peer.uid, self._proc)
+        self._pid, self._life = opened.peer.pid if same else 0, None
         with contextlib.suppress(OSError):  # it may not be seen
             self._life = process.look_up(self._pid, self._proc)
         if self.identity != before:
@@ -202,6 +217,19 @@ class Session:
         claimed.add(self.identity)
         self._link = opened
         self._asked_tick, self._asked_at_ns = self._tick, self._clock()
+
+    def _is_read(self, peer: Credentials) -> bool:
+        """Whether the segment is read; notes if it is by the program that listens.
+
+        Its memory is the peer's: only root's and nftop's own user's is, and that of VPP itself.
+        """
+        if trust.is_trusted(peer.uid):
+            return self.owner.reason != SOCKET_FILE
+        same = trust.is_same_process(peer.pid, peer.uid, self._proc)
+        if same and trust.runs_program(peer.pid, _PROGRAMS, self._proc):
+            self.owner = trust.as_program(self.owner)
+            return True
+        return False
 
     def _read(self) -> None:
         """Ask for a reading, unless one is under way or it is too early after a failure."""
@@ -221,6 +249,9 @@ class Session:
                 return
             try:
                 self._reader = self._read_by(handle)
+            except TooLargeError as error:
+                self._fail(error.why)
+                return
             except OSError as error:
                 why = f"the process that reads its segment can't be started: {error.strerror}"
                 self._fail(Missing(Reason.ERROR, why))

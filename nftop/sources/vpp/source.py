@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.nf_vpp import VppInstance, VppTable
+from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.places import Views, closed_sentence
@@ -21,6 +22,7 @@ from nftop.sources.vpp.session import Session
 DEADLINE_S = 0.2
 # A process is started and imports vpp-papi; only doctor waits for that.
 _CHECK_S = 20.0
+_MOST_USERS = 8
 _NO_NODES_FIX = "for how busy it is: 'per-node-counters on' in the statseg section of startup.conf"
 
 
@@ -99,17 +101,33 @@ class VppSource:
             self._sessions.pop(key).close()
         self._spent_ns = self._past_ns + sum(session.helper_cpu_ns for session in sessions)
         instances = [each for session in sessions if (each := session.instance()) is not None]
-        instances.sort(key=lambda each: (each.socket, each.pid))
+        instances.sort(key=lambda each: (rank(each.owner), each.socket, each.pid))
         closed = [
             closed_sentence(session.found.path, VPP)
             for session in sessions
             if session.standing is Standing.FORBIDDEN
         ]
-        return VppTable(tuple(instances), (*hidden, *closed))
+        untrusted = _untrusted([each for each in sessions if each.standing is Standing.UNTRUSTED])
+        return VppTable(tuple(instances), (*untrusted, *hidden, *closed))
+
+
+def _untrusted(sessions: Sequence[Session]) -> list[str]:
+    """A sentence for each user whose sockets are not read."""
+    by_user: dict[str, list[str]] = {}
+    for session in sessions:
+        by_user.setdefault(session.owner.user, []).append(session.found.path)
+    return [
+        f"{len(paths)} stats socket{'s' if len(paths) > 1 else ''} of user {user} not read: it is "
+        f"not root's, nor that of an installed VPP ({paths[0]})"
+        for user, paths in sorted(by_user.items())[:_MOST_USERS]
+    ]
 
 
 def _vpp_check(vpp: VppInstance) -> Check:
-    name, who = f"vpp {Path(vpp.socket).parent.name}", f"{vpp.name} (pid {vpp.pid})"
+    name, who = (
+        f"vpp {Path(vpp.socket).parent.name}",
+        f"{vpp.name} (pid {vpp.pid}{suffix(vpp.owner)})",
+    )
     if vpp.problem is not None:
         fix = fit.INSTALL if fit.unfit(fit.installed()) is not None else ""
         return Check(name, vpp.problem.reason, f"{who}: {vpp.problem.sentence}", fix)

@@ -2,13 +2,15 @@
 
 Its last argument is the segment's descriptor. It ends with its input, and by SIGPROF where a
 reading takes more CPU time than any can: vpp-papi spins on a segment that is never finished, and
-must not do so for ever, even if nobody is left to end it.
+must not do so for ever, even if nobody is left to end it. Behind that RLIMIT_CPU ends it by
+SIGXCPU.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import sys
 import time
@@ -36,6 +38,7 @@ def main() -> int:
     for text in sys.stdin.buffer:
         asked = msgspec.json.decode(text, type=Question)
         _stay_on(frozenset(asked.cpus))
+        _limit_cpu()
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         try:
             answer = Answer(segment.read(asked.heartbeat))
@@ -50,6 +53,15 @@ def main() -> int:
         except BrokenPipeError:
             break  # nobody listens any more
     return 0
+
+
+def _limit_cpu() -> None:
+    """RLIMIT_CPU for this reading: it counts from the start of the process, so it is moved on."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    used_s = time.process_time_ns() // 1_000_000_000
+    wanted = used_s + int(CPU_S) + 2
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
 def _stay_on(cpus: frozenset[int]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from nftop.model.reading import Reason
-from nftop.sources import helper
+from nftop.sources import helper, trust
 from nftop.sources.places import Found
 from nftop.sources.vpp import session
 from nftop.sources.vpp.reader import Reader, ReaderError
@@ -175,7 +175,10 @@ def test_who_hangs_is_ended(reader: Callable[[str], Reader], tmp_path: Path) -> 
     now_ns = 0
     asked = reader("import signal; signal.pause()")
     held = session.Session(
-        Found((0, 0), str(tmp_path), ""), tmp_path, lambda: now_ns, lambda _: asked
+        Found((0, 0), str(tmp_path), "", trust.of_socket(str(tmp_path), 0)),
+        tmp_path,
+        lambda: now_ns,
+        lambda _: asked,
     )
     held._handle = os.open(tmp_path, os.O_RDONLY)
     for now_ns in (10**9, 60 * 10**9, 62 * 10**9):

@@ -1,0 +1,291 @@
+"""Trust in a source: which user it belongs to, by facts of the kernel and never by its name.
+
+Facts: the user and process that called listen(2) (SO_PEERCRED, unix(7); for TCP the table of
+listening sockets, proc_net_tcp(5)), the owner of the socket's file, and who can replace that file.
+All are as nftop's own user namespace maps them: root of a rootless container is the user who
+started it, and a user that is not mapped here is the overflow user, 65534. Root of a container
+without a user namespace is the host's root, for the kernel and so for nftop.
+
+Rules:
+- root's, and those of the user who runs nftop, are privileged;
+- any other is shown with its user's name, after the privileged ones, a bounded number of them;
+- what costs nftop memory in proportion to the peer's claims (a VPP segment, which is mapped), or
+  what has no name of its own to be shown with (the numbers of a sensor server), is read only if it
+  is privileged, or if the process that listens runs the installed program: a file that root alone
+  can change.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+import sys
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from nftop.model.owner import (
+    FOLDER,
+    OWN_USER,
+    PROGRAM,
+    ROOT,
+    SOCKET_FILE,
+    UNKNOWN,
+    UNPRIVILEGED,
+    Owner,
+)
+
+MAX_UNPRIVILEGED = 48  # sockets of other users that one source reads
+_MAX_OF_ONE_USER = 16
+_MAX_USERS_NAMED = 4
+_SHARED = stat.S_IWGRP | stat.S_IWOTH
+_LISTEN = b"0A"  # TCP_LISTEN, include/net/tcp_states.h
+# 127.0.0.1 and ::ffff:127.0.0.1 as the tables have them: 32-bit words in the host's byte order.
+_LOOPBACK = frozenset(
+    prefix + b"%08X" % int.from_bytes(b"\x7f\x00\x00\x01", sys.byteorder)
+    for prefix in (b"", b"0" * 16 + b"%08X" % int.from_bytes(b"\x00\x00\xff\xff", sys.byteorder))
+)
+_CHUNK_BYTES = 1 << 16
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts about a Unix socket.
+
+    Attributes:
+        peer_uid: of the process that called listen(2); None before it is connected.
+        file_uid: owner of the socket's file; None if unknown.
+        folder_uid: user who can replace the file, by a folder or link on its path; -1 if everybody
+            can, 0 if nobody but root and nftop's own user can, None if unknown.
+    """
+
+    peer_uid: int | None
+    file_uid: int | None
+    folder_uid: int | None
+
+
+def file_facts(path: str, own_uid: int) -> Facts:
+    """Facts that need no connection: the socket's file, and every folder and link on its path."""
+    try:
+        file_uid = Path(path).lstat().st_uid
+    except OSError:
+        return Facts(None, None, None)
+    folder_uid = 0
+    for folder in Path(path).parents:
+        try:
+            about = folder.lstat()
+        except OSError:
+            return Facts(None, file_uid, None)
+        if about.st_uid not in (0, own_uid):
+            return Facts(None, file_uid, about.st_uid)
+        everybody = about.st_mode & stat.S_IWOTH and not about.st_mode & stat.S_ISVTX
+        if everybody and not stat.S_ISLNK(about.st_mode):
+            folder_uid = -1
+    return Facts(None, file_uid, folder_uid)
+
+
+def of_socket(path: str, peer_uid: int | None) -> Owner:
+    """Owner of the Unix socket at `path`; `peer_uid` as `Facts`, None before it is connected."""
+    own_uid = os.geteuid()
+    return judge(replace(file_facts(path, own_uid), peer_uid=peer_uid), own_uid)
+
+
+def judge(facts: Facts, own_uid: int) -> Owner:
+    """Owner of a Unix socket: the least privileged user of all that have a say in it.
+
+    `own_uid` is nftop's effective user. A connection to the listening process decides first: the
+    kernel vouches for it. The file's owner counts as well, since a service may pass on a socket
+    that root listens on; and so does who could replace the file, since its folder's name is shown.
+    A group that may write to root's folder is root's choice; whoever of it replaces the socket is
+    the peer then.
+    """
+    trusted = {0, own_uid}
+    steps = (
+        (facts.peer_uid, UNPRIVILEGED),
+        (facts.file_uid, SOCKET_FILE if facts.peer_uid is not None else UNPRIVILEGED),
+        (facts.folder_uid, FOLDER),
+    )
+    for uid, reason in steps:
+        if uid is not None and uid not in trusted:
+            return Owner(uid, user_name(uid), privileged=False, reason=reason)
+    uid = next((uid for uid, _ in steps if uid is not None), None)
+    if uid is None:
+        return Owner(-1, "unknown", privileged=False, reason=UNKNOWN)
+    reason = ROOT if uid == 0 else OWN_USER
+    return Owner(uid, user_name(uid), privileged=True, reason=reason)
+
+
+def is_trusted(uid: int) -> bool:
+    """Whether it is root, or the user who runs nftop."""
+    return uid in (0, os.geteuid())
+
+
+def user_name(uid: int) -> str:
+    """A user's name, `uid 1234` if it has none here."""
+    if uid < 0:
+        return "anybody"
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+    return name if name.isprintable() else f"uid {uid}"
+
+
+def process_uid(pid: int, proc: Path) -> int | None:
+    """Effective user of a process; None if it is gone or hidden."""
+    try:
+        return (proc / str(pid)).stat().st_uid
+    except OSError:
+        return None
+
+
+def is_same_process(pid: int, peer_uid: int, proc: Path) -> bool:
+    """Whether the process `pid` of now can be the one that called listen(2) as `peer_uid`.
+
+    A socket outlives the process that made it, whose pid may be given to another: a socket of an
+    unprivileged user is not that of a process of a different user. Root may have changed its user
+    since. True if /proc does not show the process.
+    """
+    if is_trusted(peer_uid):
+        return True
+    now = process_uid(pid, proc)
+    return now is None or now == peer_uid
+
+
+def runs_program(pid: int, names: Collection[str], proc: Path) -> bool:
+    """Whether a process runs an installed program of one of these names.
+
+    The executable must be a file of root's that root alone can change; the name of a file that a
+    user made says nothing.
+    """
+    link = proc / str(pid) / "exe"
+    try:
+        name = link.readlink().name
+        about = link.stat()
+    except OSError:
+        return False
+    protected = about.st_uid == 0 and not about.st_mode & _SHARED
+    known = any(name == each or name.startswith((f"{each}-", f"{each}.")) for each in names)
+    return known and protected and stat.S_ISREG(about.st_mode)
+
+
+def as_program(owner: Owner) -> Owner:
+    """The same owner, who runs the installed program: still not root's, but it is read."""
+    return Owner(owner.uid, owner.user, privileged=False, reason=PROGRAM)
+
+
+def admitted(
+    items: Iterable[T], owner_of: Callable[[T], Owner], most: int, what: str
+) -> tuple[list[T], tuple[str, ...]]:
+    """The items to read: the privileged ones first, then a bounded number of others.
+
+    Args:
+        items: in order of discovery.
+        owner_of: owner of an item, from facts that need no connection.
+        most: how many privileged ones are read.
+        what: kind of the items, plural, for the sentences.
+
+    Returns:
+        The items, and a sentence for each group left out.
+    """
+    privileged: list[T] = []
+    others: dict[int, list[T]] = {}
+    users: dict[int, str] = {}
+    for item in items:
+        owner = owner_of(item)
+        if owner.privileged:
+            privileged.append(item)
+        else:
+            others.setdefault(owner.uid, []).append(item)
+            users[owner.uid] = owner.user
+    sentences = []
+    if len(privileged) > most:
+        sentences.append(f"more than {most} {what}: the rest is not read")
+    chosen: list[T] = []
+    left_out = 0
+    for uid, found in others.items():
+        room = min(_MAX_OF_ONE_USER, MAX_UNPRIVILEGED - len(chosen))
+        chosen += found[:room]
+        if len(found) > room:
+            left_out += 1
+            if left_out <= _MAX_USERS_NAMED:
+                sentences.append(
+                    f"{len(found) - room} {what} of user {users[uid]} are not read: at most "
+                    f"{_MAX_OF_ONE_USER} of an unprivileged user, {MAX_UNPRIVILEGED} of all"
+                )
+    if left_out > _MAX_USERS_NAMED:
+        sentences.append(f"nor are some of {left_out - _MAX_USERS_NAMED} more users")
+    return [*privileged[:most], *chosen], tuple(sentences)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening TCP socket: its owner's uid, and its inode."""
+
+    uid: int
+    inode: int
+
+
+def loopback_listeners(port: int, net: Path) -> tuple[Listener, ...]:
+    """Sockets that take connections to 127.0.0.1 at a port: that address's, else the wildcard's.
+
+    The kernel prefers the exact address (compute_score, inet_hashtables.c), and lists listening
+    sockets before all others (tcp_get_idx), so only the beginning of each table is read. `net` is
+    a /proc/PID/net.
+    """
+    found = [each for name in ("tcp", "tcp6") for each in _listeners(net / name, port)]
+    exact = [each for address, each in found if address in _LOOPBACK]
+    return tuple(exact or [each for address, each in found if not address.strip(b"0")])
+
+
+def _listeners(table: Path, port: int) -> Iterable[tuple[bytes, Listener]]:
+    try:
+        handle = os.open(table, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    rest = b""
+    try:
+        while piece := os.read(handle, _CHUNK_BYTES):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                fields = line.split()
+                if len(fields) < 10 or not fields[0].rstrip(b":").isdigit():
+                    continue  # the heading
+                if fields[3] != _LISTEN:
+                    return
+                address, _, number = fields[1].rpartition(b":")
+                if int(number, 16) == port:
+                    yield address, Listener(int(fields[7]), int(fields[9]))
+    except (OSError, ValueError):
+        return
+    finally:
+        os.close(handle)
+
+
+def judge_listeners(listeners: Collection[Listener], own_uid: int) -> Owner:
+    """Owner of a TCP port: the least privileged user of those who listen on it."""
+    if not listeners:
+        return Owner(-1, "unknown", privileged=False, reason=UNKNOWN)
+    owners = [judge(Facts(each.uid, None, None), own_uid) for each in listeners]
+    return min(owners, key=lambda owner: owner.privileged)
+
+
+def holds_socket(pid: int, inode: int, proc: Path) -> bool:
+    """Whether a process has the socket of that inode open; False if its files are hidden."""
+    wanted = f"socket:[{inode}]"
+    try:
+        with os.scandir(proc / str(pid) / "fd") as entries:
+            return any(_target(entry) == wanted for entry in entries)
+    except OSError:
+        return False
+
+
+def _target(entry: os.DirEntry[str]) -> str:
+    try:
+        return str(Path(entry.path).readlink())
+    except OSError:
+        return ""
