@@ -21,8 +21,8 @@ from fnmatch import fnmatchcase
 HARMLESS = frozenset(
     "__future__ argparse array bisect collections contextlib csv dataclasses datetime enum errno "
     "functools http.HTTPStatus ipaddress itertools json locale math re select shlex stat struct "
-    "textwrap threading tomllib types typing unicodedata weakref msgspec numpy rich.cells rich.color "
-    "rich.segment rich.style textual nftop".split()
+    "textwrap threading tomllib types typing unicodedata weakref msgspec numpy rich.cells "
+    "rich.color rich.segment rich.style textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
 MAY: Mapping[str, str] = {
@@ -142,7 +142,7 @@ MAY: Mapping[str, str] = {
     # The one code that opens, makes, renames and removes files of the operator's.
     "store/folders.py": "os.open os.close os.stat os.fstat os.mkdir os.fchown os.scandir "
     "os.readlink os.rename os.unlink os.geteuid os.fspath os.strerror os.O_* os.stat_result "
-    "pathlib.Path pwd.getpwuid open mkdir rename",
+    "pathlib.Path pwd.getpwuid open mkdir rename unlink",
     "store/files.py": "os.close os.pread os.fstat pathlib.Path",
     "store/sink.py": "os.write os.close os.fdatasync os.ftruncate os.lseek os.SEEK_SET "
     "pathlib.Path",

@@ -1,0 +1,229 @@
+"""Sockets of unprivileged users against the sources: nothing of root's is delayed or replaced."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nftop.model.nf_ovs import OvsTable
+from nftop.model.nf_vpp import VppTable
+from nftop.model.owner import UNPRIVILEGED
+from nftop.model.reading import Missing, Reason
+from nftop.sources import trust
+from nftop.sources.ovs.source import OvsSource
+from nftop.sources.pcm.client import Address
+from nftop.sources.pcm.source import PcmSource
+from nftop.sources.vpp import reader
+from nftop.sources.vpp.reader import MAX_SEGMENT_BYTES, Reader
+from nftop.sources.vpp.source import VppSource
+from tests.peers import hostile
+from tests.peers.hostile import UID, attacker, segment, socket_at
+from tests.peers.ovs_unixctl import unixctl_peer
+from tests.waiting import until
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom it attacks"),
+]
+
+USER = trust.user_name(UID)
+ENTRIES = 20_000_000
+MOST_BYTES = 400 << 20
+DEADLINE_S = 2.0
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A root that an unprivileged user can enter, in which only root can change anything."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+class Readers:
+    """The processes that read segments: how much memory they and this one had at most."""
+
+    def __init__(self) -> None:
+        self.started: list[Reader] = []
+        self._peaks: dict[int, int] = {}
+
+    def __call__(self, handle: int) -> Reader:
+        made = Reader(handle)
+        self.started.append(made)
+        return made
+
+    def peak_bytes(self) -> int:
+        """Sum of the largest resident sizes so far."""
+        for each in self.started:
+            pid = each._helper.process.pid
+            try:
+                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            except OSError:
+                continue
+            found = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
+            self._peaks[pid] = max(self._peaks.get(pid, 0), *found)
+        return sum(self._peaks.values()) << 10
+
+
+def resident_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def test_segments_of_an_unprivileged_user_are_not_read(root: Path) -> None:
+    """Four of these took 3.3 GB."""
+    readers = Readers()
+    handle = segment(1 << 40, ENTRIES, in_directory=True)
+    before = resident_bytes()
+    with ExitStack() as stack:
+        for number in range(4):
+            path = root / f"run/vpp{number}/stats.sock"
+            serve = hostile.hands_out(handle)
+            stack.enter_context(socket_at(path, socket.SOCK_SEQPACKET, serve))
+        source = VppSource(root, deadline_s=DEADLINE_S, read_by=readers)
+        stack.enter_context(closing(source))
+        for _ in range(5):
+            table = source.read()
+            assert table.instances == ()
+    assert readers.started == []
+    (sentence,) = [each for each in table.hidden if USER in each and str(root) in each]
+    assert sentence.startswith("4 ")
+    assert resident_bytes() - before < MOST_BYTES
+
+
+@pytest.mark.parametrize("in_directory", [False, True])
+@pytest.mark.parametrize("size_bytes", [1 << 40, MAX_SEGMENT_BYTES])
+def test_no_segment_takes_much_memory_whoevers_it_is(
+    root: Path, size_bytes: int, in_directory: bool
+) -> None:
+    """Root's are read: their sizes and vectors have limits, and so have the processes."""
+    readers = Readers()
+    handle = segment(size_bytes, ENTRIES, in_directory=in_directory)
+    before = resident_bytes()
+    with ExitStack() as stack:
+        for number in range(4):
+            path = root / f"run/vpp{number}/stats.sock"
+            serve = hostile.hands_out(handle)
+            stack.enter_context(socket_at(path, socket.SOCK_SEQPACKET, serve, uid=0))
+        source = VppSource(root, deadline_s=60, read_by=readers)
+        stack.enter_context(closing(source))
+        tables: list[VppTable] = []
+
+        def all_refused() -> bool:
+            tables.append(source.read())
+            readers.peak_bytes()
+            found = [each.problem for each in tables[-1].instances]
+            return len(found) == 4 and {each and each.reason for each in found} == {Reason.ERROR}
+
+        until(all_refused)
+        peak = readers.peak_bytes()
+    assert peak + resident_bytes() - before < MOST_BYTES
+    assert all(each.owner and each.owner.privileged for each in tables[-1].instances)
+    assert (size_bytes > MAX_SEGMENT_BYTES) == (readers.started == [])
+
+
+def test_so_many_segments_are_read_and_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_READERS", 1)
+    handle = segment(1 << 22, 1, in_directory=True)
+    with closing(Reader(handle)), pytest.raises(reader.TooLargeError):
+        Reader(handle)
+    Reader(handle).close()
+
+
+def test_a_process_that_reads_a_segment_has_limits() -> None:
+    handle = segment(1 << 22, 1, in_directory=True)
+    made = Reader(handle)
+    with closing(made):
+        limits = resource.prlimit(made._helper.process.pid, resource.RLIMIT_AS)
+        assert limits == ((1 << 22) + reader._MEMORY_BYTES,) * 2
+
+
+def test_twelve_hostile_sockets_starve_no_real_one(root: Path) -> None:
+    with ExitStack() as stack:
+        peer = stack.enter_context(unixctl_peer(root / "run/openvswitch"))
+        folder = root / "usr/local/var/run/openvswitch"
+        for number in range(12):
+            serve = hostile.KINDS[number % len(hostile.KINDS)]
+            path = folder / f"ovs-vswitchd.{number}.ctl"
+            stack.enter_context(socket_at(path, socket.SOCK_STREAM, serve))
+        source = OvsSource(root, Path("/proc"), {}, deadline_s=DEADLINE_S)
+        stack.enter_context(closing(source))
+        counts = []
+        for _ in range(4):
+            began_s = time.monotonic()
+            table = only_of(source.read(), root)
+            assert time.monotonic() - began_s < DEADLINE_S + 10
+            first = table.switches[0]
+            assert (first.pid, first.problem) == (peer.pid, None)
+            assert first.owner is not None and first.owner.privileged
+            counts.append(first.pmds[0].rx_packets)
+            others = table.switches[1:]
+            owners = {each.owner and (each.owner.uid, each.owner.reason) for each in others}
+            assert owners <= {(UID, UNPRIVILEGED)}
+        assert len(others) == 12
+        assert None not in counts and sorted(set(counts)) == counts
+        assert any(f"user {USER}" in each.text for each in source.check())
+
+
+def only_of(table: OvsTable, root: Path) -> OvsTable:
+    """Those below a root: other tests have theirs on this host."""
+    return replace(
+        table, switches=tuple(s for s in table.switches if s.socket.startswith(str(root)))
+    )
+
+
+def test_more_sockets_than_are_read_leave_room_for_root_and_are_counted(root: Path) -> None:
+    with ExitStack() as stack:
+        peer = stack.enter_context(unixctl_peer(root / "var/run/openvswitch"))
+        folder = root / "run/openvswitch"
+        folder.mkdir(parents=True)
+        for number in range(300):
+            with socket.socket(socket.AF_UNIX) as left_over:
+                path = folder / f"ovs-vswitchd.{number}.ctl"
+                left_over.bind(str(path))
+                os.chown(path, UID, UID)
+        source = OvsSource(root, Path("/proc"), {}, deadline_s=DEADLINE_S)
+        stack.enter_context(closing(source))
+        table = only_of(source.read(), root)
+        assert [each.pid for each in table.switches] == [peer.pid]
+        assert len(source._sessions) <= 1 + trust.MAX_UNPRIVILEGED
+        (sentence,) = [each for each in table.hidden if "OVS sockets" in each]
+        assert sentence.startswith("284 ") and USER in sentence
+
+
+def test_a_sensor_server_of_an_unprivileged_user_is_not_the_hosts() -> None:
+    os.seteuid(UID)  # the socket's owner is who made it
+    try:
+        made = socket.socket()
+    finally:
+        os.seteuid(0)
+    with made as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        asked, tell = os.pipe()
+
+        def serve(client: socket.socket) -> None:
+            os.write(tell, b"x")
+            client.close()
+
+        with attacker(listener, serve):
+            source = PcmSource(Address("127.0.0.1", port), root=Path("/"))
+            why = source.read()
+            (line, *_) = source.check()
+        os.set_blocking(asked, False)
+        with pytest.raises(BlockingIOError):
+            os.read(asked, 1)
+        os.close(asked)
+        os.close(tell)
+    assert isinstance(why, Missing) and why.reason is Reason.PERMISSION and USER in why.sentence
+    assert line.reason is Reason.PERMISSION
+    assert source.owner is not None
+    assert (source.owner.uid, source.owner.privileged) == (UID, False)

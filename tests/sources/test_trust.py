@@ -1,0 +1,158 @@
+"""Whose a socket is."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nftop.model.owner import (
+    FOLDER,
+    OWN_USER,
+    ROOT,
+    SOCKET_FILE,
+    UNKNOWN,
+    UNPRIVILEGED,
+    Owner,
+    owned_name,
+)
+from nftop.sources import trust
+from nftop.sources.trust import Facts, Listener, judge
+
+NOBODY, ME = 65534, 1000
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
+
+
+@pytest.mark.parametrize(
+    ("facts", "own_uid", "uid", "privileged", "reason"),
+    [
+        (Facts(0, 0, 0), 0, 0, True, ROOT),
+        (Facts(None, 0, 0), 0, 0, True, ROOT),
+        (Facts(ME, ME, ME), ME, ME, True, OWN_USER),
+        (Facts(0, 0, 0), ME, 0, True, ROOT),
+        (Facts(ME, ME, ME), 0, ME, False, UNPRIVILEGED),
+        (Facts(NOBODY, 0, 0), ME, NOBODY, False, UNPRIVILEGED),
+        (Facts(None, NOBODY, 0), ME, NOBODY, False, UNPRIVILEGED),
+        # systemd listens as root, and a user's service accepts.
+        (Facts(0, NOBODY, 0), 0, NOBODY, False, SOCKET_FILE),
+        # Root listens in a folder of a user's, who chose its name.
+        (Facts(0, 0, NOBODY), 0, NOBODY, False, FOLDER),
+        (Facts(0, 0, -1), 0, -1, False, FOLDER),
+        (Facts(None, None, None), 0, -1, False, UNKNOWN),
+    ],
+)
+def test_the_least_privileged_user_with_a_say_is_the_owner(
+    facts: Facts, own_uid: int, uid: int, privileged: bool, reason: str
+) -> None:
+    owner = judge(facts, own_uid)
+    assert (owner.uid, owner.privileged, owner.reason) == (uid, privileged, reason)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def bound(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+    return str(path)
+
+
+@as_root
+def test_every_folder_and_link_on_the_way_has_a_say(folder: Path) -> None:
+    path = bound(folder / "a/b/s")
+    assert trust.file_facts(path, 0) == Facts(None, 0, 0)
+    os.chown(folder / "a", NOBODY, NOBODY)
+    assert trust.file_facts(path, 0) == Facts(None, 0, NOBODY)
+    assert trust.file_facts(path, NOBODY) == Facts(None, 0, 0)
+    os.chown(folder / "a", 0, 0)
+    (folder / "a").chmod(0o777)
+    assert trust.file_facts(path, 0) == Facts(None, 0, -1)
+    (folder / "a").chmod(0o1777)
+    assert trust.file_facts(path, 0) == Facts(None, 0, 0)
+    os.chown(path, NOBODY, NOBODY)
+    assert trust.file_facts(path, 0) == Facts(None, NOBODY, 0)
+    os.chown(path, 0, 0)
+    (folder / "link").symlink_to("a")
+    assert trust.file_facts(str(folder / "link/b/s"), 0) == Facts(None, 0, 0)
+    os.lchown(folder / "link", NOBODY, NOBODY)
+    assert trust.file_facts(str(folder / "link/b/s"), 0) == Facts(None, 0, NOBODY)
+
+
+@as_root
+def test_a_pid_that_is_another_users_by_now_is_not_the_peers(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    assert not trust.is_same_process(7, NOBODY, tmp_path)
+    os.chown(tmp_path / "7", NOBODY, NOBODY)
+    assert trust.is_same_process(7, NOBODY, tmp_path)
+    assert trust.is_same_process(7, 0, tmp_path)  # root may have dropped its privileges
+    assert trust.is_same_process(8, NOBODY, tmp_path)  # not to be seen
+
+
+@as_root
+def test_an_installed_program_is_a_file_that_only_root_can_change(folder: Path) -> None:
+    (folder / "proc/7").mkdir(parents=True)
+    program = folder / "vpp"
+    program.write_text("x")
+    (folder / "proc/7/exe").symlink_to(program)
+    assert trust.runs_program(7, ("vpp",), folder / "proc")
+    assert not trust.runs_program(7, ("ovs-vswitchd",), folder / "proc")
+    program.chmod(0o777)
+    assert not trust.runs_program(7, ("vpp",), folder / "proc")
+    program.chmod(0o755)
+    os.chown(program, NOBODY, NOBODY)
+    assert not trust.runs_program(7, ("vpp",), folder / "proc")
+
+
+def test_privileged_ones_come_first_and_others_are_bounded() -> None:
+    def owner(uid: int) -> Owner:
+        return judge(Facts(uid, uid, 0), 0)
+
+    uids = [*range(100, 110)] * 30 + [0] * 5
+    chosen, sentences = trust.admitted(uids, owner, 256, "sockets")
+    assert chosen[:5] == [0] * 5
+    assert len(chosen) == 5 + trust.MAX_UNPRIVILEGED
+    assert max(chosen.count(uid) for uid in set(chosen) - {0}) == 16
+    assert len(sentences) == 5  # of four users, and one for all the rest
+    assert trust.admitted([0] * 5, owner, 3, "sockets")[0] == [0] * 3
+
+
+def test_who_listens_on_a_port_of_this_host() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        assert trust.loopback_listeners(port, Path("/proc/self/net")) == ()
+        listener.listen()
+        (found,) = trust.loopback_listeners(port, Path("/proc/self/net"))
+        assert found == Listener(os.geteuid(), os.fstat(listener.fileno()).st_ino)
+        assert trust.holds_socket(os.getpid(), found.inode, Path("/proc"))
+        assert not trust.holds_socket(os.getpid(), 1, Path("/proc"))
+    assert trust.judge_listeners((), 0).reason == UNKNOWN
+    two = (Listener(0, 1), Listener(NOBODY, 2))
+    assert trust.judge_listeners(two, 0).uid == NOBODY
+    assert trust.judge_listeners(two[:1], ME).privileged
+
+
+def test_a_listener_on_another_address_says_nothing_of_loopback(tmp_path: Path) -> None:
+    heading = "  sl  local_address rem_address st tx_queue rx_queue tr tm->when retrnsmt uid\n"
+    row = "   {}: {}:260A 00000000:0000 0A 00000000:00000000 00:00000000 00000000 {} 0 {} 1\n"
+    (tmp_path / "tcp").write_text(heading + row.format(0, "0200007F", NOBODY, 1))
+    assert trust.loopback_listeners(9738, tmp_path) == ()
+    (tmp_path / "tcp6").write_text(heading + row.format(0, "0" * 32, NOBODY, 2))
+    assert trust.loopback_listeners(9738, tmp_path) == (Listener(NOBODY, 2),)
+    (tmp_path / "tcp").write_text(heading + row.format(0, "0100007F", 0, 3))
+    assert trust.loopback_listeners(9738, tmp_path) == (Listener(0, 3),)
+
+
+def test_an_unprivileged_name_has_its_user_in_front() -> None:
+    root, user = (judge(Facts(uid, uid, 0), 0) for uid in (0, 4_000_000))
+    assert owned_name("vpp", root) == owned_name("vpp", None) == "vpp"
+    assert owned_name("vpp", user) == "uid 4000000:vpp"
