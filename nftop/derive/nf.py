@@ -9,10 +9,13 @@ from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Clock, Direction
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue
-from nftop.model.owner import Owner
+from nftop.model.owner import Owner, rank
 from nftop.model.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
 
+_NOT_SEEN = Missing(
+    Reason.SOURCE, "it names CPUs on which no thread of its process is seen to poll"
+)
 _HIDDEN = Missing(Reason.SOURCE, "its thread was not found")
 
 
@@ -175,6 +178,21 @@ def qualified(name: str, of: str, *, usual: str) -> str:
 def folder(path: str) -> str:
     """The name of a directory."""
     return path.rstrip("/").rpartition("/")[2]
+
+
+def with_seen_cores(nf: NfRates, threads: Sequence[ThreadRate]) -> NfRates:
+    """Of an unprivileged network function only the cores on which a thread of its process polls.
+
+    Which CPUs it polls on is its own word; by a false one it would share a CPU with another
+    network function, and take that one's cycles away.
+    """
+    if rank(nf.owner) == 0:
+        return nf
+    seen = {where_it_runs(rate) for rate in threads if rate.thread.pid == nf.pid and rate.polls}
+    cores = tuple(core for core in nf.cores if core.cpu in seen)
+    if len(cores) == len(nf.cores):
+        return nf
+    return replace(nf, cores=cores, uncounted=nf.uncounted or _NOT_SEEN)
 
 
 def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:

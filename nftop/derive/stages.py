@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 from nftop.derive.absence import after_absence
 from nftop.derive.dpdk import step_dpdk
-from nftop.derive.nf import Around, NfRates, without_twins
+from nftop.derive.nf import Around, NfRates, with_seen_cores, without_twins
 from nftop.derive.ovs import step_ovs
 from nftop.derive.vpp import step_vpp
 from nftop.model.nf_ovs import OvsSwitch
 from nftop.model.nf_vpp import VppInstance
+from nftop.model.owner import rank
 from nftop.model.reading import Missing
 from nftop.model.sample import DpdkApp, SourceReading
 
@@ -60,7 +61,7 @@ class NfMemory:
 def step_nfs(
     before: Mapping[str, NfMemory], readings: Mapping[str, SourceReading[Any]], around: Around
 ) -> tuple[Mapping[str, NfMemory], tuple[NfRates, ...]]:
-    """Fold one reading of each in: the NFs of all sources, each process once.
+    """Fold one reading of each in: the NFs of all sources, each process once, privileged first.
 
     Those of a source that is late keep their rows and their cores, and have no values.
     """
@@ -78,5 +79,6 @@ def step_nfs(
             table, now = held.table, stage.late(held.table, now)
         after, found = stage.rate(held.state if held is not None else None, now, around)
         memories[source] = NfMemory(table, after)
-        rates += found
+        rates += (with_seen_cores(nf, around.threads) for nf in found)
+    rates.sort(key=lambda nf: rank(nf.owner))
     return memories, without_twins(rates)

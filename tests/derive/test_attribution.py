@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from nftop.derive.step import polling_cpus
+from nftop.export.jsonl import frame_json
+from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.owner import ROOT, UNPRIVILEGED, Owner
 from nftop.model.queue_map import parse_queue_map
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp, Sample
@@ -29,6 +34,7 @@ from tests.samples import (
     app,
     cpu_times,
     fold,
+    lcore,
     main_thread,
     port,
     thread,
@@ -65,6 +71,67 @@ def test_the_operators_map() -> None:
     assert cpu(frame, "rx_packets_per_s", 1) == 4_000_000
     assert cpu(frame, "rx_packets_per_s", 2) == 6_000_000
     assert frame.nfs[0].attribution == "--queue-map"
+
+
+USER = Owner(1000, "mallory", privileged=False, reason=UNPRIVILEGED)
+
+
+def beside_an_unprivileged_one(*, counts: bool = False, **changes: Any) -> Frame:
+    """Root's application, and one of mallory's that calls itself the same and says the same.
+
+    With `counts` it says that its lcores on the same CPUs count cycles.
+    """
+
+    def users(second: int) -> DpdkApp:
+        lcores = tuple(lcore(each, each, 1000 * second, second) for each in (1, 2) if counts)
+        return two_queues(
+            second, pid=7, start_ticks=1, socket="/tmp/x", owner=USER,
+            lcores=lcores, lcores_told=counts, **changes,
+        )  # fmt: skip
+
+    root = Owner(0, "root", privileged=True, reason=ROOT)
+    start = replace(START, queue_map=parse_queue_map(["nfa:(0,0,2),(0,1,1)"]))
+    frames = fold(
+        start,
+        *(
+            tick(
+                second,
+                users(second),
+                two_queues(second, owner=root),
+                workers=spinning(second),
+            )
+            for second in (1, 2)
+        ),
+    )
+    return frames[-1]
+
+
+def test_an_unprivileged_application_takes_nothing_of_roots() -> None:
+    for frame in (
+        beside_an_unprivileged_one(),
+        beside_an_unprivileged_one(counts=True),
+        beside_an_unprivileged_one(app_params=("--config=(0,0,1),(0,1,2)",)),
+    ):
+        alone = two_worker_frame(parse_queue_map(["nfa:(0,0,2),(0,1,1)"]))
+        root, user = frame.nfs
+        assert (root.name, user.name) == ("nfa/dpdk-testpmd", "mallory:nfa/dpdk-testpmd")
+        assert (root.attribution, root.readings) == ("--queue-map", alone.nfs[0].readings)
+        assert user.attribution != "--queue-map" and user.cpus == ()
+        assert reason(user.readings["cpp"]) in (Reason.SOURCE, Reason.WARMING, Reason.IDLE)
+        assert frame.cpus.nf == alone.cpus.nf
+        for metric in ("rx_packets_per_s", "cpp"):
+            assert cpu(frame, metric, 1) == cpu(alone, metric, 1)
+        named = [each["owner"] for each in json.loads(frame_json(frame))["nfs"]]
+        assert named == [
+            {"user": "root", "uid": 0, "privileged": True, "reason": "root"},
+            {"user": "mallory", "uid": 1000, "privileged": False, "reason": "unprivileged"},
+        ]
+
+
+def test_an_unprivileged_application_alone_has_the_operators_map() -> None:
+    frame = two_worker_frame(parse_queue_map(["nfa:(0,0,2),(0,1,1)"]), owner=USER)
+    assert frame.nfs[0].attribution == "--queue-map"
+    assert frame.cpus.nf[1] == frame.cpus.nf[2] == "mallory:nfa/dpdk-testpmd"
 
 
 def test_the_applications_own_config_comes_first() -> None:

@@ -120,7 +120,7 @@ def test_a_host_whose_cpus_are_emulated_says_so_in_every_format(frames: list[Fra
 
 def test_json_null_and_missing_are_the_same_set(frames: list[Frame]) -> None:
     named = {"thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "attribution"}
-    named |= {"problem", "interval_s", "group_of", "baseline", "classes_shared"}
+    named |= {"problem", "interval_s", "group_of", "baseline", "classes_shared", "owner"}
     for frame in frames:
         whole = json.loads(frame_json(frame))
         for row in (*whole["cpus"], *whole["nfs"], *whole["packages"]):

@@ -42,7 +42,10 @@ class Framing:
             del self._held[:end]
             self._at = 0
         if len(self._held) > self.most_bytes:
-            raise ReplyError(f"it sent more than {self.most_bytes >> 10} KiB in one answer")
+            size = f"{self.most_bytes >> 20} MiB"
+            if self.most_bytes < 1 << 20:
+                size = f"{self.most_bytes >> 10} KiB"
+            raise ReplyError(f"it sent more than {size} in one answer")
         return whole
 
     def _next_end(self) -> int | None:
