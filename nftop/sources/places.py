@@ -121,10 +121,23 @@ def _views(root: Path, proc: Path) -> tuple[tuple[View, ...], int]:
         except OSError:
             continue
         else:
-            first_pid.setdefault(namespace, entry.name)
+            # Another user may have mounted what it likes; where root is too, root looks out.
+            if namespace not in first_pid or (
+                namespace != own
+                and not _is_trusted(proc / first_pid[namespace])
+                and _is_trusted(proc / entry.name)
+            ):
+                first_pid[namespace] = entry.name
     first_pid.pop(own, None)
     others = [View(proc / pid / "root", proc / pid / "net" / "unix") for pid in first_pid.values()]
     return (View(root, proc / "self" / "net" / "unix"), *others), unseen
+
+
+def _is_trusted(path: Path) -> bool:
+    try:
+        return trust.is_trusted(path.lstat().st_uid)
+    except OSError:
+        return False
 
 
 def scan(
@@ -183,11 +196,7 @@ def bounded(paths: Iterable[Path]) -> list[Path]:
     own: list[Path] = []
     others: list[Path] = []
     for path in dict.fromkeys(paths):
-        try:
-            trusted = trust.is_trusted(path.lstat().st_uid)
-        except OSError:
-            trusted = False
-        (own if trusted else others).append(path)
+        (own if _is_trusted(path) else others).append(path)
     return own + others[:MAX_SOCKETS]
 
 
