@@ -124,6 +124,9 @@ def test_no_segment_takes_much_memory_whoevers_it_is(
 
         until(all_refused)
         peak = readers.peak_bytes()
+        for each in readers.started:  # of one reading, counted from the start of the process
+            soft_s, _ = resource.prlimit(each._helper.process.pid, resource.RLIMIT_CPU)
+            assert 2 < soft_s < 100
     assert peak + resident_bytes() - before < MOST_BYTES
     assert all(each.owner and each.owner.privileged for each in tables[-1].instances)
     assert (size_bytes > MAX_SEGMENT_BYTES) == (readers.started == [])

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +27,7 @@ from nftop.store.own import read_text
 from nftop.store.profiles import read_profiles
 from nftop.store.seekpoint import SeekPoint
 from nftop.store.sink import FileSink
-from tests.command import nftop
+from tests.command import called, nftop
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom it attacks")
 
@@ -282,3 +283,72 @@ def test_commands_say_nothing_of_roots_files(ground: Ground, command: tuple[str,
     assert ran.returncode != 0
     assert "secret = 17" not in ran.stdout + ran.stderr
     assert ground.state() == ground.before
+
+
+@pytest.fixture
+def sudo(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root, through sudo, started by the attacker, whose home is `ground.home`."""
+    monkeypatch.setenv("SUDO_UID", str(UID))
+    monkeypatch.setenv("SUDO_USER", "nobody")
+    entry = SimpleNamespace(pw_uid=UID, pw_gid=UID, pw_dir=str(ground.home))
+    monkeypatch.setattr("nftop.store.folders.pwd.getpwuid", lambda _: entry)
+
+
+@pytest.mark.usefixtures("sudo")
+@pytest.mark.parametrize("name", [".local", ".local/share", ".local/share/nftop"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("demo", "--batch", "-n", "2", "-d", "0.1", "--baseline", "mine"),
+        ("demo", "-d", "0.2", "record", "--duration", "1s"),
+        (
+            "demo",
+            "-d",
+            "0.2",
+            "record",
+            "--duration",
+            "1s",
+            "-o",
+            "{home}/.local/share/nftop/r.nftop",
+        ),
+    ],
+)
+def test_under_sudo_commands_follow_no_link_of_the_callers(
+    ground: Ground, name: str, command: tuple[str, ...]
+) -> None:
+    link = ground.home / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (link.parent, *link.parent.parents):
+        if folder.is_relative_to(ground.home):
+            os.chown(folder, UID, UID)
+    (ground.vault / "a/share/nftop").mkdir(parents=True)
+    (ground.vault / "a/nftop").mkdir()
+    link.symlink_to(ground.vault / "a")
+    os.lchown(link, UID, UID)
+    before = ground.state()
+    ran = called(*(word.format(home=ground.home) for word in command))
+    assert ran.returncode != 0
+    assert os.strerror(errno.ELOOP) in ran.stderr or "not followed" in ran.stderr
+    assert ground.state() == before
+
+
+@pytest.mark.usefixtures("sudo")
+def test_under_sudo_a_recording_is_the_callers(ground: Ground) -> None:
+    ran = called("demo", "-d", "0.2", "record", "--duration", "1s")
+    assert ran.returncode == 0, ran.stderr
+    made = [path for path in ground.home.rglob("*") if path.suffix == ".nftop"]
+    assert [path.stat().st_uid for path in made] == [UID]
+    assert {path.stat().st_uid for path in ground.home.rglob("*")} == {UID}
+
+
+@pytest.mark.usefixtures("sudo")
+def test_under_sudo_the_configuration_is_no_link_to_roots(ground: Ground) -> None:
+    folder = ground.home / ".config/nftop"
+    folder.mkdir(parents=True)
+    for each in (folder, folder.parent):
+        os.chown(each, UID, UID)
+    (folder / "config.toml").symlink_to(ground.vault / "secret.toml")
+    os.lchown(folder / "config.toml", UID, UID)
+    ran = called("config", "--show")
+    assert "root_only_secret" not in ran.stdout + ran.stderr
+    assert ran.returncode != 0
