@@ -3,7 +3,9 @@
 Rule: as root, a path is opened component by component (openat(2) with O_NOFOLLOW). A symbolic link
 is followed only if nobody but root could have placed it: root owns it, and every folder on the way
 belongs to root and is writable by root alone (or is sticky, such as /tmp). From the first other
-folder on, no link is followed, in any component. Without root, paths are opened as usual.
+folder on, a link is followed only if no user but the owner of its folder can have placed it, and
+that user owns what it leads to: root then does nothing that this user could not. Without root,
+paths are opened as usual.
 
 Creating, renaming and removing use the descriptor of the folder that was checked, so an exchange
 of folders afterwards has no effect. A file below another user's folder that has several hard links
@@ -181,6 +183,8 @@ def open_file(path: Path, *, wait: bool = False, follow: bool = True) -> int:
     walk = _Walk(path)
     try:
         walk.go(None, make=False, last=True, follow_last=follow)
+        if walk.file is not None:
+            return os.open(f"/proc/self/fd/{walk.file}", flags & ~os.O_NOFOLLOW)
         if walk.last is None:  # it is a folder, or a descriptor of this process in /proc/self/fd
             return os.open(walk.magic or ".", flags, dir_fd=walk.handle)
         handle = os.open(walk.last, flags | os.O_NOFOLLOW, dir_fd=walk.handle)
@@ -204,11 +208,13 @@ class _Walk:
         protected: as `Folder`'s.
         last: name of the last component where it was left to the caller; None else.
         magic: the same where it is a link of procfs, which only the kernel can follow.
+        file: O_PATH descriptor of the file that a user's link led to, as last component; else None.
     """
 
     def __init__(self, path: Path) -> None:
         self.last: str | None = None
         self.magic = ""
+        self.file: int | None = None
         self.protected = True
         self._as_root = os.geteuid() == 0
         self._left = deque(part for part in os.fspath(path).split("/") if part not in ("", "."))
@@ -222,6 +228,8 @@ class _Walk:
 
     def close(self) -> None:
         os.close(self.handle)
+        if self.file is not None:
+            os.close(self.file)
 
     def go(
         self, person: Person | None, *, make: bool, last: bool = False, follow_last: bool = True
@@ -244,7 +252,9 @@ class _Walk:
                     os.close(opened)
                     self.last, self.magic = (None, name) if follow_last else (name, "")
                     return
-                self._follow(opened)
+                self._follow(opened, name)
+                if self.file is not None and (not last or self._left):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
             elif stat.S_ISDIR(mode):
                 self._enter(opened)
             else:
@@ -268,7 +278,7 @@ class _Walk:
         if self._as_root and (about.st_uid or shared):
             self.protected = False
 
-    def _follow(self, link: int) -> None:
+    def _follow(self, link: int, name: str) -> None:
         """Continue at a link's target. `link` is its descriptor, which is closed."""
         try:
             owner = os.fstat(link).st_uid
@@ -276,13 +286,33 @@ class _Walk:
         finally:
             os.close(link)
         self._links += 1
-        if not self.protected or owner or self._links > _MAX_LINKS:
+        if not self.protected:
+            self._follow_own(name)
+            return
+        if owner or self._links > _MAX_LINKS:
             raise OSError(errno.ELOOP, _NOT_FOLLOWED)
         self._left.extendleft(
             reversed([part for part in target.split("/") if part not in ("", ".")])
         )
         if target.startswith("/"):
             self._enter(os.open("/", _SEARCH))
+
+    def _follow_own(self, name: str) -> None:
+        """Continue at what a link of the folder's owner leads to, if it is that user's."""
+        folder = os.fstat(self.handle)
+        try:
+            opened = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=self.handle)
+        except OSError:
+            raise OSError(errno.ELOOP, _NOT_FOLLOWED) from None
+        about = os.fstat(opened)
+        theirs = folder.st_uid == about.st_uid != 0 and not folder.st_mode & _SHARED
+        if theirs and stat.S_ISDIR(about.st_mode):
+            self._enter(opened)
+        elif theirs and stat.S_ISREG(about.st_mode):
+            self.file = opened
+        else:
+            os.close(opened)
+            raise OSError(errno.ELOOP, _NOT_FOLLOWED)
 
     def _is_proc(self) -> bool:
         """Whether this is a folder of procfs that root alone can change."""

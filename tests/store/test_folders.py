@@ -245,6 +245,29 @@ def test_a_link_that_only_root_can_place_is_followed(ground: Ground) -> None:
     assert refused.value.errno == errno.ELOOP
 
 
+def test_a_users_own_link_to_what_is_the_users_is_followed(ground: Ground) -> None:
+    """As tools that keep configurations in one place make them."""
+    home = ground.home
+    (home / "a/real.toml").write_text("x = 1\n")
+    (home / "linked").symlink_to("a/b")
+    (home / "config.toml").symlink_to(home / "a/real.toml")
+    os.chown(home / "a/real.toml", UID, UID)
+    assert read_text(home / "config.toml") == "x = 1\n"
+    record(home / "linked/r.nftop", ground.person)
+    assert (home / "a/b/r.nftop").stat().st_uid == UID
+    with pytest.raises(NotADirectoryError):
+        open_folder(home / "config.toml")
+    with pytest.raises(OSError):
+        open_folder(home / "config.toml/x", make_for=ground.person, make=True)
+    home.chmod(0o777)  # where others can place a link too
+    for path in (home / "config.toml", home / "linked/r.nftop"):
+        with pytest.raises(OSError) as refused:
+            read_text(path)
+        assert refused.value.errno == errno.ELOOP
+    home.chmod(0o755)
+    assert ground.state() == ground.before
+
+
 def test_an_open_descriptor_is_read_by_its_path_in_proc(ground: Ground) -> None:
     handle = os.open(ground.vault / "secret.toml", os.O_RDONLY)
     reader, writer = os.pipe()
