@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from nftop.derive.counters import CounterState, step_counters
 from nftop.derive.shares import ShareState, settling
@@ -23,7 +24,7 @@ from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
 from nftop.uarch.focus import evaluate_focus
 from nftop.uarch.table import Uarch
-from nftop.uarch.topdown import Settle, consistent, events_read
+from nftop.uarch.topdown import Settle, Usage, consistent, events_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +55,17 @@ def step_focus(
     settle: Settle = consistent
     divided = ShareState()
     if uarch.topdown is not None:
-        settle, divided = settling(state.shares, rates, uarch.topdown, core, smt=smt, rows=slice(1))
+        settle, divided = settling(state.shares, rates, uarch.topdown, core, rows=slice(1))
     tree, probes = evaluate_focus(uarch, counts, smt=smt, settle=settle)
 
-    def coverage(events: Collection[str]) -> Reading:
-        share = float(core_shares(events, rates, core)[0])
+    def coverage(usage: Usage) -> Reading:
+        share = float(core_shares(usage, rates, core)[0])
         return Missing(Reason.SOURCE) if math.isnan(share) else share
 
     if uarch.topdown is not None:
-        read = events_read(uarch.topdown.formulas(smt=smt))
-        tree = tuple(replace(node, coverage=coverage(read[node.name])) for node in tree)
+        tree = tuple(
+            replace(node, coverage=coverage(divided.usage.get(node.name, {}))) for node in tree
+        )
     if asleep_rows(rates, core).any():
         tree = tuple(_asleep(node) for node in tree)
     nodes = {f"tma.{node.name}": node.reading for node in tree}
@@ -74,7 +76,11 @@ def step_focus(
     }
     cpus = tuple(info.cpu for info in core.cpus)
     of_probes = events_read(uarch.probes)
-    shares = {metric.id: coverage(of_probes.get(metric.id, frozenset())) for metric in CORE_METRICS}
+    everywhere = np.ones((), np.bool_)
+    shares = {
+        metric.id: coverage(dict.fromkeys(of_probes.get(metric.id, ()), everywhere))
+        for metric in CORE_METRICS
+    }
     return FocusState(counters, divided), CoreFocus(cpus, tree, readings, shares)
 
 

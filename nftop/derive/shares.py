@@ -8,7 +8,7 @@ next turn, and is of the whole of now: parts then always fit into it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.uarch.parts import Topdown
 from nftop.uarch.siblings import core_index
-from nftop.uarch.topdown import RATIO_TOLERANCE, Settle, consistent, events_read
+from nftop.uarch.topdown import RATIO_TOLERANCE, Settle, Usage, consistent
 
 # Even within a tick the main group sees nine tenths and the turn the last one. What does not fit
 # for that is put back to the bound, as long as it can't be off by more than this for it.
@@ -30,6 +30,8 @@ MOMENTS = Missing(
     Reason.UNDEFINED,
     "its counter groups saw different moments of a load that changes; their next turns may tell",
 )
+
+_NOWHERE: Bools = np.zeros((), np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,19 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """The divisions by the first of their parts, whose rows they are, and the rates they knew."""
+    """What a tick leaves.
+
+    Attributes:
+        divisions: by the first of their parts.
+        cpus: whose rows they are.
+        rates: those they were made of.
+        usage: by node with a value in this tick, the events it was computed from.
+    """
 
     divisions: dict[str, Division] = field(default_factory=dict)
     cpus: tuple[Cpu, ...] = ()
     rates: CounterRates | None = None
+    usage: dict[str, Usage] = field(default_factory=dict)
 
 
 def settling(
@@ -62,7 +72,6 @@ def settling(
     topdown: Topdown,
     topology: Topology,
     *,
-    smt: bool,
     rows: slice = slice(None),
 ) -> tuple[Settle, ShareState]:
     """How to settle one tick's top-down of these rows of the topology, and the state it leaves.
@@ -79,23 +88,24 @@ def settling(
     after = ShareState({}, cpus, rates)
     ticks = 0 if rates is known.rates else 1  # a reading seen before is no tick
     cores = core_index(topology)
-    read = events_read(topdown.formulas(smt=smt))
 
-    def settle(parts: Mapping[str, Column], whole: Column | None) -> Mapping[str, Column]:
+    def settle(
+        parts: Mapping[str, Column], whole: Column | None, usage: Mapping[str, Usage]
+    ) -> Mapping[str, Column]:
         first = next(iter(parts))
-        counted = frozenset[str]().union(*(read[name] for name in parts))
-        if whole is not None:  # which has been settled, whenever it was counted
-            counted -= read.get(topdown.parent.get(first, ""), frozenset())
-        ages = [rates.ages[event] for event in sorted(counted & rates.ages.keys())]
+        after.usage.update(usage)
+        # The whole has been settled, whenever it was counted.
+        settled_events = {} if whole is None else after.usage.get(topdown.parent[first], {})
+        ages = _ages(rates.ages, usage.values(), settled_events)
         if not ages:
-            return consistent(parts, whole)
+            return consistent(parts, whole, usage)
         newest, oldest = (
             _of_cores(choose, choose.reduce(ages, axis=0), cores)[rows]
             for choose in (np.fmin, np.fmax)
         )
         turning: Bools = np.isfinite(newest)
         if not turning.any():
-            return consistent(parts, whole)
+            return consistent(parts, whole, usage)
         if whole is None:
             settled = _bounded(parts)
         else:
@@ -105,10 +115,20 @@ def settling(
             settled = _divided(parts, whole, after.divisions[first])
         if turning.all():
             return settled
-        steady = consistent(parts, whole)
+        steady = consistent(parts, whole, usage)
         return {name: where(turning, settled[name], steady[name]) for name in parts}
 
     return settle, after
+
+
+def _ages(ages: Mapping[str, Floats], usages: Iterable[Usage], settled: Usage) -> list[Floats]:
+    """Of each event in use with an age, float64 (rows,), NaN where it is not used or is settled."""
+    used: dict[str, Bools] = {}
+    for usage in usages:
+        for event in usage.keys() & ages.keys():
+            before = used.get(event, _NOWHERE)
+            used[event] = before | (usage[event] & ~settled.get(event, _NOWHERE))
+    return [np.where(used[event], ages[event], np.nan) for event in sorted(used)]
 
 
 def _unknown(parts: Mapping[str, Column], rows: int) -> Division:

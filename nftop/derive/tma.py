@@ -15,7 +15,7 @@ from nftop.model.topology import Topology
 from nftop.uarch.parts import Topdown
 from nftop.uarch.siblings import CLOCKS, core_index, sum_siblings
 from nftop.uarch.table import Uarch
-from nftop.uarch.topdown import PREFIX, evaluate, events_read
+from nftop.uarch.topdown import PREFIX, Usage, evaluate, events_read
 
 # Those that every core is counted for all the time, and the share of it that each was; the
 # catalogue's metrics are theirs.
@@ -49,7 +49,7 @@ def tma_columns(
         return ShareState(), {metric.id: missing(rows, why) for metric in TMA_METRICS}
     smt = counted_with_smt(uarch.topdown, rates.per_s.keys(), topology)
     of_cores = counts_of_cores(uarch, rates, topology)
-    settle, after = settling(state, rates, uarch.topdown, topology, smt=smt)
+    settle, after = settling(state, rates, uarch.topdown, topology)
     nodes = evaluate(uarch, of_cores, smt=smt, levels=max(_COVERAGE_OF), settle=settle)
     twice = of_cores["threads"].values > 1
     if not smt and twice.any():
@@ -62,10 +62,17 @@ def tma_columns(
         for metric in TMA_METRICS
     }
     columns = _of_busy_cores(columns, rates, topology)
-    read = events_read(uarch.topdown.formulas(smt=smt))
     for level, coverage in _COVERAGE_OF.items():
         names = [name for name, depth in uarch.topdown.level.items() if depth == level]
-        share = core_shares(frozenset().union(*(read[name] for name in names)), rates, topology)
+        shares = [
+            np.where(
+                nodes[PREFIX + name].present,
+                core_shares(after.usage[name], rates, topology),
+                np.nan,
+            )
+            for name in names
+        ]
+        share = np.fmin.reduce(shares)
         shown = [columns[each.id] for each in TMA_METRICS if each.coverage == coverage]
         columns[coverage] = _coverage(share, shown)
     return after, columns
@@ -143,19 +150,19 @@ def tma_of_counts(uarch: Uarch, counts: Mapping[str, Reading], *, smt: bool) -> 
     return {name.removeprefix(PREFIX): node[0] for name, node in nodes.items()}
 
 
-def core_shares(events: Collection[str], rates: CounterRates, topology: Topology) -> Floats:
-    """float64 (rows,): of those events that were counted on a core, the smallest share of time.
+def core_shares(usage: Usage, rates: CounterRates, topology: Topology) -> Floats:
+    """float64 (rows,): the smallest share of time in which an event in use was counted on a core.
 
-    NaN where none was. Cycles count as often as the better of their clocks: an event is held
-    against the cycles that its own group saw, by whichever clock.
+    `usage` has the rows of the topology, or one for all of them. NaN where no event in use was
+    counted. Cycles count as often as the better of their clocks: an event is held against the
+    cycles that its own group saw, by whichever clock.
     """
     share, clock = np.full((2, len(topology.cpus)), np.nan)
-    for event in rates.shares.keys() & events:
-        if event in CLOCKS:
-            clock = np.fmax(clock, rates.shares[event])
-        else:
-            share = np.fmin(share, rates.shares[event])
-    share = np.fmin(share, clock)
+    for name in rates.shares.keys() & CLOCKS:
+        clock = np.fmax(clock, rates.shares[name])
+    for event in rates.shares.keys() & usage.keys():
+        counted = clock if event in CLOCKS else rates.shares[event]
+        share = np.fmin(share, np.where(usage[event], counted, np.nan))
     return _of_core(np.fmin, share, topology)
 
 

@@ -21,18 +21,27 @@ from nftop.model.reading import Missing, Reason
 from nftop.uarch import grammar
 
 _Blame: TypeAlias = NDArray[np.int16]
+_Used: TypeAlias = NDArray[np.uint64]
 # Who is to blame for a row without a number: nobody, input 1.., or the arithmetic itself.
 _NOBODY, _ZERO, _OVERFLOW = 0, -1, -2
+_MAX_INPUTS = 64  # bits of `_Term.used`
 _DIVISION = Missing(Reason.IDLE)
 _TOO_LARGE = Missing(Reason.ERROR, "the numbers counted are too large to be true")
 
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """An intermediate result: values, meaningless where `blame` is not 0. Shapes broadcast."""
+    """An intermediate result. Shapes broadcast.
+
+    Attributes:
+        values: meaningless where `blame` is not 0.
+        blame: which input is the reason why there is no value.
+        used: bit i: the value was computed from input i + 1.
+    """
 
     values: Floats
     blame: _Blame
+    used: _Used
 
 
 _Node: TypeAlias = Callable[[Mapping[str, _Term]], _Term]
@@ -52,9 +61,22 @@ class Formula:
         A name that is not in `columns` is missing with `Reason.SOURCE`. Values are in whatever
         unit the formula makes of its inputs'. Never raises for what the columns hold.
         """
+        return self.with_usage(columns, rows)[0]
+
+    def with_usage(
+        self, columns: Mapping[str, Column], rows: int
+    ) -> tuple[Column, Mapping[str, Bools]]:
+        """As the call, and by name, bool () or (rows,), where the value was computed from it.
+
+        Only `first` and `if` leave an input unused; in a row without a value usage means nothing.
+        """
         inputs = [columns.get(name) or _absent(name, rows) for name in self.names]
         terms = {
-            name: _Term(column.values, np.where(column.present, 0, index).astype(np.int16))
+            name: _Term(
+                column.values,
+                np.where(column.present, 0, index).astype(np.int16),
+                np.array(1 << index - 1, np.uint64),
+            )
             for index, (name, column) in enumerate(zip(self.names, inputs, strict=True), 1)
         }
         with np.errstate(all="ignore"):  # what is not finite is blamed on something below
@@ -62,7 +84,11 @@ class Formula:
         values = np.broadcast_to(result.values, (rows,))
         blame = np.broadcast_to(result.blame, (rows,))
         blame = np.where((blame == _NOBODY) & ~np.isfinite(values), np.int16(_OVERFLOW), blame)
-        return _column(values, blame, inputs)
+        usage = {
+            name: (result.used >> np.uint64(index) & np.uint64(1)).astype(np.bool_)
+            for index, name in enumerate(self.names)
+        }
+        return _column(values, blame, inputs), usage
 
 
 @lru_cache(maxsize=1024)
@@ -73,7 +99,10 @@ def compile_formula(text: str) -> Formula:
         grammar.FormulaError: the text is not in the notation.
     """
     tree = grammar.parse(text)
-    return Formula(text, grammar.names(tree), _node(tree))
+    names = grammar.names(tree)
+    if len(names) > _MAX_INPUTS:
+        raise grammar.FormulaError(f"{text!r} reads more than {_MAX_INPUTS} inputs")
+    return Formula(text, names, _node(tree))
 
 
 def has_inputs(text: str, known: Container[str]) -> bool:
@@ -107,7 +136,9 @@ def _node(tree: ast.expr) -> _Node:
         case ast.Name(id=name):
             return lambda terms: terms[name]
         case ast.Constant():
-            constant = _Term(np.array(grammar.number(tree)), np.array(_NOBODY, np.int16))
+            constant = _Term(
+                np.array(grammar.number(tree)), np.array(_NOBODY, np.int16), np.array(0, np.uint64)
+            )
             return lambda _: constant
         case ast.UnaryOp():
             return lambda terms: _negative(parts[0](terms))
@@ -124,22 +155,28 @@ def _node(tree: ast.expr) -> _Node:
 
 
 def _elementwise(function: Callable[[Any, Any], Any]) -> Callable[[_Term, _Term], _Term]:
-    return lambda a, b: _Term(function(a.values, b.values), _first_blame(a, b))
+    return lambda a, b: _Term(
+        function(a.values, b.values), _first_blame(a, b), np.bitwise_or(a.used, b.used)
+    )
 
 
 def _divide(a: _Term, b: _Term) -> _Term:
     blame = _first_blame(a, b)
     blame = np.where((blame == _NOBODY) & (b.values == 0), np.int16(_ZERO), blame)
-    return _Term(np.true_divide(a.values, b.values), blame)
+    return _Term(np.true_divide(a.values, b.values), blame, np.bitwise_or(a.used, b.used))
 
 
 def _first(a: _Term, b: _Term) -> _Term:
     use_b = (a.blame != _NOBODY) & (b.blame == _NOBODY)
-    return _Term(np.where(use_b, b.values, a.values), np.where(use_b, b.blame, a.blame))
+    return _Term(
+        np.where(use_b, b.values, a.values),
+        np.where(use_b, b.blame, a.blame),
+        np.where(use_b, b.used, a.used),
+    )
 
 
 def _negative(a: _Term) -> _Term:
-    return _Term(np.negative(a.values), a.blame)
+    return _Term(np.negative(a.values), a.blame, a.used)
 
 
 def _choose(
@@ -148,9 +185,11 @@ def _choose(
     undecided = _first_blame(left, right)
     holds: Bools = compare(left.values, right.values)
     blame = np.where(holds, then.blame, other.blame)
+    chosen = np.where(holds, then.used, other.used)
     return _Term(
         np.where(holds, then.values, other.values),
         np.where(undecided != _NOBODY, undecided, blame),
+        np.bitwise_or(np.bitwise_or(left.used, right.used), chosen),
     )
 
 

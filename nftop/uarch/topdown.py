@@ -24,11 +24,18 @@ RATIO_TOLERANCE = 0.005
 PART_TOLERANCE = 0.02
 # By what share two terms that count the same may differ: PERF_METRICS are four numbers of 8 bits.
 EQUAL_TOLERANCE = 0.05
+# By event, bool () or (rows,): where a value was computed from its count.
+Usage: TypeAlias = Mapping[str, Bools]
 # What becomes of the parts of one whole, by node, and of that whole; None: of all slots or cycles.
-Settle: TypeAlias = Callable[[Mapping[str, Column], Column | None], Mapping[str, Column]]
+# The third argument is the usage of each part.
+Settle: TypeAlias = Callable[
+    [Mapping[str, Column], Column | None, Mapping[str, Usage]], Mapping[str, Column]
+]
 
 
-def consistent(parts: Mapping[str, Column], whole: Column | None) -> Mapping[str, Column]:
+def consistent(
+    parts: Mapping[str, Column], whole: Column | None, _usage: Mapping[str, Usage]
+) -> Mapping[str, Column]:
     """The parts of one whole as they are; rows in which one is no ratio, or no part, are all ERROR.
 
     For counts of one and the same time: it takes two programs to make those contradict each other.
@@ -88,22 +95,27 @@ def evaluate(
     known.setdefault(THREADS, column(np.full(rows, 2.0 if smt else 1.0)))
     terms = topdown.terms(smt=smt)
     read = _read(topdown, terms, levels)
+    usage: dict[str, Usage] = {}
     for name, text in terms.items():
         if name in read:
-            known[name] = compile_formula(text)(known, rows)
+            known[name], used = compile_formula(text).with_usage(known, rows)
+            usage[name] = _events_used(used, usage)
     for level in range(1, levels + 1):
         families: dict[str, list[str]] = {}
         for name, text in topdown.nodes.items():
             if topdown.level[name] == level:
                 parent = topdown.parent.get(name)
-                part = _clip(compile_formula(text)(known, rows))
+                value, used = compile_formula(text).with_usage(known, rows)
+                usage[name] = _events_used(used, usage)
+                part = _clip(value)
                 known[name] = part if parent is None else _with_parent(part, known[parent])
                 family = name if name in topdown.of_cycles else parent or ""
                 families.setdefault(family, []).append(name)
         for names in families.values():
             whole = None if names[0] in topdown.of_cycles else topdown.parent.get(names[0])
             parts = {name: known[name] for name in names}
-            known.update(settle(parts, None if whole is None else known[whole]))
+            used_by = {name: usage[name] for name in names}
+            known.update(settle(parts, None if whole is None else known[whole], used_by))
         if level == 1:
             known.update(_whole(uarch, topdown, known))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
@@ -172,6 +184,22 @@ def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
         if name in read:
             read.update(compile_formula(text).names)
     return read
+
+
+def _events_used(used: Usage, usage: Mapping[str, Usage]) -> Usage:
+    """What a formula's value was computed from, through the formulas among its inputs.
+
+    `used` is by the formula's own inputs, `usage` that of the formulas before it.
+    """
+    events: dict[str, Bools] = {}
+    for name, rows in used.items():
+        if name in CONSTANTS or not rows.any():
+            continue
+        inner = usage.get(name) or {name.removeprefix(BUSIEST): np.ones((), np.bool_)}
+        for event, where_used in inner.items():
+            both = rows & where_used
+            events[event] = events[event] | both if event in events else both
+    return {event: rows for event, rows in events.items() if rows.any()}
 
 
 def _inputs(
