@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import TypeAlias
 
 from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec
 from nftop.uarch.table import Uarch
@@ -15,6 +16,8 @@ from nftop.uarch.table import Uarch
 _RAW_TYPE = PERF_TYPES["raw"]
 # `any` is gone from the newer PMUs and so no field of the tables' raw events.
 _FIELDS: Mapping[str, tuple[int, int]] = {**RAW_FIELDS, "any": (21, 1)}
+# Terms of config1; all are registers that an event needs beside its counter.
+_REGISTERS = frozenset({"offcore_rsp", "frontend"})
 _CORE_PMU = re.compile(
     r"cpu(?:_core|_atom)?/(?P<inside>[^/]*)/(?P<modifiers>[a-z]*)", re.IGNORECASE
 )
@@ -22,6 +25,10 @@ _MODIFIERS = re.compile(r"(?P<name>.+):(?P<modifiers>[ukhGHIpPSDWe]+)")
 _RAW = re.compile(r"r(?P<config>[0-9a-f]{1,16})", re.IGNORECASE)
 # Modifiers that say of which code to count; the others say how.
 _OF_CODE = frozenset("ukhGH")
+
+
+# config and config1 of a raw event.
+_Config: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ class EventNames:
 
     def __init__(self, uarch: Uarch) -> None:
         self._by_name = _by_name(uarch)
-        self._by_config: dict[int, str] = {}
+        self._by_config: dict[_Config, str] = {}
         for event, spec in uarch.events.items():
             config = _config_of(spec)
             if config is not None:
@@ -77,7 +84,7 @@ class EventNames:
 
     def _raw(self, name: str) -> str | None:
         match = _RAW.fullmatch(name)
-        return self._by_config.get(int(match["config"], 16)) if match else None
+        return self._by_config.get((int(match["config"], 16), 0)) if match else None
 
     def _encoded(self, terms: str) -> str | None:
         """The event of `event=0x9c,umask=0x1`, or what the terms say its name is."""
@@ -111,29 +118,35 @@ def other_names() -> Mapping[str, tuple[str, ...]]:
     return {name.casefold(): tuple(events) for name, events in tomllib.loads(text).items()}
 
 
-def _config_of(spec: EventSpec) -> int | None:
+def _config_of(spec: EventSpec) -> _Config | None:
     if isinstance(spec, Encoding):
-        plain = spec.pmu_type == _RAW_TYPE and spec == Encoding(_RAW_TYPE, spec.config)
-        return spec.config if plain else None
+        plain = spec == Encoding(_RAW_TYPE, spec.config, spec.config1)
+        return (spec.config, spec.config1) if plain else None
     return _config(spec.terms) if spec.pmu == "cpu" else None
 
 
-def _config(terms: str) -> int | None:
-    """The config of `event=0x9c,umask=0x1,edge`; None for any other term or a number too large."""
-    config = 0
+def _config(terms: str) -> _Config | None:
+    """The config and config1 of `event=0x9c,umask=0x1,edge`.
+
+    None for any other term or a number too large.
+    """
+    config = config1 = 0
     for term in terms.casefold().split(","):
         field, _, text = term.partition("=")
-        if field not in _FIELDS:
+        if field not in _FIELDS and field not in _REGISTERS:
             return None
-        low, width = _FIELDS[field]
+        low, width = _FIELDS.get(field, (0, 64))
         try:
             value = int(text, 0) if text else 1
         except ValueError:
             return None
         if not 0 <= value < 2**width:
             return None
-        config |= value << low
-    return config
+        if field in _REGISTERS:
+            config1 |= value
+        else:
+            config |= value << low
+    return config, config1
 
 
 def _code(modifiers: str) -> str:

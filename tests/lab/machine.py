@@ -20,6 +20,8 @@ PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "hidden-metrics": {
             "perf": {"uncore": "none", "metrics": False, "metrics_shown": False},
         },
+        # Of a kernel that does not know yet which events of the model need the frontend's register.
+        "late-registers": {"perf": {"late_registers": False}},
         # Of a guest that has none at all; APERF and MPERF are not for guests either.
         "none": {
             "perf": {"pmu": "none", "uncore": "none", "msrs": ["tsc"], "nmi_watchdog": False},

@@ -50,6 +50,8 @@ class FakeKernel:
     refuse: Callable[[int, tuple[Event, ...], Event], int] = lambda cpu, group, event: 0
     # (cpu, events of the group) -> share of the time the group runs
     share: Callable[[int, tuple[Event, ...]], float] = lambda cpu, group: 1.0
+    # Events of which the kernel ignores config1; of all others it refuses bits that are not valid.
+    without_register: frozenset[Event] = frozenset()
     eof: frozenset[int] = frozenset()
     read_errno: dict[int, int] = field(default_factory=dict)
     switch_errno: int = 0
@@ -100,6 +102,8 @@ class FakeKernel:
         event = (attr.type, attr.config)
         group = () if group_fd < 0 else self._events(group_fd)
         code = self._refusal(cpu, group, event)
+        if not code and attr.config1 >> 63 and event not in self.without_register:
+            code = errno.EINVAL
         if code:
             raise OSError(code, os.strerror(code))
         fd = next(number for number in count(100) if number not in self.fds)

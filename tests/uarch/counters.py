@@ -25,6 +25,8 @@ CORE = Pmu(
         "any": "config:21",
         "inv": "config:23",
         "cmask": "config:24-31",
+        "offcore_rsp": "config1:0-63",
+        "frontend": "config1:0-23",
     },
     {
         "slots": "event=0x00,umask=0x4",

@@ -6,9 +6,12 @@ import pytest
 
 from nftop.sources.perf.pmu import Pmu, encode
 from nftop.uarch import grammar, table
+from nftop.uarch.event_names import EventNames, Named
+from nftop.uarch.events import Encoding
 from nftop.uarch.parts import Uncore
 from nftop.uarch.table import Uarch
-from tests.uarch.counters import core_encoding, on_core
+from nftop.uarch.told import perf_name
+from tests.uarch.counters import CORE, core_encoding, on_core
 from tests.uarch.vectors import UARCHES, facts, loaded
 
 # The architectural event "LLC misses", Intel SDM volume 3; not in the reference.
@@ -55,6 +58,44 @@ def test_every_core_event_is_the_reference_s(uarch: str) -> None:
     # Two names for one code would be counted twice.
     codes = [core_encoding(spec) for spec in known.events.values() if on_core(spec)]
     assert len(codes) == len(set(codes))
+
+
+# By event and umask, the term of sysfs for the register that an event needs beside its counter.
+REGISTER_TERMS = {
+    0x1B7: "offcore_rsp",
+    0x1BB: "offcore_rsp",
+    0x12A: "offcore_rsp",
+    0x12B: "offcore_rsp",
+    0x4C2: "frontend",
+}
+
+
+@pytest.mark.parametrize("uarch", UARCHES)
+def test_perf_is_given_the_reference_s_encodings(uarch: str) -> None:
+    """Of every event config and config1, the latter by the name of its register."""
+    known = loaded(uarch)
+    for event, spec in known.events.items():
+        printed = perf_name(spec)
+        if not on_core(spec) or not printed.startswith("cpu/"):
+            continue
+        terms = printed.removeprefix("cpu/").rstrip("/")
+        assert encode(CORE, terms) == core_encoding(spec), event
+        register = core_encoding(spec).config1
+        wanted = {REGISTER_TERMS[core_encoding(spec).config & 0xFFFF]} if register else set()
+        named = {term.partition("=")[0] for term in terms.split(",")}
+        assert named & set(REGISTER_TERMS.values()) == wanted, event
+
+
+@pytest.mark.parametrize("uarch", ["SPR", "EMR", "GNR"])
+def test_microcode_is_counted_with_the_frontend_s_register(uarch: str) -> None:
+    spec = loaded(uarch).events["uops_retired_ms"]
+    assert core_encoding(spec) == Encoding(4, 0x4C2, 0x8)
+    assert "frontend=0x8" in perf_name(spec).split(",")[-1]
+    names = EventNames(loaded(uarch))
+    assert names.find("cpu/event=0xc2,umask=0x4,frontend=0x8/") == Named("uops_retired_ms")
+    # Without the register the same code counts something else.
+    assert names.find("r4c2") is None
+    assert names.find("cpu/event=0xc2,umask=0x4/") is None
 
 
 @pytest.mark.parametrize("uarch", UARCHES)

@@ -36,6 +36,16 @@ DOES_NOT_FIT = Problem(
 )
 LEVEL_1 = Problem(Reason.SOURCE, "--tma-level 1: level 2 is not counted")
 NO_EVENT = Problem(Reason.HARDWARE, "this CPU or kernel has no such event")
+NO_REGISTER = Problem(
+    Reason.HARDWARE,
+    "the register that the event needs can't be accessed here; guests often lack it",
+)
+REGISTER_IGNORED = Problem(
+    Reason.HARDWARE,
+    "this kernel does not set the register that the event needs (config1), so it would count "
+    "something else",
+    "a later kernel (UOPS_RETIRED.MS of Sapphire Rapids: Linux 5.14)",
+)
 NOT_IN_GROUP = Problem(Reason.SOURCE, "the counter group in use does not count it")
 STALLED = Problem(
     Reason.WARMING, "the counter group did not run; the next tick counts with a smaller one"

@@ -9,18 +9,29 @@ from __future__ import annotations
 import errno
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nftop.model.reading import Reason
 from nftop.sources.perf import pmu
 from nftop.sources.perf.abi import Kernel, attribute
-from nftop.sources.perf.problems import DOES_NOT_FIT, NO_EVENT, NOT_IN_GROUP, Problem, explain
+from nftop.sources.perf.problems import (
+    DOES_NOT_FIT,
+    NO_EVENT,
+    NO_REGISTER,
+    NOT_IN_GROUP,
+    REGISTER_IGNORED,
+    Problem,
+    explain,
+)
 from nftop.uarch.siblings import CLOCKS
 from nftop.uarch.table import Encoding, EventSpec, Plan, Uarch
 from nftop.uarch.topdown import computable, events_read
 
 LEVELS = 2  # of top-down, that are counted of every core
+# No register beside an event has this bit (`valid_mask` of struct extra_reg in the kernel's
+# arch/x86/events/perf_event.h).
+_INVALID_REGISTER_BIT = 1 << 63
 # Errors about nftop's own means: they say nothing about the event that met them.
 OWN_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -81,6 +92,7 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
     steps: dict[tuple[str, ...], Step] = {}
     try:
         tried.look_for_pmu()
+        tried.check_registers()
         for plan in uarch.plans:
             names = tried.whole(plan)
             if names and names not in steps:
@@ -137,7 +149,7 @@ class _Trial:
 
     kernel: Kernel
     cpu: int
-    encodings: Mapping[str, Encoding]
+    encodings: dict[str, Encoding]
     problems: dict[str, Problem]
     root: Path
     has_pmu: bool = False
@@ -149,6 +161,27 @@ class _Trial:
             OSError: nftop's own limits.
         """
         self.has_pmu = "cycles" in self.encodings and self._opens_alone("cycles")
+
+    def check_registers(self) -> None:
+        """Give up the events whose register this kernel would not set.
+
+        For an event that needs a register beside its counter (`config1`: MSR_OFFCORE_RSP_x,
+        MSR_PEBS_FRONTEND) the kernel has an entry with the bits that are valid; any other bit is
+        EINVAL. Without an entry it ignores config1, and the event counts something else:
+        `x86_pmu_extra_regs` in arch/x86/events/core.c. So Linux 5.12 and 5.13 count
+        UOPS_RETIRED.MS of Sapphire Rapids, the entry for which came with "perf/x86/intel: Add more
+        events requires FRONTEND MSR on Sapphire Rapids". The folder `format` shows the term
+        `frontend` in either case.
+
+        Raises:
+            OSError: nftop's own limits.
+        """
+        for name, encoding in list(self.encodings.items()):
+            if encoding.config1 and self._opens_alone(name):
+                invalid = replace(encoding, config1=encoding.config1 | _INVALID_REGISTER_BIT)
+                if self._opens(invalid):
+                    del self.encodings[name]
+                    self.problems[name] = REGISTER_IGNORED
 
     def members(self, names: tuple[str, ...]) -> Members:
         return Members(names, tuple(self.encodings[name] for name in names))
@@ -189,13 +222,22 @@ class _Trial:
                     if stop:
                         break
                 else:
-                    lacks = refusal == errno.ENOENT and self.has_pmu
-                    self.problems[name] = NO_EVENT if lacks else explain(refusal, self.root)
+                    self.problems[name] = self._refused(name, refusal)
         return tuple(names), fits
 
+    def _refused(self, name: str, code: int) -> Problem:
+        if code == errno.ENOENT and self.has_pmu:
+            return NO_EVENT
+        if code == errno.ENXIO and self.encodings[name].config1:
+            return NO_REGISTER
+        return explain(code, self.root)
+
     def _opens_alone(self, name: str) -> bool:
+        return self._opens(self.encodings[name])
+
+    def _opens(self, encoding: Encoding) -> bool:
         with _descriptors(self.kernel) as fds:
-            return _open(self.kernel, self.cpu, self.encodings[name], fds) == 0
+            return _open(self.kernel, self.cpu, encoding, fds) == 0
 
 
 def _open(kernel: Kernel, cpu: int, encoding: Encoding, fds: list[int]) -> int:

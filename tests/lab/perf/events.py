@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -109,10 +109,11 @@ def _raw(pmu: Pmu, attr: Attr, leader: Event | None) -> Event:
     known = config if pmu.any_thread else config & ~ANY_THREAD
     if not pmu.mask_of(config):
         raise failed(errno.EINVAL)
-    one_word = Encoding(RAW, known)
-    # Few events look at another word: those that mean nothing without it.
-    alone = parts_of(one_word, pmu.uarch) is not None
-    return _event(pmu, config, one_word if alone else replace(one_word, config1=attr.config1))
+    valid_bits = pmu.register_bits(config)
+    if attr.config1 & ~valid_bits and valid_bits:
+        raise failed(errno.EINVAL)
+    # The kernel ignores config1 of an event for which it has no register (x86_pmu_extra_regs).
+    return _event(pmu, config, Encoding(RAW, known, attr.config1 if valid_bits else 0))
 
 
 def _software(pmu: Pmu, attr: Attr) -> Event:

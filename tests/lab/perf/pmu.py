@@ -59,6 +59,8 @@ class Pmu:
         metrics: how many there are on this model.
         hidden: events that sysfs does not show, though it would on such a model.
         hardware, cache: codes of the kernel's generic events.
+        registers: by code (event and umask), the valid bits of config1, which the kernel writes to
+            a register beside the event.
         msr_type: number of the PMU `msr`; msrs: the names of its events.
         paranoid: kernel.perf_event_paranoid at boot.
         watchdog: the NMI watchdog runs at boot.
@@ -76,6 +78,7 @@ class Pmu:
     hidden: frozenset[str]
     hardware: Mapping[int, int]
     cache: Mapping[int, int]
+    registers: Mapping[int, int]
     msr_type: int
     msrs: tuple[str, ...]
     paranoid: int
@@ -94,6 +97,10 @@ class Pmu:
     def raw(self, config: int) -> int:
         """Of a raw event's config what the PMU looks at."""
         return config & (_CODE | _FILTERS | ANY_THREAD)
+
+    def register_bits(self, config: int) -> int:
+        """The bits of config1 that are valid for a raw event; 0: it has no register beside it."""
+        return self.registers.get(config & _CODE, 0)
 
     def metric(self, config: int) -> int | None:
         """The number of the metric of the slots that this is; None if it is none here."""
@@ -146,6 +153,7 @@ def load(machine: Machine, *, smt: bool = True) -> Pmu:
         hidden=frozenset() if own.get("metrics_shown", True) else _shown_metrics(raw),
         hardware=_codes(raw["hardware"]),
         cache=_codes(raw["cache"]),
+        registers=_registers(raw, late=own.get("late_registers", True)),
         msr_type=own["msr_type"],
         msrs=tuple(own.get("msrs", MSRS)),
         paranoid=own["paranoid"],
@@ -171,6 +179,11 @@ def _raw(name: str) -> Mapping[str, Any]:
 
 def _codes(table: Mapping[str, int]) -> Mapping[int, int]:
     return MappingProxyType({int(number, 0): code for number, code in table.items()})
+
+
+def _registers(raw: Mapping[str, Any], *, late: bool) -> Mapping[int, int]:
+    rows = (row for row in raw.get("registers", ()) if late or not row.get("late", False))
+    return MappingProxyType({row["code"]: row["bits"] for row in rows})
 
 
 def _constraint(row: Mapping[str, Any]) -> Constraint:

@@ -11,7 +11,7 @@ from tests.lab.perf.access import EVERY_TASK
 from tests.lab.perf.pmu import load
 from tests.lab.perf.sysfs import perf_files
 from tests.lab.perf.tree import PerfTree
-from tests.lab.tests.events import HARDWARE, RAW, Lab, model
+from tests.lab.tests.events import HARDWARE, POLLER, RAW, Lab, S, model, words
 
 MSR = 12
 CYCLES, BRANCHES_OF_CACHE = 0, 0x5
@@ -57,10 +57,27 @@ def test_what_sysfs_shows() -> None:
         "own": (True, True, True),
         "no-metrics": (True, True, True),
         "hidden-metrics": (True, False, True),
+        "late-registers": (True, True, True),
         "unknown": (True, False, True),
         "amd": (True, False, True),
         "none": (False, False, False),
     }
+
+
+def test_config1_is_checked_for_a_register_and_ignored_without_one() -> None:
+    microcode, bit, invalid = 0x4C2, 0x8, 1 << 63
+    known, ignored = lab("spr", "own"), lab("spr", "late-registers")
+    assert known.code(RAW, microcode, config1=bit) == 0
+    assert known.code(RAW, microcode, config1=bit | invalid) == errno.EINVAL
+    assert ignored.code(RAW, microcode, config1=bit | invalid) == 0
+    counted = []
+    for host, config1 in ((known, bit), (known, 0), (ignored, bit), (ignored, 0)):
+        handle = host.raw(microcode, cpu=POLLER, config1=config1)
+        host.now_ns += S
+        counted.append(words(handle)[0])
+    with_register, without, as_without, _ = counted
+    assert with_register != pytest.approx(without, rel=0.01)
+    assert as_without == pytest.approx(without, rel=0.01)
 
 
 def test_without_a_pmu_there_is_nothing_for_a_watchdog() -> None:
