@@ -27,10 +27,11 @@ class Ticks:
     """A second each, the last tenth of it for whose turn it is."""
 
     cpu: int
+    uarch_name: str = "SKX"
     state: CounterState = field(default_factory=CounterState)
 
     def __post_init__(self) -> None:
-        self.uarch = table.load("SKX").with_smt(on=True)
+        self.uarch = table.load(self.uarch_name).with_smt(on=True)
         self.topology = read_topology()
         self.source = PerfSource(uarch=self.uarch, clock_ns=now_ns)
 
@@ -46,8 +47,12 @@ class Ticks:
         return read, rates
 
     def retiring(self, rates: CounterRates) -> Reading:
+        return self.top_down(rates)["retiring"]
+
+    def top_down(self, rates: CounterRates) -> dict[str, Reading]:
+        """Every node and coverage of the CPU's core, by name without `tma.`."""
         _, columns = tma_columns(ShareState(), self.uarch, rates, self.topology)
-        return columns["tma.retiring"][self.cpu]
+        return {name.removeprefix("tma."): part[self.cpu] for name, part in columns.items()}
 
     def until(self, reason: Reason, *, within: int) -> tuple[int, Reading, int]:
         """Ticks until retiring has that reason, what it is then, and how many had no IPC."""

@@ -30,3 +30,26 @@ def test_top_down_is_back_once_the_counters_are(watchdog: str) -> None:
     assert told["lacking"] == 0
     assert told["turns"] == 3
     assert ("NMI watchdog" in told["gaps"]) is (watchdog == "on")
+
+
+@pytest.mark.parametrize(
+    ("machine", "uarch", "level_1", "level_2"),
+    [
+        # Nine tenths of a tick, and two turns with every other last tenth.
+        ("icx", "ICX", 0.9, 0.05),
+        # One group has it all.
+        ("spr", "SPR", 1.0, 1.0),
+    ],
+)
+def test_coverage_is_of_the_counters_that_top_down_used(
+    machine: str, uarch: str, level_1: float, level_2: float
+) -> None:
+    """PERF_METRICS count all the time; the general counters that could stand in do not."""
+    lab = ("--model", machine, "--cpus", "8", "--no-resctrl", "--freeze", "60")
+    run = (sys.executable, "-m", "tests.lab.tests.inside_coverage", uarch, str(POLLER))
+    done = enter(*lab, "--", *run)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown.pop("coverage") == pytest.approx(level_1, abs=1e-3)
+    assert shown.pop("level_2_coverage") == pytest.approx(level_2, abs=1e-3)
+    assert sum(shown.values()) == pytest.approx(1.0, abs=0.02)

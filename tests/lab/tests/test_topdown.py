@@ -9,6 +9,7 @@ import pytest
 
 from nftop.model.column import Column, column
 from nftop.sim.events import parts_of
+from nftop.sources.perf.problems import REGISTER_IGNORED
 from nftop.uarch import table
 from nftop.uarch.siblings import sum_siblings
 from nftop.uarch.topdown import evaluate
@@ -141,3 +142,29 @@ def test_the_core_that_is_looked_at_has_the_model_s_level_3(
         assert readings[f"{probe}_per_s"] == pytest.approx(share * hits, rel=5e-3), probe
     assert readings["remote_dram_per_s"] > 0
     assert readings["remote_hitm_per_s"] == readings["remote_forward_per_s"] == 0
+
+
+_WITHOUT_REGISTER = f"""
+from nftop.hosts import open_host
+from nftop.model.looking import Looking
+from nftop.model.reading import Missing
+LACKING = {{"microcode_sequencer", "few_uops_instructions"}}
+feed = open_host().feed(interval_s=0.2)
+for number, frame in enumerate(feed.frames()):
+    if number == 2:
+        feed.look_at(Looking(core={CPUS} // 2 - 1))
+    nodes = {{node.name: node.reading for node in frame.focus.tree}} if frame.focus else {{}}
+    gone = {{name: each for name, each in nodes.items() if isinstance(each, Missing)}}
+    if nodes and gone.keys() <= LACKING:
+        print(json.dumps({{name: [each.reason.name, each.detail] for name, each in gone.items()}}))
+        break
+    assert number < 60, frame.focus
+"""
+
+
+def test_an_event_without_its_register_is_no_number(tmp_path: Path) -> None:
+    """A kernel that ignores config1 of UOPS_RETIRED.MS would count all slots as microcode."""
+    lab = ("--model", "spr", "--cpus", str(CPUS), "--pmu", "late-registers")
+    shown = answer(_WITHOUT_REGISTER, *lab, "--scenario", steady.written(tmp_path))
+    why = [REGISTER_IGNORED.reason.name, REGISTER_IGNORED.sentence]
+    assert shown == {"microcode_sequencer": why, "few_uops_instructions": why}
