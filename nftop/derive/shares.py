@@ -21,7 +21,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.uarch.parts import Topdown
 from nftop.uarch.siblings import core_index
-from nftop.uarch.topdown import RATIO_TOLERANCE, Settle, Usage, consistent
+from nftop.uarch.topdown import RATIO_TOLERANCE, Family, Settle, Usage, consistent
 
 # Even within a tick the main group sees nine tenths and the turn the last one. What does not fit
 # for that is put back to the bound, as long as it can't be off by more than this for it.
@@ -89,33 +89,31 @@ def settling(
     ticks = 0 if rates is known.rates else 1  # a reading seen before is no tick
     cores = core_index(topology)
 
-    def settle(
-        parts: Mapping[str, Column], whole: Column | None, usage: Mapping[str, Usage]
-    ) -> Mapping[str, Column]:
-        first = next(iter(parts))
-        after.usage.update(usage)
+    def settle(parts: Mapping[str, Column], family: Family) -> Mapping[str, Column]:
+        first, whole = next(iter(parts)), family.whole
+        after.usage.update(family.usage)
         # The whole has been settled, whenever it was counted.
         settled_events = {} if whole is None else after.usage.get(topdown.parent[first], {})
-        ages = _ages(rates.ages, usage.values(), settled_events)
+        ages = _ages(rates.ages, family.usage.values(), settled_events)
         if not ages:
-            return consistent(parts, whole, usage)
+            return consistent(parts, family)
         newest, oldest = (
             _of_cores(choose, choose.reduce(ages, axis=0), cores)[rows]
             for choose in (np.fmin, np.fmax)
         )
         turning: Bools = np.isfinite(newest)
         if not turning.any():
-            return consistent(parts, whole, usage)
+            return consistent(parts, family)
         if whole is None:
-            settled = _bounded(parts)
+            settled = _bounded(parts, family)
         else:
             held = known.divisions.get(first) or _unknown(parts, len(cpus))
             held = replace(held, since=held.since + ticks)
-            after.divisions[first] = _division(parts, whole, held, newest, oldest)
+            after.divisions[first] = _division(parts, family, held, newest, oldest)
             settled = _divided(parts, whole, after.divisions[first])
         if turning.all():
             return settled
-        steady = consistent(parts, whole, usage)
+        steady = consistent(parts, family)
         return {name: where(turning, settled[name], steady[name]) for name in parts}
 
     return settle, after
@@ -138,7 +136,7 @@ def _unknown(parts: Mapping[str, Column], rows: int) -> Division:
 
 def _division(
     parts: Mapping[str, Column],
-    whole: Column,
+    family: Family,
     held: Division,
     newest: Floats,
     oldest: Floats,
@@ -147,9 +145,10 @@ def _division(
     known: Bools = np.all([part.present for part in parts.values()], axis=0)
     # Of groups that have their turns one after the other the last one's is the time to divide.
     turn = known & (newest == 0) & ((oldest <= held.spread) | (held.since > oldest))
-    fitting, excess = _fitting(parts, whole.values)
-    sound = (excess <= MOMENTS_TOLERANCE) & (whole.values >= RATIO_TOLERANCE)
-    size = np.where(sound, whole.values, np.nan)
+    of = np.ones_like(newest) if family.whole is None else family.whole.values
+    fitting, misfit = _fitting(parts, of, complete=family.complete)
+    sound = (misfit <= MOMENTS_TOLERANCE) & (of >= RATIO_TOLERANCE)
+    size = np.where(sound, of, np.nan)
     return Division(
         {name: np.where(turn, fitting[name] / size, held.shares[name]) for name in parts},
         np.where(turn, oldest, held.spread),
@@ -159,7 +158,7 @@ def _division(
 
 def _divided(parts: Mapping[str, Column], whole: Column, division: Division) -> dict[str, Column]:
     """The parts of the whole of now; of a small one it matters little how it is divided."""
-    fitting, _ = _fitting(parts, whole.values)
+    fitting, _ = _fitting(parts, whole.values, complete=False)
     small = whole.values <= MOMENTS_TOLERANCE
     settled = {}
     for name, part in parts.items():
@@ -171,23 +170,30 @@ def _divided(parts: Mapping[str, Column], whole: Column, division: Division) -> 
     return settled
 
 
-def _bounded(parts: Mapping[str, Column]) -> dict[str, Column]:
+def _bounded(parts: Mapping[str, Column], family: Family) -> dict[str, Column]:
     """The parts of all slots or cycles, put back to the bound where they exceed it by little."""
     rows = len(next(iter(parts.values())))
-    fitting, excess = _fitting(parts, np.ones(rows))
-    clear = excess <= MOMENTS_TOLERANCE
+    fitting, misfit = _fitting(parts, np.ones(rows), complete=family.complete)
+    clear = misfit <= MOMENTS_TOLERANCE
     return {name: _with_values(part, fitting[name], clear) for name, part in parts.items()}
 
 
-def _fitting(parts: Mapping[str, Column], whole: Floats) -> tuple[dict[str, Floats], Floats]:
-    """The parts made to fit into the whole, none negative, and by how much they did not fit."""
+def _fitting(
+    parts: Mapping[str, Column], whole: Floats, *, complete: bool
+) -> tuple[dict[str, Floats], Floats]:
+    """The parts made to fit into the whole, none negative, and by how much they did not fit.
+
+    Parts that are all there is (`complete`) do not fit either where they fall short of the whole.
+    """
     values = np.array([np.where(part.present, part.values, 0.0) for part in parts.values()])
     positive = np.clip(values, 0.0, None)
     total = positive.sum(axis=0)
     too_much: Bools = total > whole
     scale = np.where(too_much, whole, 1.0) / np.where(too_much, total, 1.0)
-    excess = np.maximum(-values.min(axis=0), total - whole)
-    return dict(zip(parts, np.minimum(positive * scale, whole), strict=True)), excess
+    known: Bools = np.all([part.present for part in parts.values()], axis=0)
+    lacking = np.where(known, whole - total, 0.0) if complete else 0.0
+    misfit = np.maximum.reduce([-values.min(axis=0), total - whole, lacking * np.ones_like(whole)])
+    return dict(zip(parts, np.minimum(positive * scale, whole), strict=True)), misfit
 
 
 def _with_values(part: Column, values: Floats, clear: Bools) -> Column:

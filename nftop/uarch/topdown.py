@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ from nftop.uarch.parts import BUSIEST, CONSTANTS, THREADS, Topdown
 from nftop.uarch.table import Uarch
 
 PREFIX = "tma."
+_COMPLETE_LEVELS = 2  # of which the parts are all there is of their whole
 # How far outside 0..1 a ratio may come out and still count as 0 or 1: what a cell in whole percent
 # rounds away. The counters of one group start and stop within microseconds of each other, so that
 # a tick of a second leaves far less; groups that take turns see different moments and leave more.
@@ -22,39 +24,80 @@ RATIO_TOLERANCE = 0.005
 # How far parts may exceed their whole: the vendor corrects level 1 of PERF_METRICS, and on some
 # CPUs compares it with counters that see the same slots a little differently.
 PART_TOLERANCE = 0.02
+# By how much all the parts of a whole may fall short of it. Where each part has an event of its own
+# (Sierra Forest) nothing makes them add up, and TOPDOWN_BAD_SPECULATION.ALL_P leaves out what some
+# machine clears lose ("Other nukes are not accounted for", the vendor's event files); those are
+# rare. A group of which a part did not count lacks far more.
+DEFICIT_TOLERANCE = 0.05
 # By what share two terms that count the same may differ: PERF_METRICS are four numbers of 8 bits.
 EQUAL_TOLERANCE = 0.05
 # By event, bool () or (rows,): where a value was computed from its count.
 Usage: TypeAlias = Mapping[str, Bools]
-# What becomes of the parts of one whole, by node, and of that whole; None: of all slots or cycles.
-# The third argument is the usage of each part.
-Settle: TypeAlias = Callable[
-    [Mapping[str, Column], Column | None, Mapping[str, Usage]], Mapping[str, Column]
-]
 
 
-def consistent(
-    parts: Mapping[str, Column], whole: Column | None, _usage: Mapping[str, Usage]
-) -> Mapping[str, Column]:
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What is known of the parts of one whole.
+
+    Attributes:
+        whole: None: all slots, or the cycles of the threads.
+        usage: by part, the events its value was computed from.
+        in_slots: they share the slots of the whole, so that their sum can't exceed it; shares of
+            cycles overlap.
+        complete: they are all there is of the whole: slots of levels 1 and 2.
+    """
+
+    whole: Column | None
+    usage: Mapping[str, Usage]
+    in_slots: bool
+    complete: bool
+
+
+# What becomes of the parts of one whole, by node.
+Settle: TypeAlias = Callable[[Mapping[str, Column], Family], Mapping[str, Column]]
+
+
+def consistent(parts: Mapping[str, Column], family: Family) -> Mapping[str, Column]:
     """The parts of one whole as they are; rows in which one is no ratio, or no part, are all ERROR.
 
-    For counts of one and the same time: it takes two programs to make those contradict each other.
+    So are rows in which all of them together exceed the whole, or fall short of it where they are
+    all there is. For counts of one and the same time: it takes two programs to make those
+    contradict each other.
     """
+    whole = family.whole
     most = 1.0 if whole is None else np.fmin(whole.values + PART_TOLERANCE, 1.0)
     beyond = {name: (part.values < 0) | (part.values > most) for name, part in parts.items()}
     bad: Bools = np.any(list(beyond.values()), axis=0)
-    if not bad.any():
+    sentences = _sums_off(parts, family)
+    if not bad.any() and not sentences:
         return parts
-    sentences = {}
     for row in np.flatnonzero(bad).tolist():
         culprit = next(name for name, outside in beyond.items() if outside[row])
         value = parts[culprit].values[row]
         # Of what would be no ratio anywhere the whole says nothing more.
-        but = ""
-        if whole is not None and 0 <= value <= 1:
-            but = f", but its whole as {whole.values[row]:.1%}"
+        but = _beside_whole(whole, row) if 0 <= value <= 1 else ""
         sentences[row] = _contradiction(culprit, value, but)
     return {name: _erase(part, sentences) for name, part in parts.items()}
+
+
+def _sums_off(parts: Mapping[str, Column], family: Family) -> dict[int, str]:
+    """By row, how the sum of the parts contradicts the whole; a sum that lacks a part does not."""
+    if not family.in_slots:
+        return {}
+    total = np.sum([part.values for part in parts.values()], axis=0)
+    of = np.ones(len(total)) if family.whole is None else family.whole.values
+    off = total > of + PART_TOLERANCE
+    if family.complete:
+        off |= total < of - DEFICIT_TOLERANCE
+    name = " + ".join(parts)
+    return {
+        row: _contradiction(name, total[row], _beside_whole(family.whole, row))
+        for row in np.flatnonzero(off).tolist()
+    }
+
+
+def _beside_whole(whole: Column | None, row: int) -> str:
+    return "" if whole is None else f", but its whole as {whole.values[row]:.1%}"
 
 
 def evaluate(
@@ -78,10 +121,12 @@ def evaluate(
     outside 0..1 by more than `RATIO_TOLERANCE` or exceeds its parent by more than
     `PART_TOLERANCE`, all parts of that row are ERROR: their counts contradict each other, and
     which of them is wrong can't be seen. The vendor's formulas would hide that, as they bound what
-    is left of a parent to 0. So are all nodes where level 1 exceeds the slots, or the table's
-    `equal` terms differ by more than `EQUAL_TOLERANCE`. Shares of cycles overlap and don't add up
-    to anything; such a one is ERROR alone. Who knows more of when the counts were taken may
-    `settle` it otherwise: it is asked level by level, and lower levels read its answer.
+    is left of a parent to 0. So are they where their sum exceeds the parent by more than
+    `PART_TOLERANCE` or, on levels 1 and 2, falls short of it by more than `DEFICIT_TOLERANCE`, and
+    all nodes where the table's `equal` terms differ by more than `EQUAL_TOLERANCE`. Shares of
+    cycles overlap and don't add up to anything; such a one is ERROR alone. A caller that knows more
+    of when the counts were taken may `settle` it otherwise: it is asked level by level, and lower
+    levels read its answer.
 
     Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture",
     ISPASS 2014, as the vendor states them for the microarchitecture; they are in its table.
@@ -101,7 +146,7 @@ def evaluate(
             known[name], used = compile_formula(text).with_usage(known, rows)
             usage[name] = _events_used(used, usage)
     for level in range(1, levels + 1):
-        families: dict[str, list[str]] = {}
+        siblings: dict[str, list[str]] = {}
         for name, text in topdown.nodes.items():
             if topdown.level[name] == level:
                 parent = topdown.parent.get(name)
@@ -109,15 +154,20 @@ def evaluate(
                 usage[name] = _events_used(used, usage)
                 part = _clip(value)
                 known[name] = part if parent is None else _with_parent(part, known[parent])
-                family = name if name in topdown.of_cycles else parent or ""
-                families.setdefault(family, []).append(name)
-        for names in families.values():
-            whole = None if names[0] in topdown.of_cycles else topdown.parent.get(names[0])
-            parts = {name: known[name] for name in names}
-            used_by = {name: usage[name] for name in names}
-            known.update(settle(parts, None if whole is None else known[whole], used_by))
+                key = name if name in topdown.of_cycles else parent or ""
+                siblings.setdefault(key, []).append(name)
+        for names in siblings.values():
+            in_slots = names[0] not in topdown.of_cycles
+            whole = topdown.parent.get(names[0]) if in_slots else None
+            family = Family(
+                None if whole is None else known[whole],
+                {name: usage[name] for name in names},
+                in_slots,
+                complete=in_slots and level <= _COMPLETE_LEVELS,
+            )
+            known.update(settle({name: known[name] for name in names}, family))
         if level == 1:
-            known.update(_whole(uarch, topdown, known))
+            known.update(_unequal(uarch, topdown, known))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
 
 
@@ -229,14 +279,10 @@ def _with_parent(part: Column, parent: Column) -> Column:
     return part if parent.present.all() else where(parent.present, part, parent)
 
 
-def _whole(uarch: Uarch, topdown: Topdown, known: Mapping[str, Column]) -> dict[str, Column]:
-    """Level 1, ERROR in rows where its parts come to more than all slots there are."""
+def _unequal(uarch: Uarch, topdown: Topdown, known: Mapping[str, Column]) -> dict[str, Column]:
+    """Level 1, ERROR in rows where terms differ that count the same."""
     family = {name: known[name] for name, level in topdown.level.items() if level == 1}
-    total = np.sum([part.values for part in family.values()], axis=0)
-    sentences = {
-        row: _contradiction(" + ".join(family), total[row])
-        for row in np.flatnonzero(total > 1 + PART_TOLERANCE).tolist()
-    }
+    sentences = {}
     for one, other in topdown.equal.items():
         ones, others = known[one].values, known[other].values
         # What has no number is NaN, and that differs from nothing.

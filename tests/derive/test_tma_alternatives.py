@@ -15,6 +15,7 @@ from nftop.model.column import Column
 from nftop.model.metric import ESTIMATE_BELOW
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
+from nftop.model.topology import Topology
 from nftop.sim import payloads
 from nftop.sim.events import parts_of
 from nftop.uarch import table
@@ -51,7 +52,11 @@ BY_SLOTS: Mapping[str, int] = {
 
 
 def top_down(
-    *groups: tuple[Mapping[str, int], float], lacking: Mapping[int, frozenset[str]] | None = None
+    *groups: tuple[Mapping[str, int], float],
+    lacking: Mapping[int, frozenset[str]] | None = None,
+    uarch: table.Uarch = ICX,
+    machine: Topology = MACHINE,
+    turns: int = 0,
 ) -> Mapping[str, Column]:
     """Top-down of one core from the counts of its groups and the share of time each ran.
 
@@ -70,6 +75,7 @@ def top_down(
                 values=np.where(absent, 0, np.array([row, row])).astype(np.uint64),
                 reasons=np.where(absent, np.uint8(Reason.HARDWARE), np.uint8(0)),
                 enabled_ns=np.full((2, len(groups)), S * second, np.uint64),
+                turns=turns,
                 running_ns=np.array(
                     [[int(S * share) * second for _, share in groups]] * 2, np.uint64
                 ),
@@ -78,9 +84,9 @@ def top_down(
             1,
         )
 
-    state, _ = step_counters(CounterState(), at(1), MACHINE)
-    _, rates = step_counters(state, at(2), MACHINE)
-    return tma_columns(ShareState(), ICX, rates, MACHINE)[1]
+    state, _ = step_counters(CounterState(), at(1), machine)
+    _, rates = step_counters(state, at(2), machine)
+    return tma_columns(ShareState(), uarch, rates, machine)[1]
 
 
 def test_level_1_by_perf_metrics_has_the_coverage_of_their_group() -> None:
@@ -115,6 +121,42 @@ def test_level_1_by_perf_metrics_is_not_taken_for_a_turn_s() -> None:
     for node in ("frontend_bound", "bad_speculation", "backend_bound", "retiring"):
         why = got[f"tma.{node}"][0]
         assert isinstance(why, Missing) and why.reason is Reason.ERROR, node
+
+
+@pytest.mark.parametrize(
+    ("mispredicted", "reason"),
+    [(1200, Reason.PRESENT), (1000, Reason.PRESENT), (300, Reason.UNDEFINED)],
+)
+def test_parts_of_a_turn_that_fall_short_of_their_whole_saw_another_moment(
+    mispredicted: int, reason: Reason
+) -> None:
+    """Sierra Forest's mispredicts and clears are all there is of bad speculation."""
+    level_1 = {
+        "cycles": 1000, "ref_cycles": 1000, "tsc": 1000, "topdown_fe_bound_all_p": 600,
+        "topdown_bad_speculation_all_p": 1800, "topdown_be_bound_all_p": 1200,
+        "topdown_retiring_all_p": 2400,
+    }  # fmt: skip
+    level_2 = {
+        "cycles": 1000,
+        "topdown_fe_bound_frontend_latency": 300,
+        "topdown_fe_bound_frontend_bandwidth": 300,
+        "topdown_bad_speculation_mispredict": mispredicted,
+        "topdown_bad_speculation_machine_clears": 600,
+        "topdown_be_bound_alloc_restrictions": 300,
+    }
+    got = top_down(
+        (level_1, 0.9),
+        (level_2, 0.1),
+        uarch=table.load("SRF"),
+        machine=topology(2, smt=False),
+        turns=1,
+    )
+    assert got["tma.bad_speculation"][0] == pytest.approx(0.3)
+    for node in ("branch_mispredicts", "machine_clears"):
+        reading = got[f"tma.{node}"][0]
+        shown = reading.reason if isinstance(reading, Missing) else Reason.PRESENT
+        assert shown is reason, node
+    assert got["tma.core_bound"][0] == pytest.approx(0.05)
 
 
 def test_a_formula_says_what_it_used() -> None:
