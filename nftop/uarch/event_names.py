@@ -50,6 +50,7 @@ class EventNames:
 
     def __init__(self, uarch: Uarch) -> None:
         self._by_name = _by_name(uarch)
+        self._specs = uarch.events
         self._by_config: dict[_Config, str] = {}
         for event, spec in uarch.events.items():
             config = _config_of(spec)
@@ -60,8 +61,8 @@ class EventNames:
         """The event called `written`, None where the table has none such.
 
         Knows, in any case: the table's names, the vendor's, perf's (`cpu-cycles`), the names in
-        sysfs of the PMU `cpu` (`slots`), `cpu/NAME/`, `cpu/event=0x9c,umask=0x1/`, `r19c`, and
-        perf's modifiers behind any of them (`:u`, `:S`).
+        sysfs of the PMU `cpu` (`slots`), `cpu/NAME/`, `cpu/NAME,cmask=1/`,
+        `cpu/event=0x9c,umask=0x1/`, `r19c`, and perf's modifiers behind any of them (`:u`, `:S`).
         """
         written = written.strip()
         if known := self._known(written):
@@ -87,11 +88,14 @@ class EventNames:
         return self._by_config.get((int(match["config"], 16), 0)) if match else None
 
     def _encoded(self, terms: str) -> str | None:
-        """The event of `event=0x9c,umask=0x1`, or what the terms say its name is."""
+        """The event of `event=0x9c,umask=0x1` or `NAME,cmask=1`, or what the terms name it."""
         named = [term[5:] for term in terms.split(",") if term.startswith("name=")]
         if named:
             return self._known(named[0])
-        config = _config(terms)
+        name, _, further = terms.partition(",")
+        base = self._known(name)
+        known = None if base is None else _config_of(self._specs[base])
+        config = _config(further, *known) if known and further else _config(terms)
         return None if config is None else self._by_config.get(config)
 
 
@@ -125,12 +129,11 @@ def _config_of(spec: EventSpec) -> _Config | None:
     return _config(spec.terms) if spec.pmu == "cpu" else None
 
 
-def _config(terms: str) -> _Config | None:
-    """The config and config1 of `event=0x9c,umask=0x1,edge`.
+def _config(terms: str, config: int = 0, config1: int = 0) -> _Config | None:
+    """The config and config1 of `event=0x9c,umask=0x1,edge`, beside those of an event.
 
     None for any other term or a number too large.
     """
-    config = config1 = 0
     for term in terms.casefold().split(","):
         field, _, text = term.partition("=")
         if field not in _FIELDS and field not in _REGISTERS:
@@ -143,9 +146,9 @@ def _config(terms: str) -> _Config | None:
         if not 0 <= value < 2**width:
             return None
         if field in _REGISTERS:
-            config1 |= value
+            config1 = value
         else:
-            config |= value << low
+            config = config & ~((2**width - 1) << low) | value << low
     return config, config1
 
 

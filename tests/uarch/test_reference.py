@@ -14,8 +14,9 @@ from nftop.uarch.told import perf_name
 from tests.uarch.counters import CORE, core_encoding, on_core
 from tests.uarch.vectors import UARCHES, facts, loaded
 
-# The architectural event "LLC misses", Intel SDM volume 3; not in the reference.
-ARCHITECTURAL = {"llc_misses": 0x412E}
+# Not in the reference: the architectural events "LLC misses" and "unhalted reference cycles", Intel
+# SDM volume 3, and CPU_CLK_UNHALTED.ONE_THREAD_ACTIVE of the vendor's event files.
+ARCHITECTURAL = {"llc_misses": 0x412E, "ref_xclk": 0x13C, "one_thread_active": 0x23C}
 # A factor that is the same above and below the line.
 CANCELLED = {"MEM_LOAD_RETIRED.FB_HIT"}
 # How the reference calls the units and, where it has a name of its own, their events.

@@ -52,7 +52,7 @@ def _first_object(text: str) -> Mapping[str, Any] | None:
     """The first line's object, which makes it a file of perf's."""
     first = next((line for line in text.split("\n") if not is_comment(line)), "")
     try:
-        found = _load(first)
+        found = _load(first.rstrip().removesuffix(","))
     except ValueError:
         return None
     return found if _PERF & set(found) else None
@@ -65,7 +65,7 @@ def _perf_rows(text: str) -> Iterable[Row]:
         if len(line) > MAX_LINE:
             raise at_line(number, line, "too long a line")
         try:
-            found = _load(line)
+            found = _load(line.rstrip().removesuffix(","))
         except ValueError as error:
             raise at_line(number, line, f"bad JSON: {getattr(error, 'msg', error)}") from None
         if "counter-value" in found:

@@ -31,11 +31,18 @@ _KINDS = {
     "cluster": r"S\d+-D\d+-CLS\d+",
     "die": r"S\d+-D\d+",
     "socket": r"S\d+",
-    "node": r"N\d+",
+    "node": r"N-?\d+",
 }
 _LOOKED_AT, _LOOKED_AT_CHARACTERS = 100, 300  # of a file, to find its separator
 _INSIDE = "\0"
 _OF_MODIFIERS = ":"  # as a separator it is an event's too, `cycles:u`
+# A value of `--topdown` or `--metric-only`, and a name in the line above the values.
+_METRIC_VALUE = re.compile(r"-?\d+\.\d+|nan|inf")
+_METRIC_NAME = re.compile(r"%? *[A-Za-z][\w /.()-]*")
+_ONLY_METRICS = (
+    "these are perf's own metrics (--topdown, --metric-only) and no counts: leave that option out, "
+    "or count what `nftop tma --events` prints"
+)
 _METRIC_ONLY = 3  # so many empty columns on end where the count, its unit and event would be
 
 
@@ -47,9 +54,10 @@ def read_csv(text: str) -> tuple[Row, ...]:
     """
     lines = text.split("\n")
     separator = _separator(lines)
-    rows = []
+    rows: list[Row] = []
+    metrics = None
     for number, line in enumerate(lines, 1):
-        if is_comment(line):
+        if is_comment(line) or not line.strip(f"{separator} \t\r"):
             continue
         if len(line) > MAX_LINE:
             raise at_line(number, line, "too long a line")
@@ -59,8 +67,12 @@ def read_csv(text: str) -> tuple[Row, ...]:
             raise at_line(number, line, _CUT.format(separator))
         if start is not None:
             rows.append(_row(number, line, fields, start, separator))
+        elif _metrics(fields):
+            metrics = metrics or (number, line)
         elif not _metric_only(fields):
             raise at_line(number, line, _why(fields))
+    if metrics and not rows:
+        raise at_line(*metrics, _ONLY_METRICS)
     return tuple(rows)
 
 
@@ -156,6 +168,23 @@ def _metric_only(fields: Sequence[str]) -> bool:
         if empty >= _METRIC_ONLY:
             return True
     return False
+
+
+def _metrics(fields: Sequence[str]) -> bool:
+    """A line of `--topdown` or `--metric-only`: values or their names, each with a separator.
+
+    Aggregates and the number of their CPUs stand before the values.
+    """
+    if len(fields) < 3 or fields[-1]:
+        return False
+    shown = [field for field in fields if field]
+    if all(_METRIC_NAME.fullmatch(field) for field in shown):
+        return True
+    kinds = [pattern for kind, pattern in _KINDS.items()]
+    first = next((i for i, f in enumerate(shown) if _METRIC_VALUE.fullmatch(f)), len(shown))
+    values = shown[first:]
+    before = all(f.isdecimal() or any(re.fullmatch(k, f) for k in kinds) for f in shown[:first])
+    return before and len(values) > 1 and all(_METRIC_VALUE.fullmatch(f) for f in values)
 
 
 def _why(fields: Sequence[str]) -> str:

@@ -11,6 +11,8 @@ from nftop.model.reading import Missing, Reading, Reason
 
 MAX_LINE = 100_000  # characters; a line of perf stat has a few hundred
 _SHOWN = 60
+# What perf stat --topdown writes to stderr, where its counts go too unless told otherwise.
+_WARNINGS = ("nmi_watchdog enabled with topdown.", "Disable with echo 0 > ")
 _UNCOUNTED = {
     # Every counter was taken, or what perf watched never ran.
     "<not counted>": Missing(Reason.SOURCE, "perf stat did not come to count it"),
@@ -83,5 +85,5 @@ def at_line(number: int, line: str, why: str) -> BadCountsError:
 
 
 def is_comment(line: str) -> bool:
-    """A line that holds nothing: perf begins its files with `# started on ...`."""
-    return not line.strip() or line.lstrip().startswith("#")
+    """A line that holds nothing: perf begins its files with `# started on ...`, or warns."""
+    return not line.strip() or line.lstrip().startswith(("#", *_WARNINGS))

@@ -93,6 +93,40 @@ def test_further_metrics_are_no_rows() -> None:
     assert [row.event for row in read_rows(text)[1]] == ["cycles"]
 
 
+def test_lines_of_nothing_but_separators_are_no_rows() -> None:
+    text = "9,,cycles,500,100.00,\n,\n,,,\nN-1,4,8,,instructions,5,100.00,,\n"
+    rows = read_rows(text)[1]
+    assert [(row.event, row.count, row.part) for row in rows] == [
+        ("cycles", 9.0, ()),
+        ("instructions", 8.0, (("node", "N-1"),)),
+    ]
+
+
+# As perf 6.1 writes them with -x, and --topdown, --td-level 1 --per-core, --metric-only and -I.
+ONLY_METRICS = {
+    "topdown": "\n34.1,4.0,3.6,58.3,\n",
+    "warning": "nmi_watchdog enabled with topdown. May give wrong results.\n"
+    "Disable with echo 0 > /proc/sys/kernel/nmi_watchdog\n# started on Mon\n\n"
+    "core,cpus,\nS0-D0-C0,2,35.9,4.1,1.8,58.2,\nS1-D0-C0,2,25.3,6.2,34.5,34.0,\n",
+    "named": "%  tma_retiring,%  tma_bad_speculation,\n34.3,-4.1,\n",
+    "intervals": "     0.500570642,38.0,7.0,20.0,35.0,\n     1.004229525,38.0,7.0,20.0,35.0,\n",
+}
+
+
+@pytest.mark.parametrize("name", ONLY_METRICS)
+def test_metrics_alone_are_refused_for_what_they_are(name: str) -> None:
+    with pytest.raises(BadCountsError, match="--topdown, --metric-only"):
+        read_rows(ONLY_METRICS[name])
+    # Beside counts they are further metrics.
+    rows = read_rows(f"9,,cycles,500,100.00,,\n{ONLY_METRICS[name]}")[1]
+    assert [row.event for row in rows] == ["cycles"]
+
+
+def test_json_objects_may_end_with_a_comma() -> None:
+    line = '{"counter-value" : "9.0", "unit" : "", "event" : "cycles"},'
+    assert read_rows(f"{line}\n{line}\n")[1] == (Row("cycles", 9.0), Row("cycles", 9.0))
+
+
 JSON = '{%s"counter-value" : "9.000000", "unit" : "", "event" : "cycles"%s}'
 
 

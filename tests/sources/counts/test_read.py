@@ -13,6 +13,7 @@ from nftop.derive.tma import tma_of_counts
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.sources.counts.read import Counts, read_counts
 from nftop.sources.counts.rows import BadCountsError
+from nftop.uarch.event_names import EventNames, Named
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES, loaded
 
@@ -205,6 +206,33 @@ SHARES = {
     "memory_bound": "MEMORY_BOUND",
     "heavy_operations": "HEAVY_OPERATIONS",
 }
+
+
+# `perf stat -x, -a -M TopdownL1_SMT` of perf up to 6.0: the core's cycles by time alone.
+@pytest.mark.parametrize("uarch", ["HSX", "BDX", "SKX", "CLX"])
+@pytest.mark.parametrize("prefix", ["CPU_CLK_UNHALTED", "CPU_CLK_THREAD_UNHALTED"])
+def test_the_core_s_cycles_are_those_of_its_older_events(uarch: str, prefix: str) -> None:
+    vector = vectors.of(uarch)["mispredict_heavy_HT"]
+    given = dict(vector.counts)
+    core_cycles = given.pop("CPU_CLK_UNHALTED.THREAD_ANY") / 2
+    alone = 2 * core_cycles / given["CPU_CLK_UNHALTED.THREAD"] - 1
+    given |= {f"{prefix}.REF_XCLK": 1e6, f"{prefix}.ONE_THREAD_ACTIVE": alone * 1e6}
+    lines = [f"{count!r},,{event},500,100.00,," for event, count in given.items()]
+    found = counts("\n".join(lines), uarch)
+    assert found.unknown == ()
+    got = tma_of_counts(loaded(uarch), found.events, smt=True)
+    for node, ratio in vector.ratios.items():
+        assert got[node] == pytest.approx(ratio, rel=1e-6, abs=1e-12), node
+
+
+def test_an_event_with_further_terms_is_the_event_they_make() -> None:
+    names = EventNames(loaded("ICX"))
+    assert names.find("cpu/UOPS_DECODED.DEC0,cmask=1/") == Named("uops_decoded_dec0_cycles")
+    assert names.find("cpu/UOPS_DECODED.DEC0/") == Named("uops_decoded_dec0")
+    assert names.find("cpu/UOPS_DECODED.DEC0,cmask=2/") is None
+    assert names.find("cpu/UOPS_DECODED.DEC0,nosuch=1/") is None
+
+
 LEVEL_1 = ("FRONTEND_BOUND", "BAD_SPECULATION", "BACKEND_BOUND", "RETIRING")
 
 
