@@ -431,8 +431,9 @@ def test_doctor_hears_what_counts_what_does_not_and_where(
     sleep = SimpleNamespace(sleep=lambda s: fake.pass_ns(int(s * SECOND)))
     monkeypatch.setattr(source_module, "time", sleep)
     checks = {check.name: check for check in Bench(fake, quiet={0}).source.check()}
-    names = {"perf", "perf top-down", "perf CPU 0", "perf ref_cycles", "perf instructions"}
-    assert set(checks) == names
+    lacking = {"perf CPU 0", "perf ref_cycles", "perf instructions", "perf counters"}
+    assert set(checks) == {"perf", "perf top-down", *lacking}
+    assert "CPU 3" in checks["perf counters"].text
     assert "no table for this CPU model" in checks["perf top-down"].text
     assert checks["perf"].reason is Reason.PRESENT
     assert "cycles, instructions, tsc, context_switches on CPU 1-3" in checks["perf"].text

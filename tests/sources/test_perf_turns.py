@@ -378,10 +378,11 @@ def test_doctor_gives_each_turn_its_time(tmp_path: Path, monkeypatch: pytest.Mon
     fake = FakeKernel(tmp_path, share=lambda cpu, group: float(B not in group))
     bench = Bench(fake)
     monkeypatch.setattr(time, "sleep", lambda s: fake.pass_ns(int(s * SECOND)))
-    whole, lacking, _ = bench.source.check()  # the last: it is no table of top-down
+    whole, lacking, _, free = bench.source.check()  # the third: it is no table of top-down
     assert whole.reason is Reason.PRESENT
     assert "counts cycles, instructions, a on CPU 0-3, two reads a tick each" in whole.text
     assert (lacking.name, lacking.reason) == ("perf b", Reason.TAKEN)
+    assert (free.name, free.reason) == ("perf counters", Reason.TAKEN)
     bench.source.close()
     assert fake.fds == {}
     only, _ = Bench(fake, turns=False).source.check()

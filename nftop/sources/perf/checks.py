@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
+from nftop.sources.perf.abi import Kernel
 from nftop.sources.perf.cores import CoreGroups
-from nftop.sources.perf.problems import NO_CPU, Problem
+from nftop.sources.perf.occupancy import count_general_counters, perf_event_holders
+from nftop.sources.perf.problems import NO_CPU, Problem, sysctl
+from nftop.sources.perf.rows import Row
 from nftop.sources.perf.survey import made_up_for, stand_ins
 from nftop.uarch.table import Uarch
 
@@ -59,6 +63,37 @@ def table_checks(
     if uarch.topdown is None:
         checks.append(_check(f"{name} top-down", _NO_TABLE))
     return tuple(checks)
+
+
+def counter_checks(
+    name: str, kernel: Kernel, cores: CoreGroups, root: Path = Path("/")
+) -> tuple[Check, ...]:
+    """How many counters are free and which processes hold perf events, if a group found none.
+
+    Of one CPU, the first on which a group never ran. Nothing where every group ran.
+    """
+    row = next((row for row in cores.rows if _lacks_counter(row, cores)), None)
+    if row is None:
+        return ()
+    found = count_general_counters(kernel, row.cpu)
+    text = f"no general counter of CPU {row.cpu} can be opened"
+    if found is not None:
+        text = f"{found.free} of {found.total} general counters of CPU {row.cpu} are free"
+    if sysctl(root, "nmi_watchdog") == "1":
+        text += ", and the NMI watchdog holds a counter of cycles"
+    holders = perf_event_holders(root)
+    programs = ", ".join(f"{each.comm} (pid {each.pid}: {each.events})" for each in holders)
+    text += (
+        f"; perf events are held by {programs}"
+        if programs
+        else "; no process in /proc that may be looked into holds perf events"
+    )
+    return (Check(f"{name} counters", Reason.TAKEN, text),)
+
+
+def _lacks_counter(row: Row, cores: CoreGroups) -> bool:
+    problems = (row.problem, row.left, *cores.absences(row).values())
+    return any(each is not None and each.reason is Reason.TAKEN for each in problems)
 
 
 def _whole(

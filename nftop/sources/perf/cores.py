@@ -170,7 +170,10 @@ class CoreGroups:
             if part == 0 or fault is Fault.ENDED:
                 whole[index] = (fault, code)
             else:
-                why = explain(code, self._root) if fault is Fault.FAILED else never_ran(self._root)
+                group = self.members(self._rows[index])[part]
+                why = self._never_ran(group)
+                if fault is Fault.FAILED:
+                    why = explain(code, self._root)
                 rows[index] = self._without(rows[index] or self._rows[index], part - 1, why)
         cells = {place: cell for cell, place in enumerate(self.rotation.cells)}
         for index, before in enumerate(self._rows):
@@ -195,7 +198,10 @@ class CoreGroups:
             return Row(row.cpu, problem=explain(code, self._root))
         if fault is Fault.ENDED:
             return self._start(row.cpu)
-        return self._start(row.cpu, row.step + 1, never_ran(self._root))
+        return self._start(row.cpu, row.step + 1, self._never_ran(self.step(row).main))
+
+    def _never_ran(self, group: Members) -> Problem:
+        return never_ran(self._root, fits_beside_watchdog=group.fits_beside_watchdog)
 
     def _start(self, cpu: int, first: int = 0, left: Problem | None = None) -> Row | None:
         """The row of a CPU with the best group from step `first` on; None if the CPU vanished."""

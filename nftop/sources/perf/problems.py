@@ -53,6 +53,7 @@ STALLED = Problem(
 
 _GUEST_FIX = "in a guest: have the hypervisor offer a virtual PMU (QEMU: -cpu host,pmu=on)"
 _ROOT_FIX = "sudo nftop"
+_DOCTOR_FIX = "stop the other user of the PMU (perf, pcm, a profiler); `nftop doctor` looks for it"
 _FILES_FIX = "ulimit -n 65536 (systemd: LimitNOFILE=65536)"
 
 # In sentences, {paranoid} and {files} stand for what the host says.
@@ -125,13 +126,21 @@ def explain(code: int, root: Path = Path("/")) -> Problem:
     return Problem(reason, sentence.format(paranoid=paranoid, files=files), fix)
 
 
-def never_ran(root: Path = Path("/")) -> Problem:
+def never_ran(root: Path = Path("/"), *, fits_beside_watchdog: bool = False) -> Problem:
     """A group that the kernel accepted and then did not put on the counters.
 
     The usual holder is the NMI watchdog, whose pinned cycles event the kernel does not consider
-    when it accepts a group.
+    when it accepts a group. A group that fits beside it is kept off by another program.
     """
-    if sysctl(root, "nmi_watchdog") == "1":
+    watchdog = sysctl(root, "nmi_watchdog") == "1"
+    if watchdog and fits_beside_watchdog:
+        return Problem(
+            Reason.TAKEN,
+            "the kernel accepted the group but never ran it: another program holds a counter, "
+            "beside the NMI watchdog's",
+            _DOCTOR_FIX,
+        )
+    if watchdog:
         return Problem(
             Reason.TAKEN,
             "the kernel accepted the group but never ran it: the NMI watchdog holds a counter",
@@ -140,7 +149,7 @@ def never_ran(root: Path = Path("/")) -> Problem:
     return Problem(
         Reason.TAKEN,
         "the kernel accepted the group but never ran it: another program holds a counter",
-        "stop the other user of the PMU (perf, pcm, a profiler)",
+        _DOCTOR_FIX,
     )
 
 

@@ -18,7 +18,7 @@ from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
 from nftop.sources.online import OnlineCpus
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
-from nftop.sources.perf.checks import table_checks
+from nftop.sources.perf.checks import counter_checks, table_checks
 from nftop.sources.perf.cores import CoreGroups
 from nftop.sources.perf.problems import NO_CPU, Problem
 from nftop.sources.perf.survey import Survey, survey
@@ -139,7 +139,8 @@ class PerfSource:
         if isinstance(table, Missing) or self._cores is None:
             problem = self._problem or _CLOSED
             return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
-        return table_checks(self.name, self._uarch, self._cores, turns=self._turns)
+        checks = table_checks(self.name, self._uarch, self._cores, turns=self._turns)
+        return (*checks, *counter_checks(self.name, self._kernel, self._cores, self._root))
 
     def close(self) -> None:
         """Close every counter; a later read says so. Safe to call twice."""

@@ -7,7 +7,7 @@ that shows only after the first tick, so a survey gives every group that opens, 
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from nftop.model.reading import Reason
 from nftop.sources.perf import pmu
 from nftop.sources.perf.abi import Kernel, attribute
+from nftop.sources.perf.occupancy import fits_beside_watchdog
 from nftop.sources.perf.problems import (
     DOES_NOT_FIT,
     NO_EVENT,
@@ -38,10 +39,16 @@ OWN_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A group that can be opened: its events in the order they are opened; none: it can't."""
+    """A group that can be opened.
+
+    Attributes:
+        names, encodings: its events in the order they are opened; none: it can't be.
+        fits_beside_watchdog: there are counters for it while the NMI watchdog has one.
+    """
 
     names: tuple[str, ...] = ()
     encodings: tuple[Encoding, ...] = ()
+    fits_beside_watchdog: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,7 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
         focus = tuple(tried.part(group, beside=best) for group in uarch.focus_groups)
     except OSError as error:
         return Survey(events, (), explain(error.errno or 0, root))
+    steps, focus = _with_watchdog(uarch, steps, focus)
     problem = None if steps else _chief(problems[e] for e in uarch.main_events if e in problems)
     looked_at = {name for group in focus for name in group.names}
     unfocused = {
@@ -114,6 +122,26 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
         if event not in looked_at
     }
     return Survey(events, tuple(steps.values()), problem, focus, unfocused)
+
+
+def _with_watchdog(
+    uarch: Uarch, steps: Mapping[tuple[str, ...], Step], focus: Sequence[Members]
+) -> tuple[dict[tuple[str, ...], Step], tuple[Members, ...]]:
+    """The same, each group with whether it fits beside the NMI watchdog."""
+    groups = [*(group for step in steps.values() for group in (step.main, *step.turns)), *focus]
+    opened = [group.names for group in groups]
+
+    def known(group: Members) -> Members:
+        fits = fits_beside_watchdog(uarch, group.names, opened)
+        return replace(group, fits_beside_watchdog=fits)
+
+    return (
+        {
+            names: replace(step, main=known(step.main), turns=tuple(map(known, step.turns)))
+            for names, step in steps.items()
+        },
+        tuple(map(known, focus)),
+    )
 
 
 def _resolve(

@@ -80,6 +80,9 @@ class TableLayout:
             members = [each[:1] for each in members]
         members = [each[: len(slots)] for each in members]
         self._members = [tuple(frozenset(each.names) for each in row) for row in members]
+        self._fits_beside_watchdog = [
+            [each.fits_beside_watchdog for each in row] for row in members
+        ]
         self._counting = np.array([row.group is not None for _, row in shown], np.bool_)
         self._retired_ns = np.array([row.retired_ns for _, row in shown], np.uint64)
         place = {index: at for at, (index, _) in enumerate(shown)}
@@ -144,7 +147,10 @@ class TableLayout:
                 absent[row] = dict.fromkeys(self._events, problem)
                 counting[row] = False
             elif counting[row] and part < len(self._members[row]):
-                problem = explain(code, root) if fault is Fault.FAILED else never_ran(root)
+                fits = self._fits_beside_watchdog[row][part]
+                problem = never_ran(root, fits_beside_watchdog=fits)
+                if fault is Fault.FAILED:
+                    problem = explain(code, root)
                 others = {
                     name
                     for other, names in enumerate(self._members[row])
