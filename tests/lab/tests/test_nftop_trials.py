@@ -53,3 +53,27 @@ def test_coverage_is_of_the_counters_that_top_down_used(
     assert shown.pop("coverage") == pytest.approx(level_1, abs=1e-3)
     assert shown.pop("level_2_coverage") == pytest.approx(level_2, abs=1e-3)
     assert sum(shown.values()) == pytest.approx(1.0, abs=0.02)
+
+
+# With the NMI watchdog on its fixed counter, cycles take a general one.
+@pytest.mark.parametrize(("machine", "uarch", "kept"), [("icx", "ICX", 5), ("spr", "SPR", 6)])
+def test_level_1_survives_pinned_counters_of_another_program(
+    machine: str, uarch: str, kept: int
+) -> None:
+    lab = ("--model", machine, "--cpus", "8", "--no-resctrl", "--watchdog", "on")
+    competitor = ("--competitor", f"pinned {kept}")
+    run = (sys.executable, "-m", "tests.lab.tests.inside_coverage", uarch, str(POLLER))
+    counted = []
+    for others in ((), competitor):
+        done = enter(*lab, *others, "--freeze", "60", "--", *run)
+        assert done.returncode == 0, done.stderr
+        counted.append(json.loads(done.stdout))
+    alone, beside = counted
+    for node in ("frontend_bound", "bad_speculation", "backend_bound", "retiring"):
+        assert beside[node] == pytest.approx(alone[node], abs=0.01), node
+    assert beside["coverage"] >= 0.9
+    done = enter(*lab, *competitor, "--", sys.executable, "-m", "nftop", "doctor", "--json")
+    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    assert f"{8 - kept} of 8 general counters" in checks["perf counters"]["text"]
+    taken = [each for name, each in checks.items() if name.startswith("perf ")]
+    assert not any("nmi_watchdog" in (each["fix"] or "") for each in taken), taken
