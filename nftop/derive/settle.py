@@ -37,6 +37,7 @@ class Sides:
             has come while it is not `settled`.
         settled: whether `after_ns` is known.
         over: there will be no more samples.
+        span_s: seconds between `after_ns` and `end_ns`.
         at_ns: when the change was written or seen at the latest.
         noticed: what of the change was noticed, and what before it had not settled when it came.
         later: changes that were noticed after it.
@@ -49,6 +50,7 @@ class Sides:
     end_ns: int
     settled: bool
     over: bool
+    span_s: float
     at_ns: int
     noticed: tuple[Noticed, ...]
     later: tuple[Change, ...]
@@ -60,13 +62,32 @@ class Sides:
         return tuple(change for each in self.noticed for change in each.changes)
 
 
-def sides_of(window: Window, changed_at_ns: int, keys: Collection[ClassKey]) -> Sides:
+@dataclass(frozen=True, slots=True)
+class Term:
+    """How long a change stands, as far as nftop decides that: CLOCK_MONOTONIC, ns.
+
+    Attributes:
+        until_ns: when it is taken back unless it is kept; None if no change waits to be kept.
+        taken_back_ns: when taking it back began; None if it was not taken back.
+    """
+
+    until_ns: int | None = None
+    taken_back_ns: int | None = None
+
+
+STANDS = Term()
+
+
+def sides_of(
+    window: Window, changed_at_ns: int, keys: Collection[ClassKey], term: Term = STANDS
+) -> Sides:
     """Where a change begins and ends for what it is compared by: it and no other change between.
 
     Args:
         window: what is remembered.
         changed_at_ns: CLOCK_MONOTONIC of the change.
         keys: the classes and caches whose occupancy has to settle.
+        term: what ends the time after the change, beside other changes that were noticed.
     """
     now_ns, domains = window.frame.monotonic_ns, window.frame.domains
     noticed = together(window.frame.noticed)
@@ -85,16 +106,23 @@ def sides_of(window: Window, changed_at_ns: int, keys: Collection[ClassKey]) -> 
         own.insert(0, each)
         since_ns = each.since_ns
         from_ns = since_ns - SPAN_S * _S
-    until_ns = min([now_ns, *(each.since_ns for each in after)])
+    ends_ns = [each.since_ns for each in after]
+    if term.taken_back_ns is not None:
+        ends_ns.append(term.taken_back_ns)
+    until_ns = min([now_ns, *ends_ns])
     after_ns, settled, note = _settled(window, keys, at_ns, until_ns)
-    end_ns = min([after_ns + SPAN_S * _S, *(each.since_ns for each in after)])
+    end_ns = min([after_ns + SPAN_S * _S, *ends_ns])
+    over = bool(ends_ns) or (settled and end_ns <= now_ns)
+    if term.until_ns is not None:
+        end_ns = min(end_ns, term.until_ns)
     return Sides(
         from_ns=from_ns,
         until_ns=since_ns,
         after_ns=after_ns,
         end_ns=end_ns,
         settled=settled,
-        over=bool(after) or (settled and end_ns <= now_ns),
+        over=over,
+        span_s=max(0.0, (end_ns - after_ns) / _S),
         at_ns=at_ns,
         noticed=tuple(own),
         later=tuple(change for each in after for change in each.changes),

@@ -9,7 +9,7 @@ import numpy as np
 
 from nftop.derive.changes import groups_in
 from nftop.derive.compare import Compared
-from nftop.derive.settle import Sides, sides_of, split
+from nftop.derive.settle import STANDS, Sides, Term, sides_of, split
 from nftop.derive.verdict_nf import NO_SAMPLE, Part, nf_part, row_of
 from nftop.derive.ways import in_use
 from nftop.derive.window import BUSY_RATIO, ClassKey, Window
@@ -36,6 +36,8 @@ class Verdict:
     groups: names of the classes that were changed.
     left_out_s: seconds after the change that do not count, since occupancy still moved.
     settled: whether these are over. over: whether no more samples will come.
+    span_s: seconds after those left out that count at most.
+    taken_back_s: seconds after the change when taking it back began; None if it was not.
     noticed: what was judged, so far as it was noticed: one change, or several where none of them
         had settled when the next came.
     notes: what else to know of it, sentences.
@@ -47,29 +49,34 @@ class Verdict:
     left_out_s: float
     settled: bool
     over: bool
+    span_s: float
+    taken_back_s: float | None
     noticed: tuple[Noticed, ...]
     notes: tuple[str, ...]
     parts: tuple[Part, ...]
 
 
-def verdict_of(window: Window, changed_at_ns: int, groups: Collection[str]) -> Verdict:
+def verdict_of(
+    window: Window, changed_at_ns: int, groups: Collection[str], term: Term = STANDS
+) -> Verdict:
     """Compare what the classes `groups` and those that overlap them did before and after a change.
 
     Args:
         window: what is remembered (`store.history.History.window`).
         changed_at_ns: CLOCK_MONOTONIC when the change was written or, at the latest, seen.
         groups: names of the groups whose masks, limits, CPUs or threads changed.
+        term: what ends the change, if nftop itself takes it back.
     """
     frame = window.frame
     caches = {domain.l3 for domain in frame.domains}
     everywhere = [(name, l3) for name in groups for l3 in caches]
     # Which changes belong to this one is known before how long it takes to settle.
-    sides = sides_of(window, changed_at_ns, everywhere)
+    sides = sides_of(window, changed_at_ns, everywhere, term)
     caches = _caches_in(frame, sides.changes) or caches
     changed = tuple(dict.fromkeys((*groups, *groups_in(sides.changes))))
     beside = _overlapping(frame, sides, changed, caches)
     keys = [(name, l3) for name in (*changed, *beside) for l3 in sorted(caches)]
-    sides = sides_of(window, changed_at_ns, keys)
+    sides = sides_of(window, changed_at_ns, keys, term)
     seen: set[str] = set()
     parts = [replace(part, changed=True) for part in _parts(window, sides, changed, caches, seen)]
     parts += _parts(window, sides, beside, caches, seen)
@@ -79,10 +86,31 @@ def verdict_of(window: Window, changed_at_ns: int, groups: Collection[str]) -> V
         left_out_s=max(0.0, (sides.after_ns - sides.at_ns) / _S),
         settled=sides.settled,
         over=sides.over,
+        span_s=sides.span_s,
+        taken_back_s=_since(changed_at_ns, term.taken_back_ns),
         noticed=sides.noticed,
-        notes=tuple(filter(None, (sides.note, _several(sides)))),
+        notes=tuple(filter(None, (_term_note(changed_at_ns, term), sides.note, _several(sides)))),
         parts=tuple(parts),
     )
+
+
+def _since(changed_at_ns: int, at_ns: int | None) -> float | None:
+    """Seconds from the change to a time."""
+    return None if at_ns is None else max(0.0, (at_ns - changed_at_ns) / _S)
+
+
+def _term_note(changed_at_ns: int, term: Term) -> str:
+    """What ends the samples after the change, a sentence; "" if only their number does."""
+    if term.taken_back_ns is not None:
+        taken_back_s = _since(changed_at_ns, term.taken_back_ns)
+        return f"taken back {taken_back_s:.0f} s after the change: no sample after that counts"
+    if term.until_ns is not None:
+        until_s = _since(changed_at_ns, term.until_ns)
+        return (
+            f"not kept yet: taken back {until_s:.0f} s after the change unless K keeps it; no "
+            "sample after that counts"
+        )
+    return ""
 
 
 def _several(sides: Sides) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nftop.derive.changes import groups_in, together
+from nftop.derive.settle import Term
 from nftop.derive.verdict import Verdict, verdict_of
 from nftop.derive.window import ClassKey, Window
 from nftop.model.action import Made
@@ -87,12 +88,16 @@ def whole(frame: Frame, parts: Sequence[Sequence[Line]], width: int) -> list[Lin
     return [crop(head, width), *(each for part in parts if part for each in (BLANK, *part))]
 
 
-def judged(window: Window) -> Verdict | None:
-    """The verdict on the last change since frames began; None where nothing was changed."""
+def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
+    """The verdict on the last change since frames began; None where nothing was changed.
+
+    `until_ns`: CLOCK_MONOTONIC when a change that waits to be kept is taken back; None without one.
+    """
     joined = together(window.frame.noticed)
     if not joined:
         return None
-    return verdict_of(window, joined[-1].at_ns, groups_in(joined[-1].changes))
+    last = joined[-1]
+    return verdict_of(window, last.at_ns, groups_in(last.changes), Term(until_ns))
 
 
 def card(verdict: Verdict, width: int, made: Sequence[Made]) -> list[Line]:

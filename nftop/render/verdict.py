@@ -14,8 +14,9 @@ from nftop.render.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.text import fit
 
 _COUNTS = (
-    f"samples before and after, in {SPAN_S} s at most; their middle is shown. What was of another "
-    "level until shortly before the change is left out"
+    f"samples before and after, in {SPAN_S} s at most, or until the next change, or until this one "
+    "is taken back; their middle is shown. What was of another level until shortly before the "
+    "change is left out"
 )
 MARKS: tuple[tuple[str, str], ...] = (
     ("n", _COUNTS),
@@ -88,10 +89,11 @@ def _progress(verdict: Verdict) -> str:
     """How far it is."""
     left_out = f"{verdict.left_out_s:.0f} s left out"
     if verdict.over and not verdict.settled:
-        return "not settled when the next change came"
+        end = "the next change came" if verdict.taken_back_s is None else "it was taken back"
+        return f"not settled when {end}"
     if not verdict.settled:
         return f"settling, {left_out} so far"
-    return f"final, {left_out}" if verdict.over else f"up to {SPAN_S} s, {left_out}"
+    return f"final, {left_out}" if verdict.over else f"up to {verdict.span_s:.0f} s, {left_out}"
 
 
 def _notes(verdict: Verdict, width: int) -> list[Line]:

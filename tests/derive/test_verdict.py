@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nftop.derive.changes import groups_in, together
 from nftop.derive.compare import ENOUGH_SAMPLES, LEAST_SAMPLES, compared, moved, percent, steady
-from nftop.derive.settle import LEAST_S, MOST_S, SPAN_S, UNMETERED_S
+from nftop.derive.settle import LEAST_S, MOST_S, SPAN_S, UNMETERED_S, Term
 from nftop.derive.verdict import Verdict, verdict_of
 from nftop.derive.verdict_nf import NO_SAMPLE
 from nftop.model.catalogue import cpu_metric
@@ -385,6 +385,48 @@ def test_the_change_before_and_the_one_after_bound_the_samples() -> None:
     assert 30 <= after.n_before <= before.n_after, "whole steps of what is of one level"
     assert before.word == "better" and after.word == "no difference"
     assert new.groups == ("ovs",)
+
+
+def at_tick(tick: int) -> int:
+    """CLOCK_MONOTONIC of a tick, ns."""
+    return START_NS + tick * SECOND_NS
+
+
+def test_the_time_of_taking_it_back_ends_the_samples() -> None:
+    """Taken back 40 s after it, and no reading shows that: all later ticks are as after it."""
+    story = Story(shown=cost(CHEAPER))
+    frame = story.last(200)
+    window = story.history.window(frame)
+    term = Term(taken_back_ns=at_tick(100))
+    ended = verdict_of(window, at_tick(60), ("vpp",), term)
+    [row] = [row for row in part(ended, "fwd").rows if row.metric.id == "packets_per_s"]
+    assert ended.over and ended.settled
+    assert ended.taken_back_s == 40
+    assert ended.span_s == pytest.approx(40 - ended.left_out_s, abs=1)
+    assert row.n_after == int(ended.span_s)
+    earlier = verdict_of(story.history.window(story.last(110)), at_tick(60), ("vpp",), term)
+    assert [each.word for each in earlier.parts] == [each.word for each in ended.parts]
+    stands = verdict_of(window, at_tick(60), ("vpp",))
+    assert stands.taken_back_s is None and stands.span_s == SPAN_S
+
+
+def test_a_change_that_is_taken_back_before_it_settled_has_no_verdict() -> None:
+    story = Story(shown=cost(CHEAPER))
+    window = story.history.window(story.last(200))
+    ended = verdict_of(window, at_tick(60), ("vpp",), Term(taken_back_ns=at_tick(62)))
+    assert ended.over and not ended.settled
+    assert {row.n_after for each in ended.parts for row in each.rows} == {0}
+
+
+def test_the_window_is_as_long_as_the_guard_waits() -> None:
+    story = Story(shown=cost(CHEAPER))
+    window = story.history.window(story.last(80))
+    waits = verdict_of(window, at_tick(60), ("vpp",), Term(until_ns=at_tick(120)))
+    assert not waits.over and waits.span_s == pytest.approx(60 - waits.left_out_s, abs=1)
+    drawn = "\n".join(line.text for line in card_lines(waits, 200))
+    assert f"up to {waits.span_s:.0f} s" in drawn and str(SPAN_S) not in drawn
+    kept = verdict_of(window, at_tick(60), ("vpp",))
+    assert f"up to {SPAN_S} s" in card_lines(kept, 200)[0].text
 
 
 def test_changes_that_did_not_settle_are_judged_as_one() -> None:
