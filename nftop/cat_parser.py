@@ -23,7 +23,8 @@ MASKS = {
 UNLIMITED = "unlimited"
 _EPILOG = """\
 A change is shown first: what would be different, what comes with it, what is written. It is done
-after a `y`, and taken back by itself unless a second `y` comes in time. --yes is both.
+after a `y`, and taken back by itself unless a second `y` comes in time. --yes is both. What takes
+back the newest change alone is final after the first `y`.
 
 exit codes: 0 it is as asked for (or was before); 1 nothing was changed, since it could not be or
 you said no; 2 usage, or nobody to ask; 5 it is not, or not known to be, as asked for: somebody else
@@ -67,7 +68,13 @@ def add_commands(commands: Commands) -> None:
     add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))
     _add_profiles(deeds)
 
-    undo = commands.add_parser("undo", help="take back the last change that was kept")
+    undo = commands.add_parser(
+        "undo",
+        help="take back the last change that was kept",
+        description="Take back the newest change that was kept and is not taken back yet. That is "
+        "final once it is confirmed. Where a newer change is passed over, since somebody else has "
+        "overwritten it or nothing of it is left, the undo ends by itself unless it is kept.",
+    )
     add_confirmation(undo)
     undo.add_argument("--past", dest="beyond", action="store_true",
                       help="pass over changes that somebody else has overwritten")  # fmt: skip

@@ -30,13 +30,14 @@ from nftop.dialogue import (
     INTERRUPTED,
     UNCHANGED,
     EndedError,
+    apply_question,
     confirm,
     interrupted,
     settle,
     show,
     tell,
 )
-from nftop.model.action import Outcome, Proposal
+from nftop.model.action import Outcome, Proposal, Receipt
 from nftop.model.errors import said
 from nftop.output import FAILURE, OK, USAGE, put, say
 from nftop.render.text import printable
@@ -112,13 +113,9 @@ def _changed(
         return OTHER if proposal.unmet else OK
     demand_privilege(options)
     if options.yes:
-        with interrupted(GOES_ON if gate.lasts else ENDED):
-            receipt = gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
+        receipt = _kept_at_once(gate, proposal, undoes)
     else:
-        confirm("apply? [y/N] ")
-        with interrupted(GOES_BACK if gate.lasts else ENDED):
-            pending = gate.apply(proposal, keep_within_s=options.keep_within_s, undoes=undoes)
-        receipt = settle(pending, options.keep_within_s, GOES_BACK if gate.lasts else ENDED)
+        receipt = _confirmed(options, gate, proposal, undoes)
     unmet = proposal.unmet + receipt.unmet
     if receipt.outcome == "kept":
         with contextlib.suppress(GoneError):  # it ended meanwhile
@@ -144,6 +141,26 @@ def _bygone(journal: Journal) -> str:
         f": the last change that was kept, {numbers[-1]}, is of before a boot or a new mount of "
         "resctrl, which reset it, or of what is not here now"
     )
+
+
+def _confirmed(
+    options: argparse.Namespace, gate: Gated, proposal: Proposal, undoes: tuple[int, ...]
+) -> Receipt:
+    """Ask, apply and, unless the proposal is final, ask whether it stays. Raises EndedError."""
+    keep_within_s = options.keep_within_s
+    confirm(apply_question(proposal, keep_within_s))
+    if proposal.final:
+        return _kept_at_once(gate, proposal, undoes)
+    meaning = GOES_BACK if gate.lasts else ENDED
+    with interrupted(meaning):
+        pending = gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
+    return settle(pending, keep_within_s, meaning)
+
+
+def _kept_at_once(gate: Gated, proposal: Proposal, undoes: tuple[int, ...]) -> Receipt:
+    """Apply without a second question; the guard goes on if this process is interrupted."""
+    with interrupted(GOES_ON if gate.lasts else ENDED):
+        return gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
 
 
 @contextlib.contextmanager

@@ -47,6 +47,15 @@ def show(gate: Gated, proposal: Proposal) -> None:
     put(sys.stdout, "\n".join(lines) + "\n")
 
 
+def apply_question(proposal: Proposal, keep_within_s: float) -> str:
+    """The question whether to apply a proposal; it says what happens if nobody keeps it."""
+    if proposal.final:
+        meaning = "final: kept at once, there is no second question"
+    else:
+        meaning = f"taken back after {keep_within_s:g} s unless you keep it then"
+    return f"apply? ({meaning}) [y/N] "
+
+
 def confirm(question: str) -> None:
     """Go on only after a yes. Raises EndedError."""
     if not _anybody():

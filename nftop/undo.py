@@ -87,6 +87,9 @@ def _recover(options: argparse.Namespace) -> int:
     done = completed(entry, journal.known()[0])
     state = "is not complete" if done is None else f"was {done.outcome} and is only to be closed"
     put(sys.stdout, f"change {entry.number} of {entry.time} {state}: {command}\n")
+    if done is None and entry.undoes:
+        numbers = ", ".join(map(str, sorted(entry.undoes)))
+        put(sys.stdout, f"it was to take back {numbers}: recovery leaves that for `nftop undo`\n")
     if done is None and not options.yes:
         confirm("take it back? [y/N] ")
     with interrupted(GOES_BACK):

@@ -166,7 +166,8 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 def test_ctrl_c_before_anything_is_done(desk: Desk) -> None:
     before = desk.host.state()
     assert desk.run(SET, KeyboardInterrupt) == 130
-    assert desk.text.endswith("apply? [y/N] \nnftop: nothing was changed\n")
+    assert "apply? (taken back after 60 s unless you keep it then) [y/N] \n" in desk.text
+    assert desk.text.endswith("[y/N] \nnftop: nothing was changed\n")
     assert (desk.host.state(), desk.host.writes) == (before, 0)
 
 
@@ -198,6 +199,47 @@ def test_what_somebody_changes_before_keep_is_said(desk: Desk) -> None:
     head = "kept: but not all of it is as it was asked for any more"
     assert desk.text.endswith(f"{head}\n  {said}\n  `nftop undo` takes the rest back\n")
     assert desk.journal.history()[-1].outcome == "kept"
+
+
+def test_undo_of_the_newest_change_is_final_after_one_yes(desk: Desk) -> None:
+    before = desk.host.state()
+    desk.run(f"{SET} --yes")
+    assert desk.run("undo --keep-within 5", "y\n") == 0
+    assert desk.terminal.count == 1, "one question"
+    assert "apply? (final" in desk.text and "keep?" not in desk.text
+    assert desk.text.endswith("kept: change 1 is taken back\n")
+    assert desk.host.state() == before
+    last = desk.journal.history()[-1]
+    assert (last.outcome, last.undoes) == ("kept", (1,))
+    assert desk.run("undo") == 0
+    assert desk.text == "there is nothing to take back\n"
+
+
+def test_undo_of_an_older_change_asks_whether_to_keep_it(desk: Desk) -> None:
+    desk.run("cat set --group ovs --l3 0=3 --yes")
+    desk.run("cat set --group vpp --l3 0=f --yes")
+    desk.host.lab.echo("L3:0=1", "/vpp/schemata")
+    assert desk.run("undo --past --keep-within 5", "y\n", "n\n") == 5
+    assert desk.terminal.count == 2
+    assert "apply? (taken back after 5 s" in desk.text and "(final" not in desk.text
+    assert "change 1 is not taken back: `nftop undo` does it" in desk.text
+    assert desk.host.lab.state.groups["ovs"].values["L3"][0] == 3
+
+
+def test_ctrl_c_while_a_final_undo_is_done_does_not_stop_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.run(f"{SET} --yes")
+    real = gates.real_gate  # type: ignore[attr-defined]
+    of_guard: Callable[..., object] = type(real(desk.host)).apply
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        of_guard(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(real, "apply", interrupted)
+    assert desk.run("undo", "y\n") == 130
+    assert "the guard goes on: `nftop history` says what became of the change" in desk.text
 
 
 def test_undo_is_no_way_back_where_nothing_of_a_change_is_left(desk: Desk) -> None:
@@ -323,6 +365,16 @@ def test_what_was_cut_off_is_said_where_classes_and_changes_are_shown(
     first, last = map(json.loads, desk.text.splitlines())
     assert (first["outcome"], first["unfinished"]) == ("kept", None)
     assert (last["number"], last["outcome"], last["unfinished"]) == (2, None, said)
+
+
+def test_recover_says_which_change_an_undo_that_was_cut_off_leaves(desk: Desk) -> None:
+    desk.run(f"{SET} --yes")
+    gate = Gate(desk.host, desk.journal, in_a_process, "nftop")
+    planned = gate.propose_undo()
+    assert planned is not None
+    apply(gate.host, gate.journal, planned[0], Asked("me", planned[1]))
+    assert desk.run("recover", "n\n") == 1
+    assert "it was to take back 1: recovery leaves that for `nftop undo`\n" in desk.text
 
 
 def test_a_part_that_a_reset_left_is_tried_again(desk: Desk) -> None:

@@ -78,6 +78,8 @@ class PartGate(Generic[PartT]):
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
         """What takes the last kept change back, and its number; None where there is none.
 
+        It is `Proposal.final` unless a newer change stands, which is then passed over.
+
         One of which nothing is left, since somebody took it back by hand, is passed over with a
         warning, and counts as taken back with the one before it. One that somebody else has
         overwritten is where this ends, with nothing to change, until it is passed over knowingly:
@@ -104,6 +106,7 @@ class PartGate(Generic[PartT]):
                     warnings=(*said, *proposal.warnings),
                     unmet=(*unmet, *proposal.unmet),
                     leaves=(*proposal.leaves, *reversed(passed)),
+                    final=entry is standing[-1],
                 ), (number, *reversed(gone))
             if not proposal.unmet:
                 gone.append(number)
@@ -138,7 +141,8 @@ class PartGate(Generic[PartT]):
             or (not entry.undoes and cells & {each.cell for each in entry.changes})
         ]
         leaves = tuple(each for each in proposal.leaves if each in stands)
-        return replace(proposal, leaves=leaves), tuple(numbers)
+        final = bool(numbers) and numbers == [max(stands, default=0)]
+        return replace(proposal, leaves=leaves, final=final), tuple(numbers)
 
     def apply(
         self,

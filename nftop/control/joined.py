@@ -67,7 +67,8 @@ class Joined:
         """As `Gate.propose_undo`, of the part with the newest change that stands.
 
         Where nothing is left of that, the newest of another is tried. A part that can't be read
-        holds up no other, and is a warning.
+        holds up no other, and is a warning. In both cases a newer change may stand, so that the
+        proposal is not final.
 
         Raises:
             OSError: a part can't be read, and no other has anything to be taken back.
@@ -83,7 +84,8 @@ class Joined:
             if planned is None:
                 continue
             if _says(planned[0]):
-                found = [planned]
+                is_newest = planned[0].final and gate is gates[0]
+                found = [(replace(planned[0], final=is_newest), planned[1])]
                 break
             found.append(planned)
         if not found and errors:
@@ -92,7 +94,8 @@ class Joined:
             return None
         proposal, numbers = found[0]
         unread = tuple(_UNREAD.format(what, said(error)) for what, error in errors.items())
-        return replace(proposal, warnings=(*unread, *proposal.warnings)), numbers
+        warnings = (*unread, *proposal.warnings)
+        return replace(proposal, warnings=warnings, final=proposal.final and not errors), numbers
 
     def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
         return self._of(CLASSES).propose_reset()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -122,7 +122,13 @@ def _ended(journal: Journal, entry: Entry, since: Since) -> Iterator[str]:
     if hint and not entry.undoes and not since.gone:
         yield hint
     elif not since.sentences and not entry.left:
-        yield "it is done"
+        yield _undone(entry.undoes, "taken back") if entry.undoes else "it is done"
+
+
+def _undone(numbers: Sequence[int], state: str) -> str:
+    """`change 2 is taken back`, `changes 1, 2 are taken back`."""
+    named = ", ".join(map(str, sorted(numbers)))
+    return f"changes {named} are {state}" if len(numbers) > 1 else f"change {named} is {state}"
 
 
 def revert(
@@ -221,7 +227,11 @@ def _take_back(
         unmet: Outcome = "overwritten" if wrong or way.is_overwritten else "partial"
         return _close(journal, done, unmet, (*why, *done.left, *rest, end))
     none = () if done.back or entry.reverting else ("nothing of it was on the host",)
-    return _close(journal, done, outcome, (*why, *none, "everything is as it was before"))
+    ends = ["everything is as it was before"]
+    if done.undoes:
+        hint = hinted(journal, ": `nftop undo` does it")
+        ends.append(f"{_undone(done.undoes, 'not taken back')}{hint}")
+    return _close(journal, done, outcome, (*why, *none, *ends))
 
 
 def _begin(journal: Journal, entry: Entry) -> None:

@@ -253,6 +253,8 @@ class Proposal:
         rounded: of the effects, those that give something else than was asked for.
         of_masks: of the effects, those that a new mask has by itself, and its cell.
         identity: of the host that this was the state of; only there is it applied.
+        final: it takes back the newest kept change and no other, so it is kept as soon as it is
+            applied. Any other proposal is taken back unless it is kept in time.
     """
 
     base: State
@@ -267,6 +269,7 @@ class Proposal:
     of_masks: tuple[tuple[Cell, str], ...] = ()
     identity: str = ""
     offline: tuple[Cell, ...] = ()
+    final: bool = False
 
 
 Outcome: TypeAlias = Literal[

@@ -129,6 +129,40 @@ def test_an_older_part_is_not_asked_while_the_newest_has_something(
     assert asked == [CPUFREQ]
 
 
+def test_undo_is_final_for_the_newest_change_of_all_parts(place: Path) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert (part_of(planned[0].identity), planned[0].final) == (CPUFREQ, True)
+    for cpu in (1, 5):  # as before: nothing is left of the newest
+        both.frequencies.kernel.put(cpu, "scaling_max_freq", "3900000")
+        both.frequencies.kernel.put(cpu, "scaling_min_freq", "800000")
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert (part_of(planned[0].identity), planned[0].final) == (CLASSES, False)
+
+
+def test_undo_is_not_final_while_a_part_can_not_be_read(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    of_classes, newest = both.gate.gates[CLASSES], PartGate.newest
+
+    def failing(gate: PartGate[LabHost]) -> int:
+        if gate is of_classes:
+            raise FileNotFoundError("resctrl is not mounted")
+        return newest(gate)
+
+    monkeypatch.setattr(PartGate, "newest", failing)
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert (part_of(planned[0].identity), planned[0].final) == (CPUFREQ, False)
+
+
 def test_a_part_that_is_not_there_is_said(place: Path) -> None:
     both = Both(place)
     gate = Joined({CLASSES: both.gate.gates[CLASSES]}, {CPUFREQ: "this host has no cpufreq"})

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nftop.control.entry import Entry
 from nftop.control.gate import Gate
+from nftop.control.guard import serve
 from nftop.control.pending import in_a_process
 from nftop.control.transaction import Asked, apply, keep, recover, revert, waiting
 from nftop.model.action import (
@@ -400,3 +401,96 @@ def effects(history: tuple[Entry, ...]) -> dict[Cell, str | None]:
             if found.setdefault(each.cell, old) == new:
                 del found[each.cell]
     return found
+
+
+# Which undo is final
+
+
+def masks(gate: Gate, bits: int, domain: int = 0) -> int:
+    """Keep a mask of VPP's; the number of the change."""
+    receipt = do(gate, [SetSchemata("vpp", "L3", ((domain, bits),))])
+    assert receipt.number is not None
+    return receipt.number
+
+
+def undo_of(gate: Gate, *, beyond: bool = False) -> tuple[tuple[int, ...], bool]:
+    """The numbers that an undo would take back now, and whether it would be final."""
+    found = gate.propose_undo(beyond=beyond)
+    assert found is not None and found[0].changes
+    return found[1], found[0].final
+
+
+def test_undo_is_final_for_the_newest_change_that_stands() -> None:
+    gate = gate_of(furnished(), Disk())
+    assert not gate.propose([SetSchemata("vpp", "L3", ((0, 0xF),))]).final
+    first, second = masks(gate, 0xF), masks(gate, 0x3)
+    assert undo_of(gate) == ((second,), True)
+    assert undo_of(gate, beyond=True) == ((second,), True), "nothing is passed over"
+    back(gate)
+    assert undo_of(gate) == ((first,), True), "it is the newest that stands now"
+    third = masks(gate, 0x7)
+    assert undo_of(gate) == ((third,), True)
+
+
+def test_undo_of_an_older_change_waits_to_be_kept() -> None:
+    host = furnished()
+    gate = gate_of(host, Disk())
+    first, second = masks(gate, 0xF), masks(gate, 0x3, domain=1)
+    host.lab.echo("L3:1=7ff", "/vpp/schemata")  # as before the second: nothing is left of it
+    assert undo_of(gate) == ((first, second), False)
+    host.lab.echo("L3:1=7", "/vpp/schemata")
+    assert undo_of(gate, beyond=True) == ((first,), False)
+    host.lab.echo("L3:1=3;0=7", "/vpp/schemata")
+    assert undo_of(gate) == ((second,), True)
+
+
+def test_a_reset_is_final_only_where_it_is_an_undo_of_the_newest() -> None:
+    gate = gate_of(furnished(), Disk())
+    number = masks(gate, 0xF)
+    found = gate.propose_reset()
+    assert found is not None and (found[1], found[0].final) == ((number,), True)
+    masks(gate, 0x3)
+    found = gate.propose_reset()
+    assert found is not None and not found[0].final
+
+
+@pytest.mark.parametrize("wish", [[SetSchemata("vpp", "L3", ((0, 0xF), (1, 3)))], WISH, REMOVED])
+def test_a_final_undo_that_is_killed_at_any_step_is_undone_or_offered_again(
+    wish: list[Action],
+) -> None:
+    outcomes = set()
+    for at in itertools.count():
+        host, disk = furnished(), Disk()
+        gate = gate_of(host, disk)
+        if wish is REMOVED:
+            do(gate, WISH)
+        before = whole(host)
+        number, changed = do(gate, wish).number, whole(host)
+        found = gate.propose_undo()
+        assert found is not None and found[0].final and found[1] == (number,)
+        victim, journal = mortal(host, disk, Death(at, late=False))
+        receipts: list[Receipt | None] = []
+        try:
+            serve(
+                victim, journal, found[0], replace(ASKED, undoes=found[1]), None,
+                answer=receipts.append, kept=lambda _: pytest.fail("nobody is asked"),
+            )  # fmt: skip
+        except KilledError:
+            pass
+        else:
+            assert receipts[-1] is not None and receipts[-1].outcome == "kept"
+            assert whole(host) == before
+            break
+        mended = recover(host, memory(disk))
+        again = gate.propose_undo()
+        if again is not None and again[1] == (number,):
+            assert whole(host) == changed and again[0].final
+            assert mended is None or mended.outcome == "reverted"
+            if mended is not None and mended.number != number:
+                assert any(f"change {number} is not taken back" in s for s in mended.sentences)
+        else:
+            assert whole(host) == before
+            assert mended is None or mended.outcome == "kept"
+        outcomes.add(None if mended is None else mended.outcome)
+        assert recover(host, memory(disk)) is None
+    assert outcomes >= {"reverted", "kept"}

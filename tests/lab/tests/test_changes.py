@@ -212,6 +212,40 @@ def test_what_is_kept_in_time_stays_and_what_is_not_does_not() -> None:
     assert never == [1, True]
 
 
+def test_an_undo_that_was_confirmed_stays_after_the_guards_time() -> None:
+    """Final for the newest change; where that is passed over, the undo waits to be kept."""
+    program = """
+        before = tree()
+        found = [outcome(*SET, "--yes")]
+        asked = Asked("undo", "--keep-within", "1")
+        asked.until("apply?")
+        asked.say("y\\n")
+        found.append(asked.code())  # nothing more is typed
+        wait(lambda: not guards())
+        time.sleep(2)
+        found += [tree() == before, "keep?" in asked.text, nftop("recover", "--yes")[1]]
+        last = json.loads(nftop("history", "--json")[1].splitlines()[-1])
+        found += [last["outcome"], last["undoes"], nftop("undo", "--yes")[1]]
+
+        outcome("cat", "set", "--group", "vpp", "--l3", "0=f", "--yes")
+        outcome("cat", "set", "--group", "vpp", "--l3", "1=f", "--yes")
+        put("L3:1=3", "vpp/schemata")
+        there = tree()
+        asked = Asked("undo", "--past", "--keep-within", "1")
+        asked.until("apply?")
+        asked.say("y\\n")
+        asked.until("keep?")
+        found += [asked.code(), tree() == there]
+        print(json.dumps(found))
+    """
+    newest, older = (found := inside("7.2", program))[:8], found[8:]
+    assert newest[:4] == [0, 0, True, False]
+    assert newest[4:] == [
+        "nothing was cut off\n", "kept", [1], "there is nothing to take back\n",
+    ]  # fmt: skip
+    assert older == [5, True]
+
+
 def test_a_guard_outlives_signals_and_who_asked_and_one_that_was_killed_is_mended() -> None:
     program = """
         found, before = [], tree()

@@ -133,6 +133,30 @@ def test_a_guard_that_is_killed_and_classes_beside_frequencies() -> None:
     assert last == "reverted"
 
 
+def test_an_undo_that_was_confirmed_stays_after_the_guards_time() -> None:
+    program = """
+        before = tree()
+        found = [outcome("sst", "pin", "--cpus", "1", "--yes"), tree() == before]
+        terminal, inner = os.openpty()
+        asked = subprocess.Popen([*NFTOP, "undo", "--keep-within", "1"], stdin=inner,
+                                 stdout=inner, stderr=inner, start_new_session=True)
+        text = ""
+        while "apply?" not in text:
+            assert select.select([terminal], [], [], 180)[0], text
+            text += os.read(terminal, 4096).decode()
+        os.write(terminal, b"y\\n")
+        found.append(asked.wait())  # nothing more is typed
+        time.sleep(2)
+        found += [tree() == before, nftop("recover", "--yes"), nftop("undo", "--yes")]
+        print(json.dumps(found))
+    """
+    pinned, same, code, restored, recovered, again = inside(program)
+    assert (pinned, same) == (0, False)
+    assert (code, restored) == (0, True)
+    assert recovered == [0, "nothing was cut off\n"]
+    assert again == [0, "there is nothing to take back\n"]
+
+
 def test_killed_whenever_it_is_the_files_are_as_before_or_complete() -> None:
     program = """
         def guards():
