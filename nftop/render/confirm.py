@@ -54,10 +54,13 @@ def confirm_lines(
     lines.append(BLANK)
     if obstacle:
         return [*lines, *paragraph(obstacle, width, tone=Tone.BAD)], warned
-    ask = (
-        "applies it: locked, compared with what is shown here, written, read back; taken back by "
-        f"itself in {keep_within_s:g} s unless K keeps it"
-    )
+    if proposal.final:
+        meaning = "final: kept at once, and not taken back when nftop ends"
+    else:
+        meaning = (
+            f"taken back by itself in {keep_within_s:g} s, or when nftop ends, unless K keeps it"
+        )
+    ask = f"applies it: locked, compared with what is shown here, written, read back; {meaning}"
     return [*lines, *paragraph(ask, width, lead=line(Span("y", Tone.TITLE), " "))], warned
 
 

@@ -35,6 +35,7 @@ def priority_lines(
     width: int,
     *,
     locked: str,
+    stood_s: float | None = None,
 ) -> tuple[list[Line], int]:
     """The page, and the line that the cursor is on.
 
@@ -45,6 +46,7 @@ def priority_lines(
         effects: of the last change that was applied.
         width: cells a line may take.
         locked: why nothing is applied; "" where it may be.
+        stood_s: seconds until the last change was taken back; None if it was not.
     """
     badge = [part for each in badge_lines(frame.host) for part in (each, " ")]
     lines = [line(*badge, Span("Core frequencies", Tone.TITLE))]
@@ -63,13 +65,14 @@ def priority_lines(
         "Enter shows what would be written, before anything is. High-priority cores (SST-BF) are "
         "fixed in silicon: no setting makes a low one high.", width, tone=Tone.DIM,
     )]  # fmt: skip
-    return [*lines, *_effects(effects, width)], spot
+    return [*lines, *_effects(effects, width, stood_s)], spot
 
 
-def _effects(effects: Sequence[Effect], width: int) -> list[Line]:
+def _effects(effects: Sequence[Effect], width: int, stood_s: float | None) -> list[Line]:
     if not effects:
         return []
-    head = "the last change, before -> after (means of up to 30 s)"
+    ended = "" if stood_s is None else f" (taken back after {stood_s:.0f} s)"
+    head = f"the last change{ended}, before -> after (means of up to 30 s)"
     lines = [BLANK, line(Span(head, Tone.HEADER))]
     for each in effects[:_MOST_CPUS]:
         text = f"  CPU {each.cpu:>3}  {_pair(each.hz, 'Hz')}  {_pair(each.packets, 'packets/s')}"

@@ -16,8 +16,14 @@ def applying_lines(width: int) -> list[Line]:
 
 
 def unkept_lines(number: int | None, left_s: int, width: int) -> list[Line]:
-    """While nobody has said whether it stays: the keys, and how long there is time for them."""
+    """While nobody has said whether it stays: the keys, and how long there is time for them.
+
+    Once the time is up no key can keep it: the guard is taking it back.
+    """
     which = "" if number is None else f" {number}"
+    if left_s <= 0:
+        head = f" CHANGE{which} WAS NOT KEPT "
+        return [crop(line(Span(head, Tone.BADGE), " the guard takes it back"), width)]
     keys = line(Span("K", Tone.TITLE), " keep   ", Span("u", Tone.TITLE), " take back")
     head = f" CHANGE{which} IS NOT KEPT: taken back in {left_s} s "
     return [crop(line(Span(head, Tone.BADGE), "  ", keys), width)]

@@ -138,7 +138,8 @@ class NftopApp(App[None]):
             self._countdown = None
         elif standing.phase != "none" and self._countdown is None:
             self._countdown = self.set_interval(_COUNT_DOWN_S, self._repaint)
-        self._main.has_made(self.changes.made)
+        applied = standing.applied
+        self._main.has_made(self.changes.made, None if applied is None else applied.until_ns)
         if standing.receipt is not None and standing.receipt.outcome == "kept":
             self.changes.dismiss()
             self._say(outcome_text(standing.receipt))

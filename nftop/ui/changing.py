@@ -25,6 +25,8 @@ Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
 _LOOK_S = 0.2  # how soon a key is heeded, and how often the guard is asked
 # Of these nothing was written; of any other, what may have been is taken back.
 _UNWRITTEN: tuple[Outcome, ...] = ("conflict", "locked")
+# Of any other outcome it is known that the change is on the host no more.
+_MAY_STAND: tuple[Outcome, ...] = ("kept", "failed")
 # Applied and taken back: more than a frame remembers of what was noticed.
 _MOST_MADE = 4 * MOST
 
@@ -35,11 +37,17 @@ class Applied:
 
     at_ns: CLOCK_MONOTONIC when it had been written. groups: the classes it is about.
     cpus: those whose frequencies it has set.
+    number: of the change in the history; None if it has none.
+    until_ns: CLOCK_MONOTONIC when it is taken back unless it is kept; None once it is settled.
+    taken_back_ns: CLOCK_MONOTONIC when taking it back, or undoing it, began; None if it stands.
     """
 
     at_ns: int
     groups: tuple[str, ...]
     cpus: tuple[Cpu, ...] = ()
+    number: int | None = None
+    until_ns: int | None = None
+    taken_back_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +111,31 @@ class Changes:
         return True
 
     def serve(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
-        """See it through, in a thread of its own; returns when nothing is left to be settled."""
+        """See it through, in a thread of its own; returns when nothing is left to be settled.
+
+        A final proposal is kept at once, also if the application ends meanwhile.
+        """
         if self.gate is None:
             return
         began_ns = time.monotonic_ns()
+        keep_within_s = None if proposal.final else self.keep_within_s
         try:
-            pending = self.gate.apply(proposal, keep_within_s=self.keep_within_s, undoes=undoes)
+            pending = self.gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
             receipt = pending.receipt
-            if receipt.outcome == "applied":
-                self._is_applied(receipt, began_ns)
-                receipt = self._settled(pending, receipt.changes)
+            while proposal.final and receipt.outcome == "applied":
+                receipt = pending.settled(_LOOK_S) or receipt
+            if receipt.outcome == "kept":
+                self._is_kept(receipt, began_ns, undoes)
+            elif receipt.outcome == "applied":
+                until_ns = self._is_applied(receipt, began_ns)
+                receipt = self._settled(pending, receipt.changes, until_ns)
             elif receipt.outcome not in _UNWRITTEN:
                 self._wrote(proposal.changes, began_ns)
                 self._took_back(proposal.changes, began_ns)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
             hint = "; `nftop recover` says what it left" * self.gate.lasts
             receipt = Receipt("failed", (f"{type(error).__name__}: {error}{hint}",))
+            self._stop_waiting(None)
             self._wrote(proposal.changes, began_ns)
             self._took_back(proposal.changes, began_ns)
         if self._closing and (receipt.outcome != "kept" or receipt.unmet):
@@ -171,25 +188,42 @@ class Changes:
         self._tell()
         return True
 
-    def _is_applied(self, receipt: Receipt, began_ns: int) -> None:
+    def _is_applied(self, receipt: Receipt, began_ns: int) -> int:
+        """It waits to be kept; until when (CLOCK_MONOTONIC, ns)."""
         self._wrote(receipt.changes, began_ns)
-        cells = [(each.cell, each.old, each.new) for each in receipt.changes]
-        groups = {cell.group for cell, _, _ in cells if cell.group}
-        groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
-                   for where in places if where is not None}  # fmt: skip
-        done = Applied(time.monotonic_ns(), tuple(sorted(groups)), _set_for(receipt.changes))
-        # Classes are judged apart from frequencies.
-        about = {"tuned" if done.cpus else "applied": done}
+        done = _applied(receipt)
+        until_ns = done.at_ns + round(self.keep_within_s * 1e9)
+        done = replace(done, until_ns=until_ns)
         self._now(
             phase="unkept",
             receipt=receipt,
             until_s=self._clock() + self.keep_within_s,
             changed=self.standing.changed + 1,
-            **about,
+            **{_slot(done): done},
         )
+        return until_ns
 
-    def _settled(self, pending: Settling, changes: tuple[Change, ...]) -> Receipt:
-        """What becomes of it: its time is up, or somebody says."""
+    def _is_kept(self, receipt: Receipt, began_ns: int, undoes: tuple[int, ...]) -> None:
+        """Kept as soon as it was applied. Undoing what was judged so far ends that."""
+        self._wrote(receipt.changes, began_ns)
+        done = _applied(receipt)
+        before = self.standing.tuned if done.cpus else self.standing.applied
+        if before is not None and before.number in undoes:
+            done = replace(before, taken_back_ns=before.taken_back_ns or began_ns)
+        self._now(**{_slot(done): done})
+
+    def _stop_waiting(self, taken_back_ns: int | None) -> None:
+        """No change waits any more; the one that did is taken back since that time, or stands."""
+        standing = self.standing
+        waited = {
+            _slot(change): replace(change, until_ns=None, taken_back_ns=taken_back_ns)
+            for change in (standing.applied, standing.tuned)
+            if change is not None and change.until_ns is not None
+        }
+        self._now(**waited)
+
+    def _settled(self, pending: Settling, changes: tuple[Change, ...], until_ns: int) -> Receipt:
+        """What becomes of it: its time is up at `until_ns`, or somebody says."""
         receipt, began_ns = None, 0
         while receipt is None:
             began_ns = time.monotonic_ns()
@@ -197,9 +231,11 @@ class Changes:
             if heard:
                 receipt = pending.keep() if self._keeps else pending.revert()
             else:
-                receipt = pending.settled(0.0)
+                # The guard began at some time after the last look, when the time was up.
+                receipt, began_ns = pending.settled(0.0), min(began_ns, until_ns)
         if receipt.outcome != "kept":
             self._took_back(changes, began_ns)
+        self._stop_waiting(began_ns if receipt.outcome not in _MAY_STAND else None)
         return receipt
 
     def _wrote(self, changes: tuple[Change, ...], began_ns: int) -> None:
@@ -215,6 +251,21 @@ class Changes:
         with self._lock:
             self.standing = replace(self.standing, **changes)  # type: ignore[arg-type]
         self._tell()
+
+
+def _applied(receipt: Receipt) -> Applied:
+    """What a receipt says of a change that was just written."""
+    cells = [(each.cell, each.old, each.new) for each in receipt.changes]
+    groups = {cell.group for cell, _, _ in cells if cell.group}
+    groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
+               for where in places if where is not None}  # fmt: skip
+    cpus = _set_for(receipt.changes)
+    return Applied(time.monotonic_ns(), tuple(sorted(groups)), cpus, receipt.number)
+
+
+def _slot(applied: Applied) -> Literal["applied", "tuned"]:
+    """The attribute of `Standing` for it: classes are judged apart from frequencies."""
+    return "tuned" if applied.cpus else "applied"
 
 
 def _set_for(changes: tuple[Change, ...]) -> tuple[Cpu, ...]:

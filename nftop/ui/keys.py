@@ -114,7 +114,7 @@ DRILL: tuple[Key, ...] = (
 CHANGE: tuple[Key, ...] = (
     Key("K", "app.keep", "K", "keep the change that was applied"),
     Key("U", "app.take_back", "U", "take back the change that is not kept yet"),
-    Key("u", "app.undo", "u", "the same; where none waits, undo the last kept one after a preview"),
+    Key("u", "app.undo", "u", "the same; where none waits, undo the last kept one (previewed)"),
 )
 EDIT: tuple[Key, ...] = (
     Key("e", "edit", "e", "Cores, Cache, Memory: edit the cache classes", hint=("e", "Edit")),
@@ -243,7 +243,7 @@ EDITOR_HINTS = (
 )  # fmt: skip
 CONFIRM: tuple[Key, ...] = (
     *PAGE[:6],
-    Key("y", "yes", "y", "apply it; it is taken back by itself unless it is kept"),
+    Key("y", "yes", "y", "apply it: final, or taken back unless it is kept, as it says above"),
     Key("escape,n,q,f10", "close", "Esc n", "leave everything as it is"),
     *CHANGE,
 )

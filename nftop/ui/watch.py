@@ -31,6 +31,7 @@ class Watch:
     recording: how a recording does that is under way, as the header has it.
     message: what there is to say at the bottom until the next key.
     made: what nftop itself wrote of cache classes; what else is noticed others did.
+    until_ns: CLOCK_MONOTONIC when nftop's change of classes is taken back; None if none waits.
     """
 
     feed: Feed
@@ -45,6 +46,7 @@ class Watch:
     sought: str = ""
     message: str = ""
     made: tuple[Made, ...] = ()
+    until_ns: int | None = None
     recording: Callable[[], str] = lambda: ""
 
     @property

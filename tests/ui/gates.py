@@ -122,6 +122,8 @@ class MemoryGate:
         asked = Asked("tester", undoes)
         receipt, entry = transaction.apply(self.host, self.journal, proposal, asked)
         self.pending.append(MemoryPending(self.host, self.journal, receipt, entry))
+        if keep_within_s is None:
+            self.pending[-1].keep()
         return self.pending[-1]
 
     def _wait(self) -> None:

@@ -152,6 +152,17 @@ async def test_a_verdict_follows_the_frames_until_it_is_final() -> None:
         assert (await run.give(*story[180:])).split("VERDICT")[1] == card
 
 
+async def test_the_verdict_is_as_long_as_a_change_waits_to_be_kept() -> None:
+    story = tuple(Story(changed_at=30, shown=cheaper).frames(60))
+    async with running(*story[:49], size=(120, 36)) as run:
+        run.app._main.has_made((), story[29].monotonic_ns + 60 * 10**9)
+        await run.press("3")
+        text = await run.give(story[49])
+        assert "up to 5" in text and "up to 120 s" not in text
+        run.app._main.has_made((), None)
+        assert "up to 120 s" in await run.give(story[50])
+
+
 async def test_what_nftop_did_is_not_somebody_elses() -> None:
     async with running(*CHANGED, size=(120, 36)) as run:
         noticed = CHANGED[-1].noticed

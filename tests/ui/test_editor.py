@@ -245,14 +245,144 @@ async def test_applied_kept_and_undone() -> None:
         await run.until(lambda: "applies it" in run.text)
         assert "1f0 -> " in run.text
         await run.press("y")
-        await run.until(lambda: phase(run) == "unkept")
-        await run.press("K")
+        await run.until(lambda: len(gate.pending) == 2)
         await settle(run)
         assert gate.host.state() == first
+        assert "kept: change 1 is taken back" in run.text
         await run.press("u")
         await run.until(lambda: "there is nothing to take back" in run.text)
     main = {thread for thread in gate.threads if thread.name == "MainThread"}
     assert gate.threads and not main, "the gate is never asked from the screen's own thread"
+
+
+async def test_an_undo_that_was_confirmed_stays_when_the_guards_time_is_up() -> None:
+    gate = open_gate()
+    first, now_s = gate.host.state(), 0.0
+    async with edited(gate, "plus") as run:
+        run.app.changes._clock = lambda: now_s
+        await apply(run, gate)
+        await run.press("K")
+        await settle(run)
+        judged = run.app.changes.standing.applied
+        assert judged is not None and (judged.number, judged.taken_back_ns) == (1, None)
+        await run.press("u")
+        await run.until(lambda: "applies it" in run.text)
+        assert "final: kept at once" in " ".join(run.text.split())
+        assert "unless K" not in run.text
+        await run.press("y")
+        await run.until(lambda: len(gate.pending) == 2 and phase(run) == "none")
+        now_s += 2 * run.app.changes.keep_within_s
+        gate.pending[-1].expired.set()
+        assert "no change waits" in await run.press("K")
+        assert "IS NOT KEPT" not in run.text
+        undone = run.app.changes.standing.applied
+        assert undone is not None and undone.taken_back_ns is not None
+        assert (undone.number, undone.at_ns) == (1, judged.at_ns)
+        assert undone.taken_back_ns > judged.at_ns
+    assert gate.host.state() == first
+    last = gate.journal.history()[-1]
+    assert (last.outcome, last.undoes) == ("kept", (1,))
+    assert run.app.last_words == ""
+
+
+async def test_an_undo_that_was_confirmed_stays_when_nftop_ends_meanwhile() -> None:
+    gate = open_gate()
+    first = gate.host.state()
+    async with edited(gate, "plus") as run:
+        await apply(run, gate)
+        await run.press("K")
+        await settle(run)
+        await run.press("u")
+        await run.until(lambda: "applies it" in run.text)
+        gate.free.clear()
+        await run.press("y")
+        await run.until(lambda: phase(run) == "applying")
+        run.app.exit()
+        gate.free.set()
+    until(lambda: phase(run) == "none")
+    assert gate.host.state() == first
+    assert gate.journal.history()[-1].outcome == "kept"
+    assert run.app.last_words == ""
+
+
+async def test_an_undo_of_an_older_change_waits_to_be_kept() -> None:
+    gate = open_gate()
+    async with edited(gate, "plus") as run:
+        for _ in range(2):
+            await apply(run, gate)
+            await run.press("K")
+            await settle(run)
+            await run.until(lambda: "->" not in row(run, "vpp"))
+            await run.press("plus")
+        assert gate.host.state()[VPP] == "3f0"
+        gate.host.lab.echo("L3:0=1f0", "/vpp/schemata")  # nothing is left of the newest
+        await run.press("u")
+        await run.until(lambda: "applies it" in run.text)
+        assert "taken back by itself in 60 s" in " ".join(run.text.split())
+        await run.press("y")
+        await run.until(lambda: phase(run) == "unkept")
+        assert gate.host.state()[VPP] == "f0"
+        gate.pending[-1].expired.set()
+        await settle(run)
+        assert gate.host.state()[VPP] == "1f0"
+
+
+async def test_when_its_time_is_up_nobody_is_asked_to_keep_it() -> None:
+    gate = open_gate()
+    now_s = 0.0
+    async with edited(gate, "plus") as run:
+        run.app.changes._clock = lambda: now_s
+        await apply(run, gate)
+        assert "u take back" in await run.press("question_mark")
+        now_s += run.app.changes.keep_within_s
+        text = await run.press("escape")
+        assert "CHANGE 1 WAS NOT KEPT" in text and "u take back" not in text
+
+
+@pytest.mark.parametrize("how", ["u", "expired"])
+async def test_the_verdict_ends_when_the_change_is_taken_back(how: str) -> None:
+    gate = open_gate()
+    async with edited(gate, "plus", size=(120, 50)) as run:
+        await apply(run, gate)
+        waits = run.app.changes.standing.applied
+        assert waits is not None and waits.until_ns is not None
+        assert waits.until_ns - waits.at_ns == run.app.changes.keep_within_s * 1e9
+        await run.give(replace(frame_at(gate.host.state(), 1), monotonic_ns=waits.at_ns + 10**9))
+        assert "taken back 60 s after the change unless K keeps it" in run.text
+        if how == "u":
+            await run.press("u")
+        else:
+            gate.pending[-1].expired.set()
+        await settle(run)
+        ended = run.app.changes.standing.applied
+        assert ended is not None and ended.until_ns is None and ended.taken_back_ns is not None
+        assert waits.at_ns <= ended.taken_back_ns <= waits.until_ns
+        await run.give(
+            replace(frame_at(gate.host.state(), 2), monotonic_ns=waits.at_ns + 90 * 10**9)
+        )
+        assert "not settled when it was taken back" in run.text
+        assert "not kept yet" not in run.text
+
+
+async def test_the_verdict_goes_on_once_the_change_is_kept() -> None:
+    gate = open_gate()
+    async with edited(gate, "plus") as run:
+        await apply(run, gate)
+        await run.press("K")
+        await settle(run)
+        kept = run.app.changes.standing.applied
+        assert kept is not None and (kept.until_ns, kept.taken_back_ns) == (None, None)
+
+
+async def test_a_guard_that_was_killed_is_not_said_to_have_taken_it_back() -> None:
+    gate = open_gate()
+    async with edited(gate, "plus") as run:
+        await apply(run, gate)
+        gate.pending[-1].revert = lambda: Receipt("failed", ("killed",))  # type: ignore[method-assign]
+        await run.press("u")
+        await settle(run)
+        left = run.app.changes.standing.applied
+        assert left is not None and (left.until_ns, left.taken_back_ns) == (None, None)
 
 
 @pytest.mark.parametrize("key", ["u", "U"])

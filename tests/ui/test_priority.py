@@ -48,8 +48,17 @@ async def test_a_core_is_pinned_kept_judged_and_undone() -> None:
         await run.press("u")
         await run.until(lambda: "y applies it" in run.text)
         await run.press("y")
-        await run.until(lambda: "IS NOT KEPT" in run.text)
-        assert limits(found, 1) == before
+        await run.until(lambda: limits(found, 1) == before)
+        await run.until(lambda: run.app.changes.standing.phase == "none")
+        assert run.app.changes.gate is not None
+        assert run.app.changes.gate.propose_undo() is None, "nothing that stands is left"
+        ended = run.app.changes.standing.tuned
+        assert ended is not None and ended.taken_back_ns is not None
+        # What comes after it was taken back is not what the change did.
+        found.now_ns = max(found.now_ns, time.monotonic_ns())
+        await run.give(*(found.tick(S) for _ in range(40)))
+        await run.until(lambda: "the last change (taken back after " in run.text)
+        assert "2.30 ->   2.30 GHz" not in run.text
 
 
 async def test_what_is_not_kept_is_taken_back() -> None:

@@ -141,7 +141,8 @@ class CacheView(ScreenView):
             return verdict
         final = verdict is not None and verdict.over
         if not (final and noticed == frame.noticed and at_ns < frame.monotonic_ns):
-            verdict = judged(self.watch.history.window(frame)) if frame.noticed else None
+            window = self.watch.history.window(frame) if frame.noticed else None
+            verdict = None if window is None else judged(window, self.watch.until_ns)
         self._judged = (frame.monotonic_ns, frame.noticed, verdict)
         return verdict
 

@@ -173,9 +173,9 @@ class ConfirmScreen(BannerScreen[bool]):
             return "there is nothing to change: it is so already"
         if not self._options.rw:
             return "read-only: start nftop with --rw to apply it, or give the command above"
-        if self.changes.standing.phase != "none":
-            return "the change before waits: K keeps it, u takes it back"
-        return ""
+        phase = self.changes.standing.phase
+        busy = "" if phase == "none" else "the guard is still busy with the change before"
+        return "the change before waits: K keeps it, u takes it back" if phase == "unkept" else busy
 
     def _confirm(self) -> None:
         if self._planned is None:

@@ -17,6 +17,7 @@ from nftop.control import draft as drafts
 from nftop.control.changing import Changing
 from nftop.control.draft import Draft
 from nftop.control.rules import Rules
+from nftop.derive.settle import Term
 from nftop.derive.verdict import verdict_of
 from nftop.model.action import State
 from nftop.model.frame import Frame
@@ -104,7 +105,7 @@ class EditorScreen(BannerScreen[Desk | None]):
         # Readings: asked for, taken over, and asked for when the draft was applied.
         self._asked, self._read_last, self._asked_before = 0, 0, 0
         self._seen = changes.standing.changed
-        self._card_about: tuple[int, int, int] | None = None
+        self._card_about: tuple[int, int, Term, int] | None = None
         self._card_lines: list[Line] = []
         self._acts: Mapping[str, Callable[[], object]] = {
             "preview": self._preview,
@@ -315,10 +316,11 @@ class EditorScreen(BannerScreen[Desk | None]):
         applied = self.changes.standing.applied
         if applied is None:
             return []
-        about = (frame.monotonic_ns, applied.at_ns, width)
+        term = Term(applied.until_ns, applied.taken_back_ns)
+        about = (frame.monotonic_ns, applied.at_ns, term, width)
         if self._card_about != about:
             window = self._watch.history.window(frame)
-            found = verdict_of(window, applied.at_ns, applied.groups)
+            found = verdict_of(window, applied.at_ns, applied.groups, term)
             self._card_about = about
             self._card_lines = card(found, width, self._watch.made)
         return self._card_lines

@@ -106,9 +106,9 @@ class MainScreen(BannerScreen[None]):
         """The frame on screen."""
         return self._watch.frame
 
-    def has_made(self, made: tuple[Made, ...]) -> None:
-        """What was written here so far, and by nobody else."""
-        self._watch.made = made
+    def has_made(self, made: tuple[Made, ...], until_ns: int | None = None) -> None:
+        """What was written here so far, and until when a change of classes waits to be kept."""
+        self._watch.made, self._watch.until_ns = made, until_ns
 
     # What comes in
 

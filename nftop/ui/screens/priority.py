@@ -93,6 +93,7 @@ class PriorityScreen(BannerScreen[None]):
                 self._at,
                 self._effects(),
                 width,
+                stood_s=self._stood_s,
                 locked="" if self._options.rw else _LOCKED,
             )
         self._top = max(0, min(spot, self._top), spot - room + 1)
@@ -126,23 +127,32 @@ class PriorityScreen(BannerScreen[None]):
         applied, frame = self.changes.standing.tuned, self._watch.newest
         if applied is None or frame is None:
             return []
-        since_s = int((frame.monotonic_ns - applied.at_ns) / 1e9)
+        end_ns = min(frame.monotonic_ns, applied.taken_back_ns or frame.monotonic_ns)
         here = frame.topology.row_of
         return [
-            Effect(cpu, *(self._means(metric, cpu, applied.at_ns, since_s) for metric in _METRICS))
+            Effect(cpu, *(self._means(metric, cpu, applied.at_ns, end_ns) for metric in _METRICS))
             for cpu in applied.cpus
             if cpu in here
         ]
 
-    def _means(self, metric: str, cpu: Cpu, at_ns: int, since_s: int) -> tuple[float, float]:
+    @property
+    def _stood_s(self) -> float | None:
+        """Seconds for which the last change stood; None if it still does, or there is none."""
+        applied = self.changes.standing.tuned
+        if applied is None or applied.taken_back_ns is None:
+            return None
+        return max(0.0, (applied.taken_back_ns - applied.at_ns) / 1e9)
+
+    def _means(self, metric: str, cpu: Cpu, at_ns: int, end_ns: int) -> tuple[float, float]:
+        """Means of up to 30 s before `at_ns` and of the last 30 s until `end_ns`; NaN: unknown."""
         history = self._watch.history
         before = history.series(metric, cpu, _SPAN_S, float(_SPAN_S), at_ns)[:-1]
-        after_s = min(since_s, _SPAN_S)
+        after_s = min(int((end_ns - at_ns) / 1e9), _SPAN_S)
         if after_s < 1:
             return _mean(before), float("nan")
         # The part with the change in it has some of both.
-        after = history.series(metric, cpu, after_s + 1, float(after_s + 1))[-after_s:][1:]
-        return _mean(before), _mean(after)
+        after = history.series(metric, cpu, after_s + 1, float(after_s + 1), end_ns)
+        return _mean(before), _mean(after[-after_s:][1:])
 
 
 _METRICS = ("frequency_hz", "packets_per_s")
