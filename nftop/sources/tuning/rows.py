@@ -34,7 +34,8 @@ ROWS: tuple[HostCheck, ...] = (
     ),
     HostCheck(
         "tick",
-        f"each tick interrupts the core ({_SDP}, 10.1: 1.3; {_RDT}, 2.3.2)",
+        f"frequent ticks cost latency ({_RDT}, 2.3.2; {_SDP}, 10.1: 1.3 asks for low jitter "
+        "without naming ticks)",
         cores.tick,
     ),
     HostCheck(
@@ -44,7 +45,8 @@ ROWS: tuple[HostCheck, ...] = (
     ),
     HostCheck(
         "c-states",
-        f"deep states cost consistency, and packets ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
+        "without deep states performance is more consistent, and the rate without drops better "
+        f"({_SDP}, 10.1: 1.1); they cost latency ({_RDT}, 2.3.1)",
         cores.idle_states,
     ),
     HostCheck(
@@ -60,7 +62,7 @@ ROWS: tuple[HostCheck, ...] = (
     ),
     HostCheck(
         "clock source",
-        f"a TSC that is not trusted is checked all the time, which costs latency ({_RDT}, 2.3.2)",
+        f"a TSC that seems unreliable is checked continuously, which costs latency ({_RDT}, 2.3.2)",
         clocks.clock_source,
     ),
     HostCheck(
@@ -70,19 +72,20 @@ ROWS: tuple[HostCheck, ...] = (
     ),
     HostCheck(
         "memory channels",
-        f"bandwidth is by the number of channels, evenly used ({_SDP}, 10.1: 1.5 and 1.6, "
-        "10.2: 2.3)",
+        f"bandwidth grows with the number of channels ({_SDP}, 10.1: 1.5), which are to be used "
+        "uniformly (10.2: 2.3)",
         memory.channels,
     ),
     HostCheck(
         "clusters",
-        f"where memory is not used evenly, this is to be off ({_SDP}, 10.1: 1.6)",
+        f"where memory is not used equally on all sockets, Cluster-on-Die is to be off ({_SDP}, "
+        "10.1: 1.6)",
         memory.clusters,
     ),
     HostCheck(
         "nic",
-        f"packets of a NIC on another node cross the sockets' link ({_SDP}, 9.2 and 10.2: 2.4; "
-        f"{_RDT}, 2.3.2)",
+        f"cores, memory and device on one node for the best latency ({_RDT}, 2.3.2); a NIC on one "
+        f"socket and its application on both is one cause of traffic between them ({_SDP}, 9.2)",
         nics.nodes,
     ),
     HostCheck(
@@ -97,12 +100,12 @@ ROWS: tuple[HostCheck, ...] = (
     ),
     HostCheck(
         "irqbalance",
-        f"it moves interrupts to cores that poll ({_RDT}, 2.3.2 and C.2.1)",
+        f"it spreads interrupts over all cores ({_RDT}, 2.3.2: disable it; C.2.1: disabled there)",
         noise.balancer,
     ),
     HostCheck(
         "interrupts",
-        f"each takes time of the core that polls ({_RDT}, 2.3.2)",
+        f"they belong on other cores than those that poll ({_RDT}, 2.3.2)",
         noise.interrupts,
     ),
 )

@@ -1,0 +1,132 @@
+"""What rules say of their sources, against the sources' own numbers.
+
+The FD.io paper's tables are `nftop.papers`; the RDT paper's are here, as it prints them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nftop.derive.finding_rule import Rule
+from nftop.derive.finding_rules import RULES, rule_called
+from nftop.papers.rows import Row, rows
+
+# Packets per second without a memtester, with one, and with one and CAT, by bytes of a frame.
+TABLE_9 = {
+    64: (3_980_656, 3_980_649, 3_750_465), 256: (3_803_620, 3_663_501, 3_663_526),
+    1024: (2_394_611, 2_394_584, 2_394_605), 1518: (1_625_478, 1_625_468, 1_625_484),
+}  # fmt: skip
+TABLE_14 = {
+    64: (3_980_660, 3_980_620, 3_980_655), 256: (3_943_753, 3_661_738, 3_873_695),
+    1024: (2_394_625, 2_394_582, 2_394_626), 1518: (1_625_483, 1_625_470, 1_625_484),
+}  # fmt: skip
+TABLE_19 = {
+    64: (1_908_947, 1_908_938, 1_908_947), 256: (1_912_078, 1_912_059, 1_912_081),
+    1024: (1_209_252, 801_778, 1_172_220), 1518: (984_105, 682_523, 908_846),
+}  # fmt: skip
+
+
+def rule(name: str) -> Rule:
+    found = rule_called(name)
+    assert found is not None
+    return found
+
+
+def numbers(text: str) -> list[float]:
+    return [float(each) for each in re.findall(r"\d+(?:\.\d+)?", text)]
+
+
+def measured(metric: str, *, cores: int = 1, smt: bool | None = None) -> dict[str, float]:
+    """A metric of the paper's network functions by workload."""
+    return {
+        each.workload: each.figures[metric].value
+        for each in rows()
+        if each.paper == "fdio_broadwell" and each.cores == cores and metric in each.figures
+        and smt in (None, each.smt) and each.workload != "coremark"
+    }  # fmt: skip
+
+
+def test_noisy_neighbour_has_the_losses_without_cat() -> None:
+    source = rule("noisy-neighbour").source
+    lost = {
+        (table, size): 1 - there / before
+        for table, each in (("9", TABLE_9), ("14", TABLE_14), ("19", TABLE_19))
+        for size, (before, there, _) in each.items()
+    }
+    seen = {place: ratio for place, ratio in lost.items() if ratio > 1e-3}
+    assert {place: round(100 * ratio, 1) for place, ratio in seen.items()} == {
+        ("9", 256): 3.7, ("14", 256): 7.2, ("19", 1024): 33.7, ("19", 1518): 30.6,
+    }  # fmt: skip
+    assert "3.7 % and 7.2 %" in source and "34 % and 31 %" in source
+    assert max(lost[table, 64] for table in ("9", "14", "19")) < 2e-5
+    assert "64-byte packets per second unchanged" in source and "within 0.002 %" in source
+    # What stands under "WithCAT" is named as that.
+    with_cat = 1 - TABLE_9[64][2] / TABLE_9[64][0]
+    assert round(100 * with_cat, 1) == 5.8
+    assert "5.8 %" in rule("noisy-neighbour").note and "with CAT" in rule("noisy-neighbour").note
+
+
+def test_nf_memory_has_table_6_and_no_cause() -> None:
+    per_packet = [
+        bytes_per_s / packets
+        for bytes_per_s, packets in zip(
+            measured("memory_bytes_per_s", cores=4).values(),
+            measured("packets_per_s", cores=4).values(),
+            strict=True,
+        )
+    ]
+    *close, most = sorted(per_packet)
+    assert (round(close[0], 1), round(close[-1], 1), round(most)) == (0.1, 1.3, 31)
+    source = rule("nf-memory").source
+    assert "0.1 to 1.3 bytes" in source and "31 bytes" in source
+    # Four cores have eight ports (Table 3), each with 62,500 flows (4.2.4).
+    assert f"{8 * 62_500:,} flows" in source and "no cause is given" in source
+    assert round(most) < rule("nf-memory").limit / 2 < round(most) + 2
+
+
+def test_bad_speculation_has_the_paper_s_limit_and_says_what_it_is_of() -> None:
+    found = rule("bad-speculation")
+    assert found.limit == 0.05 and found.own == ""
+    assert "6.3.1" in found.source and "5 %" in found.source and "mispredict" in found.source
+    every = measured("tma.bad_speculation", smt=True)
+    assert (min(every.values()), max(every.values())) == (0.004, 0.047)
+    above = {name for name, one in measured("tma.bad_speculation", smt=False).items() if one > 0.05}
+    assert above == {"ovs"} and measured("tma.bad_speculation", smt=False)["ovs"] == 0.074
+    clears = [*measured("tma.machine_clears", smt=True).values(),
+              *measured("tma.machine_clears", smt=False).values()]  # fmt: skip
+    assert (min(clears), max(clears)) == (0.0, 0.008) and "0.0 to 0.8 %" in found.note
+
+
+def test_partial_writes_says_what_is_measured_and_what_is_a_bound() -> None:
+    # Figure 24, millions of requests a second; Table 7's writes a packet, one of them the frame.
+    rfo, itom = 8.587, 33.0
+    writes = measured("pcie_writes_per_packet", cores=4)["ovs"]
+    own = rule("partial-writes").own
+    assert f"{rfo / (rfo + itom):.0%}" == "21%" and "21 %" in own
+    assert f"{(writes - 1) / writes:.0%}" == "45%" and "at most 45 %" in own
+
+
+def test_low_ipc_has_the_paper_s_limit_and_the_workloads_below_it() -> None:
+    found = rule("low-ipc")
+    assert found.limit == 1.75 and found.own == "" and "1.75" in found.source
+    below = {each.workload: each.figures["ipc"].value for each in rows() if _low(each)}
+    assert below == {"testpmd": 1.4, "l3fwd": 1.5} and {1.4, 1.5} <= {*numbers(found.note)}
+
+
+def _low(row: Row) -> bool:
+    return (
+        row.paper == "fdio_broadwell" and "ipc" in row.figures and row.figures["ipc"].value < 1.75
+    )
+
+
+def test_low_priority_core_says_where_the_talk_has_vpp() -> None:
+    found = rule("low-priority-core")
+    assert "VPP" in found.source and "low-priority" in found.source
+    assert {2.7, 2.1} <= {*numbers(found.source)} and "choice" in found.note
+
+
+def test_limits_of_the_paper_are_not_called_nftop_s_own() -> None:
+    theirs = {each.id: each.limit for each in RULES if not each.own}
+    assert theirs == {
+        "low-ipc": 1.75, "mmio-writes": 1e6, "frontend-bound": 0.30, "bad-speculation": 0.05,
+    }  # fmt: skip
