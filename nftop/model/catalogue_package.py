@@ -89,12 +89,14 @@ PACKAGE_METRICS: tuple[Metric, ...] = (
         "upi.received_bytes_per_s",
         "UPI.in",
         _BYTES,
-        "Bytes of data that came from other packages per second (UPI or QPI), over all links.",
+        "Bytes of data that came from other packages per second (UPI or QPI), over all links; "
+        "without requests, responses and snoops.",
     ),
     _metric(
         "upi.sent_bytes_per_s",
         "UPI.out",
         _BYTES,
-        "Bytes of data that went to other packages per second (UPI or QPI), over all links.",
+        "Bytes of data that went to other packages per second (UPI or QPI), over all links; "
+        "without requests, responses and snoops.",
     ),
 )  # fmt: skip

@@ -171,7 +171,8 @@ PCM_PACKAGE_METRICS: tuple[Metric, ...] = (
     ),
     _package(
         "upi.outgoing_bytes_per_s", "UPI.all", Unit.BYTES_PER_S,
-        "Bytes that went to other packages per second, over all links: data and everything else.",
+        "Bytes that went to other packages per second, over all links: data, and what is none "
+        "(requests, responses, snoops). More than upi.sent_bytes_per_s, which is data alone.",
         told="Outgoing Data And Non-Data Traffic",
     ),
 )  # fmt: skip

@@ -14,6 +14,10 @@ with f the frequency of the cores while awake: an awake cycle costs a, an instru
 grow with the square of the voltage, which goes with f; so power goes with load and with f**3. All
 constants are assumptions, chosen so that a package with every core busy takes the 140 W that the
 Xeon Gold 6152 is specified for. No requests of devices are told, as by Debian's builds.
+
+Links: PCM counts data that comes in, and data and everything else that goes out. Of everything else
+the model has one flit for each line that comes in, its request (an assumption); snoops and other
+messages without data are left out, so real links send more.
 """
 
 from __future__ import annotations
@@ -37,6 +41,8 @@ MEMORY_W, MEMORY_BYTE_J = 6.0, 0.2e-9
 HEADROOM_C, PACKAGE_C_PER_W, CORE_C_PER_W = 62.0, 0.22, 1.5
 DEEP_RATIO = 0.85
 _UNCORE_HZ, _LINE_BYTES, _LINKS = 2.4e9, 64, 3
+# A link carries a line of data in nine flits (`uarch/skx.toml`), as UNC_UPI_TxL_FLITS counts them.
+LINE_FLITS, REQUEST_FLITS = 9, 1
 
 
 def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
@@ -100,18 +106,24 @@ _ZEROS = (
     "bad_speculation", "retiring", "l3_cache_occupancy", "local_memory_bandwidth",
     "remote_memory_bandwidth",
 )  # fmt: skip
-_LINK_LINES = {
-    "incoming_data_traffic": "link_lines_received",
-    "outgoing_data_and_non_data_traffic": "link_lines_sent",
-}
 
 
 def _of_links(uncore: NDArray[np.uint64]) -> Floats:
-    """float64 (s * _LINKS, len(LINK_FIELDS)): a package's links share its traffic evenly."""
+    """float64 (s * _LINKS, len(LINK_FIELDS)): a package's links share its traffic evenly.
+
+    Incoming are bytes of data; outgoing are data and requests, in flits of a ninth of a line.
+    """
+    received, sent = (
+        uncore[:, OF_PACKAGE_INDEX[name]].astype(np.float64)
+        for name in ("link_lines_received", "link_lines_sent")
+    )
+    lines = {
+        "incoming_data_traffic": received,
+        "outgoing_data_and_non_data_traffic": sent + received * REQUEST_FLITS / LINE_FLITS,
+    }
     told = np.full((len(uncore) * _LINKS, len(LINK_FIELDS)), np.nan)
-    for field, quantity in _LINK_LINES.items():
-        each = uncore[:, OF_PACKAGE_INDEX[quantity]] * np.float64(_LINE_BYTES / _LINKS)
-        told[:, LINK_FIELDS.index(field)] = np.repeat(each, _LINKS)
+    for field, count in lines.items():
+        told[:, LINK_FIELDS.index(field)] = np.repeat(count * _LINE_BYTES / _LINKS, _LINKS)
     return told
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from nftop.model.pcm import C_STATES, PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.sim import pcm, scenario, workloads
+from nftop.sim.boxes import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.model import Model, model_of
 from nftop.sim.rates import rates_alone
 from nftop.sim.workloads import INDEX
@@ -116,3 +117,23 @@ def test_frames_have_it_and_perf_agrees_through_a_change_of_load(tick_ns: int) -
     assert last.cpus.columns["c0_ratio"][polling] == 1.0
     assert last.cpus.columns["c6_ratio"][polling] == 0.0
     assert last.host.simulated
+
+
+def test_what_goes_out_of_links_is_more_than_data_and_comes_in_is_data() -> None:
+    model = model_of(scenario.load("remote"), 88)
+    t_ns = 30 * S
+    table = told(model, t_ns)
+    grown = package_counts(model, t_ns) - package_counts(model, t_ns - S)
+    received, sent = (
+        64.0 * grown[:, OF_PACKAGE_INDEX[name]]
+        for name in ("link_lines_received", "link_lines_sent")
+    )
+    incoming, outgoing = (
+        table.of_link(field).reshape(len(table.sockets), -1).sum(axis=1)
+        for field in ("incoming_data_traffic", "outgoing_data_and_non_data_traffic")
+    )
+    assert received.min() > 1e6
+    assert incoming == pytest.approx(received)
+    # A request of a flit for each line of nine that came in.
+    assert outgoing == pytest.approx(sent + received / 9)
+    assert (outgoing > sent).all()
