@@ -20,6 +20,7 @@ from nftop.derive.nf import (
     total,
 )
 from nftop.derive.rating import Rated, identity, rate_counters, rate_of, rate_process
+from nftop.model.dpdk_busy import busy_advice
 from nftop.model.ids import Lcore
 from nftop.model.nf_parts import NfPort, NfQueue
 from nftop.model.owner import owned_name, rank
@@ -39,11 +40,6 @@ _GENERATOR_RATIO = 1000
 # virtual device's name begins with that of its driver, by which the bus finds it (vdev.c).
 _BONDS = ("net_bonding", "eth_bond")
 
-_NO_BUSY = Missing(
-    Reason.SOURCE,
-    "the NF does not report busy cycles (testpmd does with --record-core-cycles, since 23.03); "
-    "the kernel sees every poller as always busy",
-)
 _NO_QUEUE = Missing(Reason.UNDEFINED, "it polls no queue: it works on what others received")
 _NO_SHARE = Missing(Reason.SOURCE, "DPDK does not count the time that goes into a queue")
 _NO_NODES = Missing(Reason.UNDEFINED, "nftop knows no packet graph of it")
@@ -241,7 +237,14 @@ class _AppRates:
         )
 
     def lcore(self, what: str, lcore: Lcore) -> Reading:
-        return self.rate(_of_lcore(what, lcore), _NO_BUSY)
+        return self.rate(_of_lcore(what, lcore), self.no_busy)
+
+    @property
+    def no_busy(self) -> Missing:
+        """Why there are no busy cycles, and what would change that."""
+        advice = busy_advice(self.app)
+        parts = (advice.why, advice.fix, "the kernel sees every poller as always busy")
+        return Missing(Reason.SOURCE, "; ".join(filter(None, parts)))
 
     def queues(self, queues: Sequence[Queue]) -> Reading:
         """The receive rate of some queues; a port's own counter serves where it has one queue."""
@@ -276,8 +279,8 @@ def _cores(
     for poller in attribution.pollers:
         if poller.cpu is None:
             continue
-        cycles: Reading = _NO_BUSY
-        busy: Reading = _NO_BUSY
+        cycles: Reading = rates.no_busy
+        busy: Reading = cycles
         if poller.lcore is not None:
             cycles = rates.lcore("total", poller.lcore)
             busy = quotient(rates.lcore("busy", poller.lcore), cycles)

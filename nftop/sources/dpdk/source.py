@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from nftop.model.dpdk_busy import busy_advice
 from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, DpdkTable
@@ -102,14 +103,10 @@ def _app_check(app: DpdkApp) -> Check:
         return Check(
             f"dpdk {app.prefix}", app.problem.reason, f"{who}: {app.problem.sentence}", fix
         )
+    advice = busy_advice(app)
     busy = any(lcore.busy_cycles is not None for lcore in app.lcores)
-    usage = "busy cycles told" if busy else "busy cycles not told"
-    fix = (
-        ""
-        if busy
-        else "for busy ratios: DPDK 23.03 or later, in an application that registers lcore usage "
-        "(testpmd: --record-core-cycles)"
-    )
+    usage = "busy cycles told" if busy else f"no busy cycles: {advice.why}"
+    fix = "" if busy else advice.fix
     lcores = f"{len(app.lcores)} lcores" if app.lcores_told else "lcores not told"
     text = f"{who}: {len(app.ports)} ports, {lcores}, {usage}"
     return Check(f"dpdk {app.prefix}", Reason.PRESENT, text, fix)

@@ -1,0 +1,58 @@
+"""Why a DPDK application reports no busy cycles, and what would change that.
+
+Sources: DPDK's release notes 23.03 (rte_lcore_register_usage_cb, telemetry /eal/lcore/usage) and
+app/test-pmd (lcore_usage_callback answers for lcores that forward, with --record-core-cycles only).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nftop.model.sample import DpdkApp
+
+FIRST_RELEASE = (23, 3)
+_RELEASE = re.compile(r"DPDK (\d{1,4})\.(\d{1,2})\b")
+_TESTPMD = ("testpmd", "dpdk-testpmd")
+_OVS = "ovs-vswitchd"
+_OPTION = "--record-core-cycles"
+
+
+@dataclass(frozen=True, slots=True)
+class BusyAdvice:
+    """Attributes.
+
+    why: the reason, a clause without a full stop.
+    fix: what the operator can do; "" where nothing in the application's options helps.
+    """
+
+    why: str
+    fix: str
+
+
+def busy_advice(app: DpdkApp) -> BusyAdvice:
+    """By the application's DPDK release, program and own arguments, as far as these are known."""
+    if app.name == _OVS:
+        return BusyAdvice("OVS reports its own on its control socket (source ovs)", "")
+    found = _RELEASE.match(app.version)
+    first = f"{FIRST_RELEASE[0]}.{FIRST_RELEASE[1]:02}"
+    if found is not None and (int(found[1]), int(found[2])) < FIRST_RELEASE:
+        return BusyAdvice(
+            f"{app.version} has no busy cycles, which came with {first}",
+            f"for busy ratios: DPDK {first} or later",
+        )
+    since = "" if found is not None else f", with DPDK {first} or later"
+    if app.name not in _TESTPMD:
+        return BusyAdvice(
+            "the application does not report busy cycles",
+            f"for busy ratios: an application that registers lcore usage{since}",
+        )
+    if _OPTION in app.app_params:
+        return BusyAdvice(
+            f"testpmd has {_OPTION}, but reports busy cycles only of lcores that forward{since}",
+            "",
+        )
+    return BusyAdvice(
+        "testpmd does not report busy cycles",
+        f"for busy ratios: start testpmd with {_OPTION}{since}",
+    )
