@@ -73,6 +73,7 @@ def _meanings(options: argparse.Namespace) -> int:
         known_metrics,
         known_rules,
         metrics_called,
+        near_names,
     )
 
     tables = _explained(options)
@@ -94,8 +95,10 @@ def _meanings(options: argparse.Namespace) -> int:
         return OK
     called = metrics_called(options.metric)
     if not called:
-        say("known: " + " ".join((*known_metrics(), *known_rules())))
-        return fail(f"no metric or finding is called {options.metric!r}", USAGE)
+        near = near_names(options.metric)
+        hint = f"near: {', '.join(near)}" if near else "`nftop explain` lists all names"
+        wrong = printable(options.metric)
+        return fail(f"no metric or finding is called {wrong!r}; {hint}", USAGE)
     put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")
     return OK
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import textwrap
 from collections.abc import Sequence
 
@@ -33,6 +34,7 @@ _PLACES = {
     "host": "the host",
 }
 _WIDTH = 78
+_MOST_NEAR, _LEAST_WITHIN = 5, 3
 
 
 def known_metrics() -> tuple[str, ...]:
@@ -72,6 +74,23 @@ def explain_metric(name: str, tables: Sequence[Uarch] = ()) -> str:
 def known_rules() -> tuple[str, ...]:
     """Every rule of findings by its id, the most severe first."""
     return tuple(rule.id for rule in RULES)
+
+
+def near_names(name: str) -> tuple[str, ...]:
+    """Ids of metrics and rules that resemble a name, in any case, by id or label; at most five.
+
+    First those that contain it, then the closest in spelling (difflib, ratio 0.6 or more).
+    """
+    wanted = name.casefold()
+    ids = (*known_metrics(), *known_rules())
+    spelt: dict[str, str] = {}
+    for each in EXPLAINED:
+        spelt.setdefault(each.label.casefold(), each.id)
+        spelt.setdefault(each.id.removeprefix("tma."), each.id)
+    spelt |= {each: each for each in ids}
+    close = [spelt[each] for each in difflib.get_close_matches(wanted, spelt, n=_MOST_NEAR)]
+    within = [each for each in ids if len(wanted) >= _LEAST_WITHIN and wanted in each]
+    return tuple(dict.fromkeys((*within, *close)))[:_MOST_NEAR]
 
 
 def explain_rule(rule: Rule) -> str:
