@@ -110,7 +110,10 @@ def test_the_command_shows_packages_and_doctor_where_they_are_counted() -> None:
     done = enter(*lab, sys.executable, *run)
     assert (done.returncode, done.stderr) == (0, "")
     frames = [json.loads(line) for line in done.stdout.splitlines()]
-    assert frames[-1]["sources"]["uncore"]["detail"] == ""
+    # On a machine that is busy, an answer may come after its tick; nothing else is to be missing.
+    late = r"(no answer in time: its numbers are up to [\d.]+ s old)?"
+    for frame in frames:
+        assert re.fullmatch(late, frame["sources"]["uncore"]["detail"])
     # The clock runs, and the load swings by less than that around its mean.
     about = model().steady[-1]
     for package in (0, 1):
