@@ -8,10 +8,16 @@ import pty
 import select
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
+from nftop import doctor, reports
+from nftop.render.explain import near_names
+from nftop.sources.base import Check
 from tests.command import NFTOP, PATIENCE_S, called, nftop, python
 from tests.waiting import until
 
@@ -32,7 +38,8 @@ from tests.waiting import until
         (["--json", "--csv"], "not allowed with"),
         (["--batch", "frobnicate"], "invalid choice"),
         (["explain", "nonsense"], "no metric or finding is called 'nonsense'"),
-        (["explain", "nonsense"], "known: "),
+        (["explain", "ddio_hit"], "near: pcie.ddio_hit_ratio"),
+        (["explain", "low_ipc"], "near: low-ipc"),
         (["demo", "--cpus", "1"], "2 to 512 CPUs, not 1"),
         (["demo", "--cpus", "x"], "'x' is not a number of CPUs"),
         (["demo", "--cpus", "513", "doctor"], "2 to 512 CPUs, not 513"),
@@ -265,15 +272,31 @@ def test_standard_error_that_is_closed_does_not_move_to_standard_output() -> Non
     assert (done.returncode, done.stdout) == (2, b"")
 
 
+def once(function: Callable[[Any], tuple[Check, ...]]) -> Callable[[Any], tuple[Check, ...]]:
+    """The function, called for the first caller; all others get the same answer."""
+    answers: list[tuple[Check, ...]] = []
+
+    def answer(argument: Any) -> tuple[Check, ...]:
+        if not answers:
+            answers.append(function(argument))
+        return answers[0]
+
+    return answer
+
+
 def test_doctor_text_and_json_agree() -> None:
-    done = nftop("doctor", "--json")
+    # Both of one examination: other tests' processes and sockets may end between two.
+    with (
+        mock.patch.object(doctor, "examine", once(doctor.examine)),
+        mock.patch.object(reports, "_host_checks", once(reports._host_checks)),
+    ):
+        done, text = called("doctor", "--json"), called("doctor").stdout
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["schema"] == "nftop.doctor/1"
     assert report["simulated"] is False
     names = [check["name"] for check in report["checks"]]
     assert "topology" in names and any(name.startswith("perf") for name in names)
-    text = nftop("doctor").stdout
     assert all(name in text for name in names)
 
 
@@ -289,6 +312,12 @@ def test_explain() -> None:
     assert "equation 5" in cpp
     assert explained("CPP") == cpp
     # A node of the tree, by the name it has there.
+    for wrong, least in (("nosuch", 0), ("frontend_bond", 2), ("\x1b[2J", 0)):
+        done = called("explain", wrong)
+        assert (done.returncode, done.stdout) == (2, "")
+        (line,) = done.stderr.splitlines()
+        assert "\x1b" not in line
+        assert len(near_names(wrong)) >= least and all(each in line for each in near_names(wrong))
     node = explained("L1_Bound")
     assert node.startswith("tma.l1_bound (L1), of the core looked at, ratio")
     assert "busy_ratio" in explained().splitlines()
