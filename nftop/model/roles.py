@@ -23,5 +23,14 @@ NF_KINDS: Mapping[str, str] = MappingProxyType(
         "grout_worker": "grout",
     }
 )
+# What each source of network functions reads, for messages about the source as a whole.
+NF_ADDRESSES: Mapping[str, str] = MappingProxyType(
+    {
+        "dpdk": "telemetry sockets dpdk_telemetry.v2",
+        "ovs": "control sockets ovs-vswitchd.PID.ctl",
+        "vpp": "stats.sock",
+        "netdev": "/proc/net/dev",
+    }
+)
 # Of kinds whose source has another name.
 NF_SOURCES: Mapping[str, str] = MappingProxyType({"kernel": "netdev"})

@@ -10,7 +10,7 @@ from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metric import ESTIMATE_BELOW, Metric
 from nftop.model.reading import Missing, Reason
-from nftop.model.roles import NF_KINDS
+from nftop.model.roles import NF_ADDRESSES
 from nftop.render import format as fmt
 from nftop.render.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.rows import matching
@@ -74,10 +74,15 @@ def _is_well(nf: NfRow) -> bool:
 
 def nobody(frame: Frame, width: int) -> list[Line]:
     """A sentence that there is none, and why none could be seen."""
-    kinds = dict.fromkeys(NF_KINDS.values())
-    states = (frame.sources[kind] for kind in kinds if kind in frame.sources)
+    states = [
+        (f"{name} ({address})", frame.sources[name])
+        for name, address in NF_ADDRESSES.items()
+        if name in frame.sources
+    ]
     whys = "; ".join(
-        state.detail or state.reason.sentence for state in states if state.reason or state.detail
+        f"{source}: {state.detail or state.reason.sentence}"
+        for source, state in states
+        if state.reason or state.detail
     )
     text = "no statistics of a network function found" + (f": {whys}" if whys else "")
     return paragraph(text, width, tone=Tone.DIM)

@@ -104,7 +104,7 @@ class NftopApp(App[None]):
 
     def action_keep(self) -> None:
         if not self.changes.keep():
-            self._say("no change waits to be kept")
+            self._say(self.changes.nothing_to_keep())
 
     def action_take_back(self) -> None:
         if not self.changes.take_back():

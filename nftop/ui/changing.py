@@ -88,11 +88,13 @@ class Changes:
         `left`: what became of a change that was under way when the application ended; None where
         it was kept, and is as it was asked for.
         `made`: what was written here and taken back, the oldest first.
+        `last`: the receipt of the latest change that is over, and whether its time had expired.
         """
         self.gate = gate
         self.keep_within_s = keep_within_s
         self.standing = Standing()
         self.left: Receipt | None = None
+        self.last: tuple[Receipt, bool] | None = None
         self.made: tuple[Made, ...] = ()
         self._tell = tell
         self._clock = clock
@@ -100,12 +102,13 @@ class Changes:
         self._heard = threading.Event()
         self._lock = threading.Lock()  # of `standing`: a key and the end of the time may coincide
         self._keeps = False
+        self._expired = False  # the guard ended the change before a key did
 
     def begin(self) -> bool:
         """Whether a change may be asked for now; if so, `serve` is to be called for it."""
         if self.standing.phase != "none" or self._closing:
             return False
-        self._keeps = False
+        self._keeps = self._expired = False
         self._heard.clear()
         self._now(phase="applying", receipt=None)
         return True
@@ -140,12 +143,29 @@ class Changes:
             self._took_back(proposal.changes, began_ns)
         if self._closing and (receipt.outcome != "kept" or receipt.unmet):
             self.left = receipt
+        self.last = receipt, self._expired
         kept, changed = receipt.outcome == "kept", self.standing.changed + 1
         self._now(phase="none", receipt=receipt, changed=changed, kept=kept)
 
     def keep(self) -> bool:
         """It stays; whether there is one to be kept."""
         return self._answer(keeps=True)
+
+    def nothing_to_keep(self) -> str:
+        """Why `keep` had nothing to keep: what became of the last change."""
+        phase = self.standing.phase
+        if phase == "applying":
+            return "the change is still being written: K keeps it once it is applied"
+        if phase != "none":
+            return f"too late for K: {self.standing.word.lower()} the change is under way"
+        if self.last is None:
+            return "nothing to keep: no change is pending"
+        receipt, expired = self.last
+        name = "the last change" if receipt.number is None else f"change {receipt.number}"
+        if expired:
+            within = f"{self.keep_within_s:g} s"
+            return f"nothing to keep: {name} was not kept within {within} ({receipt.outcome})"
+        return f"nothing to keep: {name} is over ({receipt.outcome})"
 
     def take_back(self) -> bool:
         """Take it back; whether there is one."""
@@ -233,6 +253,7 @@ class Changes:
             else:
                 # The guard began at some time after the last look, when the time was up.
                 receipt, began_ns = pending.settled(0.0), min(began_ns, until_ns)
+                self._expired = receipt is not None and receipt.outcome == "reverted"
         if receipt.outcome != "kept":
             self._took_back(changes, began_ns)
         self._stop_waiting(began_ns if receipt.outcome not in _MAY_STAND else None)

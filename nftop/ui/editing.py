@@ -15,8 +15,6 @@ from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.watch import Watch
 
-# Drawn anew with every frame.
-FOLLOWING = (EditorScreen, PriorityScreen)
 _NOTHING = "nothing here changes them"
 
 

@@ -201,10 +201,11 @@ PAGE: tuple[Key, ...] = (
     Key("pageup", "page", "PgUp", "a page up", -1),
     Key("g,home", "move", "g", "to the top", -MOST),
     Key("G,end", "move", "G", "to the end", MOST),
-    Key("escape,q,f10,x,question_mark,h,f1", "close", "Esc q", "close"),
+    Key("question_mark,h,f1", "help", "? h F1", "the keys; on the page of keys: close"),
+    Key("escape,q,f10", "close", "Esc q", "close, as the key does that opened the page"),
     *CHANGE,
 )
-PAGE_HINTS = (("Esc", "Close"), ("jk", "Scroll"))
+PAGE_HINTS = (("Esc", "Close"), ("jk", "Scroll"), ("?", "Help"))
 
 # The editor of cache classes; ways are drawn with the highest left.
 EDITOR: tuple[Key, ...] = (
@@ -245,9 +246,10 @@ CONFIRM: tuple[Key, ...] = (
     *PAGE[:6],
     Key("y", "yes", "y", "apply it: final, or taken back unless it is kept, as it says above"),
     Key("escape,n,q,f10", "close", "Esc n", "leave everything as it is"),
+    Key("question_mark,h,f1", "help", "? h F1", "this page"),
     *CHANGE,
 )
-CONFIRM_HINTS = (("y", "Apply"), ("Esc", "Back"), ("jk", "Scroll"))
+CONFIRM_HINTS = (("y", "Apply"), ("Esc", "Back"), ("jk", "Scroll"), ("?", "Help"))
 
 
 PRIORITY: tuple[Key, ...] = (
@@ -256,9 +258,10 @@ PRIORITY: tuple[Key, ...] = (
     Key("G,end", "move", "G", "the last", MOST),
     Key("enter", "preview", "Enter", "preview: what would be written, and then apply it"),
     Key("escape,q,f10", "close", "Esc q", "back to where one was"),
+    Key("question_mark,h,f1", "help", "? h F1", "this page"),
     *CHANGE,
 )
-PRIORITY_HINTS = (("Enter", "Preview"), ("jk", "Choose"), ("Esc", "Back"))
+PRIORITY_HINTS = (("Enter", "Preview"), ("jk", "Choose"), ("Esc", "Back"), ("?", "Help"))
 
 
 # What Textual takes Alt and a digit for, and so Escape with a digit right behind it.

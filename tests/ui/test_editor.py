@@ -401,7 +401,7 @@ async def test_taken_back_by_a_key(key: str) -> None:
         assert "0f0->1f0" in row(run, "vpp")
         await run.press("z")
         assert " 0f0 " in row(run, "vpp")
-        assert "no change waits" in await run.press("K")
+        assert "change 1 is over (reverted)" in await run.press("K")
         assert "no change waits" in await run.press("U")
         there, back = run.app.changes.made
         assert [(each.old, each.new) for each in there.changes] == [("f0", "1f0")]
@@ -449,6 +449,10 @@ async def test_taken_back_when_its_time_is_up_and_said_so() -> None:
         await settle(run)
         assert gate.host.state() == first
         assert " REVERTED " in run.text
+        for dismissed in (False, True):
+            text = await run.press(*["escape"] * dismissed, "K")
+            assert (" REVERTED " in text) is not dismissed
+            assert "change 1 was not kept within 60 s (reverted)" in text
     assert run.app.last_words == "", "it was over before the end"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import pytest
@@ -9,7 +10,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.baseline import keep
 from nftop.derive.step import comparing
-from nftop.model.frame import Frame
+from nftop.model.frame import Frame, SourceState
+from nftop.model.reading import Reason
+from nftop.model.roles import NF_ADDRESSES, NF_KINDS, NF_SOURCES
 from nftop.ui.options import Options
 from tests.frames import all_missing, bare, frame, hostile, ticks
 from tests.sim.hosts import Frozen, S
@@ -64,6 +67,21 @@ async def test_without_any_it_says_why() -> None:
         text = await run.press("2", "enter", "x", "w", "j", "greater_than_sign")
         assert "no statistics of a network function found" in " ".join(text.split())
         assert "no DPDK runtime directory" in " ".join(text.split())
+
+
+async def test_without_any_it_names_the_sources_that_have_not_answered() -> None:
+    late = SourceState(
+        Reason.PRESENT, "no answer in time: its numbers are up to 1.2 s old", 1.2, 0.1
+    )
+    for name, address in NF_ADDRESSES.items():
+        async with running(replace(bare(), sources={name: late}), size=(80, 24)) as run:
+            text = " ".join((await run.press("2")).split())
+            assert f"{name} ({address}): {late.detail}" in text
+
+
+def test_every_source_of_network_functions_has_an_address() -> None:
+    kinds = {NF_SOURCES.get(kind, kind) for kind in (*NF_KINDS.values(), "kernel")}
+    assert kinds - {"grout"} == set(NF_ADDRESSES), "of grout nftop reads no statistics"
 
 
 async def test_the_cursor_moves_and_its_cpu_goes_along() -> None:

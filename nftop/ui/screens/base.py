@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from textual import events
 from textual.screen import Screen
 
 from nftop.ui.changing import Changes
+from nftop.ui.keys import named
 from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.footer import Footer
 
@@ -17,9 +19,11 @@ class BannerScreen(Screen[Result]):
     """Attributes.
 
     changes: what is being changed, whichever screen is up.
+    follows: drawn anew with every frame while it is up.
     """
 
     changes: Changes
+    follows: bool = False
 
     def show_banner(self) -> int | None:
         """Draw it; how many lines of the screen it has taken. None: nothing can be drawn here.
@@ -32,6 +36,11 @@ class BannerScreen(Screen[Result]):
         lines = self.changes.lines(self.size.width)
         banner.show(lines, len(lines))
         return len(lines)
+
+    def say_unbound(self, event: events.Key) -> None:
+        """Answer a printable key that no binding of this screen has."""
+        if event.is_printable and event.key not in self._bindings.key_to_bindings:
+            self.say(f"{named(event.character)} does nothing here: ? lists the keys")
 
     def paint(self) -> None:
         """Draw the screen as things stand now."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Size
@@ -23,6 +24,7 @@ from nftop.ui.changing import Changes
 from nftop.ui.keys import CONFIRM, CONFIRM_HINTS, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.page import keys_page
 from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines
@@ -112,12 +114,18 @@ class ConfirmScreen(BannerScreen[bool]):
         self._said = ""
         if action == "close":
             self.dismiss(False)  # noqa: FBT003 - the screen's answer
+        elif action == "help":
+            page = keys_page(CONFIRM, self._options, self.changes)
+            self.app.push_screen(page, lambda _: self.paint())
         elif action == "yes":
             self._confirm()
         else:
             page = max(1, self.size.height - 2) if action == "page" else 1
             self._top += by * page
             self.paint()
+
+    def on_key(self, event: events.Key) -> None:
+        self.say_unbound(event)
 
     def say(self, message: str) -> None:
         self._said = message

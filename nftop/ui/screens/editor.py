@@ -38,7 +38,7 @@ from nftop.ui.messages import Answer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
-from nftop.ui.screens.page import PageScreen
+from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.watch import Watch
 from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.footer import Footer
@@ -53,6 +53,9 @@ _QUESTIONS = {
     "close": "keep the draft until nftop ends? y keeps it, n drops it, Esc stays here",
     "quit": "quit and drop the draft? y quits, n or Esc stays here",
 }
+
+
+_help_text: PageText = partial(editor_help_lines, help_rows(EDITOR))
 
 
 class IsRead(Message):
@@ -77,6 +80,8 @@ class IsRead(Message):
 class EditorScreen(BannerScreen[Desk | None]):
     """Gives the desk with a draft that is to be kept, if there is one."""
 
+    follows = True
+
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(EDITOR)
 
@@ -100,6 +105,7 @@ class EditorScreen(BannerScreen[Desk | None]):
         self._begins = (group, l3)
         self._desk = desk
         self._why = "reading the classes of the host"
+        self._said = ""  # while there is no desk
         self._asking = False
         self._question = ""  # of `_QUESTIONS`
         # Readings: asked for, taken over, and asked for when the draft was applied.
@@ -110,7 +116,7 @@ class EditorScreen(BannerScreen[Desk | None]):
         self._acts: Mapping[str, Callable[[], object]] = {
             "preview": self._preview,
             "diff": self._diff,
-            "help": lambda: self._page(partial(editor_help_lines, help_rows(EDITOR))),
+            "help": self._help,
             "reload": self._read,
             "close": lambda: self._leave("close"),
             "quit": lambda: self._leave("quit"),
@@ -181,12 +187,11 @@ class EditorScreen(BannerScreen[Desk | None]):
                 event.stop()
                 self._left(event.key.lower())
             return
-        bound = event.key in self._bindings.key_to_bindings
-        if not self._asking and event.is_printable and not bound:
-            self.say("that key does nothing here: ? lists the keys")
+        if not self._asking:
+            self.say_unbound(event)
 
     def action_act(self, action: str, by: int) -> None:
-        desk = self._desk
+        desk, self._said = self._desk, ""
         if desk is None:
             if action in ("close", "quit", "help", "reload"):
                 self._acts[action]()
@@ -200,6 +205,7 @@ class EditorScreen(BannerScreen[Desk | None]):
             self.paint()
 
     def say(self, message: str) -> None:
+        self._said = message
         if self._desk is not None:
             self._desk.said = message
         self.paint()
@@ -222,6 +228,7 @@ class EditorScreen(BannerScreen[Desk | None]):
             # On a large host the counters take a while to open; the classes are read by then.
             why = self._why if desk is None else _NO_FRAME
             lines = [head, *alert_lines(why, width=width)]
+            said = self._said
         else:
             desk.see(frame)
             board = self._board(desk, frame)
@@ -265,13 +272,19 @@ class EditorScreen(BannerScreen[Desk | None]):
         self.paint()
 
     def _diff(self) -> None:
-        desk, frame = self._desk, self._watch.newest
-        if desk is not None and frame is not None:
+        def source() -> PageText | None:
+            desk, frame = self._desk, self._watch.newest
+            if desk is None or frame is None:
+                return None
             board = self._board(desk, frame)
-            self._page(lambda width: diff_lines(board, frame, self._card(frame, width), width))
+            return lambda width: diff_lines(board, frame, self._card(frame, width), width)
 
-    def _page(self, text: Callable[[int], list[Line]]) -> None:
-        self.app.push_screen(PageScreen(text, self._options, self.changes), lambda _: self.paint())
+        page = PageScreen(source, self._options, self.changes, toggle="d", help_text=_help_text)
+        self.app.push_screen(page, lambda _: self.paint())
+
+    def _help(self) -> None:
+        page = PageScreen(lambda: _help_text, self._options, self.changes)
+        self.app.push_screen(page, lambda _: self.paint())
 
     def _leave(self, how: str) -> None:
         if how == "close" and self.changes.dismiss():

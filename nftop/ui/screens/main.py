@@ -17,20 +17,19 @@ from nftop.model.looking import Looking
 from nftop.render.findings import finding_page_lines
 from nftop.render.footer import footer_line
 from nftop.render.header import Tabs, waiting_lines
-from nftop.render.line import Line
 from nftop.render.pages import help_lines
 from nftop.session.feed import Feed
 from nftop.store.history import History
 from nftop.ui.aim import aimed
 from nftop.ui.changing import Changes
 from nftop.ui.deck import Deck
-from nftop.ui.editing import FOLLOWING, Editing
+from nftop.ui.editing import Editing
 from nftop.ui.inquiry import Inquiry
 from nftop.ui.keys import bindings, help_rows, hints, named
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.page import PageScreen
+from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.screens.views import KEYS, TABS, VIEWS, place_of
 from nftop.ui.stage import Stage
@@ -42,6 +41,8 @@ from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.header import Header
 from nftop.ui.widgets.panels import Panels
 from nftop.ui.widgets.prompt import Prompt
+
+_help_text: PageText = partial(help_lines, help_rows(KEYS))
 
 
 class MainScreen(BannerScreen[None]):
@@ -83,7 +84,7 @@ class MainScreen(BannerScreen[None]):
             "explain": lambda _: self._explain(),
             "findings": lambda _: self._findings(),
             "edit": lambda _: self._edit(),
-            "help": lambda _: self._page(partial(help_lines, help_rows(KEYS))),
+            "help": lambda _: self._help(),
             "choose": lambda _: self._view.choose(),
         }
 
@@ -118,7 +119,7 @@ class MainScreen(BannerScreen[None]):
         if self._watch.frozen is None or news:
             self.paint()
         above = self.app.screen
-        if isinstance(above, FOLLOWING):
+        if isinstance(above, BannerScreen) and above.follows:
             above.paint()
 
     def on_feed_ended(self, message: FeedEnded) -> None:
@@ -197,26 +198,28 @@ class MainScreen(BannerScreen[None]):
 
     def _explain(self) -> None:
         frame = self._watch.frame
-        text = self._view.explain(frame) if frame is not None else None
-        if text is not None:
-            self._page(text)
+        if frame is None:
+            return
+        view = self._view
+        if view.explain(frame) is None:
+            self.say(f"nothing to explain: no row of the {VIEWS[self._up].name} screen is selected")
+            return
+        self._page(view.explain, "x")
 
     def _findings(self) -> None:
-        """As they are now: a page stands still while one reads it."""
-        frame = self._watch.frame
-        if frame is not None:
-            self._page(partial(finding_page_lines, frame))
+        """The findings of each frame while the page is up; of one frame while paused."""
+        if self._watch.frame is not None:
+            self._page(lambda frame: partial(finding_page_lines, frame), "F")
 
     def _open(self, number: int) -> None:
         """All of what the view has cut off, where it has a page of that; else a screen."""
         if self._view.enter():
             return
-        frame = self._watch.frame
-        text = None if frame is None else self._view.opened(frame)
-        if text is None:
+        view, frame = self._view, self._watch.frame
+        if frame is None or view.opened(frame) is None:
             self._show(number)
         else:
-            self._page(text)
+            self._page(view.opened, "enter")
 
     def _edit(self) -> None:
         edit = self._editing.priority if self._view.EDITS == "priority" else self._editing.classes
@@ -224,8 +227,19 @@ class MainScreen(BannerScreen[None]):
         if why:
             self.say(why)
 
-    def _page(self, text: Callable[[int], list[Line]]) -> None:
-        self.app.push_screen(PageScreen(text, self._options, self.changes), self._back)
+    def _help(self) -> None:
+        text = _help_text
+        self.app.push_screen(PageScreen(lambda: text, self._options, self.changes), self._back)
+
+    def _page(self, text_of: Callable[[Frame], PageText | None], toggle: str) -> None:
+        """A page about the frame on screen, drawn anew as frames come."""
+
+        def source() -> PageText | None:
+            frame = self._watch.frame
+            return None if frame is None else text_of(frame)
+
+        page = PageScreen(source, self._options, self.changes, toggle=toggle, help_text=_help_text)
+        self.app.push_screen(page, self._back)
 
     def _back(self, number: int | None) -> None:
         """From a page, by a key that leads to a screen if there is a number."""

@@ -1,17 +1,19 @@
-"""A page of text to scroll: help, or one number explained."""
+"""A page of text to scroll: help, findings, or one number explained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from typing import ClassVar, TypeAlias
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.render.footer import footer_line
 from nftop.render.line import Line
+from nftop.render.pages import section
 from nftop.ui.changing import Changes
-from nftop.ui.keys import PAGE, PAGE_HINTS, bindings
+from nftop.ui.keys import PAGE, PAGE_HINTS, Key, bindings, help_rows
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.views import LEADING
@@ -19,18 +21,40 @@ from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines
 
+# Lines of a page for a width in cells.
+PageText: TypeAlias = Callable[[int], list[Line]]
+
 
 class PageScreen(BannerScreen[int | None]):
-    """Shows what `text` gives for a width. Closed by a key that leads to a view, it says which."""
+    """Shows the text of `source`. A key of `LEADING` dismisses it with that view's number."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings((*PAGE, *LEADING))
 
     def __init__(
-        self, text: Callable[[int], list[Line]], options: Options, changes: Changes
+        self,
+        source: Callable[[], PageText | None],
+        options: Options,
+        changes: Changes,
+        *,
+        toggle: str = "",
+        help_text: PageText | None = None,
     ) -> None:
+        """A page.
+
+        Args:
+            source: called at each drawing; None leaves the text as it was.
+            options: how to draw.
+            changes: what is being changed, for the banner.
+            toggle: the key that opened the page, which also closes it.
+            help_text: the page for `?`; None: this is the help page, and `?` closes it.
+        """
         super().__init__()
         self.changes = changes
-        self._text = text
+        self.follows = help_text is not None
+        self._source = source
+        self._text: PageText = source() or (lambda _width: [])
+        self._toggle = toggle
+        self._help_text = help_text
         self._options = options
         self._top = 0
         self._said = ""
@@ -49,6 +73,13 @@ class PageScreen(BannerScreen[int | None]):
     def on_mouse_scroll_up(self) -> None:
         self._scroll(-3)
 
+    def on_key(self, event: events.Key) -> None:
+        if event.key == self._toggle:
+            event.stop()
+            self.dismiss()
+        else:
+            self.say_unbound(event)
+
     def action_act(self, action: str, by: int) -> None:
         if action == "close":
             self.dismiss()
@@ -56,9 +87,32 @@ class PageScreen(BannerScreen[int | None]):
         if action == "screen":
             self.dismiss(by)
             return
+        if action == "help":
+            self._help()
+            return
         self._said = ""
         page = max(1, self.size.height - 2) if action == "page" else 1
         self._scroll(by * page)
+
+    def _help(self) -> None:
+        """The keys of the page and of the screen below it, on a page of their own."""
+        below = self._help_text
+        if below is None:
+            self.dismiss()
+            return
+        of_screen = below  # not None, also for the type of the closure
+
+        def text(width: int) -> list[Line]:
+            return [*section("On this page", help_rows(PAGE), width), *of_screen(width)]
+
+        self.app.push_screen(PageScreen(lambda: text, self._options, self.changes), self._back)
+
+    def _back(self, number: int | None) -> None:
+        """From the help page, by a key that leads to a view if there is a number."""
+        if number is None:
+            self.paint()
+        else:
+            self.dismiss(number)
 
     def _scroll(self, lines: int) -> None:
         self._top += lines
@@ -72,6 +126,7 @@ class PageScreen(BannerScreen[int | None]):
         taken = self.show_banner()
         if taken is None:
             return
+        self._text = self._source() or self._text
         width, height = self.size.width, self.size.height - 1 - taken
         lines = self._text(width)
         self._top = max(0, min(self._top, len(lines) - height))
@@ -79,3 +134,9 @@ class PageScreen(BannerScreen[int | None]):
         place = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
         self.query_one("#page", Lines).show(shown, max(0, height))
         self.query_one(Footer).show([footer_line(PAGE_HINTS, place, width, self._said)], 1)
+
+
+def keys_page(keys: Iterable[Key], options: Options, changes: Changes) -> PageScreen:
+    """The help page of a screen that has nothing but keys to explain."""
+    rows = help_rows(keys)
+    return PageScreen(lambda: lambda width: section("Keys", rows, width), options, changes)

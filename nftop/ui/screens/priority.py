@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -19,6 +20,7 @@ from nftop.ui.keys import PRIORITY, PRIORITY_HINTS, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
+from nftop.ui.screens.page import keys_page
 from nftop.ui.watch import Watch
 from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.footer import Footer
@@ -30,6 +32,8 @@ _SPAN_S = 30
 
 class PriorityScreen(BannerScreen[None]):
     """Of the CPU that was selected when it was opened, in whatever frame is the newest."""
+
+    follows = True
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(PRIORITY)
@@ -68,9 +72,16 @@ class PriorityScreen(BannerScreen[None]):
                 return
         elif action == "preview":
             self._preview()
+        elif action == "help":
+            page = keys_page(PRIORITY, self._options, self.changes)
+            self.app.push_screen(page, lambda _: self.paint())
+            return
         else:
             self._at = max(0, min(self._at + by, len(self._choices) - 1))
         self.paint()
+
+    def on_key(self, event: events.Key) -> None:
+        self.say_unbound(event)
 
     def say(self, message: str) -> None:
         self._said = message

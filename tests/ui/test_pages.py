@@ -1,0 +1,83 @@
+"""Pages above the screens: what they follow, which keys close them and which lead to help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nftop.ui.screens.main import MainScreen
+from nftop.ui.screens.page import PageScreen
+from tests.frames import bare, frame, ticks
+from tests.render.test_findings import FOUND
+from tests.ui.harness import Running, running
+
+QUIET = tuple(ticks(lambda tick: frame(8, tick), 3))
+LAST = QUIET[-1]
+LOUD = replace(LAST, wall_ns=LAST.wall_ns + 10**9, findings=FOUND)
+LATER = replace(LAST, wall_ns=LAST.wall_ns + 2 * 10**9)
+
+
+def pages(run: Running) -> int:
+    return sum(isinstance(each, PageScreen) for each in run.app.screen_stack)
+
+
+async def test_the_findings_page_follows_the_frames_and_stands_still_while_paused() -> None:
+    async with running(*QUIET, size=(80, 24)) as run:
+        assert FOUND[0].rule not in await run.press("F")
+        assert f"({FOUND[0].rule})" in await run.give(LOUD)
+        assert FOUND[0].rule not in await run.give(LATER)
+        await run.give(LOUD)
+        await run.press("F", "space", "F")
+        assert f"({FOUND[0].rule})" in run.text
+        assert f"({FOUND[0].rule})" in await run.give(LATER), "of the frame that it is paused at"
+        await run.press("F", "space")
+        assert FOUND[0].rule not in await run.press("F")
+
+
+@pytest.mark.parametrize("opens", ["x", "enter"])
+async def test_pages_about_a_frame_follow_the_frames(opens: str) -> None:
+    async with running(*QUIET, size=(80, 24)) as run:
+        await run.press("3" if opens == "enter" else "1", opens)
+        assert pages(run) == 1
+        for page in [run.app.screen]:
+            assert isinstance(page, PageScreen)
+            before = "\n".join(map(str, page._text(80)))
+            await run.give(LATER)
+            assert "\n".join(map(str, page._text(80))) != before
+
+
+@pytest.mark.parametrize("key", ["question_mark", "h", "f1"])
+@pytest.mark.parametrize("opens", ["F", "x"])
+async def test_the_key_of_help_opens_it_above_a_page(opens: str, key: str) -> None:
+    async with running(*QUIET, LOUD, size=(80, 24)) as run:
+        before = await run.press(opens)
+        assert (await run.press(key)).startswith("On this page")
+        assert pages(run) == 2
+        assert await run.press(key) == before and pages(run) == 1
+        await run.press(key, "escape")
+        assert pages(run) == 1
+        await run.press(opens)
+        assert isinstance(run.app.screen, MainScreen), "the key that opened it closes it"
+
+
+async def test_a_screen_s_number_leads_there_from_help_above_a_page() -> None:
+    async with running(*QUIET, size=(80, 24)) as run:
+        wanted = await run.press("4")
+        await run.press("1", "F", "question_mark")
+        assert await run.press("4") == wanted
+
+
+@pytest.mark.parametrize("key", ["w", "x"])
+async def test_a_key_that_a_page_does_not_know_is_named(key: str) -> None:
+    async with running(*QUIET, size=(80, 24)) as run:
+        before = await run.press("F")
+        text = await run.press(key)
+        assert pages(run) == 1 and text.splitlines()[:-1] == before.splitlines()[:-1]
+        assert text.splitlines()[-1].startswith(f"{key} does nothing here")
+
+
+async def test_where_nothing_can_be_explained_it_says_of_which_screen() -> None:
+    async with running(bare(), size=(80, 24)) as run:
+        text = await run.press("2", "x")
+        assert pages(run) == 0 and "nothing to explain: no row of the NFs screen" in text
