@@ -31,6 +31,7 @@ class Deck:
         self._recorder, self._new_sink = options.recorder, options.new_sink
         self._player = watch.feed if isinstance(watch.feed, Player) else None
         self._marked_ns = 0
+        self._baseline_kept = False  # by the last key for baselines
         watch.recording = self._state
         self.acts: Mapping[str, Callable[[int], object]] = {
             "pause": self._pause,
@@ -98,7 +99,11 @@ class Deck:
         elif self._player is not None:
             said = "from the next tick on compared with the recording's own baseline, if it has one"
         else:
-            said = "baseline forgotten"
+            newest = self._watch.newest
+            # One that was kept since the newest frame is not in it yet.
+            had = self._baseline_kept or (newest is not None and newest.baselines is not None)
+            said = "baseline forgotten" if had else "no baseline to forget: b keeps one"
+        self._baseline_kept = keep
         self._watch.message = said
 
     def _ask_mark(self) -> tuple[str, str, str] | None:

@@ -120,7 +120,10 @@ class Watch:
 
     def find(self, step: int) -> None:
         """Select the next row that matches what is sought, or say that there is none."""
-        if self.frame is None or not self.sought:
+        if self.frame is None:
+            return
+        if not self.sought:
+            self.message = "nothing to find again: / finds a thread, an NF or a CPU"
             return
         by = find(self.place, self.sought, step, self.frame.cpus, self.rows)
         if by is not None:

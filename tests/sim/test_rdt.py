@@ -175,7 +175,7 @@ def test_the_noisy_neighbour_fills_its_ways_and_takes_from_those_it_overlaps() -
     assert {name: _share(loud, name) for name in ("vpp", "switch", "tenant")} == pytest.approx(
         {"vpp": 0.42, "switch": 0.35, "tenant": 0.74}, abs=0.02
     )
-    # 12 GB/s a core, as the RDT paper's memtester streams.
+    # 12 GB/s a core, the model's assumption.
     mbm = _cache(loud, "tenant").readings["mbm_total_bytes_per_s"]
     assert mbm == pytest.approx(4 * 12e9, rel=1e-3)
     # What runs on the other package is not disturbed.

@@ -864,3 +864,27 @@ async def test_the_card_of_the_change_is_below_the_plan() -> None:
         await run.give(later)
         assert "vpp" in run.text.rsplit("SAFE", 1)[-1]
         assert "vpp" not in plain.rsplit("SAFE", 1)[-1].rsplit("\n", 1)[0]
+
+
+async def test_help_opens_above_the_preview_and_the_difference() -> None:
+    async with edited(open_gate(), "plus") as run:
+        before = await run.press("d")
+        assert (await run.press("question_mark")).startswith("On this page")
+        assert await run.press("question_mark") == before
+        assert "CAT editor" in await run.press("d"), "the key that opened it closes it"
+        await run.press("enter")
+        await run.until(lambda: "applies it" in run.text)
+        before = run.text
+        assert (await run.press("question_mark")).startswith("Keys")
+        assert await run.press("question_mark") == before
+        assert "w does nothing here" in await run.press("w")
+
+
+async def test_what_is_said_while_the_host_is_read_is_seen() -> None:
+    gate = open_gate()
+    async with edited(gate) as run:
+        await run.press("escape")
+        gate.free.clear()
+        await run.press("e")
+        assert "nothing to keep" in await run.press("K")
+        gate.free.set()

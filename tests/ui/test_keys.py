@@ -344,3 +344,13 @@ async def test_simulated_is_on_every_screen_of_a_simulated_host() -> None:
     for size in ((80, 24), (40, 8)):
         async with running(simulated, size=size, options=Options(color=False)) as run:
             assert "SIMULATED" in run.text
+
+
+async def test_keys_that_have_nothing_to_do_say_so() -> None:
+    async with running(frame(8)) as run:
+        for key in ("n", "N"):
+            assert "nothing to find again: /" in await run.press(key)
+        assert "no baseline to forget" in await run.press("B")
+        assert "w: not a key of the Cores screen" in await run.press("w")
+        assert "t: not a key of the Memory/PCIe screen" in await run.press("4", "t")
+        assert "Enter opens nothing on the Topdown screen" in await run.press("6", "enter")

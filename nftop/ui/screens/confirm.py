@@ -115,8 +115,8 @@ class ConfirmScreen(BannerScreen[bool]):
         if action == "close":
             self.dismiss(False)  # noqa: FBT003 - the screen's answer
         elif action == "help":
-            page = keys_page(CONFIRM, self._options, self.changes)
-            self.app.push_screen(page, lambda _: self.paint())
+            keys = keys_page(CONFIRM, self._options, self.changes)
+            self.app.push_screen(keys, lambda _: self.paint())
         elif action == "yes":
             self._confirm()
         else:

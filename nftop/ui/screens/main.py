@@ -156,7 +156,8 @@ class MainScreen(BannerScreen[None]):
         if action not in ("screen", "open") and action not in {
             key.action for key in self._view.KEYS
         }:
-            self.say(f"not a key of the {VIEWS[self._up].name} screen: ? lists them")
+            keys = ", ".join(dict.fromkeys(each.shown for each in KEYS if each.action == action))
+            self.say(f"{keys}: not a key of the {VIEWS[self._up].name} screen, ? lists them")
             return
         if action != "clear":
             self._watch.message = ""
@@ -217,6 +218,8 @@ class MainScreen(BannerScreen[None]):
             return
         view, frame = self._view, self._watch.frame
         if frame is None or view.opened(frame) is None:
+            if place_of(number) == self._up:
+                self.say(f"Enter opens nothing on the {VIEWS[self._up].name} screen")
             self._show(number)
         else:
             self._page(view.opened, "enter")
