@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from nftop.derive.finding_rule import Rule
-from nftop.derive.finding_rules import RULES, rule_called
+from nftop.derive.finding_rules import rule_called
 from nftop.papers.rows import Row, rows
 
 # Packets per second without a memtester, with one, and with one and CAT, by bytes of a frame.
@@ -123,10 +123,3 @@ def test_low_priority_core_says_where_the_talk_has_vpp() -> None:
     found = rule("low-priority-core")
     assert "VPP" in found.source and "low-priority" in found.source
     assert {2.7, 2.1} <= {*numbers(found.source)} and "choice" in found.note
-
-
-def test_limits_of_the_paper_are_not_called_nftop_s_own() -> None:
-    theirs = {each.id: each.limit for each in RULES if not each.own}
-    assert theirs == {
-        "low-ipc": 1.75, "mmio-writes": 1e6, "frontend-bound": 0.30, "bad-speculation": 0.05,
-    }  # fmt: skip

@@ -249,10 +249,11 @@ def test_rules_are_sound() -> None:
         assert rule_called(rule.id.upper()) is rule
         assert rule.id not in known, "explain takes either"
     # Whose limit it is: these have their number from the source, all others say why they chose it.
-    named = {"low-ipc", "mmio-writes", "frontend-bound"}
+    named = {"low-ipc", "mmio-writes", "frontend-bound", "bad-speculation"}
     assert {rule.id for rule in RULES if not rule.own} == named
     assert {rule.id: rule.limit for rule in RULES if rule.id in named} == {
         "low-ipc": 1.75, "mmio-writes": 1e6, "frontend-bound": 0.30,
+        "bad-speculation": 0.05,
     }  # fmt: skip
     assert rule_called("nonsense") is None
 
