@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
+from types import TracebackType
 
 
 def main() -> int:
@@ -12,15 +14,38 @@ def main() -> int:
     # One thread is all our arrays need; a pool of them would start on the polling cores. It has
     # to be said before numpy is first imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.excepthook = _write_traceback
     try:
-        from nftop.cli import run  # noqa: PLC0415 - after the environment is set
-
-        return run(sys.argv[1:])
+        return _run()
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:
         # What is left is Python's own clearing up, which would answer with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _run() -> int:
+    """The command; a limit of this process that is too low for it is a sentence."""
+    try:
+        from nftop.cli import run  # noqa: PLC0415 - after the environment is set
+    except (ImportError, MemoryError) as error:
+        from nftop.model.errors import exhausted  # noqa: PLC0415 - needs next to nothing
+        from nftop.output import FAILURE, fail  # noqa: PLC0415 - likewise
+
+        sentence = exhausted(error)
+        if not sentence:
+            raise
+        return fail(sentence, FAILURE)
+    return run(sys.argv[1:])
+
+
+def _write_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """A traceback whose texts, which may be a peer's or a recording's, no terminal obeys."""
+    from nftop.output import say_lines  # noqa: PLC0415 - only where nftop fails
+
+    say_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 
 
 if __name__ == "__main__":

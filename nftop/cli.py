@@ -9,18 +9,19 @@ not as a change was to make it, 128 + n ended by signal n.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import IO, NoReturn, TextIO, cast
 
 from nftop import __version__, cat_parser, config, record_parser, recorded_parser, sst_parser
 from nftop.common_parser import DEFAULTS, add_batch, add_sampling, count_of
-from nftop.model.errors import said
+from nftop.model.errors import exhausted, said
 from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.queue_map import parse_queue_map
-from nftop.output import OutputError
+from nftop.output import FAILURE, USAGE, OutputError, discard_stdout, fail, put, say, say_lines
 
 # What of another host's sensor server can be asked.
 _BY_SERVER = ("live", "doctor", "serve", "record")
@@ -44,6 +45,21 @@ examples:
 
 def run(arguments: Sequence[str]) -> int:
     """Parse and run one command; returns the exit code."""
+    try:
+        return _run(arguments)
+    except OutputError as error:
+        discard_stdout()
+        if isinstance(error.cause, BrokenPipeError):  # the reader has what it wanted
+            return 128 + signal.SIGPIPE
+        return fail(f"can't write: {error.cause.strerror or error.cause}", FAILURE)
+    except Exception as error:
+        sentence = said(error) if isinstance(error, OSError) else exhausted(error)
+        if not sentence:
+            raise
+        return fail(sentence, FAILURE)
+
+
+def _run(arguments: Sequence[str]) -> int:
     parser, options = _parse(arguments)
     if options.pcm is not None and options.command not in _BY_SERVER:
         # It would act on this host, or say nothing of the other.
@@ -52,34 +68,22 @@ def run(arguments: Sequence[str]) -> int:
         options.queue_map = parse_queue_map(options.queue_map)
     except ValueError as error:
         parser.error(f"--queue-map: {error}")
+    if sys.stdout is None:  # started with it closed
+        raise OutputError(OSError(errno.EBADF, "standard output is closed"))
     from nftop import commands  # noqa: PLC0415 - --help needs none of it
 
-    if sys.stdout is None:  # started with it closed
-        return _no_output("standard output is closed")
-    try:
-        return commands.COMMANDS[options.command](options)
-    except OutputError as error:
-        _discard_output()
-        if isinstance(error.cause, BrokenPipeError):  # the reader has what it wanted
-            return 128 + signal.SIGPIPE
-        return _no_output(error.cause.strerror or str(error.cause))
-    except OSError as error:  # of the host: it names the file
-        return _failure(said(error))
+    return commands.COMMANDS[options.command](options)
 
 
-def _no_output(why: str) -> int:
-    return _failure(f"can't write: {why}")
+class _Parser(argparse.ArgumentParser):
+    """Writes as every command does: argparse itself ignores a stream that can't be written."""
 
+    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+        put(cast("TextIO | None", file), message)
 
-def _failure(sentence: str) -> int:
-    if sys.stderr is not None:
-        sys.stderr.write(f"nftop: {sentence}\n")
-    return 1
-
-
-def _discard_output() -> None:
-    """Python would complain once more when it flushes standard output at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    def error(self, message: str) -> NoReturn:
+        say_lines(f"{self.format_usage()}{self.prog}: error: {message}")
+        sys.exit(USAGE)
 
 
 def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
@@ -92,7 +96,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
         if options.command not in _WITHOUT_CONFIG:
             parser.error(str(error))
         # What takes changes back must not hang on a typing error.
-        sys.stderr.write(f"nftop: the configuration is left out: {error}\n")
+        say(f"nftop: the configuration is left out: {error}")
         settings = []
     if options.command == "demo":
         # All that stands around the word is a command line of its own, on another host.
@@ -132,7 +136,7 @@ def _taken(arguments: Sequence[str]) -> None:
 
 def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     """Every command and option; with `demo`, as they are on the simulated host."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="nftop demo" if demo else "nftop",
         description="A top for hosts that forward packets in software: per core who polls there, "
         "packets per second, cycles per packet, IPC.",

@@ -1,9 +1,18 @@
-"""What commands say: on standard output, told apart from everything else that can fail, and why."""
+"""Writers of standard output and standard error: the only ones of text.
+
+Both make what they write safe for a terminal (`model.terminal_text`), and tell a stream that can't
+be written from everything else that can fail.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import sys
 from typing import TextIO
+
+from nftop.model.terminal_text import safe_line, safe_text
 
 # Exit codes: `cli` has them all.
 OK, FAILURE, USAGE = 0, 1, 2
@@ -17,22 +26,49 @@ class OutputError(Exception):
         self.cause = cause
 
 
-def put(out: TextIO, text: str) -> None:
-    """Write and flush; OutputError where that can't be done."""
+def put(out: TextIO | None, text: str) -> None:
+    """Write safe text and flush.
+
+    Raises:
+        OutputError: `out` can't be written; None is a stream that nftop was started without.
+    """
+    if out is None:
+        raise OutputError(OSError(errno.EBADF, "standard output is closed"))
+    text = safe_text(text)
     try:
-        out.write(text)
+        try:
+            out.write(text)
+        except UnicodeEncodeError:
+            encoding = out.encoding
+            out.write(text.encode(encoding, "backslashreplace").decode(encoding))
         out.flush()
     except OSError as error:
         raise OutputError(error) from error
 
 
 def fail(sentence: str, code: int) -> int:
-    """Say why on standard error; the code is given back."""
+    """Write why to standard error; returns the code."""
     say(f"nftop: {sentence}")
     return code
 
 
 def say(line: str) -> None:
-    """A line on standard error, if there is one."""
+    """Write a line to standard error; nothing where that is closed or can't be written."""
+    say_lines(safe_line(line))
+
+
+def say_lines(text: str) -> None:
+    """As `say`, several lines."""
     if sys.stderr is not None:  # `print` would take standard output in its place
-        sys.stderr.write(f"{line}\n")
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"{safe_text(text)}\n")
+            sys.stderr.flush()
+
+
+def discard_stdout() -> None:
+    """Let what is left of standard output go nowhere: Python flushes it at exit."""
+    if sys.stdout is not None:
+        with contextlib.suppress(OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import errno
+
 
 def said(error: BaseException) -> str:
     """A sentence of it, without Python's own words where the error is the system's or nftop's.
 
     It may have a path in it, and is as trusted as that.
     """
+    if limit := exhausted(error):
+        return limit
     if isinstance(error, OSError):
         why = error.strerror or str(error) or "it failed"
         return f"{error.filename}: {why}" if isinstance(error.filename, str) else why
     if type(error).__module__.startswith("nftop."):
         return str(error)
     return f"nftop's own fault: {type(error).__name__}: {error}"
+
+
+def exhausted(error: BaseException) -> str:
+    """A sentence about the limit of this process that `error` comes from; "" for any other error.
+
+    Sources: getrlimit(2), RLIMIT_AS and RLIMIT_NPROC; fork(2) and pthread_create(3), EAGAIN.
+    """
+    if isinstance(error, MemoryError):
+        return "not enough memory (ulimit -v limits it, or a cgroup)"
+    if isinstance(error, ImportError):
+        # The loader says "cannot allocate memory" or "failed to map segment".
+        text = str(error)
+        if "llocate memory" in text or "failed to map segment" in text:
+            return "not enough memory to load a library (ulimit -v limits it)"
+    thread = isinstance(error, RuntimeError) and "start new thread" in str(error)
+    if thread or (isinstance(error, BlockingIOError) and error.errno == errno.EAGAIN):
+        what = "thread" if thread else "process"
+        return f"can't start another {what} (ulimit -u, ulimit -v or a cgroup limits them)"
+    return ""

@@ -1,0 +1,50 @@
+"""Characters that a terminal obeys or that hide or reorder text, and their removal.
+
+Every writer of standard output and standard error passes its text through `safe_text`, whatever
+was done to it before: names of processes, strings of servers, recordings and configuration files
+may hold any character. JSON escapes the same characters (`escaped_json`), so that nothing is lost.
+
+Sources: ECMA-48 (C0 and C1 controls), Unicode 15.0: Bidi_Control, Default_Ignorable_Code_Point,
+U+2028 and U+2029 (line and paragraph separator), U+FFF9 to U+FFFB (interlinear annotation).
+"""
+
+from __future__ import annotations
+
+import re
+
+REPLACEMENT = "?"
+
+# Without C0: what JSON lets stand within a string.
+_ABOVE_C0 = (
+    "\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_SURROGATES = "\ud800-\udfff"
+_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ABOVE_C0}{_SURROGATES}]")
+_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ABOVE_C0}{_SURROGATES}]")
+_UNSAFE_IN_JSON = re.compile(f"[{_ABOVE_C0}]")
+
+
+def safe_text(text: str) -> str:
+    """Replace every unsafe character of `text` with `?`; line feeds and tabs stay."""
+    return _UNSAFE.sub(REPLACEMENT, text)
+
+
+def safe_line(text: str) -> str:
+    """`safe_text` of a single line: line feeds and tabs become blanks, too."""
+    return _UNSAFE_IN_LINE.sub(lambda hit: " " if hit[0] in "\t\n" else REPLACEMENT, text)
+
+
+def escaped_json(text: str) -> str:
+    r"""Write every unsafe character of a JSON document as \uXXXX.
+
+    JSON encoders escape C0 controls themselves; the other characters are valid only within
+    strings, so that the document means the same.
+    """
+    return _UNSAFE_IN_JSON.sub(_escape, text)
+
+
+def _escape(hit: re.Match[str]) -> str:
+    units = hit[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
