@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import IO, NoReturn, TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 from nftop import __version__, cat_parser, config, record_parser, recorded_parser, sst_parser
 from nftop.common_parser import DEFAULTS, add_batch, add_sampling, count_of
@@ -78,7 +78,7 @@ def _run(arguments: Sequence[str]) -> int:
 class _Parser(argparse.ArgumentParser):
     """Writes as every command does: argparse itself ignores a stream that can't be written."""
 
-    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+    def _print_message(self, message: str, file: object = None) -> None:
         put(cast("TextIO | None", file), message)
 
     def error(self, message: str) -> NoReturn:
@@ -136,7 +136,7 @@ def _taken(arguments: Sequence[str]) -> None:
 
 def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     """Every command and option; with `demo`, as they are on the simulated host."""
-    parser = _Parser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="nftop demo" if demo else "nftop",
         description="A top for hosts that forward packets in software: per core who polls there, "
         "packets per second, cycles per packet, IPC.",

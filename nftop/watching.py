@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import sys
+import threading
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ from nftop.render.recording import recorded
 from nftop.render.text import printable
 from nftop.session.feed import Feed, FeedError
 from nftop.store.profiles import folder_of, read_profiles
+
+# What a screen starts at most: one for each source, Textual's, the feed's and the terminal's.
+_SCREEN_THREADS = 24
 
 if TYPE_CHECKING:
     from nftop.store.history import History
@@ -123,6 +127,7 @@ def screen(feed: Feed, history: History, drawn: Options) -> int:
     if isinstance(sys.__stdout__, io.TextIOWrapper):
         sys.__stdout__.reconfigure(errors="backslashreplace")
     sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
+    _require_threads(_SCREEN_THREADS)
     rows()  # now, and not when the NFs screen is drawn first: that is to read no file
     app = NftopApp(feed, history, options=drawn)
     with leaving_when_told(app.leave, sys.stdin.fileno()):
@@ -130,6 +135,24 @@ def screen(feed: Feed, history: History, drawn: Options) -> int:
     if app.last_words:
         say(f"nftop: {printable(app.last_words)}")
     return app.return_code or OK
+
+
+def _require_threads(count: int) -> None:
+    """Raise RuntimeError, as `Thread.start` does, where so many more threads can't be started.
+
+    A screen that comes up without one of its threads hangs, or ends with a traceback.
+    """
+    release = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(count):
+            thread = threading.Thread(target=release.wait, name="nftop-probe", daemon=True)
+            thread.start()
+            started.append(thread)
+    finally:
+        release.set()
+        for thread in started:
+            thread.join()
 
 
 def style_of(options: argparse.Namespace) -> Options:

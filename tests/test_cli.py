@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
 import select
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from unittest import mock
 import pytest
 
 from nftop import doctor, reports
+from nftop.model.errors import exhausted
 from nftop.render.explain import near_names
 from nftop.sources.base import Check
 from tests.command import NFTOP, PATIENCE_S, called, nftop, python
@@ -225,7 +228,14 @@ def test_a_full_disk_is_a_sentence() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["doctor"], ["explain", "--all"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["doctor"], ["explain", "--all"], ["--help"], ["--version"], ["demo", "--help"],
+        ["record", "--help"], ["config", "--show"], ["tma", "--uarch", "SPR", "--events"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
 def test_output_that_cannot_be_written_is_a_sentence(arguments: list[str]) -> None:
     command = " ".join([*NFTOP, *arguments])
     for redirected, sentence in ((">/dev/full", "No space left"), (">&-", "closed")):
@@ -356,3 +366,107 @@ def test_without_root_it_starts_and_says_what_it_lacks() -> None:
     row = frame["cpus"][0]
     assert row["missing"]["ipc"] == "permission"
     assert isinstance(row["cpu_time_ratio"], float)
+
+
+@pytest.mark.parametrize("arguments", ["--help", "explain --all", "demo --batch -n 3 -d 0.1"])
+def test_a_reader_that_leaves_ends_it_as_sigpipe_would(arguments: str) -> None:
+    command = " ".join([*NFTOP, arguments])
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | true; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_errors_that_cannot_be_written_change_no_exit_code() -> None:
+    for redirected in ("2>/dev/full", "2>&-"):
+        done = subprocess.run(
+            ["sh", "-c", f"{' '.join(NFTOP)} nosuch {redirected}"],
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")
+
+
+LIMITED = """
+import resource, sys, threading
+kind, limit = sys.argv[1], int(sys.argv[2])
+if kind == "memory":
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+else:  # as under RLIMIT_NPROC, which root is exempt from
+    start, started = threading.Thread.start, []
+    def refused(thread):
+        if len(started) >= limit:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+    threading.Thread.start = refused
+sys.argv[1:] = sys.argv[3:]
+from nftop.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("limit_mib", [24, 40, 60])
+def test_too_little_memory_is_a_sentence(limit_mib: int) -> None:
+    done = python(LIMITED, "memory", str(limit_mib << 20), "demo", "--batch", "-n", "1")
+    assert done.returncode == 1 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("nftop: ") and "ulimit -v" in line
+
+
+@pytest.mark.parametrize(
+    ("limit", "arguments"),
+    [
+        (0, ["--batch", "-n", "1", "-d", "0.1"]),
+        (2, ["--batch", "-n", "1", "-d", "0.1"]),
+        (0, ["demo", "serve", "--listen", "127.0.0.1:0"]),
+        (0, ["demo", "record", "-o", "/dev/null/x"]),
+    ],
+)
+def test_too_few_threads_are_a_sentence(limit: int, arguments: list[str]) -> None:
+    done = python(LIMITED, "threads", str(limit), *arguments)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr and done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith("nftop: ")
+
+
+@pytest.mark.parametrize("limit", [0, 2, 3, 4, 6])
+def test_a_screen_without_its_threads_is_a_sentence(limit: int) -> None:
+    master, slave = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, "threads", str(limit), "demo"],
+            stdin=slave, stdout=slave, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S,
+            env={**os.environ, "TERM": "xterm"}, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("nftop: ") and "ulimit -u" in line
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_exhausted_limits_are_told_from_other_errors() -> None:
+    assert "memory" in exhausted(MemoryError())
+    assert "thread" in exhausted(RuntimeError("can't start new thread"))
+    assert "process" in exhausted(BlockingIOError(errno.EAGAIN, "x"))
+    assert "memory" in exhausted(ImportError("x.so: failed to map segment from shared object"))
+    for other in (RuntimeError("x"), OSError(errno.ENOSPC, "x"), ImportError("no such")):
+        assert exhausted(other) == ""
+
+
+def test_a_traceback_of_nftop_s_own_fault_obeys_no_text_in_it() -> None:
+    code = (
+        "import sys\nfrom nftop import __main__, cli\n"
+        "def fail(_):\n    raise LookupError('\\x1b]0;owned\\x07\\u202e')\n"
+        "cli.run = fail\nsys.exit(__main__.main())"
+    )
+    done = python(code)
+    assert done.returncode == 1 and "LookupError: ?]0;owned??" in done.stderr
+    assert "\x1b" not in done.stderr and "\u202e" not in done.stderr

@@ -12,6 +12,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
+from nftop.model.errors import exhausted
 from nftop.render.standing import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history import History
@@ -94,8 +95,10 @@ class NftopApp(App[None]):
         if event.state is WorkerState.SUCCESS:
             self._main.post_message(FeedEnded())
         elif event.state is WorkerState.ERROR and error is not None:
-            said = f"{type(error).__name__}: {error}".removesuffix(": ")
-            fault = f"nftop's own fault, no more frames: {said}"
+            text = f"{type(error).__name__}: {error}".removesuffix(": ")
+            fault = f"nftop's own fault, no more frames: {text}"
+            if limit := exhausted(error):
+                fault = f"no more frames: {limit}"
             self._main.post_message(
                 FeedEnded(str(error) if isinstance(error, FeedError) else fault)
             )
