@@ -6,14 +6,15 @@ command line says wins. Nothing in it unlocks what changes a host, or points nft
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nftop.model.bounded_toml import parse_toml
 from nftop.store.own import config_folder, read_text
 
+MAX_BYTES = 1 << 16
 HOST_FILE = Path("/etc/nftop/config.toml")
 
 
@@ -83,12 +84,12 @@ def read_config(paths: Sequence[Path], taken: Callable[[Sequence[str]], object])
     found: dict[str, Setting] = {}
     for path in paths:
         try:
-            table = tomllib.loads(read_text(path))
+            table = parse_toml(read_text(path, MAX_BYTES))
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue  # it is somebody else's, and `shown` says so
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}") from None
-        except ValueError as error:  # TOMLDecodeError is one
+        except ValueError as error:
             raise ConfigError(f"{path}: {error}") from None
         for name, value in table.items():
             found[name] = _setting(path, name, value, taken)
@@ -147,7 +148,7 @@ def shown(settings: Sequence[Setting], paths: Sequence[Path]) -> str:
 
 def _state(path: Path) -> str:
     try:
-        read_text(path)
+        read_text(path, MAX_BYTES)
     except FileNotFoundError:
         return ": not there"
     except OSError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nftop import cli, config
+from nftop.model import bounded_toml
 from tests.command import nftop
 
 
@@ -124,10 +125,51 @@ def test_it_reaches_the_frames(write: Path) -> None:
 def test_a_file_that_may_not_be_read_stops_nobody(
     write: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: Path) -> str:
+    def refused(_path: Path, _most_bytes: int) -> str:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     write.write_text("interval_s = 2\n")
     monkeypatch.setattr(config, "read_text", refused)
     assert parsed()["interval_s"] == 1.0
     assert f"# {write}: Permission denied" in config.shown([], [write])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("x = " + "[" * 30_000, 1, 21),
+        ("\nx = " + "{a=" * 10_000, 2, 53),
+        ("# [[[[[[[[[[[[[[[[[[[\n" + ".".join("a" * 20_000) + " = 1", 2, 32),
+        ("interval_s = 1\n[" + " . ".join("a" * 10_000) + "]", 2, 64),
+        ('x = "' + "[" * 20 + '"\ny = """\n' + "[" * 20 + '"""\nz = [[', 4, None),
+        ("interval_s = 1\nascii = maybe", 2, 9),
+    ],
+)
+def test_what_would_keep_the_parser_busy_is_refused_with_its_line_and_column(
+    write: Path, capsys: pytest.CaptureFixture[str], text: str, line: int, column: int | None
+) -> None:
+    write.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["config", "--show"])
+    assert ended.value.code == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"(at line {line}, column {'' if column is None else column}" in error or (
+        column is None and "(at end of document)" in error
+    )
+
+
+def test_a_configuration_longer_than_64_kib_is_not_read(
+    write: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write.write_text("interval_s = 2\n#" + "x" * (1 << 16))
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["config", "--show"])
+    assert ended.value.code == 2 and "64 KiB" in capsys.readouterr().err
+    write.write_text("interval_s = 2\n#" + "x" * ((1 << 16) - 16))
+    assert parsed()["interval_s"] == 2.0
+
+
+def test_the_deepest_and_the_longest_that_are_allowed_are_parsed() -> None:
+    key = ".".join("abcdefghijklmnop")
+    text = f"{key} = 1\nx = {'[' * 16}{']' * 16}\ny = '[' # [\nz = [{', '.join(['1.5'] * 99)}]"
+    assert set(bounded_toml.parse_toml(text)) == {"a", "x", "y", "z"}

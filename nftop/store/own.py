@@ -21,11 +21,12 @@ def config_folder(environ: Mapping[str, str]) -> Path:
     return (Path.home() if who is None else who.home) / ".config/nftop"
 
 
-def read_text(path: Path) -> str:
-    """What a plain file says, whatever else is at the path never being waited for.
+def read_text(path: Path, most_bytes: int = _MOST_BYTES) -> str:
+    """The text of a plain file; a pipe or a device at that path is never waited for.
 
     Raises:
-        OSError: it is not there or can't be read. ValueError: it is no plain file of a MiB at most.
+        OSError: it is not there or can't be read.
+        ValueError: it is no plain file, or longer than `most_bytes`.
     """
     return text_of(open_file(path))
 
@@ -34,8 +35,11 @@ def text_of(handle: int) -> str:
     """What an open file says; closes it. Raises OSError, ValueError as `read_text`."""
     try:
         about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
-            raise ValueError("it is no plain file of a MiB at most")
-        return os.pread(handle, _MOST_BYTES, 0).decode("utf-8", "replace")
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError("it is no plain file")
+        data = os.pread(handle, most_bytes + 1, 0)
+        if about.st_size > most_bytes or len(data) > most_bytes:
+            raise ValueError(f"it is longer than {most_bytes >> 10} KiB")
+        return data.decode("utf-8", "replace")
     finally:
         os.close(handle)

@@ -13,7 +13,6 @@ cpus = "2-7"
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -28,6 +27,7 @@ from nftop.control.profile.listing import (
     Span,
     Statement,
 )
+from nftop.model.bounded_toml import parse_toml
 from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.model.rdt import MbaUnit
 
@@ -50,8 +50,8 @@ class _WrongError(Exception):
 def parse(text: str) -> Listing:
     """What a file says. Never raises; what is wrong is in `problems`."""
     try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        document = parse_toml(text)
+    except ValueError as error:
         return Listing((), (Problem(0, f"no TOML: {error}"),))
     statements: list[Statement] = []
     problems: list[Problem] = []

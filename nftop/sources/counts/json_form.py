@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ _PERF = frozenset({"counter-value", "event-runtime", "metric-value", "metric-uni
 _OF_THE_COUNT = _PERF | {
     "unit", "event", "variance", "pcnt-running", "metric-threshold", "aggregate-number", "counters",
 }  # fmt: skip
+# Characters of one document: empty arrays take some 20 times as much memory.
+_MAX_DOCUMENT = 4 << 20
 # perf prints metrics with C's printf, for which JSON has no word.
 _NOT_JSON = re.compile(r":\s*-?(?:nan|inf)\b")
 
@@ -108,14 +111,15 @@ def _count(event: str, given: object) -> Reading:
 
 
 def _load(text: str) -> dict[str, Any]:
-    """A JSON object; ValueError for anything else, with `msg` and perhaps `lineno`."""
+    """A JSON object.
+
+    Raises:
+        ValueError: anything else; `msg` and `lineno` as in JSONDecodeError where they are known.
+    """
+    if len(text) > _MAX_DOCUMENT:
+        raise ValueError(f"longer than {_MAX_DOCUMENT >> 20} MiB")
     try:
-        found = json.loads(text, object_pairs_hook=_once)
-    except json.JSONDecodeError:
-        mended = _NOT_JSON.sub(": null", text)
-        if mended == text:
-            raise
-        found = json.loads(mended, object_pairs_hook=_once)
+        found = _decode(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
     if not isinstance(found, dict):
@@ -123,10 +127,21 @@ def _load(text: str) -> dict[str, Any]:
     return found
 
 
+def _decode(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError:
+        mended = _NOT_JSON.sub(": null", text)
+        if mended == text:
+            raise
+        return json.loads(mended, object_pairs_hook=_once)
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(
+            name for name, times in Counter(name for name, _ in pairs).items() if times > 1
+        )
         raise ValueError(f"{twice[:100]!r} is there twice")
     return found

@@ -253,3 +253,19 @@ def test_all_forms_say_the_same(
     for rows in (csv, perf_json, plain):
         assert [(row.event, row.count) for row in rows] == wanted
     assert len({row.part for row in csv}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"a": ' + "[" * 100_000, "nested too deep"),
+        # The first pass stops at what JSON has no word for, the second goes on.
+        ('{"a": nan, "b": ' + "[" * 100_000, "nested too deep"),
+        ('{"a": "' + "x" * (4 << 20) + '"}', "longer than 4 MiB"),
+        ("{" + ", ".join(f'"e{at}": 1' for at in range(200_000)) + ', "e199999": 2}', "twice"),
+    ],
+    ids=["deep", "deep behind nan", "long", "many names"],
+)
+def test_a_document_that_would_take_a_stack_or_an_hour_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(BadCountsError, match=sentence):
+        read_rows(text)

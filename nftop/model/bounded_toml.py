@@ -1,0 +1,67 @@
+"""TOML of an operator's own file, with bounds on what the parser may be made to do.
+
+`tomllib` recurses once per array or inline table within another, and takes time in the square of
+the parts of a dotted key; both are counted here, in one pass, before it begins.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+# No file of nftop's has more than two levels, or a dotted key at all.
+MAX_DEPTH = 16
+MAX_KEY_PARTS = 16
+# A comment; a multi-line and a single-line text, each as far as it goes where it is not ended; and
+# all that counts.
+_TOKEN = re.compile(
+    r"#[^\n]*"
+    r'|"""(?:[^\\]|\\.)*?(?:"""|\Z)'
+    r"|'''.*?(?:'''|\Z)"
+    r'|"(?:[^"\\\n]|\\.)*'
+    r'"?'
+    r"|'[^'\n]*'?"
+    r"|[][{}.,=\n]",
+    re.DOTALL,
+)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What the text says.
+
+    Raises:
+        ValueError: it is no TOML, or beyond MAX_DEPTH or MAX_KEY_PARTS; the sentence ends with the
+            line and the column, where they are known.
+    """
+    _check_nesting(text)
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("values within each other too deep") from None
+
+
+def _check_nesting(text: str) -> None:
+    depth, dots = 0, 0
+    for hit in _TOKEN.finditer(text):
+        match hit[0]:
+            case "[" | "{":
+                depth, dots = depth + 1, 0
+            case "]" | "}":
+                depth, dots = max(depth - 1, 0), 0
+            case ".":
+                dots += 1
+            case "\n" | "," | "=":
+                dots = 0
+        if depth > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} levels {_position(text, hit.start())}")
+        if dots >= MAX_KEY_PARTS:
+            raise ValueError(
+                f"a key of more than {MAX_KEY_PARTS} parts {_position(text, hit.start())}"
+            )
+
+
+def _position(text: str, at: int) -> str:
+    """As `tomllib` words it."""
+    line = text.count("\n", 0, at) + 1
+    return f"(at line {line}, column {at - text.rfind(chr(10), 0, at)})"
