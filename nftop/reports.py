@@ -51,7 +51,7 @@ def _host_checks(topology: Topology) -> tuple[Check, ...]:
     from nftop.sources.processes import ProcessSource  # noqa: PLC0415
     from nftop.sources.tuning.rows import host_checks  # noqa: PLC0415
 
-    processes = ProcessSource(_ROOT)
+    processes = ProcessSource(_ROOT, threads_per_read=None)
     try:
         return host_checks(_ROOT, topology, pollers(processes.read, topology))
     finally:

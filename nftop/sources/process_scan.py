@@ -8,8 +8,9 @@ kernel take a lock of the process looked at, as `cmdline` and `maps` would.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 from nftop.model.roles import POLLING_RATIO
@@ -125,9 +126,32 @@ class Scanner:
         self._usage: Mapping[tuple[int, int], _Usage] = {}
         self._vms: dict[tuple[int, int], str] = {}  # by process and its start
         self._pass = _Pass()
+        self._steps: Generator[None, None, Found] | None = None
 
-    def scan(self) -> Found:
-        """Look at every process. OSError when there is no /proc to look at."""
+    def scan(self, most_threads: int | None = None) -> Found | None:
+        """Look at every process, and no more than so many threads at once.
+
+        None: the pass is not over, and the next call goes on with it.
+
+        Raises:
+            OSError: there is no /proc to look at.
+        """
+        if self._steps is None:
+            self._steps = self._look()
+        for _ in range(most_threads) if most_threads is not None else repeat(None):
+            try:
+                next(self._steps)
+            except StopIteration as end:
+                self._steps = None
+                found: Found = end.value
+                return found
+            except OSError:
+                self._steps = None
+                raise
+        return None
+
+    def _look(self) -> Generator[None, None, Found]:
+        """A pass; stops before every thread that it reads."""
         with os.scandir(self._proc) as entries:
             pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
         # Kernel threads stay kernel threads while they are listed; on a large host they are ten
@@ -137,7 +161,7 @@ class Scanner:
         self._pass = _Pass(hidden=0 if 1 in pids else 1)
         for pid in pids:
             if pid not in self._kernel and pid != own:
-                self._look_at(pid)
+                yield from self._look_at(pid)
         self._usage = self._pass.usage
         here = {thread.pid for thread in self._pass.threads}
         self._vms = {key: name for key, name in self._vms.items() if key[0] in here}
@@ -149,9 +173,9 @@ class Scanner:
         except (OSError, ValueError):
             return None
 
-    def _look_at(self, pid: int) -> None:
+    def _look_at(self, pid: int) -> Iterator[None]:
         try:
-            members = self._members(pid)
+            members = yield from self._members(pid)
             if members:
                 self._pass.processes += 1
                 self._pass.threads += self._candidates(pid, members)
@@ -160,11 +184,12 @@ class Scanner:
         except PermissionError:
             self._pass.hidden += 1
 
-    def _members(self, pid: int) -> list[_Seen]:
+    def _members(self, pid: int) -> Generator[None, None, list[_Seen]]:
         with os.scandir(f"{self._proc}/{pid}/task") as entries:
             tids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
         members = []
         for tid in tids:
+            yield
             try:
                 seen = self._see(pid, tid)
             except (*GONE, ValueError):

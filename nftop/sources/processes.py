@@ -20,6 +20,9 @@ _SCAN_EVERY_NS = 5_000_000_000
 # The second pass comes soon, since pollers show only by comparing two.
 _SECOND_SCAN_AFTER_NS = 500_000_000
 _FILES_PER_THREAD = 3
+# Of one read, which takes a tenth of a second for as many; a host with more has its passes spread
+# over several ticks, while the threads that are watched are read at each.
+_THREADS_PER_READ = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class _Watched:
 
 
 class ProcessSource:
-    """Scans all of /proc every few seconds; in between reads only the threads it watches.
+    """Scans all of /proc every few seconds; every read has the threads it watches as of now.
 
     A thread bound to one CPU costs two system calls a tick. run_ns and wait_ns are as fresh as the
     kernel makes them: updated by the timer tick, which comes once a second on a nohz_full CPU that
@@ -41,9 +44,14 @@ class ProcessSource:
         root: Path = Path("/"),
         *,
         scan_every_ns: int = _SCAN_EVERY_NS,
+        threads_per_read: int | None = _THREADS_PER_READ,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`root`/proc is looked at; `clock` gives CLOCK_MONOTONIC nanoseconds."""
+        """`root`/proc is looked at; `clock` gives CLOCK_MONOTONIC nanoseconds.
+
+        A read looks at `threads_per_read` threads at most to find those worth watching; None: at
+        all of them. The first read does so in any case: it has nothing else to tell.
+        """
         self._proc = os.fspath(root / "proc")
         self._scan_every_ns = scan_every_ns
         self._clock = clock
@@ -52,6 +60,8 @@ class ProcessSource:
         self._found = Found((), 0, 0)
         self._scanned_at_ns: int | None = None
         self._next_scan_ns = 0
+        self._threads_per_read = threads_per_read
+        self._scan_began_ns: int | None = None  # while a pass is under way
 
     @property
     def name(self) -> str:
@@ -76,7 +86,7 @@ class ProcessSource:
         """What can be seen of this host's processes, by a scan of its own."""
         scanner = Scanner(self._proc, self._clock)
         try:
-            found = scanner.scan()
+            found = scanner.scan() or Found((), 0, 0)
         except OSError as error:
             why = f"{self._proc} can't be looked at: {error.strerror}"
             return (Check(self.name, Reason.SOURCE, why, "mount -t proc proc /proc"),)
@@ -87,19 +97,30 @@ class ProcessSource:
         for watched in self._watched.values():
             watched.files.close()
         self._watched.clear()
-        self._scanned_at_ns = None
+        self._scanner = Scanner(self._proc, self._clock)
+        self._scanned_at_ns = self._scan_began_ns = None
 
     def _read(self) -> ThreadTable:
         now_ns = self._clock()
-        if self._scanned_at_ns is not None and now_ns < self._next_scan_ns:
-            return ThreadTable(self._rows(), self._found.hidden, self._scanned_at_ns)
-        self._found = self._scanner.scan()
-        self._adopt()
         first = self._scanned_at_ns is None
-        pause_ns = min(self._scan_every_ns, _SECOND_SCAN_AFTER_NS if first else 1 << 62)
-        self._scanned_at_ns, self._next_scan_ns = now_ns, now_ns + pause_ns
+        if first or self._scan_began_ns is not None or now_ns >= self._next_scan_ns:
+            self._scan(now_ns, first=first)
         rows = sorted(self._rows(), key=lambda row: (row.pid, row.tid))
-        return ThreadTable(tuple(rows), self._found.hidden, now_ns)
+        return ThreadTable(tuple(rows), self._found.hidden, self._scanned_at_ns or now_ns)
+
+    def _scan(self, now_ns: int, *, first: bool) -> None:
+        """Begin a pass, or go on with the one under way."""
+        if self._scan_began_ns is None:
+            self._scan_began_ns = now_ns
+        began_ns, self._scan_began_ns = self._scan_began_ns, None
+        found = self._scanner.scan(None if first else self._threads_per_read)
+        if found is None:
+            self._scan_began_ns = began_ns
+            return
+        self._found = found
+        self._adopt()
+        pause_ns = min(self._scan_every_ns, _SECOND_SCAN_AFTER_NS if first else 1 << 62)
+        self._scanned_at_ns, self._next_scan_ns = began_ns, began_ns + pause_ns
 
     def _rows(self) -> tuple[ThreadRow, ...]:
         """Every watched thread now; one that has ended is watched no more."""

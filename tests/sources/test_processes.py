@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadRow, ThreadTable
+from nftop.sources import threads
 from nftop.sources.processes import ProcessSource
 from tests.waiting import until
 
@@ -385,3 +386,39 @@ def test_real_hidepid_is_counted_not_ignored(hidepid: int) -> None:
     if "mount:" in result.stderr or "unshare:" in result.stderr:
         pytest.skip(f"no /proc with hidepid can be mounted here: {result.stderr.strip()}")
     assert result.stdout.split() == ["1", "permission"], result.stderr
+
+
+def test_ten_thousand_threads_that_come_and_go_do_not_make_numbers_old(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small scale: 600 threads, 50 a read. What a read costs is counted in files opened."""
+    host.source = ProcessSource(host.root, threads_per_read=50, clock=lambda: host.now_ns)
+    host.thread(50, 50, "vpp_wk_0", allowed="2", run_ns=0)
+    opened: list[str] = []
+    real = threads._open
+    monkeypatch.setattr(threads, "_open", lambda path: opened.append(path) or real(path))
+
+    def churn(tick: int) -> None:
+        if tick:
+            host.kill(200 + tick - 1)
+        for number in range(600):
+            host.thread(200 + tick, 10_000 * (tick + 1) + number, "worker")
+
+    churn(0)
+    host.read()
+    complete = []
+    for tick in range(1, 41):
+        churn(tick)
+        host.thread(50, 50, "vpp_wk_0", allowed="2", run_ns=tick * S)
+        opened.clear()
+        table = host.read(after_s=1.0)
+        # Of 50 threads stat and schedstat, and three files of the one that is watched.
+        assert len(opened) <= 2 * 50 + 3
+        (row,) = table.threads
+        assert (row.run_ns, row.read_at_ns) == (tick * S, host.now_ns)
+        complete.append(table.scanned_at_ns)
+    assert len(set(complete)) >= 3  # passes come to their end all the same
+    # A worker that starts is found by the next whole pass.
+    host.thread(60, 60, "vpp_wk_1", allowed="3")
+    found = [host.comms(after_s=1.0) for _ in range(40)]
+    assert found[-1] == ["vpp_wk_0", "vpp_wk_1"]
