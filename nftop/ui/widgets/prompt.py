@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
+from nftop.render.text import printable
 from nftop.ui.messages import Answer
 
 
@@ -34,7 +35,7 @@ class Prompt(Horizontal):
     def ask(self, about: str, label: str, value: str = "") -> None:
         """Show `label` and a text to edit; the answer is posted as one about `about`."""
         self._about = about
-        self.query_one(Static).update(f"{label}: ")
+        self.query_one(Static).update(f"{printable(label)}: ")
         field = self.query_one(Input)
         field.value = value
         field.cursor_position = len(value)

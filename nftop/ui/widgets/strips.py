@@ -17,7 +17,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from nftop.render.line import Line, Tone
-from nftop.render.text import ascii_only, cells
+from nftop.render.text import ascii_only, cells, printable
 
 _SYSTEMS = {
     "standard": ColorSystem.STANDARD,
@@ -72,8 +72,9 @@ class Ink:
             if (wanted := codes[tone]) != now:
                 parts.append(_switch(now, wanted))
                 now = wanted
-            used += len(text) if text.isascii() else cells(text)
-            parts.append(ascii_only(text) if self.plain else text)
+            shown = self._shown(text)
+            used += len(shown) if shown.isascii() else cells(shown)
+            parts.append(shown)
         if (left := width - used) > 0:
             if (wanted := codes[Tone.PLAIN]) != now:
                 parts.append(_switch(now, wanted))
@@ -86,6 +87,8 @@ class Ink:
         return "".join(parts)
 
     def _shown(self, text: str) -> str:
+        """The text as it is sent. It is printable by now; this is where nothing else may pass."""
+        text = text if text.isprintable() else printable(text)
         return ascii_only(text) if self.plain else text
 
     def _codes_for(self, console: Terminal) -> dict[Tone, str]:
