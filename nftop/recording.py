@@ -180,10 +180,11 @@ def replay(options: argparse.Namespace) -> int:
     if batched and not wants_batch(options):
         say("nftop: no terminal here, so frames as text (--batch)")
     news = threading.Event()
-    lost: list[Loss] = []
+    damaged = False
 
     def on_loss(loss: Loss) -> None:
-        lost.append(loss)
+        nonlocal damaged
+        damaged = damaged or loss.damage
         if batched:
             say(f"nftop: {loss.sentence}")
 
@@ -212,7 +213,6 @@ def replay(options: argparse.Namespace) -> int:
         return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
     if batched and feed.unfinished:
         say(f"nftop: {feed.unfinished}")
-    damaged = any(loss.damage for loss in lost)
     return BAD_RECORDING if batched and damaged and code == OK else code
 
 

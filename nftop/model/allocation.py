@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Intel SDM volume 3, CPUID.10H.1:EAX[4:0] is the length of a mask less one; the kernel keeps masks
+# in 32 bits. Twice that, for hardware to come.
+MAX_WAYS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Cbm:
     """A capacity bit mask over a cache of `width` ways; bit n is way n.
 
     Raises:
-        ValueError: a bit is set that the cache has no way for.
+        ValueError: a bit is set that the cache has no way for, or it has more than MAX_WAYS.
     """
 
     bits: int
     width: int
 
     def __post_init__(self) -> None:
-        if self.width < 1 or not 0 <= self.bits < 1 << self.width:
+        if not (1 <= self.width <= MAX_WAYS and 0 <= self.bits < 1 << self.width):
             raise ValueError(f"0x{self.bits:x} is no mask of {self.width} ways")
 
     @property

@@ -80,9 +80,11 @@ class Topology:
             if info.core is not None and info.package is not None:
                 l3 = -1 if info.l3 is None else info.l3
                 cores.setdefault((info.package, l3, info.core), []).append(row)
+        packages: dict[int, list[list[int]]] = {package: [] for package in self.packages}
+        for key, rows in sorted(cores.items()):
+            packages[key[0]].append(rows)
         grids = []
-        for package in self.packages:
-            mine = [rows for key, rows in sorted(cores.items()) if key[0] == package]
+        for mine in packages.values():
             grid = np.full((max(map(len, mine), default=0), len(mine)), -1, np.intp)
             for at, rows in enumerate(mine):
                 grid[: len(rows), at] = rows

@@ -15,7 +15,7 @@ from nftop.session.when import moment_ns
 from nftop.store.folders import open_file
 from nftop.store.readable import FileBytes, Readable
 from nftop.store.records import Header, Marker, Tick
-from nftop.store.scan import Loss, Scan
+from nftop.store.scan import Loss, Scan, add_loss
 from nftop.store.seek import last_place, next_place
 
 
@@ -114,7 +114,7 @@ def ticks(
         if on_marker is not None and cut.from_ns <= marker.wall_ns <= cut.to_ns:
             on_marker(marker)
 
-    tape = Tape(cut.data, on_loss=pending.append, on_marker=marked)
+    tape = Tape(cut.data, on_loss=lambda loss: add_loss(pending, loss), on_marker=marked)
     last_ns = cut.from_ns
     for shown in _shown(tape, cut):
         # What is lost before the interval is not its business.
@@ -145,12 +145,12 @@ def _moment(text: str, here: Position, data: Readable) -> int:
     try:
         return moment_ns(text, here)
     except ValueError as error:
-        found = [marker for marker in _markers(data) if marker.text.strip() == text]
+        found = [each.wall_ns for each in _markers(data) if each.text.strip() == text]
         if not found:
             raise NoMomentError(f"{error}, or the name of one of its markers") from None
         if len(found) > 1:
             raise NoMomentError(f"{len(found)} markers are called {text!r}") from None
-        return found[0].wall_ns
+        return found[0]
 
 
 def _header(data: Readable) -> Header:

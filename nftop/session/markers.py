@@ -100,5 +100,5 @@ def _markers(data: Readable, at: int) -> list[Marker]:
         if each is None or (after is not None and scan.at > after.at):
             break
         if isinstance(each, Marker):
-            found.append(each)
+            found.append(replace(each, detail={}))  # when and what is all that is asked for
     return found

@@ -68,7 +68,7 @@ class Replay:
         self._stays = stays
         self._on_loss = on_loss or (lambda _: None)
         self._clock = clock or SystemClock()
-        self._tape = Tape(data, on_frame=on_frame, on_loss=self._on_loss)
+        self._tape = Tape(data, on_frame=on_frame, on_loss=self._on_loss, goes_back=stays)
         self._pace = Pace(paced=paced)
         self._orders: deque[Callable[[], tuple[Shown, ...]]] = deque()
         self._stopped = False

@@ -15,15 +15,18 @@ from nftop.model.frame import Frame, Lost
 from nftop.session.feed import FeedError
 from nftop.store.readable import Readable
 from nftop.store.records import BASELINE, Header, Marker, Tick, baselines_of
-from nftop.store.scan import Loss, Scan
+from nftop.store.scan import Loss, Scan, add_loss
 from nftop.store.seek import Place, last_before
 from nftop.uarch.table import GENERIC, load, names
 
 # A jump folds at least so much of what came before, for what needs more than one tick: counter
 # groups that take turns, shares of them, baselines.
 WARM_UP_NS = 10_000_000_000
-# Frames that are kept to step back to: folding them anew would start without their past.
-_KEPT = 120
+# Frames that are kept to step back to: folding them anew would start without their past; fewer
+# where they take more than so many bytes, as far as that is known.
+_KEPT, _KEPT_BYTES = 120, 128 << 20
+_FRAME_BYTES_PER_CPU = 1500  # measured, 512 CPUs with every source
+_MANY_REMARKS = 64
 _GOES_BACK = "time goes back here: what follows is another session, and numbers start anew"
 _ANOTHER = "another recording begins here, and numbers start anew"
 
@@ -42,7 +45,8 @@ class Shown:
 
     Attributes:
         warmed: since a jump, how many ticks were folded before it; None without one.
-        remarks: markers and losses between the tick before and this one.
+        remarks: markers and losses between the tick before and this one, the last of many.
+        size_bytes: about how much memory it takes.
     """
 
     number: int
@@ -52,6 +56,7 @@ class Shown:
     frame: Frame
     warmed: int | None
     remarks: tuple[str, ...]
+    size_bytes: int = 0
 
 
 class Tape:
@@ -68,8 +73,12 @@ class Tape:
         on_frame: Callable[[Frame], None] | None = None,
         on_loss: Callable[[Loss], None] | None = None,
         on_marker: Callable[[Marker], None] | None = None,
+        goes_back: bool = False,
     ) -> None:
-        """`on_frame` is given every frame once it is folded, those before a jump's end too."""
+        """Without `goes_back` no more than two frames are kept.
+
+        `on_frame` is given every frame once it is folded, those before a jump's end too.
+        """
         self.header: Header | None = None
         self._data = data
         self._on_frame = on_frame or (lambda _: None)
@@ -79,13 +88,13 @@ class Tape:
         self._state: State | None = None
         self._began_ns: int | None = None
         self._next: Tick | None = None
-        self._remarks: list[str] = []
-        self._lost: list[Lost] = []
+        self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
+        self._lost: list[Loss] = []
         self._warmed: int | None = None
         # What the recording compares with, and what the viewer does instead, if anything.
         self._recorded: Baselines | None = None
         self._own: Baselines | None = None
-        self._kept: deque[Shown] = deque(maxlen=_KEPT)
+        self._kept: deque[Shown] = deque(maxlen=_KEPT if goes_back else 2)
         self._back = 0
         self._newest_ns: int | None = None
 
@@ -212,7 +221,7 @@ class Tape:
 
     def _miss(self, loss: Loss) -> None:
         self._remarks.append(loss.sentence)
-        self._lost.append(Lost(loss.ticks, loss.size, loss.why))
+        add_loss(self._lost, loss)
         self._on_loss(loss)
 
     def _check_order(self, tick: Tick) -> None:
@@ -254,7 +263,8 @@ class Tape:
             return None
         self._state = state
         if self._lost:
-            frame = replace(frame, lost=tuple(self._lost))
+            lost = tuple(Lost(each.ticks, each.size, each.why) for each in self._lost)
+            frame = replace(frame, lost=lost)
             self._lost.clear()
         shown = Shown(
             tick.number,
@@ -264,14 +274,21 @@ class Tape:
             frame,
             self._warmed,
             tuple(self._remarks),
+            tick.fresh_bytes + len(frame.cpus) * _FRAME_BYTES_PER_CPU,
         )
         self._remarks.clear()
         if self._warmed is not None:
             self._warmed += 1
-        self._kept.append(shown)
+        self._keep(shown)
         self._newest_ns = sample.wall_ns
         self._on_frame(frame)
         return shown
+
+    def _keep(self, shown: Shown) -> None:
+        self._kept.append(shown)
+        total = sum(each.size_bytes for each in self._kept)
+        while total > _KEPT_BYTES and len(self._kept) > 2:
+            total -= self._kept.popleft().size_bytes
 
 
 def _fresh(header: Header) -> State:

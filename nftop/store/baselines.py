@@ -12,13 +12,15 @@ from typing import Any
 import msgspec
 
 from nftop.model.baseline import Baselines
+from nftop.model.bounds import check_all
 from nftop.model.topology import Host
 from nftop.store.folders import Person, caller, open_file, open_folder
 
 FOLDER = Path("nftop/baselines")
 SCHEMA = "nftop.baselines/1"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
-_MOST_BYTES = 1 << 24
+# 512 CPUs take 300 kB. JSON of empty objects takes 25 times as much in memory.
+_MOST_BYTES = 1 << 22
 
 
 def plain(baselines: Baselines | None) -> Any:
@@ -28,7 +30,9 @@ def plain(baselines: Baselines | None) -> Any:
 
 def from_plain(found: Any) -> Baselines | None:
     """What `plain` gave. Raises ValueError: it is something else."""
-    return msgspec.convert(found, Baselines | None)
+    baselines = msgspec.convert(found, Baselines | None)
+    check_all(baselines)
+    return baselines
 
 
 def file_of(environ: Mapping[str, str], name: str) -> Path:
@@ -64,8 +68,11 @@ def read_baselines(path: Path, host: Host) -> Baselines | None:
     except FileNotFoundError:
         return None
     try:
-        found = msgspec.json.decode(os.pread(handle, _MOST_BYTES, 0))
-    except msgspec.DecodeError as error:
+        data = os.pread(handle, _MOST_BYTES + 1, 0)
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"it is longer than {_MOST_BYTES >> 20} MiB")
+        found = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"it makes no sense: {error}") from None
     finally:
         os.close(handle)

@@ -21,6 +21,8 @@ from nftop.store.columns import DamagedError, Reader, Writer
 from nftop.store.shapes import Fields, Shape, classes, described
 
 Write: TypeAlias = Callable[[list[Any], Writer], None]
+# Given a record's name, a field's, and the values.
+Check: TypeAlias = Callable[[str, str, list[Any]], None]
 Read: TypeAlias = Callable[[int, Reader], list[Any]]
 
 _INT = frozenset({int})
@@ -46,7 +48,11 @@ class Codec:
     nftop does not have is left out, one that the recording does not have is its default.
     """
 
-    def __init__(self, records: Mapping[str, Fields] | None = None) -> None:
+    def __init__(
+        self, records: Mapping[str, Fields] | None = None, *, check: Check | None = None
+    ) -> None:
+        """`check` is given all values read of a field of a record."""
+        self._check = check
         self._records = described() if records is None else records
         self._writers: dict[Shape, Write] = {}
         self._readers: dict[Shape, Read] = {}
@@ -63,6 +69,7 @@ class Codec:
         """So many values. Raises DamagedError, UnknownError."""
         if not count:
             return []
+        found.visit()
         if shape not in self._readers:
             self._readers[shape] = self._reader(shape)
         return self._readers[shape](count, found)
@@ -211,6 +218,8 @@ class Codec:
             for field, shape in written:
                 if field in known:
                     columns[field] = self.read(shape, count, found)
+                    if self._check is not None:
+                        self._check(name, field, columns[field])
                 else:
                     self._pass(shape, count, found)
             rows = zip(*(columns[field] for field in taken), strict=True)
@@ -225,6 +234,7 @@ class Codec:
         """Pass over so many values, of records too that only the recording knows."""
         if not count:
             return
+        found.visit()
         if isinstance(shape, str):
             _word_reader(shape)(count, found)
             return

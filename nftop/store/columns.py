@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -28,10 +29,15 @@ Numbers: TypeAlias = NDArray[Any]
 RAW, DELTA = 1, 2
 # Below this many a list of numbers is as short, and less work.
 FEW = 16
-# What all columns of a sample may take in memory: 512 CPUs with every source take 2 MiB.
-MOST_BYTES = 128 << 20
+# What all columns of a sample may take in memory: 512 CPUs with every source take 4 MiB.
+MOST_BYTES = 32 << 20
+# Columns of one payload; the longest of ours has some 300.
+MAX_COLUMNS = 1 << 12
 # A value of a list, with its place in that, and what it becomes part of.
 _VALUE_BYTES = 96
+_TEXT = (str, bytes)
+_MAX_DIMENSIONS, _MAX_ROWS = 2, 1 << 20
+_TOO_LARGE = "a sample takes more memory than any host's"
 _DTYPES = {char: np.dtype(char) for char in "?bBhHiIlLqQefd"}
 
 
@@ -106,7 +112,8 @@ class Reader:
     """Gives the columns back in the same order. `kept` is what the next sample's is read against.
 
     Few bytes can say that they are many numbers: `budget` is what all of them may still take in
-    memory, in bytes, roughly.
+    memory, in bytes, roughly. `fresh` is how many bytes those take that are not shared with the
+    sample before.
 
     Raises:
         DamagedError: there is no such column, or there is no room for it.
@@ -116,19 +123,31 @@ class Reader:
         self, found: list[Any], before: list[list[Any] | Numbers], budget: int = MOST_BYTES
     ) -> None:
         self.budget = budget
+        self.fresh = 0
+        self._is_new = True
+        self._visits = 0
         self._found = found
         self._before = before
         self.kept: list[list[Any] | Numbers] = []
 
+    def visit(self) -> None:
+        """Count a part of a shape: a recording's own shapes may be any, some without columns."""
+        self._visits += 1
+        if self._visits > 4 * MAX_COLUMNS:
+            raise DamagedError("a sample has more parts than any")
+
     def values(self, count: int, kinds: frozenset[type]) -> list[Any]:
         """So many values, each of one of these types."""
-        self._spend(count * _VALUE_BYTES)
+        if not 0 <= count * _VALUE_BYTES <= self.budget:  # before any list of that length is made
+            raise DamagedError(_TOO_LARGE)
         column = self._next()
         if not isinstance(column, list) and column.shape != (count,):
             raise DamagedError("a column is not what its shape says")
         found = column if isinstance(column, list) else column.tolist()
         if len(found) != count or not kinds.issuperset(map(type, found)):
             raise DamagedError("a column is not what its shape says")
+        texts_bytes = 0 if kinds.isdisjoint(_TEXT) else sum(map(sys.getsizeof, found))
+        self._spend(count * _VALUE_BYTES + texts_bytes)
         return found
 
     def array(self) -> Numbers:
@@ -149,6 +168,7 @@ class Reader:
             raise DamagedError("there are fewer columns than the shape says")
         found = self._found[at]
         before = self._before[at] if at < len(self._before) else None
+        self._is_new = found is not None
         if found is None:
             column = before
             self._spend(before.nbytes if isinstance(before, np.ndarray) else 0)
@@ -170,7 +190,9 @@ class Reader:
     def _spend(self, size: int) -> None:
         self.budget -= size
         if self.budget < 0:
-            raise DamagedError("a sample takes more memory than any host's")
+            raise DamagedError(_TOO_LARGE)
+        if self._is_new:
+            self.fresh += size
 
 
 def _pack(values: list[Any]) -> bytes:
@@ -216,6 +238,9 @@ def _raw(data: bytes, spend: Callable[[int], None]) -> Numbers:
         raise DamagedError("a column has no numbers that are known")
     dtype, ends = _DTYPES[chr(data[0])], 2 + 4 * data[1]
     shape = struct.unpack(f"<{data[1]}I", data[2:ends])
+    # Checked one by one: with a 0 among them the array is empty, whatever the others are.
+    if len(shape) > _MAX_DIMENSIONS or max(shape, default=0) > _MAX_ROWS:
+        raise DamagedError("a column has more numbers than any host's")
     spend(math.prod(shape) * dtype.itemsize)
     return _column(_unplaned(data[ends:], math.prod(shape), dtype.itemsize), dtype, shape)
 

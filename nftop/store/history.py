@@ -35,7 +35,7 @@ class History:
     """A ring of `ticks` ticks of some per-CPU metrics, of all of packages and of `Samples`.
 
     Safe between one writer and readers. Memory: ticks x metrics x CPUs x 4 bytes; 40 MB for 600
-    ticks of 512 CPUs.
+    ticks of 512 CPUs. More than 1024 CPUs have fewer ticks (see `Ring`).
     """
 
     def __init__(self, metrics: Sequence[str] = KEPT, ticks: int = 600) -> None:

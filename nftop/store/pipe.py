@@ -46,8 +46,7 @@ class PipeBytes:
         threading.Thread(target=self._run, name="nftop-pipe", daemon=True).start()
 
     def read(self, at: int, size: int) -> bytes:
-        if self._stopped:
-            raise InterruptedError
+        self.check()
         with self._lock:
             if not self._starts or at < self._starts[0]:
                 return b""
@@ -80,6 +79,10 @@ class PipeBytes:
         self._passed = at
         if not self.full:
             self._room.set()
+
+    def check(self) -> None:
+        if self._stopped:
+            raise InterruptedError
 
     def stop(self) -> None:
         self._stopped = True

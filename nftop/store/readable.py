@@ -41,8 +41,11 @@ class Readable(Protocol):
     def passed(self, at: int) -> None:
         """What lies before this place was read, and may be let go where there is no room for it."""
 
+    def check(self) -> None:
+        """Raise InterruptedError after `stop`."""
+
     def stop(self) -> None:
-        """From now on `read` raises InterruptedError, so that whoever reads on and on ends."""
+        """From now on `read` and `check` raise InterruptedError."""
 
     def close(self) -> None:
         """Give back what is open."""
@@ -59,8 +62,7 @@ class FileBytes:
         self._stopped = False
 
     def read(self, at: int, size: int) -> bytes:
-        if self._stopped:
-            raise InterruptedError
+        self.check()
         return os.pread(self._handle, size, at)
 
     @property
@@ -77,6 +79,10 @@ class FileBytes:
 
     def passed(self, at: int) -> None:
         """A file keeps all it has."""
+
+    def check(self) -> None:
+        if self._stopped:
+            raise InterruptedError
 
     def stop(self) -> None:
         self._stopped = True

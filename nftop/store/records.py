@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 from zlib import crc32
 
 import msgspec
 
 from nftop.model.baseline import Baselines
+from nftop.model.bounds import SMT_THREADS, check_all
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.queue_map import Prefix, QueueMap
 from nftop.model.sample import Sample
+from nftop.model.terminal_text import safe_line
 from nftop.model.topology import Host, Topology
 from nftop.store.baselines import from_plain
 from nftop.store.columns import DamagedError
@@ -22,9 +25,13 @@ from nftop.store.shapes import Fields, described, records_read
 SCHEMA = "nftop.recording/1"
 # What stands before a record: its length and its CRC-32, both u32.
 HEAD = struct.Struct("<II")
-# 512 CPUs with every source take 360 kB in the first sample of a frame; msgpack may unpack to 64
-# times as much.
+# 512 CPUs with every source take 360 kB in the first sample of a frame.
 MOST_BYTES = 1 << 22
+# Of a header or a note, which are decoded whole: lists of empty lists take 72 times as much memory.
+# The header of 512 CPUs takes 64 kB, with baselines of all of them 300 kB.
+MOST_PLAIN_BYTES = 1 << 21
+# Characters of a note's text that are read.
+MOST_TEXT = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +67,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A sample; they are numbered from 0 on, those that were lost included."""
+    """A sample; they are numbered from 0 on, those that were lost included.
+
+    `fresh_bytes` is about how much memory it takes that the sample before does not share.
+    """
 
     number: int
     sample: Sample
+    fresh_bytes: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +177,7 @@ def header_read(found: Mapping[str, Any]) -> Header:
         return Header(
             began_ns=convert(found["began_ns"], int),
             host=convert(found["host"], Host),
-            topology=convert(found["topology"], Topology),
+            topology=_topology(found["topology"]),
             uarch=convert(found["uarch"], str),
             smt=convert(found["smt"], bool),
             interval_ns=convert(found["interval_ns"], int),
@@ -180,6 +191,19 @@ def header_read(found: Mapping[str, Any]) -> Header:
         )
     except (KeyError, TypeError, ValueError) as error:  # of msgspec too
         raise DamagedError(f"its header makes no sense: {error}") from None
+
+
+def _topology(found: Any) -> Topology:
+    """Raises ValueError: it is none, or none of a host's."""
+    topology = msgspec.convert(found, Topology)
+    check_all(topology)
+    numbers = [info.cpu for info in topology.cpus]
+    if sorted(set(numbers)) != numbers:
+        raise ValueError("its CPUs are not in order")
+    cores = Counter((info.package, info.l3, info.core) for info in topology.cpus if info.online)
+    if max(cores.values(), default=0) > SMT_THREADS:
+        raise ValueError(f"a core of more than {SMT_THREADS} CPUs")
+    return topology
 
 
 def note_body(note: Note) -> bytes:
@@ -199,10 +223,17 @@ def note_read(kind: str, found: Any) -> Note | None:
     """None: of a kind that this nftop does not know. Raises DamagedError: it makes no sense."""
     try:
         if kind == "gap":
-            return msgspec.convert(found, Gap)
+            gap = msgspec.convert(found, Gap)
+            if not 0 <= gap.ticks < 1 << 63:
+                raise ValueError("no number of ticks")
+            return replace(gap, why=safe_line(gap.why[:MOST_TEXT]))
         marker = msgspec.convert({**found, "kind": kind}, Marker) if kind in MARKERS else None
-        if marker is not None and kind == BASELINE:
-            baselines_of(marker)
+        if marker is not None:
+            if not all(0 <= each < 1 << 63 for each in (marker.wall_ns, marker.monotonic_ns)):
+                raise ValueError("no time")
+            marker = replace(marker, text=marker.text[:MOST_TEXT])
+            if kind == BASELINE:
+                baselines_of(marker)
     except (TypeError, ValueError) as error:
         raise DamagedError(f"a {kind} makes no sense: {error}") from None
     return marker

@@ -12,16 +12,21 @@ from numpy.typing import NDArray
 from nftop.derive.window import Track
 from nftop.model.column import Floats
 
+# 1024 CPUs with 600 ticks.
+MOST_BYTES, LEAST_TICKS = 80 << 20, 30
+
 Series: TypeAlias = NDArray[np.float32]
 
 
 class Ring:
     """The last `ticks` ticks of some metrics by row. Safe between one writer and readers.
 
-    Rows are told apart by a key, that of a CPU, say. Memory: ticks x metrics x rows x 4 bytes.
+    Rows are told apart by a key, that of a CPU, say. Memory: ticks x metrics x rows x 4 bytes;
+    where that is more than MOST_BYTES there are fewer ticks, LEAST_TICKS at least.
     """
 
     def __init__(self, metrics: Sequence[str], ticks: int) -> None:
+        self._ticks = ticks
         self.metrics = {metric: index for index, metric in enumerate(metrics)}
         self._lock = Lock()
         self._row_of: Mapping[Any, int] = {}
@@ -98,12 +103,19 @@ class Ring:
 
     def _move_rows(self, row_of: Mapping[Any, int]) -> None:
         """Make room for another set of rows; those that stay keep their history."""
-        ticks, metrics, _ = self._values.shape
-        values = np.full((ticks, metrics, len(row_of)), np.nan, np.float32)
+        size, metrics, _ = self._values.shape
+        ticks = min(
+            self._ticks, max(LEAST_TICKS, MOST_BYTES // (4 * metrics * max(len(row_of), 1)))
+        )
+        order = np.arange(max(0, self._count - min(size, ticks)), self._count) % size
         stay = row_of.keys() & self._row_of.keys()
         new, old = [row_of[cpu] for cpu in stay], [self._row_of[cpu] for cpu in stay]
-        values[:, :, new] = self._values[:, :, old]
-        self._values, self._row_of = values, row_of
+        values = np.full((ticks, metrics, len(row_of)), np.nan, np.float32)
+        values[: len(order), :, new] = self._values[order][:, :, old]
+        times, covers = np.zeros(ticks, np.int64), np.zeros(ticks, np.int64)
+        times[: len(order)], covers[: len(order)] = self._times_ns[order], self._covers_ns[order]
+        self._values, self._times_ns, self._covers_ns = values, times, covers
+        self._row_of, self._count = row_of, len(order)
 
 
 def _means(

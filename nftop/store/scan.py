@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from nftop.store import seekpoint
@@ -17,6 +17,7 @@ from nftop.store.zstandard import (
     ZstdDecompressor,
     ZstdError,
     block,
+    decompressor,
     frame_head,
 )
 
@@ -26,6 +27,8 @@ _AHEAD = 1 << 16
 # No block of zstd is longer when it is unpacked.
 _PLAIN_AT_MOST = 1 << 17
 _SEARCHED_AT_ONCE = 1 << 20
+# Between two ticks; a record of a few bytes may be repeated a million times in a small file.
+MANY_LOSSES = 64
 BREAKS_OFF = "it breaks off within a tick"
 BREAKS_OFF_BETWEEN = "it breaks off behind a tick"
 
@@ -60,6 +63,17 @@ class Loss:
         count = "an unknown number of" if self.ticks is None else self.ticks
         ticks = f"{count} tick{'' if self.ticks == 1 else 's'} lost"
         return f"{ticks}: {self.why}" + (f" ({self.size} bytes)" if self.size else "")
+
+
+def add_loss(losses: list[Loss], loss: Loss) -> None:
+    """Append a loss; beyond MANY_LOSSES it is added to the last, whose `why` stays."""
+    if len(losses) < MANY_LOSSES:
+        losses.append(loss)
+        return
+    last = losses[-1]
+    ticks = None if last.ticks is None or loss.ticks is None else last.ticks + loss.ticks
+    senseless = last.senseless or loss.senseless
+    losses[-1] = replace(last, ticks=ticks, size=last.size + loss.size, senseless=senseless)
 
 
 Found: TypeAlias = Header | Tick | Marker | Gap | Loss
@@ -97,6 +111,7 @@ class Scan:
     def next(self) -> Found | None:
         """What comes next; None while there is nothing more. Raises OSError, nothing else."""
         while not self._out:
+            self._data.check()  # what was read ahead may be unpacked for long
             try:
                 if not self._step():
                     return None
@@ -177,7 +192,7 @@ class Scan:
         if point.end:
             self._counted(point.number, "the end has another number")
             return True
-        zstd = ZstdDecompressor()
+        zstd = decompressor()
         zstd.decompress(head[seekpoint.SIZE : seekpoint.SIZE + length])
         self._zstd = zstd
         self._decoder.begin()

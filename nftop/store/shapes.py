@@ -48,6 +48,9 @@ PAYLOADS: tuple[type, ...] = (
     VppTable,
 )
 
+# Of one shape, fields of a record, and records: ours have some 30 at most.
+_MOST_PARTS = 1 << 9
+
 _WORDS: Mapping[Any, str] = {
     int: "int", float: "float", str: "text", bool: "bool", type(None): "none",
     Reason: "int",
@@ -136,14 +139,17 @@ def shape_read(found: Any) -> Shape:
     """
     if isinstance(found, str):
         return found
-    if not isinstance(found, list) or len(found) < 2 or not isinstance(found[0], str):
+    whole = isinstance(found, list) and 2 <= len(found) <= _MOST_PARTS
+    if not whole or not isinstance(found[0], str):
         raise ValueError("no shape of a value")
     return (found[0], *map(shape_read, found[1:]))
 
 
 def records_read(found: Any) -> Mapping[str, Fields]:
     """The fields of records as a recording has them. Raises ValueError as `shape_read`."""
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not all(
+        len(each) <= _MOST_PARTS for each in (found, *found.values())
+    ):
         raise ValueError("no shapes of records")
     return {
         str(name): tuple((str(field), shape_read(shape)) for field, shape in written)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
+    from compression.zstd import DecompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
 else:
-    from backports.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
+    from backports.zstd import DecompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
 
 __all__ = [
     "FRAME_END",
@@ -20,6 +20,7 @@ __all__ = [
     "ZstdDecompressor",
     "ZstdError",
     "block",
+    "decompressor",
     "frame_head",
 ]
 
@@ -27,7 +28,14 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 # A last block with nothing in it: it ends a frame wherever its last whole block was.
 FRAME_END = b"\x01\x00\x00"
 MOST_IN_BLOCK = 1 << 17
+# A frame says how much of what was unpacked its decompressor has to keep. nftop's say 2 MiB.
+_MAX_WINDOW_LOG = 23
 _DICTIONARY_ID, _CONTENT_SIZE = (0, 1, 2, 4), (0, 2, 4, 8)
+
+
+def decompressor() -> ZstdDecompressor:
+    """For one frame, whose window is 8 MiB at most; ZstdError where it asks for more."""
+    return ZstdDecompressor(options={DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
 
 
 def frame_head(data: bytes) -> int | None:

@@ -114,3 +114,25 @@ def test_a_book_keeps_the_last_and_says_what_went_wrong(
     nothing = open_book(argparse.Namespace(baseline=None), HOST)
     nothing.keep(KEPT)
     assert nothing.close() == "" and nothing.begun is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"schema": "nftop.baselines/1", "host": "edge-07", "baselines": ' + '{"nfs":' * 50_000,
+        " " * ((4 << 20) + 1),
+        (
+            '{"schema": "nftop.baselines/1", "host": "edge-07", "baselines": {"wall_ns": 1,'
+            ' "nfs": ['
+            '{"key": "", "name": "", "kind": "", "pid": 1, "levels": {}, "cores": ['
+            '{"cpu": 1000000000, "levels": {}}]}]}}'
+        ),
+    ],
+    ids=["nested", "nested within", "long", "a CPU that no host has"],
+)
+def test_a_file_that_can_not_be_is_a_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"makes no sense|longer than|CoreBaseline\.cpu"):
+        read_baselines(path, HOST)

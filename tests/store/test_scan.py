@@ -41,9 +41,12 @@ class Bytes:
         self.data = data
         self.stopped = False
 
-    def read(self, at: int, size: int) -> bytes:
+    def check(self) -> None:
         if self.stopped:
             raise InterruptedError
+
+    def read(self, at: int, size: int) -> bytes:
+        self.check()
         return self.data[at : at + size]
 
     @property

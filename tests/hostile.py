@@ -1,0 +1,161 @@
+"""Recordings whose numbers or texts are hostile, made of honest ones of the simulated host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nftop.export.csv import frame_csv
+from nftop.export.jsonl import frame_json
+from nftop.model.sample import Sample
+from nftop.render.plain import frame_text
+from nftop.session.tape import Tape
+from nftop.store.encoder import Chunk, Encoder
+from nftop.store.records import Header
+from nftop.store.seekpoint import packed
+from nftop.store.zstandard import FRAME_END
+from tests.recordings import joined, taken
+from tests.store.test_scan import Bytes
+
+Field: TypeAlias = tuple[str, str]
+Change: TypeAlias = Callable[[Any], Any]
+
+# What no bound of hardware allows, and what is only just a number.
+NUMBERS: tuple[int | float, ...] = (
+    -1, 10**9, (1 << 63) - 1, -(1 << 63), float("nan"), float("inf"), -float("inf"), 1e308, 0.5,
+)  # fmt: skip
+# ESC and BEL, the C1 form of CSI, bidi controls, zero-width characters, separators of lines.
+ESCAPES = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202e\u2066\u2069\u200e\u200f\u061c\u200b\ufeff\u2028\r"
+
+
+def number_fields(value: object) -> set[Field]:
+    """Every field of a record within `value` that holds a number, a few or an array of them."""
+    return {
+        (kind, name)
+        for kind, name, inner in _fields(value)
+        if isinstance(inner, int | float | np.ndarray) or _numbers(inner)
+    }
+
+
+def _numbers(value: object) -> bool:
+    return isinstance(value, tuple) and any(isinstance(each, int) for each in value)
+
+
+def _fields(value: object) -> Iterator[tuple[str, str, Any]]:
+    if is_dataclass(value) and not isinstance(value, type):
+        for each in fields(value):
+            inner = getattr(value, each.name)
+            yield type(value).__name__, each.name, inner
+            yield from _fields(inner)
+    elif isinstance(value, tuple | list):
+        for inner in value:
+            yield from _fields(inner)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _fields(inner)
+
+
+def changed(value: Any, change: Callable[[str, str, Any], Any]) -> Any:
+    """The value with `change(record, field, inner)` in place of every field of every record."""
+    if is_dataclass(value) and not isinstance(value, type):
+        copy = object.__new__(type(value))
+        for each in fields(value):
+            inner = changed(getattr(value, each.name), change)
+            # Past __init__: a record refuses some of this itself.
+            object.__setattr__(copy, each.name, change(type(value).__name__, each.name, inner))
+        return copy
+    if isinstance(value, tuple):
+        return tuple(changed(each, change) for each in value)
+    if isinstance(value, Mapping):
+        return {key: changed(each, change) for key, each in value.items()}
+    return value
+
+
+def hostile_number(value: Any, number: float) -> Any:
+    """The value with this number in its place, or in every place of a tuple or an array."""
+    if isinstance(value, np.ndarray):
+        with np.errstate(all="ignore"):
+            kind = value.dtype.kind
+            if kind == "f":
+                return np.full_like(value, number)
+            whole = int(number) if np.isfinite(number) and abs(number) < 1e19 else (1 << 63) - 1
+            bits = 8 * value.dtype.itemsize
+            return np.full(value.shape, whole % (1 << bits), f"u{bits // 8}").view(value.dtype)
+    if isinstance(value, tuple):
+        return tuple(hostile_number(each, number) for each in value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if isinstance(value, int) and (not np.isfinite(number) or number != int(number)):
+        return number  # a float where a whole number is promised
+    return int(number) if isinstance(value, int) and abs(number) < 1e18 else number
+
+
+def with_number(sample: Sample, field: Field, number: float) -> Sample:
+    """The sample with a number in every place of one field."""
+
+    def change(record: str, name: str, inner: Any) -> Any:
+        return hostile_number(inner, number) if (record, name) == field else inner
+
+    return _with(sample, change)
+
+
+def with_texts(sample: Sample, text: str) -> Sample:
+    """The sample with `text` behind everything that is text from outside."""
+
+    def change(_record: str, _name: str, inner: Any) -> Any:
+        return _with_text(inner, text)
+
+    return _with(sample, change)
+
+
+# Words of the model's own, which nothing but nftop writes.
+_OWN_WORDS = frozenset(
+    {"percent", "MBps", "GBps/8", "cpuid", "register", "io_alloc", "shareable", "exclusive"}
+)
+
+
+def _with_text(value: Any, text: str) -> Any:
+    if isinstance(value, str):
+        return value if value in _OWN_WORDS else value + text
+    if isinstance(value, tuple) and value and all(isinstance(each, str) for each in value):
+        return value
+    return value
+
+
+def _with(sample: Sample, change: Callable[[str, str, Any], Any]) -> Sample:
+    readings = {
+        name: replace(reading, value=changed(reading.value, change))
+        for name, reading in sample.readings.items()
+    }
+    return replace(sample, readings=readings)
+
+
+def recording(header: Header, samples: Sequence[Sample]) -> bytes:
+    """A finished recording of these samples."""
+    encoder = Encoder(header)
+    chunks: list[Chunk] = [encoder.tick(number, sample) for number, sample in enumerate(samples)]
+    return joined(chunks) + FRAME_END + packed(chunks[-1].after)
+
+
+def honest(ticks: int = 3, cpus: int = 2) -> tuple[Header, tuple[Sample, ...]]:
+    """What to spoil."""
+    session = taken(ticks, cpus=cpus)
+    return session.header, session.samples
+
+
+def fold_all() -> int:
+    """Fold and write sessions with a hostile number in each field of each payload, by turns."""
+    header, (first, second, third) = honest()
+    payloads = {name: reading.value for name, reading in second.readings.items()}
+    found = sorted(number_fields(payloads))
+    for turn, field in enumerate(found):
+        spoilt = with_number(second, field, NUMBERS[turn % len(NUMBERS)])
+        tape = Tape(Bytes(recording(header, [first, spoilt, third])))
+        while (shown := tape.forward()) is not None:
+            frame_json(shown.frame)
+            frame_csv(shown.frame)
+            frame_text(shown.frame, 240, ascii_only=True, mode="REPLAY")
+    return len(found)

@@ -1,0 +1,406 @@
+"""Recordings made to harm whoever looks at them: memory, time, and what reaches a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+from rich.style import Style
+
+from nftop.model.reading import Missing
+from nftop.model.sample import Sample
+from nftop.render.line import Line, Span, Tone
+from nftop.session.replay import Replay
+from nftop.session.tape import Tape
+from nftop.store.encoder import Encoder
+from nftop.store.history import History
+from nftop.store.records import Gap, Header, Marker, framed, header_body
+from nftop.store.scan import Loss, Scan, add_loss
+from nftop.store.seekpoint import SeekPoint, packed
+from nftop.store.zstandard import FRAME_END, ZstdCompressor
+from nftop.ui.app import NftopApp
+from nftop.ui.widgets.strips import Ink
+from tests.hostile import (
+    ESCAPES,
+    honest,
+    recording,
+    with_number,
+    with_texts,
+)
+from tests.recordings import joined
+from tests.store.test_scan import Bytes, scanned
+from tests.ui.feeds import StepFeed
+from tests.ui.harness import Running
+from tests.ui.test_recordings import Still, shows
+
+MOST_MIB = 400
+LONGEST_S = 180.0
+# What a terminal obeys, hides or reorders a line by; a line feed is nftop's own.
+UNSAFE = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+# The command, and in the end how much memory it ever had (VmHWM of proc(5)).
+MEASURED = """
+import pathlib, sys
+from nftop.cli import run
+try:
+    code = run(sys.argv[2:])
+finally:
+    status = pathlib.Path("/proc/self/status").read_text()
+    pathlib.Path(sys.argv[1]).write_text(status.partition("VmHWM:")[2].split()[0])
+sys.exit(code)
+"""
+
+
+def measured(peak: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """The command in a process of its own; `peak` then has its most memory in KiB."""
+    return subprocess.run(
+        [sys.executable, "-c", MEASURED, str(peak), *arguments],
+        capture_output=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
+
+
+def commands(file: Path, folder: Path) -> Mapping[str, tuple[str, ...]]:
+    """Everything that reads a recording and is no screen."""
+    return {
+        "text": ("replay", "--batch", str(file)),
+        "json": ("replay", "--batch", "--json", str(file)),
+        "csv": ("replay", "--batch", "--csv", str(file)),
+        "list": ("replay", "--list", str(file)),
+        "compare": ("compare", f"{file}@,+2s", f"{file}@+3s,"),
+        "compare-json": ("compare", "--json", f"{file}@,+2s", f"{file}@+3s,"),
+        "export-csv": ("export", "--format", "csv", "-o", str(folder / "csv"), str(file)),
+        "export-jsonl": ("export", "--format", "jsonl", "-o", str(folder / "jsonl"), str(file)),
+    }
+
+
+# Numbers
+
+
+def wide(sample: Sample) -> Sample:
+    """The attack that was seen: 11 ways become a billion."""
+    return with_number(sample, ("CacheDomain", "ways"), 10**9)
+
+
+@pytest.mark.parametrize("command", ["text", "json", "compare", "export-csv"])
+def test_a_billion_ways_take_no_memory_and_no_other_source(tmp_path: Path, command: str) -> None:
+    about, samples = honest(6)
+    file = tmp_path / "wide.nftop"
+    file.write_bytes(recording(about, [*map(wide, samples)]))
+    done = measured(tmp_path / "peak", *commands(file, tmp_path)[command])
+    assert done.returncode == 0, done.stderr
+    assert int((tmp_path / "peak").read_text()) < MOST_MIB << 10
+    if command == "json":
+        frame = json.loads(done.stdout.splitlines()[-1])
+        states = {name: each["state"] for name, each in frame["sources"].items()}
+        assert states.pop("resctrl") == "error" and "error" not in states.values()
+
+
+FUZZ = """
+import pathlib, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+from tests.hostile import fold_all
+print(fold_all())
+print(pathlib.Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+"""
+
+
+def test_a_hostile_number_in_any_field_is_folded_or_a_loss() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FUZZ],
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
+    assert done.returncode == 0, done.stderr
+    fields, peak_kib = map(int, done.stdout.split())
+    assert fields > 100 and peak_kib < MOST_MIB << 10
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        ("CacheDomain", "ways"), ("CpuInfo", "cpu"), ("ResctrlGroup", "clos"),
+        ("ThreadRow", "allowed"), ("DpdkPort", "rx_queues"), ("CounterTable", "group"),
+        ("CpuTimes", "ticks_per_s"), ("CpuFrequency", "max_hz"),
+    ],
+    ids=".".join,
+)  # fmt: skip
+@pytest.mark.parametrize("number", [10**18, -5])
+def test_what_no_hardware_has_makes_its_source_absent(field: tuple[str, str], number: int) -> None:
+    about, (first, second, third) = honest()
+    found, _ = scanned(recording(about, [first, with_number(second, field, number), third]))
+    ticks = [each for each in found if not isinstance(each, Header)]
+    assert len(ticks) == 3
+    spoilt = [
+        name
+        for name, reading in ticks[1].sample.readings.items()  # type: ignore[union-attr]
+        if isinstance(reading.value, Missing) and ".".join(field) in reading.value.detail
+    ]
+    assert spoilt
+
+
+# Memory and time
+
+
+def raw(first: bytes, bodies: Sequence[bytes], window_log: int | None = None) -> bytes:
+    """A recording with these records, whatever they are."""
+    compressor = ZstdCompressor()
+    if window_log is not None:
+        parameter = sys.modules[ZstdCompressor.__module__].CompressionParameter
+        compressor = ZstdCompressor(options={parameter.window_log: window_log})
+    point = SeekPoint(10**18, 10**9, 0, 0)
+    data = packed(point)
+    for body in (first, *bodies):
+        data += compressor.compress(framed(body), ZstdCompressor.FLUSH_BLOCK)
+    return data + FRAME_END + packed(replace(point, number=len(bodies), end=True))
+
+
+def array(count: int, of: bytes) -> bytes:
+    return b"\xdd" + count.to_bytes(4, "big") + of * count
+
+
+def sample_body(number: int, readings: bytes) -> bytes:
+    times = [number, 10**18 + number * 10**9, (number + 1) * 10**9, 10**9]
+    return b"\x96\xa6sample" + b"".join(map(msgspec.msgpack.encode, times)) + readings
+
+
+def header() -> bytes:
+    return header_body(honest()[0])
+
+
+def of_bodies(count: int, body: Callable[[], bytes]) -> Callable[[], bytes]:
+    return lambda: raw(header(), [body()] * count)
+
+
+def of_readings(written: bytes, of: bytes, count: int = (4 << 20) - 200) -> Callable[[], bytes]:
+    return of_bodies(8, lambda: sample_body(0, written + array(count, of)))
+
+
+def of_record(kind: bytes, count: int) -> Callable[[], bytes]:
+    return of_bodies(8, lambda: b"\x92" + kind + array(count, b"\x90"))
+
+
+def long_reasons() -> bytes:
+    why = msgspec.msgpack.encode("\U0001f600" + "x" * (3 << 20))
+    reading = b"\x81\xa4self\x94\x00\x00\x09" + why
+    return raw(header(), [sample_body(at, reading) for at in range(100)])
+
+
+def many_headers() -> bytes:
+    other = header_body(replace(honest()[0], began_ns=7))
+    return raw(header(), [header(), other] * 500)
+
+
+def doubling_shapes() -> bytes:
+    """Of a field that nobody knows: records within records, twice each, without a column."""
+    about, samples = honest()
+    shapes: dict[str, Any] = dict(about.records)
+    shapes["SelfUse"] = (*shapes["SelfUse"], ("more", ("record", "A0")))
+    for at in range(60):
+        inner = ("record", f"A{at + 1}")
+        shapes[f"A{at}"] = (("a", inner), ("b", inner))
+    shapes["A60"] = ()
+    return recording(replace(about, records=shapes), samples)
+
+
+SELF = b"\x81\xa4self\x94\x00\x00\xa7SelfUse"
+GAP = msgspec.msgpack.encode(["gap", {"ticks": 1, "why": "x" * 100}])
+BOMBS: Mapping[str, Callable[[], bytes]] = {
+    "empty arrays as readings": of_readings(b"", b"\x90"),
+    "empty arrays as columns": of_readings(SELF, b"\x90"),
+    "empty arrays in a column": of_readings(SELF + b"\x91", b"\x90"),
+    "texts in a column": of_readings(SELF + b"\x91", b"\xa1x", (2 << 20) - 200),
+    "header": of_record(b"\xa6header", (2 << 20) - 200),
+    "longer header": of_record(b"\xa6header", (4 << 20) - 200),
+    "marker": of_record(b"\xa6marker", (2 << 20) - 200),
+    "gap": of_record(b"\xa3gap", (2 << 20) - 200),
+    "unknown": of_record(b"\xa7unknown", (2 << 20) - 200),
+    "nested": of_bodies(8, lambda: b"\x92\xa6marker" + b"\x91" * (1 << 20)),
+    "reasons": long_reasons,
+    "gaps": of_bodies(20_000, lambda: GAP),
+    "window": lambda: raw(header(), [GAP] * 10, window_log=27),
+    "headers": many_headers,
+    "shapes": doubling_shapes,
+}
+
+
+@pytest.mark.parametrize("name", list(BOMBS))
+def test_a_small_file_takes_neither_memory_nor_time(tmp_path: Path, name: str) -> None:
+    file, data = tmp_path / "bomb.nftop", BOMBS[name]()
+    file.write_bytes(data)
+    assert len(data) < 1 << 20
+    done = measured(tmp_path / "peak", *commands(file, tmp_path)["json"])
+    assert done.returncode in (0, 4), done.stderr
+    assert int((tmp_path / "peak").read_text()) < MOST_MIB << 10
+
+
+def test_eight_thousand_cpus_are_shown_in_bounded_memory(tmp_path: Path) -> None:
+    about, samples = honest(4)
+    info = about.topology.cpus[0]
+    cpus = tuple(
+        replace(info, cpu=cpu, core=cpu, package=cpu % 4096, l3=cpu, siblings=())  # type: ignore[arg-type]
+        for cpu in range(8192)
+    )
+    data = recording(replace(about, topology=replace(about.topology, cpus=cpus)), samples)
+    file = tmp_path / "wide.nftop"
+    file.write_bytes(data)
+    done = measured(tmp_path / "peak", "replay", "--batch", str(file))
+    assert done.returncode in (0, 4), done.stderr
+    assert int((tmp_path / "peak").read_text()) < MOST_MIB << 10
+
+
+def test_whoever_stops_is_heard_while_what_was_read_ahead_is_decoded() -> None:
+    body = b"\x92\xa7unknown" + array(1 << 20, b"\x00")
+    data = Bytes(raw(header(), [body] * 50))
+    assert len(data.data) < 1 << 16  # one read
+    scan = Scan(data)
+    assert isinstance(scan.next(), Header)
+    data.stop()
+    with pytest.raises(InterruptedError):
+        scan.next()
+
+
+def test_frames_to_step_back_to_are_as_many_as_there_is_memory_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    about, samples = honest(30)
+    data = recording(about, samples)
+
+    def kept() -> list[int]:
+        tape = Tape(Bytes(data), goes_back=True)
+        while tape.forward() is not None:
+            pass
+        return [each.size_bytes for each in tape._kept]
+
+    sizes = kept()
+    assert len(sizes) == 30
+    monkeypatch.setattr("nftop.session.tape._KEPT_BYTES", sum(sizes[-10:]))
+    assert kept() == sizes[-10:]
+    monkeypatch.setattr("nftop.session.tape._KEPT_BYTES", 0)
+    assert len(kept()) == 2
+
+
+def test_a_long_history_of_many_cpus_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nftop.store.ring.MOST_BYTES", 4 * 100 * 64)
+    about, samples = honest(60, cpus=4)
+    history = History(("cpp",), ticks=600)
+    tape = Tape(Bytes(recording(about, samples)), on_frame=history.append)
+    while tape.forward() is not None:
+        pass
+    cpu = about.topology.cpus[0].cpu
+    series = history.series("cpp", cpu, 60, 60.0)
+    assert len(series) == 60 and history._cpus._values.nbytes <= 4 * 100 * 64
+
+
+# Texts
+
+
+def hostile_texts(ticks: int = 8, cpus: int = 2) -> bytes:
+    """A recording in which every text from outside has `ESCAPES` in it."""
+    about, samples = honest(ticks, cpus)
+    host = replace(about.host, name=f"host{ESCAPES}", model=f"model{ESCAPES}")
+    about = replace(about, host=host, command=(ESCAPES,), catalogue=((ESCAPES,) * 4,))
+    encoder = Encoder(about)
+    chunks = []
+    for number, sample in enumerate(samples):
+        times = sample.wall_ns, sample.monotonic_ns
+        if number == 2:
+            chunks.append(encoder.note(Gap(1, f"gap{ESCAPES}"), *times))
+            continue
+        if number == 4:
+            for kind in ("marker", "action", "change", "finding"):
+                marker = Marker(kind, *times, f"{kind}{ESCAPES}", {ESCAPES: ESCAPES})
+                chunks.append(encoder.note(marker, *times))
+        chunks.append(encoder.tick(number, with_texts(sample, ESCAPES)))
+    return joined(chunks) + FRAME_END + packed(chunks[-1].after)
+
+
+def unsafe_in(data: bytes) -> list[str]:
+    return UNSAFE.findall(data.decode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("command", list(commands(Path(), Path())))
+def test_no_text_of_a_recording_reaches_a_stream_as_it_is(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "texts.nftop"
+    file.write_bytes(hostile_texts())
+    assert unsafe_in(ESCAPES.encode())  # the pattern knows them
+    done = measured(tmp_path / "peak", *commands(file, tmp_path)[command])
+    assert done.returncode in (0, 4), done.stderr
+    assert not unsafe_in(done.stdout) and not unsafe_in(done.stderr)
+    written = [each for each in tmp_path.rglob("*") if each.suffix in (".csv", ".jsonl")]
+    assert bool(written) == command.startswith("export")
+    for each in written:
+        assert not unsafe_in(each.read_bytes()), each.name
+    if command == "json":  # lossless all the same
+        assert json.loads(done.stdout.splitlines()[0])["host"]["name"] == f"host{ESCAPES}"
+
+
+def test_a_name_of_a_file_reaches_no_stream_as_it_is(tmp_path: Path) -> None:
+    for command in commands(Path(f"no{ESCAPES}"), tmp_path).values():
+        done = measured(tmp_path / "peak", *command)
+        assert done.returncode and done.stderr
+        assert not unsafe_in(done.stdout) and not unsafe_in(done.stderr)
+    done = measured(tmp_path / "peak", f"--{ESCAPES}")
+    assert not unsafe_in(done.stderr)
+
+
+async def test_no_text_of_a_recording_reaches_the_screen_as_it_is() -> None:
+    history = History()
+    feed = Replay(Bytes(hostile_texts(12, 4)), clock=Still(), on_frame=history.append)
+    app = NftopApp(feed, history)
+    async with app.run_test(size=(160, 50)) as pilot:
+        run = Running(app, pilot, StepFeed())
+        await shows(run, "REPLAY")
+        await run.press("space")
+        for key in (
+            "right",
+            "right",
+            "2",
+            "enter",
+            "escape",
+            "3",
+            "4",
+            "6",
+            "7",
+            "F",
+            "x",
+            "1",
+            "?",
+        ):
+            await run.press(key)
+            strips = app.screen._compositor.render_strips()
+            sent = "\n".join("".join(each.text for each in strip) for strip in strips)
+            assert not UNSAFE.findall(sent), key
+
+
+def test_a_span_that_nobody_made_printable_is_made_so_where_it_is_sent() -> None:
+    ink = Ink({tone: Style.null() for tone in Tone}, plain=False, to_edge=False)
+    line = Line((Span(f"a{ESCAPES}", Tone.PLAIN),))
+    assert not UNSAFE.findall(ink.text(line, 80, Console(color_system=None)))
+    assert not UNSAFE.findall("".join(each.text for each in ink.segments(line, 80)))
+
+
+def test_losses_without_a_tick_between_are_counted_and_not_kept() -> None:
+    told: list[Loss] = []
+    tape = Tape(Bytes(many_headers()), on_loss=told.append)
+    assert tape.forward() is None
+    assert len(told) == 999 and len(tape._lost) == len(tape._remarks) == 64
+    many: list[Loss] = []
+    for ticks in range(100):
+        add_loss(many, Loss(ticks, 2, "why"))
+    assert (len(many), sum(each.ticks or 0 for each in many)) == (64, sum(range(100)))
+    assert sum(each.size for each in many) == 200
