@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.style import Style
@@ -24,6 +25,7 @@ from nftop.session.tape import Tape
 from nftop.store.encoder import Encoder
 from nftop.store.history import History
 from nftop.store.records import Gap, Header, Marker, framed, header_body
+from nftop.store.ring import Ring
 from nftop.store.scan import Loss, Scan, add_loss
 from nftop.store.seekpoint import SeekPoint, packed
 from nftop.store.zstandard import FRAME_END, ZstdCompressor
@@ -277,7 +279,7 @@ def test_whoever_stops_is_heard_while_what_was_read_ahead_is_decoded() -> None:
 def test_frames_to_step_back_to_are_as_many_as_there_is_memory_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    about, samples = honest(30)
+    about, samples = honest(12)
     data = recording(about, samples)
 
     def kept() -> list[int]:
@@ -287,23 +289,24 @@ def test_frames_to_step_back_to_are_as_many_as_there_is_memory_for(
         return [each.size_bytes for each in tape._kept]
 
     sizes = kept()
-    assert len(sizes) == 30
-    monkeypatch.setattr("nftop.session.tape._KEPT_BYTES", sum(sizes[-10:]))
-    assert kept() == sizes[-10:]
+    assert len(sizes) == 12
+    monkeypatch.setattr("nftop.session.tape._KEPT_BYTES", sum(sizes[-5:]))
+    assert kept() == sizes[-5:]
     monkeypatch.setattr("nftop.session.tape._KEPT_BYTES", 0)
     assert len(kept()) == 2
 
 
-def test_a_long_history_of_many_cpus_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nftop.store.ring.MOST_BYTES", 4 * 100 * 64)
-    about, samples = honest(60, cpus=4)
-    history = History(("cpp",), ticks=600)
-    tape = Tape(Bytes(recording(about, samples)), on_frame=history.append)
-    while tape.forward() is not None:
-        pass
-    cpu = about.topology.cpus[0].cpu
-    series = history.series("cpp", cpu, 60, 60.0)
-    assert len(series) == 60 and history._cpus._values.nbytes <= 4 * 100 * 64
+def test_a_long_history_of_many_rows_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nftop.store.ring.MOST_BYTES", 4 * 40 * 64)
+    ring = Ring(("cpp",), ticks=600)
+    few, many = {0: 0}, {row: row for row in range(64)}
+    for tick in range(100):
+        rows = few if tick < 50 else many
+        ring.append(tick * 10**9, 10**9, rows, [np.full(len(rows), float(tick))])
+    assert ring._values.nbytes == 4 * 40 * 64
+    track = ring.track(100 * 10**9)
+    assert track.times_ns.tolist() == [tick * 10**9 for tick in range(60, 100)]
+    assert ring.series("cpp", 0, 40, 40.0)[-1] == 99.0
 
 
 # Texts

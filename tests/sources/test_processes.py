@@ -396,7 +396,12 @@ def test_ten_thousand_threads_that_come_and_go_do_not_make_numbers_old(
     host.thread(50, 50, "vpp_wk_0", allowed="2", run_ns=0)
     opened: list[str] = []
     real = threads._open
-    monkeypatch.setattr(threads, "_open", lambda path: opened.append(path) or real(path))
+
+    def counted(path: str) -> int:
+        opened.append(path)
+        return real(path)
+
+    monkeypatch.setattr(threads, "_open", counted)
 
     def churn(tick: int) -> None:
         if tick:
