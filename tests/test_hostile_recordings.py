@@ -401,7 +401,7 @@ def test_losses_without_a_tick_between_are_counted_and_not_kept() -> None:
     told: list[Loss] = []
     tape = Tape(Bytes(many_headers()), on_loss=told.append)
     assert tape.forward() is None
-    assert len(told) == 999 and len(tape._lost) == len(tape._remarks) == 64
+    assert len(told) == 1000 and len(tape._lost) == len(tape._remarks) == 64
     many: list[Loss] = []
     for ticks in range(100):
         add_loss(many, Loss(ticks, 2, "why"))
