@@ -28,10 +28,10 @@ def read_text(path: Path, most_bytes: int = _MOST_BYTES) -> str:
         OSError: it is not there or can't be read.
         ValueError: it is no plain file, or longer than `most_bytes`.
     """
-    return text_of(open_file(path))
+    return text_of(open_file(path), most_bytes)
 
 
-def text_of(handle: int) -> str:
+def text_of(handle: int, most_bytes: int = _MOST_BYTES) -> str:
     """What an open file says; closes it. Raises OSError, ValueError as `read_text`."""
     try:
         about = os.fstat(handle)
