@@ -145,7 +145,15 @@ def _core(ticks: Sequence[Seen], cpu: Cpu) -> CoreBaseline:
     known = [(cpus, row) for cpus, row in found if row is not None]
     clocks = [cpus.cpp_clock[row] for cpus, row in known]
     last = next((clock for clock in reversed(clocks) if clock is not None), None)
-    numbers = {name: [cpus.columns[name][row] for cpus, row in known] for name in KEPT}
+    numbers = {
+        name: [
+            cpus.shared.get(cpu) or cpus.columns[name][row]
+            if name == "ipc"
+            else cpus.columns[name][row]
+            for cpus, row in known
+        ]
+        for name in KEPT
+    }
     return CoreBaseline(
         cpu=cpu,
         levels=_levels(numbers, clocks, last),

@@ -10,6 +10,7 @@ import numpy as np
 from nftop.derive.counters import CounterRates, frequency_hz
 from nftop.derive.misses import MissState, step_misses
 from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, total
+from nftop.derive.own_time import OwnTime, own_clock, own_cycles, own_time
 from nftop.derive.siblings import sibling_columns
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import Column, column, first_of, from_readings, ratio, where
@@ -61,26 +62,48 @@ class Occupant:
         """Whether a network function polls here, and not just any program."""
         return self.nf is not None
 
-    @property
-    def loose(self) -> Missing | None:
-        """Why the CPU's cycles are not its NFs' alone; None when they are."""
-        loose = next((core.loose for _, core in self.cores if core.loose is not None), None)
-        if loose is not None or not self.cores or not self.strangers:
-            return loose
-        other = self.strangers[0].thread
-        does = "polls" if other.role in NF_KINDS else "spins"
-        return Missing(
-            Reason.SOURCE,
-            f"{other.label} (pid {other.pid}) {does} on this CPU too, and takes part of its cycles",
-        )
-
-    def shared_with(self, nf: NfRates) -> Missing | None:
-        """Why the CPU's cycles are not this NF's alone; None when they are."""
+    def other_than(self, nf: NfRates | None = None) -> str:
+        """The first poller here beside the NFs, or beside this one, in words; "" without one."""
         for other, _ in self.cores:
-            if other.key != nf.key:
-                why = f"shares a CPU with {other.name} (pid {other.pid}), so its cycles are not its"
-                return Missing(Reason.SOURCE, f"{why} alone")
-        return self.loose
+            if nf is not None and other.key != nf.key:
+                return f"{other.name} (pid {other.pid}) polls"
+        if not self.strangers:
+            return ""
+        thread = self.strangers[0].thread
+        does = "polls" if thread.role in NF_KINDS else "spins"
+        return f"{thread.label} (pid {thread.pid}) {does}"
+
+    def uncounted(self, own: OwnTime | None, nf: NfRates | None = None) -> Missing | None:
+        """Why no cycles of the CPU can be counted as the NFs', or as this one's; None if they can.
+
+        `own` is their time on this CPU, None where it is unknown.
+        """
+        moves = next((core.loose for _, core in self.cores if core.loose is not None), None)
+        other = self.other_than(nf) if self.cores and own is None else ""
+        if moves is not None or not other:
+            return moves
+        return Missing(Reason.SOURCE, f"{other} on this CPU too, and takes part of its cycles")
+
+    def shared(self, own: OwnTime | None, nf: NfRates | None = None) -> Missing | None:
+        """Why instructions and misses counted here are not the NFs', or this one's, alone."""
+        return None if own is None else own.shared(self.other_than(nf))
+
+
+def own_times(
+    pollers: Mapping[int, Occupant], times: Mapping[str, Column], nf: NfRates | None = None
+) -> dict[int, OwnTime | None]:
+    """By row, the time that the NFs there, or this one, had of their CPU.
+
+    `times` are columns of `cputime.METRICS`.
+    """
+    return {
+        row: own_time(
+            [core for each, core in who.cores if nf is None or each.key == nf.key],
+            times["cpu_time_ratio"][row],
+            times["steal_ratio"][row],
+        )
+        for row, who in pollers.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,19 +210,37 @@ def cpu_table(
     )
     forwards = np.zeros(rows, dtype=np.bool_)
     forwards[[row for row, who in pollers.items() if who.forwards]] = True
+    own = own_times(pollers, ready)
+    clock = [own_clock(cycles.clock[row], own.get(row)) for row in range(rows)]
     busy = from_readings({row: _busy(who) for row, who in pollers.items()}, rows, NO_NF)
     of_cycles = from_readings(
-        {row: _busy(who, cycles.clock[row]) for row, who in pollers.items()}, rows, NO_NF
+        {row: _busy(who, clock[row]) for row, who in pollers.items()}, rows, NO_NF
     )
-    # What of a shared CPU's counts belongs to its packets can't be told.
+    shared = {row: why for row, who in pollers.items() if (why := who.shared(own[row]))}
+    taken = from_readings(
+        {
+            row: who.uncounted(own[row]) or own_cycles(cycles.per_s[row], clock_of, own[row])
+            for row, who in pollers.items()
+            for clock_of in (cycles.clock[row],)
+        },
+        rows,
+        NO_NF,
+    )
+    # Instructions and misses of what else ran there can't be told from the NFs' own.
     own_packets = from_readings(
-        nobody | {row: who.loose or packets[row] for row, who in pollers.items()}, rows, NO_NF
+        nobody
+        | {
+            row: who.uncounted(own[row]) or shared.get(row) or packets[row]
+            for row, who in pollers.items()
+        },
+        rows,
+        NO_NF,
     )
     who = [pollers.get(row) for row in range(rows)]
     misses, per_packet = step_misses(
         misses, rates, own_packets, [each.nf if each else None for each in who]
     )
-    cpp = where(polled, ratio(cycles.per_s, own_packets), no_nf)
+    cpp = where(polled, ratio(taken, packets), no_nf)
     columns = {
         "busy_ratio": where(forwards, busy, ready["cpu_time_ratio"]),
         "packets_per_s": packets,
@@ -229,14 +270,16 @@ def cpu_table(
             each.cores[0][0].direction if each and each.cores else None for each in who
         ),
         cpp_clock=tuple(
-            clock if has_cpp else None
-            for clock, has_cpp in zip(cycles.clock, cpp.present, strict=True)
+            each if has_cpp else None for each, has_cpp in zip(clock, cpp.present, strict=True)
         ),
-        saturated=tuple(_saturated(each) if each else None for each in who),
+        saturated=tuple(
+            _saturated(each, own[row]) if each else None for row, each in enumerate(who)
+        ),
         attribution=tuple(_attribution(each) for each in who),
         group=group,
         settings=settings,
         columns=columns,
+        shared={topology.cpus[row].cpu: why for row, why in shared.items()},
     )
 
 
@@ -247,8 +290,8 @@ def saturated(busy_ratio: Reading, run_ratio: Reading) -> bool | None:
     return busy_ratio >= SATURATED_RATIO and run_ratio >= WHOLE_RATIO
 
 
-def _saturated(who: Occupant) -> bool | None:
-    if len(who.cores) != 1 or who.loose is not None:
+def _saturated(who: Occupant, own: OwnTime | None) -> bool | None:
+    if len(who.cores) != 1 or who.uncounted(own) is not None:
         return None
     core = who.cores[0][1]
     return saturated(core.busy_ratio, core.run_ratio)

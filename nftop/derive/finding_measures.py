@@ -28,7 +28,7 @@ def of_core(metric: str) -> Callable[[Seen], Measured]:
     """A metric that a core's threads have the same, of each core with pollers, and its load."""
 
     def measure(seen: Seen) -> Measured:
-        return _of_cores(seen, seen.of(metric))
+        return _of_cores(seen, _own_counts(seen, seen.of(metric)))
 
     return measure
 
@@ -37,7 +37,20 @@ def core_ipc(seen: Seen) -> Measured:
     """Instructions per cycle of each core with pollers; its only thread's where it has but one."""
     whole, own = seen.of("core_ipc"), seen.of("ipc")
     alone = whole.reasons == Reason.UNDEFINED
-    return _of_cores(seen, where(alone, own, whole))
+    return _of_cores(seen, _own_counts(seen, where(alone, own, whole)))
+
+
+def _own_counts(seen: Seen, of_rows: Column) -> Column:
+    """A number of every row but where other threads were counted with the network function's."""
+    if not seen.frame.cpus.shared:
+        return of_rows
+    shared = np.zeros(len(of_rows), np.bool_)
+    infos = seen.frame.cpus.topology.cpus
+    for places in seen.cores:
+        cpus = (infos[int(seen.rows[place])].cpu for place in places)
+        shared[list(places)] = any(cpu in seen.frame.cpus.shared for cpu in cpus)
+    why = Missing(Reason.SOURCE, "other threads ran on this core too")
+    return where(shared, missing(len(of_rows), why), of_rows)
 
 
 def others_here(seen: Seen) -> Measured:

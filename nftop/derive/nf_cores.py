@@ -45,9 +45,12 @@ def with_cores(row: NfRow, nf: NfRates, beside: Beside) -> NfRow:
         readings={
             **row.readings,
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
-            "llc_misses_per_packet": nf.uncounted or _misses(beside.cpus, rows),
+            "llc_misses_per_packet": nf.uncounted or row.shared or _misses(beside.cpus, rows),
             "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(beside, rows),
-            **{each.id: nf.uncounted or _node(beside.cpus, rows, each.id) for each in NF_NODES},
+            **{
+                each.id: nf.uncounted or row.shared or _node(beside.cpus, rows, each.id)
+                for each in NF_NODES
+            },
         },
         threads=tuple(
             NfThread(core.cpu, core.thread, core.packets_per_s, core.busy_ratio, core.run_ratio)

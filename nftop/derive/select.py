@@ -35,5 +35,6 @@ def only_cpus(frame: Frame, cpus: Collection[int]) -> Frame:
         settings=these(table.settings),
         columns={metric: take(column, rows) for metric, column in table.columns.items()},
         origins={metric: these(origin) for metric, origin in table.origins.items()},
+        shared={cpu: why for cpu, why in table.shared.items() if cpu in cpus},
     )
     return replace(frame, cpus=shown)

@@ -131,7 +131,10 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     beside = Beside(shown.cpus, classes, thread_rates)
     of_cores = rates.core_cycles, rates.rate("instructions")
     rows = (
-        *(with_cores(nf_row(nf, topology, cycles, of_cores, pollers), nf, beside) for nf in nfs),
+        *(
+            with_cores(nf_row(nf, topology, cycles, of_cores, pollers, times), nf, beside)
+            for nf in nfs
+        ),
         *(
             with_kernel_parts(row, kernel, topology, times)
             for row in kernel_row(kernel, topology, cycles, times)

@@ -102,6 +102,8 @@ def _reasons(frame: Frame, nf: NfRow) -> Mapping[str, Missing]:
     found = {name: each for name, each in nf.readings.items() if isinstance(each, Missing)}
     if nf.problem is not None:
         found["packets_per_s"] = nf.problem
+    if nf.shared is not None:
+        return found | dict.fromkeys(("ipc", "llc_misses_per_packet"), nf.shared)
     cpus = frame.cpus
     for name in ("ipc", "llc_misses_per_packet"):
         for cpu in nf.cpus:

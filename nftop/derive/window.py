@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Bools, Floats
-from nftop.model.frame import CpuTable, Frame, NfRow
+from nftop.model.frame import Clock, CpuTable, Frame, NfRow
 from nftop.model.ids import L3Domain
 from nftop.model.reading import Missing, Reading
 from nftop.model.roles import NF_SOURCES
@@ -40,7 +40,7 @@ NF_KEPT = (
 CACHE_KEPT = ("occupancy_bytes", "mbm_total_bytes_per_s", "mbm_local_bytes_per_s", "new")
 # Of a class on its CPUs beside one cache.
 CLASS_KEPT = ("ipc", "new")
-CLOCKS = ("core", "tsc", "nf")
+CLOCKS: tuple[Clock, ...] = ("core", "tsc", "nf", "core_by_run", "tsc_by_run", "nf_by_run")
 # A lone core that leaves such a share of packets to be dropped has no time left, said or not.
 _DROPPING_RATIO = 0.01
 # CPUs that run less tell nothing of what runs in a class.
@@ -50,7 +50,14 @@ _SAME_NS = 1_000_000
 # Whose the cycles of a network function are, beside its own counters; the TSC's pace is the same
 # whenever it was read.
 _OF_CPUS = ("ipc", "llc_misses_per_packet")
-_CYCLES_OF = {"core": ("perf",), "tsc": (), "nf": ()}
+_CYCLES_OF: Mapping[Clock, tuple[str, ...]] = {
+    "core": ("perf",),
+    "tsc": (),
+    "nf": (),
+    "core_by_run": ("perf", "processes"),
+    "tsc_by_run": ("processes",),
+    "nf_by_run": ("processes",),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +165,7 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
 
     What is offered is what it received and what the NIC dropped for want of a free descriptor.
     IPC is the median of its cores', misses per packet the mean of its cores' weighted by their
-    packets: both only where every core tells.
+    packets: both only where every core tells, and where no CPU is shared with other threads.
     """
     rx = nf.direction == "rx"
     packets = _number(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"])
@@ -166,7 +173,7 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     lost = drops if rx and drops > 0 else 0.0
     cpus = frame.cpus
     rows = rows_of(cpus, nf)
-    whole = bool(rows) and len(rows) == len(nf.cpus)
+    whole = bool(rows) and len(rows) == len(nf.cpus) and nf.shared is None
     clock = np.nan if nf.cpp_clock is None else float(CLOCKS.index(nf.cpp_clock))
     full = np.nan if nf.saturated is None else float(nf.saturated)
     if nf.saturated is None and len(nf.cpus) == 1 and lost > _DROPPING_RATIO * (packets + lost):

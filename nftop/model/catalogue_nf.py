@@ -94,7 +94,8 @@ NF_METRICS: tuple[Metric, ...] = (
         unit=Unit.CYCLES,
         scope="nf",
         meaning="Cycles of all its polling cores per packet received (sent, where it only "
-        f"generates), empty polls included. {_BOUND}",
+        "generates), empty polls included. Of a CPU that it shares (RUN below 95 %) the share that "
+        f"its own threads ran, an estimate ('~'; cpp_clock ends in _by_run). {_BOUND}",
         formula=f"sum(cycles per second of its cores) / {_PACKETS}",
         origin=EQ5,
         good="low",
@@ -122,7 +123,8 @@ NF_METRICS: tuple[Metric, ...] = (
         label="IPP",
         unit=Unit.INSTRUCTIONS,
         scope="nf",
-        meaning=f"Instructions of all its polling cores per packet, empty polls included. {_BOUND}",
+        meaning="Instructions of all its polling cores per packet, empty polls included. None where "
+        f"it shares one of them with other threads (RUN below 95 %). {_BOUND}",
         formula=f"sum(instructions per second of its cores) / {_PACKETS}",
         origin=EQ6,
         good="low",
@@ -136,7 +138,7 @@ NF_METRICS: tuple[Metric, ...] = (
         unit=Unit.PER_CYCLE,
         scope="nf",
         meaning="Instructions of all its polling cores by their unhalted core cycles. Cores that "
-        "find no packets have a high IPC too.",
+        "find no packets have a high IPC too. None where it shares one of them (RUN below 95 %).",
         formula="sum(instructions per second of its cores) / sum(core cycles per second of them)",
         origin=EQ6,
         good="high",

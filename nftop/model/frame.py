@@ -24,7 +24,9 @@ SCHEMA = "nftop.frame/1"
 
 _NO_COVERAGE = Missing(Reason.SOURCE)
 
-Clock: TypeAlias = Literal["core", "tsc", "nf"]
+# `_by_run`: the share of those cycles that a thread had which was not alone on its CPU, by the time
+# it ran; an estimate.
+Clock: TypeAlias = Literal["core", "tsc", "nf", "core_by_run", "tsc_by_run", "nf_by_run"]
 Direction: TypeAlias = Literal["rx", "tx"]
 
 
@@ -67,7 +69,7 @@ class CpuTable:
         thread: name of the NF thread or poller on it (untrusted text); None where there is none.
         nf, nf_pid: name and process of the NF it works for, None where there is none.
         direction: whether its packets are those received or those sent; None without an NF.
-        cpp_clock: where the cycles of `cpp` came from (`core`, `tsc`, `nf`); None without a CPP.
+        cpp_clock: what counted the cycles of `cpp` (see `Clock`); None without a CPP.
         saturated: whether it was busy all the time, so that CPP is the cost of a packet; None
             where the NF does not tell.
         attribution: how packets were put on this CPU, in words; "" where none were.
@@ -78,6 +80,8 @@ class CpuTable:
         columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
         origins: by metric id, for each row the source of its number where that is not the metric's
             first choice, else None; metrics of which no row has such a number are absent.
+        shared: by CPU, why the instructions, misses and slots counted there are not those of its
+            network functions alone; CPUs where they are, or where nothing polls, are absent.
     """
 
     topology: Topology
@@ -93,6 +97,7 @@ class CpuTable:
     settings: tuple[CpuSetting, ...]
     columns: Mapping[str, Column]
     origins: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    shared: Mapping[Cpu, Missing] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.topology.cpus)
@@ -122,6 +127,8 @@ class NfRow:
         classes: the cache classes that count on its CPUs, each once.
         beside: who else is in them, in words; "" for nobody.
         owner: user whose socket tells its numbers; None if there is no socket, or it is not known.
+        shared: why the instructions, misses and slots counted on its CPUs are not its alone; None
+            where they are.
     """
 
     key: str
@@ -143,6 +150,7 @@ class NfRow:
     classes: tuple[CacheClass, ...] = ()
     beside: str = ""
     owner: Owner | None = None
+    shared: Missing | None = None
 
 
 @dataclass(frozen=True, slots=True)

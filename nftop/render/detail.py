@@ -34,6 +34,9 @@ _CLOCKS = {
     "core": "core cycles",
     "tsc": "time stamp counter, not core cycles",
     "nf": "the NF's own clock, not core cycles",
+    "core_by_run": "core cycles, the share of the time its threads ran (RUN)",
+    "tsc_by_run": "time stamp counter, the share of the time its threads ran (RUN)",
+    "nf_by_run": "the NF's own clock, the share of the time its threads ran (RUN)",
 }
 _SIBLING_WORDS = {
     "sibling_busy_ratio": "busy",

@@ -30,6 +30,9 @@ _CLOCKS = {
     "core": "CPP in core cycles",
     "tsc": "CPP in cycles of the time stamp counter, not of the core",
     "nf": "CPP in cycles of the NF's own clock, not of the core",
+    "core_by_run": "CPP in core cycles, of shared CPUs the share that its threads ran (RUN)",
+    "tsc_by_run": "CPP in cycles of the time stamp counter, the share that its threads ran (RUN)",
+    "nf_by_run": "CPP in cycles of the NF's own clock, the share that its threads ran (RUN)",
 }
 _BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120
 _MPPS = Unit.PACKETS_PER_S

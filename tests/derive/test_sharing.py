@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
+from nftop.derive.finding_measures import core_ipc
+from nftop.derive.finding_places import Seen
+from nftop.derive.window import CLOCKS, NF_KEPT, nf_sample
+from nftop.model.catalogue import cpu_metric
+from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample
+from nftop.render.table import estimates
 from tests.derive.scene import (
     MPPS_10,
     START,
@@ -23,6 +31,7 @@ from tests.derive.scene import (
 from tests.samples import (
     S,
     counters,
+    cpu_times,
     fold,
     lcore,
     main_thread,
@@ -46,10 +55,110 @@ def test_busy_cycles_of_a_thread_that_did_not_run_are_not_work() -> None:
     for unknown in (cpu(frame, "busy_ratio"), cpu(frame, "busy_cpp"), nf(frame, "busy_cpp")):
         assert isinstance(unknown, Missing) and "50%" in unknown.sentence
     assert frame.cpus.saturated[1] is None and frame.nfs[0].saturated is None
-    assert cpu(frame, "cpp") == pytest.approx(260.0)  # shown as an upper bound
+    assert cpu(frame, "cpp") == pytest.approx(130.0)
+    assert frame.cpus.cpp_clock[1] == frame.nfs[0].cpp_clock == "tsc_by_run"
 
 
-def test_a_stranger_on_the_polling_core_takes_cycles_that_are_nobodys() -> None:
+class Host(NamedTuple):
+    """A guest or host whose core 1 forwards 10 Mpps and is shared; shares of the time."""
+
+    run: float
+    wait: float
+    cpu_time: float = 1.0
+    steal: float = 0.0
+    core_per_s: float | None = None  # cycles per second; None without a PMU
+    expected_cpp: float = 0.0
+    clock: str = ""
+    shared: bool = True
+
+
+# TSC_HZ / 10 Mpps = 260. Its thread takes 70 cycles for a packet.
+HOSTS = {
+    "a vCPU with three others": Host(70 / 260, 190 / 260, 1.0, 0.0, None, 70.0, "tsc_by_run"),
+    "RUN 19 %": Host(0.19, 0.81, 1.0, 0.0, None, 0.19 * 260, "tsc_by_run"),
+    "stolen time left out of RUN": Host(0.6, 0.4, 1.0, 0.4, None, 156.0, "tsc_by_run", False),
+    "stolen time contained in RUN": Host(1.0, 0.0, 1.0, 0.4, None, 156.0, "tsc_by_run", False),
+    "a core's own cycles": Host(0.5, 0.5, 1.0, 0.0, 3.0e9, 150.0, "core_by_run"),
+    "a guest's core cycles, some stolen": Host(0.6, 0.4, 1.0, 0.4, 1.8e9, 180.0, "core", False),
+    "sleep, then nothing runs": Host(0.6, 0.0, 0.65, 0.0, 1.8e9, 180.0, "core", False),
+    "sleep, then others run": Host(0.6, 0.0, 0.9, 0.0, 2.7e9, 180.0, "core_by_run"),
+    "sleep by the TSC": Host(0.6, 0.0, 0.6, 0.0, None, 156.0, "tsc_by_run", False),
+    "alone": Host(0.96, 0.04, 1.0, 0.0, 3.0e9, 300.0, "core", False),
+}
+
+
+def at_host(second: int, host: Host) -> Sample:
+    workers = (
+        main_thread(run_ns=0),
+        thread(
+            run_ns=round(host.run * second * S), wait_ns=round(host.wait * second * S),
+            voluntary=second,  # it does not stay awake: WAIT is the kernel's
+        ),
+    )  # fmt: skip
+    whole = tick(second, forwarding(second), workers=workers)
+    ticks = {"idle": 1 - host.cpu_time, "steal": host.steal, "user": host.cpu_time - host.steal}
+    kernel = cpu_times(
+        {each: {name: round(1000 * second * part) for name, part in ticks.items()}
+         for each in range(4)}
+    )  # fmt: skip
+    readings = {**whole.readings, "kernel": replace(whole.readings["kernel"], value=kernel)}
+    if host.core_per_s is not None:
+        cycles = int(host.core_per_s * second)
+        counted = counters(
+            dict.fromkeys(range(4), (cycles, cycles, cycles, TSC_HZ * second, 0)),
+            enabled_ns=second * S,
+        )
+        readings["perf"] = replace(whole.readings["perf"], value=counted)
+    return replace(whole, readings=readings)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_cycles_of_a_shared_cpu_are_its_share_by_time(name: str) -> None:
+    host = HOSTS[name]
+    frame = fold(START, *(at_host(second, host) for second in (1, 2)))[-1]
+    assert cpu(frame, "run_ratio") == pytest.approx(host.run)
+    for cpp in (cpu(frame, "cpp"), nf(frame, "cpp")):
+        assert cpp == pytest.approx(host.expected_cpp, rel=1e-3)
+    assert frame.cpus.cpp_clock[1] == frame.nfs[0].cpp_clock == host.clock
+    assert (1 in frame.cpus.shared, frame.nfs[0].shared is not None) == (host.shared,) * 2
+    for own in (cpu(frame, "ipp"), nf(frame, "ipp"), nf(frame, "ipc")):
+        if host.core_per_s is not None:
+            assert isinstance(own, Missing) == host.shared
+    estimate = estimates(frame.cpus, [1], cpu_metric("cpp"))[0]
+    assert estimate == (host.clock != "core")
+
+
+def test_a_shared_cpu_has_no_ipc_to_compare_or_to_find_fault_with() -> None:
+    """What verdicts, comparisons and findings take a network function's counts from."""
+    shared, alone = HOSTS["a core's own cycles"], HOSTS["alone"]
+    for host in (shared, alone):
+        frame = fold(START, *(at_host(second, host) for second in (1, 2)))[-1]
+        sample_of = dict(zip(NF_KEPT, nf_sample(frame, frame.nfs[0]), strict=False))
+        assert np.isnan(sample_of["ipc"]) == host.shared
+        assert CLOCKS[int(sample_of["clock"])] == host.clock
+        values = core_ipc(Seen(frame, {})).values
+        assert values.reasons.tolist() == ([Reason.SOURCE] if host.shared else [0])
+
+
+@pytest.mark.parametrize("run", [0.19, 0.25, 0.38])
+def test_cpp_does_not_follow_the_share_of_the_cpu(run: float) -> None:
+    """The same work per packet, at whatever share of a vCPU: RUN x CPP stays 70."""
+    packets = int(TSC_HZ * run / 70)
+
+    def at(second: int) -> Sample:
+        whole = at_host(second, Host(run, 1 - run))
+        return replace(
+            whole,
+            readings={
+                **whole.readings,
+                "dpdk": tick(second, forwarding(second, packets)).readings["dpdk"],
+            },
+        )
+
+    assert cpu(fold(START, at(1), at(2))[-1], "cpp") == pytest.approx(70.0, rel=1e-3)
+
+
+def test_a_stranger_on_the_polling_core_takes_its_share_of_the_cycles() -> None:
     def at(second: int) -> Sample:
         half = second * S // 2
         stranger = thread(
@@ -65,8 +174,29 @@ def test_a_stranger_on_the_polling_core_takes_cycles_that_are_nobodys() -> None:
     assert cpu(frame, "run_ratio") == pytest.approx(0.5)
     assert cpu(frame, "wait_ratio") == pytest.approx(0.5)
     assert cpu(frame, "rx_packets_per_s") == pytest.approx(MPPS_10)
-    for shared in (cpu(frame, "cpp"), nf(frame, "cpp")):
-        assert isinstance(shared, Missing) and "spin (pid 7)" in shared.sentence
+    for cpp in (cpu(frame, "cpp"), nf(frame, "cpp")):
+        assert cpp == pytest.approx(130.0)
+    for why in (frame.cpus.shared[Cpu(1)], frame.nfs[0].shared):
+        assert why is not None and "spin (pid 7)" in why.sentence
+
+
+def test_without_run_time_a_stranger_leaves_no_cpp() -> None:
+    stranger = thread(
+        pid=7, tid=7, comm="spin", program="spin", role="", role_index=None, run_ns=0, wait_ns=S
+    )
+    held = [
+        tick(second, forwarding(second), workers=(thread(run_ns=second * S), stranger))
+        for second in (1, 2)
+    ]
+    late = Missing(Reason.STALE, "late")
+    third = tick(3, forwarding(3))
+    processes = replace(third.readings["processes"], value=late)
+    third = replace(third, readings={**third.readings, "processes": processes})
+    polling = replace(stranger, wait_ns=2 * S)
+    held[1] = tick(2, forwarding(2), workers=(thread(run_ns=2 * S), polling))
+    frame = fold(START, *held, third)[-1]
+    for cpp in (cpu(frame, "cpp"), nf(frame, "cpp")):
+        assert isinstance(cpp, Missing) and cpp.reason is Reason.SOURCE
 
 
 def test_two_nfs_on_one_core() -> None:
@@ -83,9 +213,11 @@ def test_two_nfs_on_one_core() -> None:
     frame = fold(START, at(1), at(2))[-1]
     assert cpu(frame, "rx_packets_per_s") == pytest.approx(2 * MPPS_10)
     assert cpu(frame, "cpp") == pytest.approx(130.0)
+    assert frame.cpus.cpp_clock[1] == "tsc" and not frame.cpus.shared
     for row in frame.nfs:
-        shared = row.readings["cpp"]
-        assert isinstance(shared, Missing) and "shares a CPU" in shared.sentence
+        assert row.readings["cpp"] == pytest.approx(130.0)
+        assert row.cpp_clock == "tsc_by_run"
+        assert row.shared is not None and row.shared.reason is Reason.SOURCE
 
 
 def test_two_nfs_on_one_core_that_count_their_own_cycles() -> None:
@@ -95,7 +227,10 @@ def test_two_nfs_on_one_core_that_count_their_own_cycles() -> None:
             second,
             forwarding(second, lcores=told),
             forwarding(second, pid=200, start_ticks=9000, prefix="nfb", lcores=told),
-            workers=(thread(run_ns=0), thread(pid=200, tid=201)),
+            workers=(
+                thread(run_ns=second * S // 2, wait_ns=second * S // 2),
+                thread(pid=200, tid=201, run_ns=second * S // 2, wait_ns=second * S // 2),
+            ),
         )
         return without_perf(whole)
 
