@@ -25,6 +25,7 @@ def nf_row(
     cycles: Cycles,
     counted: tuple[Column, Column],
     pollers: Mapping[int, Occupant],
+    *,
     times: Mapping[str, Column],
 ) -> NfRow:
     """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all cores that poll for it.

@@ -132,7 +132,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     of_cores = rates.core_cycles, rates.rate("instructions")
     rows = (
         *(
-            with_cores(nf_row(nf, topology, cycles, of_cores, pollers, times), nf, beside)
+            with_cores(nf_row(nf, topology, cycles, of_cores, pollers, times=times), nf, beside)
             for nf in nfs
         ),
         *(

@@ -63,8 +63,8 @@ _CORE_METRICS: tuple[Metric, ...] = (
         label="IPC",
         unit=Unit.PER_CYCLE,
         scope="cpu",
-        meaning="Instructions retired per unhalted core cycle, of all that ran on the CPU. A poller "
-        "that finds no packets has a high IPC too: read it beside busy and CPP.",
+        meaning="Instructions retired per unhalted core cycle, of all that ran on the CPU. A "
+        "poller that finds no packets has a high IPC too: read it beside busy and CPP.",
         formula="instructions / cycles, counted by the same groups",
         origin=f"{_PERF}; {EQ6}",
         good="high",
@@ -76,9 +76,9 @@ _CORE_METRICS: tuple[Metric, ...] = (
         label="CPP",
         unit=Unit.CYCLES,
         scope="cpu",
-        meaning="Cycles per packet, empty polls included. Where the threads that poll here had their "
-        "CPU for less than 95 % of the time (RUN), the CPU's cycles are not theirs alone: only their "
-        "share by time counts, an estimate ('~'; cpp_clock ends in _by_run). "
+        meaning="Cycles per packet, empty polls included. Where the threads that poll here had "
+        "their CPU for less than 95 % of the time (RUN), its cycles are not theirs alone: only "
+        "their share by time counts, an estimate ('~'; cpp_clock ends in _by_run). "
         f"{_BOUND}",
         formula="cycles per second / packets_per_s. core_by_run: cycles x RUN / share of time that "
         "the CPU was not halted, of which stolen time is none; tsc_by_run: TSC x RUN, where RUN is "
@@ -108,8 +108,8 @@ _CORE_METRICS: tuple[Metric, ...] = (
         label="IPP",
         unit=Unit.INSTRUCTIONS,
         scope="cpu",
-        meaning="Instructions per packet, empty polls included. None where other threads ran on the "
-        "CPU too (RUN below 95 %): it counts the instructions of all, and no time tells them apart. "
+        meaning="Instructions per packet, empty polls included. None where other threads ran on "
+        "the CPU too (RUN below 95 %): it counts the instructions of all. "
         f"{_BOUND}",
         formula="instructions per second / packets_per_s",
         origin=EQ6,

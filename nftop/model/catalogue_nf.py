@@ -123,8 +123,8 @@ NF_METRICS: tuple[Metric, ...] = (
         label="IPP",
         unit=Unit.INSTRUCTIONS,
         scope="nf",
-        meaning="Instructions of all its polling cores per packet, empty polls included. None where "
-        f"it shares one of them with other threads (RUN below 95 %). {_BOUND}",
+        meaning="Instructions of all its polling cores per packet, empty polls included. None "
+        f"where it shares one of them with other threads (RUN below 95 %). {_BOUND}",
         formula=f"sum(instructions per second of its cores) / {_PACKETS}",
         origin=EQ6,
         good="low",
