@@ -231,14 +231,25 @@ def polling_cpus(frame: Frame) -> frozenset[Cpu]:
 
 
 def _with_topology(state: State, reading: SourceReading[Topology] | None) -> State:
-    """The state with the newest topology; what was rated by rows starts over when rows change."""
+    """The state with the newest topology; what was rated by rows starts over when rows change.
+
+    A CPU that goes offline, or comes back, changes its own entry and its siblings', and keeps its
+    row: then all others go on, and its own counters are missing in, or new to, the next tables. So
+    do packages, unless it was the last CPU of one.
+    """
     if reading is None or isinstance(reading.value, Missing):
         return state
     if reading.value is state.topology or reading.value == state.topology:
         return state
+    old, new = state.topology, reading.value
+    if [info.cpu for info in old.cpus] == [info.cpu for info in new.cpus]:
+        state = replace(state, topology=new, focus=FocusState())
+        if old.packages == new.packages:
+            return state
+        return replace(state, packages=PackageState(), server=ServerState())
     return replace(
         state,
-        topology=reading.value,
+        topology=new,
         counters=CounterState(),
         shares=ShareState(),
         focus=FocusState(),

@@ -25,12 +25,14 @@ from tests.derive.scene import (
     spinning,
     tick,
     two_queues,
+    with_topology,
     without_perf,
 )
 from tests.samples import (
     S,
     app,
     counters,
+    cpu_times,
     fold,
     lcore,
     port,
@@ -38,6 +40,7 @@ from tests.samples import (
     table,
     thread,
     threads,
+    topology,
     tsc_only,
 )
 
@@ -173,3 +176,44 @@ def test_no_field_keeps_the_rows_of_cpus_not_shown() -> None:
         assert {name: len(rows) for name, rows in per_row.items()} == dict.fromkeys(
             per_row, len(cpus)
         )
+
+
+def _with_offline(second: int, offline: frozenset[int]) -> Sample:
+    """Four CPUs of two cores, each counting; those offline are missing in every table."""
+    cycles = 2 * S * second
+    whole = tick(second, forwarding(second))
+    table = counters(
+        {
+            each: (cycles, 3 * cycles, cycles, TSC_HZ * second, 0)
+            for each in range(4)
+            if each not in offline
+        },
+        enabled_ns=second * S,
+    )
+    times = cpu_times(
+        {each: {"idle": 100 * second, "user": 1} for each in range(4) if each not in offline}
+    )
+    infos = tuple(
+        replace(info, online=False, core=None, package=None, l3=None, siblings=())
+        if info.cpu in offline
+        else replace(info, siblings=tuple(set(info.siblings) - offline))
+        for info in topology(4).cpus
+    )
+    perf, kernel = (whole.readings[name] for name in ("perf", "kernel"))
+    readings = {
+        **whole.readings, "perf": replace(perf, value=table), "kernel": replace(kernel, value=times)
+    }  # fmt: skip
+    return with_topology(replace(whole, readings=readings), Topology(infos, topology(4).l3))
+
+
+def test_a_cpu_that_goes_offline_costs_no_other_its_numbers() -> None:
+    none: frozenset[int] = frozenset()
+    states = (none, none, frozenset({3}), frozenset({3}), none, none)
+    start = replace(START, topology=topology(4))
+    frames = fold(start, *(_with_offline(at, each) for at, each in enumerate(states, 1)))
+    for metric in ("ipc", "frequency_hz", "cpu_time_ratio"):
+        of_frames = [frame.cpus.columns[metric] for frame in frames[1:]]
+        assert [column.present[:3].all() for column in of_frames] == [True] * 5
+        codes = [int(column.reasons[3]) for column in of_frames]
+        gone, back = int(Reason.UNDEFINED), int(Reason.WARMING)
+        assert codes == [0, gone, gone, back, 0]
