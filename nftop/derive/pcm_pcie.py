@@ -28,13 +28,16 @@ _SAMPLE_S = 1.0
 _RESTING_FROM_S = 2.6
 # Without steps for so long, there are no requests.
 _IDLE_FROM_S = 10.0
-_STEPS, _LEAST_STEPS = 5, 3
+# So many steps are kept: from as many on, and mostly from four on, polls once a second are sure of
+# the pace of a server that rests.
+_STEPS, _LEAST_STEPS = 7, 3
 _NO_COLLECTOR = Missing(
     Reason.SOURCE, "this build of the server does not tell it (upstream's do from March 2026 on)"
 )
 _NOT_COUNTED = Missing(Reason.HARDWARE, "the server's counters of devices' requests stay at 0")
 _WARMING = Missing(
-    Reason.WARMING, "the server counts devices' requests by samples, and needs three of them"
+    Reason.WARMING,
+    "the server counts devices' requests by samples, and three or more are needed to know its pace",
 )
 _PACE_UNSEEN = Missing(
     Reason.SOURCE,
@@ -44,19 +47,34 @@ _RESTARTED = Missing(Reason.RESET, "the server's totals of devices' requests res
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """Totals went up.
+
+    Attributes:
+        seen_ns: when the first document that has it was read. since_ns: when the document before
+            was read: the step lies between the two.
+        totals: float64 (s, e).
+    """
+
+    seen_ns: int
+    since_ns: int
+    totals: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class PcieState:
     """What was seen so far.
 
     Attributes:
         table: the last document; at_ns: when it was read, CLOCK_MONOTONIC.
-        steps: when totals went up, and what to, newest last; at most `_STEPS` of them.
+        steps: of the totals, newest last; at most `_STEPS` of them.
         rests: whether the server rests between its samples; None before that is known.
         late: so long lay before the last document that a step in it may not have been seen.
     """
 
     table: PcmTable | None = None
     at_ns: int = 0
-    steps: tuple[tuple[int, Floats], ...] = field(default=())
+    steps: tuple[Step, ...] = field(default=())
     rests: bool | None = None
     still_since_ns: int = 0
     late: bool = False
@@ -77,11 +95,13 @@ def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState,
         return after, np.where(np.isnan(table.pcie), np.nan, 0.0)
     if len(after.steps) < _LEAST_STEPS or after.rests is None:
         # Once may be a gap, behind which it will be seen again.
-        unseen = (state.late and after.late) or len(after.steps) >= _LEAST_STEPS
+        unseen = (state.late and after.late) or (
+            len(after.steps) >= _LEAST_STEPS and not _shows_pace(state, at_ns)
+        )
         return after, missing(sockets, _PACE_UNSEEN if unseen else _WARMING)
     samples = len(after.steps) - 1
     counted_s = samples * _SAMPLE_S if after.rests else _elapsed_s(after.steps)
-    return after, (after.steps[-1][1] - after.steps[0][1]) / counted_s
+    return after, (after.steps[-1].totals - after.steps[0].totals) / counted_s
 
 
 def _uncounted(table: PcmTable) -> Missing | None:
@@ -100,15 +120,35 @@ def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) ->
     if not np.array_equal(before.pcie, table.pcie, equal_nan=True):
         if at_ns - still_since_ns > _IDLE_FROM_S * 1e9:
             steps = ()  # the time before was another one
-        steps = (*steps[-_STEPS + 1 :], (at_ns, table.pcie))
+        steps = (*steps[-_STEPS + 1 :], Step(at_ns, state.at_ns, table.pcie))
         still_since_ns = at_ns
-    if len(steps) >= _LEAST_STEPS and at_ns - state.at_ns < _RESTING_FROM_S / 2 * 1e9:
-        rests = _elapsed_s(steps) / (len(steps) - 1) >= _RESTING_FROM_S
+    if len(steps) >= _LEAST_STEPS and _shows_pace(state, at_ns):
+        sure = _rests(steps)
+        rests = rests if sure is None else sure
     return PcieState(table, at_ns, steps, rests, still_since_ns, late)
 
 
-def _elapsed_s(steps: tuple[tuple[int, Floats], ...]) -> float:
-    return (steps[-1][0] - steps[0][0]) / 1e9
+def _shows_pace(state: PcieState, at_ns: int) -> bool:
+    """Whether the document before was read so shortly ago that steps show when they come."""
+    return at_ns - state.at_ns < _RESTING_FROM_S / 2 * 1e9
+
+
+def _rests(steps: tuple[Step, ...]) -> bool | None:
+    """Whether the server rests between its samples; None while the steps can be of either kind.
+
+    A step is seen up to a poll after it was made, so that the mean time between steps lies within
+    bounds.
+    """
+    first, last, intervals = steps[0], steps[-1], len(steps) - 1
+    if (last.since_ns - first.seen_ns) / 1e9 / intervals >= _RESTING_FROM_S:
+        return True
+    if (last.seen_ns - first.since_ns) / 1e9 / intervals < _RESTING_FROM_S:
+        return False
+    return None
+
+
+def _elapsed_s(steps: tuple[Step, ...]) -> float:
+    return (steps[-1].seen_ns - steps[0].seen_ns) / 1e9
 
 
 def _odd(before: Floats, after: Floats) -> bool:

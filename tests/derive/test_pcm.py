@@ -272,7 +272,7 @@ def numbers(seen: Sequence[Frame], metric: str) -> list[float]:
 
 def test_requests_of_a_server_that_rests_are_of_the_second_it_counts() -> None:
     """3 M in each sample of a second, every third second: 3 M/s, not 1 M/s."""
-    seen = frames(growing(3, 3e6, 20))
+    seen = frames(growing(3, 3e6, 24))
     assert reason(of_package(seen[5], "pcie.itom.total_per_s")) is Reason.WARMING
     found = numbers(seen, "pcie.itom.total_per_s")
     assert len(found) >= 10 and found == pytest.approx([3e6] * len(found))
@@ -294,6 +294,25 @@ def test_requests_are_of_the_seconds_counted_however_late_the_steps_are_seen() -
         seen.append(sample(at_ns, pcm=replace(nudged(table(), second), pcie=pcie)))
     found = numbers(fold(State(HOST, start), *seen), "pcie.itom.total_per_s")
     assert len(found) >= 5 and found == pytest.approx([3e6] * len(found), abs=1)
+
+
+@pytest.mark.parametrize("seen_at", [(2, 5, 7), (2, 4, 7), (3, 5, 8), (2, 6, 8)])
+def test_three_steps_that_are_seen_too_close_give_no_number_yet(seen_at: tuple[int, ...]) -> None:
+    """Steps every 3.02 s, polls once a second: two times between them may look like 5 s."""
+    start, documents = topology_of(table()), growing(1, 3e6, 12)
+    steps_s = [seen_at[-1] - 0.01 + 3.02 * count for count in range(1, 8)]
+    made_s = [*seen_at, *steps_s]
+    seen = []
+    for second in range(1, 26):
+        state = sum(at_s <= second for at_s in made_s)
+        pcie = documents[state].pcie
+        seen.append(sample(second * S, pcm=replace(nudged(table(), second), pcie=pcie)))
+    readings = [of_package(frame, "pcie.itom.total_per_s")
+                for frame in fold(State(HOST, start), *seen)]  # fmt: skip
+    third = readings[seen_at[-1] - 1]
+    assert isinstance(third, Missing) and third.reason is Reason.WARMING
+    found = [each for each in readings if not isinstance(each, Missing)]
+    assert len(found) >= 8 and found == pytest.approx([3e6] * len(found))
 
 
 def test_requests_at_a_pace_that_may_miss_steps_are_said_to_be_unknown() -> None:
