@@ -9,6 +9,7 @@ import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from nftop.derive.compare import SAMPLES_NEEDED
 from nftop.derive.comparison import comparison
 from nftop.export.compare import comparison_json
 from nftop.export.outputs import Outputs, OutputsError
@@ -37,10 +38,22 @@ def compare(options: argparse.Namespace) -> int:
             cuts.append(cut)
         if _overlap(*cuts):
             return fail("A and B overlap: what is in both can't differ", USAGE)
+        for name, cut in zip("AB", cuts, strict=True):
+            _say_if_short(name, cut)
         return _compared(cuts[0], cuts[1], json=options.form == "json")
     finally:
         for cut in cuts:
             cut.data.close()
+
+
+def _say_if_short(name: str, cut: Cut) -> None:
+    """Say before it is read that an interval is too short for its differences to be found."""
+    samples = cut.expected_samples
+    if samples is not None and samples < SAMPLES_NEEDED:
+        say(
+            f"nftop: {name} has {samples} samples at most, and a difference needs "
+            f"{SAMPLES_NEEDED}, more where noise persists: {SAMPLES_NEEDED - samples} more"
+        )
 
 
 def _overlap(a: Cut, b: Cut) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -58,6 +59,27 @@ def test_intervals_of_one_recording_are_compared(stored: Path, capsys: Said) -> 
     assert told["packages"] and "rank sums" in told["test"]
 
 
+def test_intervals_that_are_too_short_are_said_to_be_before_they_are_read(
+    stored: Path, capsys: Said
+) -> None:
+    """10 and 20 ticks of a second, where 23 samples are needed."""
+    assert run(("compare", f"{stored}@,+9s", f"{stored}@+10s", "--json")) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [[int(word) for word in re.findall(r"\b\d+\b", line)] for line in said] == [
+        [9, 23, 14], [19, 23, 4]
+    ]  # fmt: skip
+
+
+def test_how_many_samples_are_lacking_is_told_for_every_number(stored: Path, capsys: Said) -> None:
+    assert run(("compare", f"{stored}@,mark 15", f"{stored}@mark 15", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    rows = [row for nf in told["nfs"] for row in nf["metrics"].values() if row["a"]["samples"]]
+    few = [row for row in rows if row["code"] == "few_samples"]
+    assert few and not any(row["word"] == "no difference" and row["a"]["mad"] for row in rows)
+    assert all(more >= 23 - 14 for row in few for more in row["lacking"])
+    assert all(row["detectable"] is None for row in few)
+
+
 def test_a_neighbour_who_takes_the_cache_is_seen(tmp_path: Path, capsys: Said) -> None:
     """It comes a minute after the start, and takes VPP's cache from it."""
     files = [tmp_path / "before.nftop", tmp_path / "after.nftop"]
@@ -69,10 +91,10 @@ def test_a_neighbour_who_takes_the_cache_is_seen(tmp_path: Path, capsys: Said) -
     (vpp,) = [each for each in told["nfs"] if each["name"] == "vpp"]
     assert vpp["word"] == "worse" and "CPP +" in vpp["why"]
     assert vpp["metrics"]["llc_misses_per_packet"]["word"] == "worse"
-    assert vpp["metrics"]["ipp"]["word"] == "no difference"
+    assert vpp["metrics"]["ipp"]["code"] == "few_samples"
     # Of the others the switch shares that cache; testpmd is on the other package.
     words = {each["name"]: each["word"] for each in told["nfs"]}
-    assert words["loop/dpdk-testpmd"] == "no difference"
+    assert words["loop/dpdk-testpmd"] == "too few samples"
     assert "better" not in words.values()
     metrics = told["packages"][0]["metrics"]
     assert metrics["memory.read_bytes_per_s"]["word"] == "more"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nftop.derive.ranksum import LIKELY_Z, deviation, median, shift
+from nftop.derive.cycle import cycle_samples
+from nftop.derive.power import Power, least_samples, power_of
+from nftop.derive.ranksum import LIKELY_Z, SURE_Z, deviation, median, shift
 from nftop.model.column import Floats
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reading, Reason
 
-# Fewer can't be told from chance; with so many that show nothing there is nothing to wait for.
-LEAST_SAMPLES, ENOUGH_SAMPLES = 10, 20
+# Fewer are not compared at all. How many "no difference" needs is computed: `power`.
+LEAST_SAMPLES = 10
 # So many more at a time are looked at for whether they are of the same level.
 _STEP = 15
 # What is less is of no use to anybody, however sure.
@@ -27,11 +29,21 @@ _MANIFOLD, _MOST_MANIFOLD = 9.0, 999
 _LOOKED_AT_Z = 5.0
 _RULE = (
     f"a difference is {LEAST_RATIO:.0%} or more that noise shows {{}} (rank sums, made wider where "
-    "noise persists), or samples further apart than they are spread"
+    "noise persists), or samples further apart than they are spread. It is looked for from {} "
+    "samples a side on, more where noise persists; 'no difference' states the smallest change that "
+    "would have shown in 4 of 5 cases. A load that rises and falls more slowly than the samples "
+    "last looks like a difference"
 )
 # For legends, what the words rest on: of one look, and of a card that is judged anew every tick.
-RULE = _RULE.format("in less than 1 of 1000 cases, of 10 000 where it does not persist")
-RULE_EVERY_TICK = _RULE.format("at any tick after less than 1 of 200 changes")
+SAMPLES_NEEDED = least_samples(SURE_Z)
+RULE = _RULE.format(
+    "in less than 1 of 1000 cases, of 10 000 where it does not persist", SAMPLES_NEEDED
+)
+RULE_EVERY_TICK = _RULE.format(
+    "at any tick after less than 1 of 200 changes", least_samples(_LOOKED_AT_Z, studentized=False)
+)
+# From such a part of the difference on, the difference between halves is called a drift.
+_DRIFT_RATIO = 0.5
 
 Word: TypeAlias = Literal[
     "better",
@@ -44,7 +56,20 @@ Word: TypeAlias = Literal[
     "inconclusive",
     "no number",
 ]
+# Why a word that is no verdict was given, for programs.
+Code: TypeAlias = Literal[
+    "",
+    "few_samples",
+    "persistent_noise",  # no number of samples would be enough
+    "cyclic",  # it rises and falls in a cycle of which too little was seen
+    "drift",  # it changes as much within one side
+    "load_moved",
+    "empty_polls",
+    "busy_unknown",
+]
+DIFFERS: tuple[Word, ...] = ("better", "worse", "more", "less")
 _NONE = Missing(Reason.UNDEFINED, "there is no sample of it")
+_NOT_KNOWN = Missing(Reason.UNDEFINED, "it was not looked for")
 _FROM_NOTHING = Missing(Reason.UNDEFINED, "it was 0 before")
 
 
@@ -59,7 +84,12 @@ class Compared:
         n_before, n_after: how many samples.
         spread_before, spread_after: median absolute deviations, in the metric's unit.
         word: what it comes to. why: the reason of a word that needs one; else "".
+        code: that reason for programs; "" where the word needs none.
         bounds: of which side the number is an upper bound of what a packet costs.
+        lacking: samples that are lacking before and after until a difference could be found; None
+            where no number would be enough.
+        detectable: with "no difference" the smallest one that would have been seen in 4 of 5 cases,
+            in the metric's unit; else UNDEFINED.
     """
 
     metric: Metric
@@ -72,11 +102,28 @@ class Compared:
     spread_after: Reading
     word: Word
     why: str = ""
+    code: Code = ""
     bounds: tuple[bool, bool] = (False, False)
+    lacking: tuple[int | None, int | None] = (0, 0)
+    detectable: Reading = _NOT_KNOWN
+
+    @property
+    def detectable_ratio(self) -> Reading:
+        """`detectable` by the median before."""
+        if isinstance(self.detectable, Missing) or isinstance(self.before, Missing):
+            return _NOT_KNOWN
+        return self.detectable / abs(self.before) if self.before else _FROM_NOTHING
 
 
 def compared(
-    metric: Metric, before: Floats, after: Floats, why: Missing, *, over: bool
+    metric: Metric,
+    before: Floats,
+    after: Floats,
+    why: Missing,
+    *,
+    over: bool,
+    earlier: Floats | None = None,
+    sides: tuple[str, str] = ("before", "after"),
 ) -> Compared:
     """Two samples, float64 (n,) and (m,), in the order of time.
 
@@ -86,11 +133,15 @@ def compared(
         after: those from after it.
         why: what to say where there is no sample; WARMING where there will be some.
         over: there will be no more of those after.
+        earlier: all samples before the change that no other change lies between, those of another
+            level included; a cycle is looked for in them. `before` unless given.
+        sides: what the two are called in sentences.
     """
     middles = [median(each) if len(each) else why for each in (before, after)]
-    word = _word(metric, before, after, why, over=over)
+    power = _power(before, after, over=over)
+    word = _word(metric, before, after, why, power, over=over)
     spreads: list[Reading] = [deviation(each) if len(each) else _NONE for each in (before, after)]
-    return Compared(
+    row = Compared(
         metric=metric,
         before=middles[0],
         after=middles[1],
@@ -102,6 +153,91 @@ def compared(
         word=word,
         why=why.sentence if word == "no number" else "",
     )
+    if word not in (*DIFFERS, "no difference", "too few samples"):
+        return row
+    cycle = cycle_of(before if earlier is None else earlier, after)
+    if cycle is not None and not is_beyond(cycle, word, before, after):
+        return cyclic(row, cycle)
+    if word == "too few samples":
+        counts = power.lacking_before, power.lacking_after
+        least = [max(LEAST_SAMPLES - len(each), 0) for each in (before, after)]
+        if None not in counts:
+            counts = max(counts[0] or 0, least[0]), max(counts[1] or 0, least[1])
+        return lacking(row, counts, sides)
+    return with_detectable(row, power) if word == "no difference" else row
+
+
+def lacking(
+    row: Compared, counts: tuple[int | None, int | None], sides: tuple[str, str]
+) -> Compared:
+    """The row with too few samples, and how many more are needed of each side."""
+    if None in counts:
+        why = "noise persists too long for any number of samples"
+        return replace(
+            row, word="too few samples", why=why, code="persistent_noise", lacking=counts
+        )
+    needed = [f"{count} more {side}" for count, side in zip(counts, sides, strict=True) if count]
+    return replace(
+        row, word="too few samples", why=", ".join(needed), code="few_samples", lacking=counts
+    )
+
+
+def cyclic(row: Compared, period: int) -> Compared:
+    """The row without a verdict, since it rises and falls every so many samples."""
+    why = f"it rises and falls every {period} samples: compare two whole cycles or more"
+    return replace(row, word="inconclusive", why=why, code="cyclic")
+
+
+def with_detectable(row: Compared, power: Power) -> Compared:
+    """The row of no difference with the smallest one that would have been seen."""
+    if power.detectable is None:
+        return row
+    least = 0.0 if isinstance(row.before, Missing) else LEAST_RATIO * abs(row.before)
+    row = replace(row, detectable=max(power.detectable, least))
+    ratio = row.detectable_ratio
+    if isinstance(ratio, Missing):
+        return row
+    return replace(row, why=f"less than {ratio:.1%} would not show")
+
+
+def cycle_of(before: Floats, after: Floats) -> int | None:
+    """The longer period of cycles on either side, in samples; None where none is seen."""
+    periods = [cycle_samples(before), cycle_samples(after)]
+    return max((each for each in periods if each is not None), default=None)
+
+
+def is_beyond(period: int, word: Word, before: Floats, after: Floats) -> bool:
+    """Whether a word holds although the samples have a cycle of so many.
+
+    It does from two cycles a side on, and a difference from one on where each side is further from
+    the other than it is wide, so that the swing is less. A cycle persists, so that there may seem
+    to be too few samples however many there are.
+    """
+    cycles = min(len(before), len(after)) / period
+    if word == "too few samples":
+        return False
+    return cycles >= 2 or (cycles >= 1 and word in DIFFERS and shift(before, after).clear)
+
+
+def drifts(before: Floats, after: Floats) -> tuple[bool, bool]:
+    """Whether either side moves half as far within itself as the two are apart."""
+    gap = abs(median(after) - median(before))
+    found = [_drift(each) >= _DRIFT_RATIO * gap for each in (before, after)]
+    return found[0], found[1]
+
+
+def _drift(values: Floats) -> float:
+    """How far the median of the later half is from that of the earlier."""
+    half = len(values) // 2
+    return abs(median(values[-half:]) - median(values[:half])) if half else 0.0
+
+
+def _power(before: Floats, after: Floats, *, over: bool) -> Power:
+    if len(before) and len(after) and not max(float(np.ptp(before)), float(np.ptp(after))):
+        # Without any noise every difference shows.
+        short = [max(LEAST_SAMPLES - len(each), 0) for each in (before, after)]
+        return Power(short[0], short[1], None if any(short) else 0.0)
+    return power_of(before, after, SURE_Z if over else _LOOKED_AT_Z, studentized=over)
 
 
 def steady(before: Floats) -> Floats:
@@ -164,7 +300,9 @@ def _ratio(before: Reading, after: Reading) -> Reading:
     return after / before - 1 if before else _FROM_NOTHING
 
 
-def _word(metric: Metric, before: Floats, after: Floats, why: Missing, *, over: bool) -> Word:
+def _word(
+    metric: Metric, before: Floats, after: Floats, why: Missing, power: Power, *, over: bool
+) -> Word:
     n, m = len(before), len(after)
     if not m and (not n or why.reason is not Reason.WARMING):
         return "no number"
@@ -179,4 +317,4 @@ def _word(metric: Metric, before: Floats, after: Floats, why: Missing, *, over: 
         if metric.good is None:
             return "more" if up else "less"
         return "better" if up == (metric.good == "high") else "worse"
-    return "no difference" if over or m >= ENOUGH_SAMPLES else "too few samples"
+    return "no difference" if power.is_enough else "too few samples"

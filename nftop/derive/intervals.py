@@ -19,7 +19,17 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nftop.derive.compare import Compared, Word, compared, moved
+from nftop.derive.compare import (
+    DIFFERS,
+    Compared,
+    compared,
+    cycle_of,
+    cyclic,
+    drifts,
+    is_beyond,
+    lacking,
+    moved,
+)
 from nftop.derive.window import (
     NF_KEPT,
     ReadTimes,
@@ -43,9 +53,7 @@ RULE_BLOCKS = (
     f"at most {BLOCKS} of the interval that has fewer; where the halves of an interval lie half as "
     "far apart as the intervals do, it is inconclusive: drift"
 )
-# From such a part of the difference on, the difference between halves is called a drift.
-_DRIFT_RATIO = 0.5
-_DIFFERS: tuple[Word, ...] = ("better", "worse", "more", "less")
+_SIDES = ("in A", "in B")
 PACKAGE_COMPARED = (
     "memory.read_bytes_per_s",
     "memory.write_bytes_per_s",
@@ -259,14 +267,32 @@ def row_of(metric: Metric, a: Floats, b: Floats, why: Missing) -> Row:
     """
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
     blocks_a, blocks_b = blocks(a, b)
-    tested = compared(metric, blocks_a, blocks_b, why, over=True)
-    found = replace(compared(metric, a, b, why, over=True), word=tested.word)
-    gap = _gap(blocks_a, blocks_b) if found.word in _DIFFERS else np.inf
-    sides = {"A": blocks_a, "B": blocks_b}
-    drifting = [name for name, each in sides.items() if _drift(each) >= _DRIFT_RATIO * gap]
-    if drifting:
-        which = " and ".join(drifting)
-        found = replace(found, word="inconclusive", why=f"it drifts as far within {which}")
+    tested = compared(metric, blocks_a, blocks_b, why, over=True, sides=_SIDES)
+    found = replace(
+        compared(metric, a, b, why, over=True, sides=_SIDES),
+        word=tested.word,
+        why=tested.why,
+        code=tested.code,
+        lacking=tested.lacking,
+        detectable=tested.detectable,
+    )
+    size = _block_samples(a, b)
+    if found.code == "few_samples":
+        counts = [None if each is None else each * size for each in tested.lacking]
+        found = lacking(found, (counts[0], counts[1]), _SIDES)
+    if found.word in (*DIFFERS, "no difference", "too few samples") or found.code == "cyclic":
+        # Its period in samples, not in blocks, of which it may be too short to be seen.
+        cycle = cycle_of(a, b)
+        if cycle is not None and not is_beyond(cycle, found.word, a, b):
+            found = cyclic(found, cycle)
+    if found.word in DIFFERS:
+        drifting = [
+            name for name, each in zip(_SIDES, drifts(blocks_a, blocks_b), strict=True) if each
+        ]
+        if drifting:
+            which = " and ".join(drifting).replace("in ", "")
+            why_not = f"it drifts as far within {which}"
+            found = replace(found, word="inconclusive", why=why_not, code="drift")
     return Row(found, len(blocks_a), len(blocks_b))
 
 
@@ -280,18 +306,13 @@ def blocks(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
     Noise must be the same in both for the test, so that runs are as long in the longer interval.
     """
-    size = max(1, -(-min(len(a), len(b)) // BLOCKS))
+    size = _block_samples(a, b)
     return _medians(a, size), _medians(b, size)
 
 
-def _gap(a: Floats, b: Floats) -> float:
-    return abs(float(np.median(b) - np.median(a)))
-
-
-def _drift(values: Floats) -> float:
-    """How far the median of the later half is from that of the earlier."""
-    half = len(values) // 2
-    return _gap(values[:half], values[-half:]) if half else 0.0
+def _block_samples(a: Floats, b: Floats) -> int:
+    """Samples of a block."""
+    return max(1, -(-min(len(a), len(b)) // BLOCKS))
 
 
 def _medians(values: Floats, size: int) -> Floats:

@@ -56,14 +56,16 @@ def judged(row: Compared, busy: Sequence[bool | None], offered: float | None) ->
     was, now = busy
     # Cores that are full take what they can, but drop all that is offered beyond it.
     if offered is not None and (row.metric.id == "drop_packets_per_s" or not (was and now)):
-        return replace(row, word="inconclusive", why=load_moved(offered))
+        return replace(row, word="inconclusive", why=load_moved(offered), code="load_moved")
     if row.metric.id not in _POLLED or (was and now):
         return row
     # A bound tells in one direction: what was at most so much, and is more now, is worse.
     certain = (was and row.word == "better") or (now and row.word == "worse")
     if row.metric.bounded and certain:
         return row
-    return replace(row, word="inconclusive", why=_BUSY_UNKNOWN if None in busy else _POLLS)
+    if None in busy:
+        return replace(row, word="inconclusive", why=_BUSY_UNKNOWN, code="busy_unknown")
+    return replace(row, word="inconclusive", why=_POLLS, code="empty_polls")
 
 
 def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:

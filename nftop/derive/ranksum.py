@@ -26,7 +26,7 @@ from nftop.model.column import Floats
 # 1000.
 SURE_Z, LIKELY_Z = 3.89, 2.58
 # Persistence beyond this can't be told from drift in as few ticks as there are.
-_MOST_PERSISTENCE = 0.9
+MOST_PERSISTENCE = 0.9
 # On either side so many may be wild.
 _WILD_RATIO = 0.05
 
@@ -63,11 +63,24 @@ def shift(before: Floats, after: Floats) -> Shift:
     above = float(ranks[n:].sum()) - m * (total + 1) / 2
     # The sum moves in steps, half of one of which is given to chance.
     distance = math.copysign(max(0.0, abs(above) - 0.5), above)
-    persistence = _persistence(ranks[:n], ranks[n:])
+    persistence = _lag1(ranks[:n], ranks[n:])
     inflation = (1 + persistence) / (1 - persistence)
     z = distance / math.sqrt(spread * inflation)
-    sure = _normal(abs(z), total - 2) >= SURE_Z
+    sure = deviate(abs(z), total - 2) >= SURE_Z
     return Shift(z, sure=sure, clear=_is_clear(before, after))
+
+
+def persistence_of(before: Floats, after: Floats) -> float:
+    """Lag-1 correlation of ranks within two samples, as `shift` corrects for it."""
+    if not len(before) or not len(after):
+        return 0.0
+    ranks, _ = _ranks(np.concatenate((before, after)))
+    return _lag1(ranks[: len(before)], ranks[len(before) :])
+
+
+def ranks_of(values: Floats) -> Floats:
+    """Ranks from 1, equal values sharing theirs, float64 (n,)."""
+    return _ranks(values)[0]
 
 
 def median(values: Floats) -> float:
@@ -89,8 +102,8 @@ def _ranks(values: Floats) -> tuple[Floats, float]:
     return middle[place], float((sizes**3 - sizes).sum())
 
 
-def _persistence(before: Floats, after: Floats) -> float:
-    """Lag-1 correlation within both samples, 0 to `_MOST_PERSISTENCE`, without its bias."""
+def _lag1(before: Floats, after: Floats) -> float:
+    """Lag-1 correlation within both samples, 0 to `MOST_PERSISTENCE`, without its bias."""
     along = square = 0.0
     for each in (before, after):
         away = each - each.mean()
@@ -101,10 +114,10 @@ def _persistence(before: Floats, after: Floats) -> float:
     each_has = (len(before) + len(after)) / 2
     seen = along / square
     known = (each_has * seen + 1) / (each_has - 3) if each_has > 3 else seen
-    return min(max(known, 0.0), _MOST_PERSISTENCE)
+    return min(max(known, 0.0), MOST_PERSISTENCE)
 
 
-def _normal(t: float, freedom: float) -> float:
+def deviate(t: float, freedom: float) -> float:
     """The normal deviate that is as rare as `t` of Student's distribution."""
     freedom = max(freedom, 1.0)
     wide = (8 * freedom + 1) / (8 * freedom + 3)

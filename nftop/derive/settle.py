@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,7 @@ class Sides:
         span_s: seconds between `after_ns` and `end_ns`.
         at_ns: when the change was written or seen at the latest.
         noticed: what of the change was noticed, and what before it had not settled when it came.
+        quiet_ns: no other change was noticed, nor settled, between this and `until_ns`.
         later: changes that were noticed after it.
         note: what to say of the settling, a sentence; "" where there is nothing.
     """
@@ -55,6 +57,7 @@ class Sides:
     noticed: tuple[Noticed, ...]
     later: tuple[Change, ...]
     note: str
+    quiet_ns: int = 0
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -95,12 +98,12 @@ def sides_of(
     since_ns = min([changed_at_ns, *(each.since_ns for each in own)])
     at_ns = max([changed_at_ns, *(each.at_ns for each in own)])
     after = [each for each in noticed if each.since_ns >= at_ns and each not in own]
-    from_ns = since_ns - SPAN_S * _S
+    from_ns, quiet_ns = since_ns - SPAN_S * _S, 0
     for each in reversed([each for each in noticed if each.at_ns <= since_ns and each not in own]):
         its = [(name, domain.l3) for name in groups_in(each.changes) for domain in domains]
         still_ns, settled, _ = _settled(window, {*keys, *its}, each.at_ns, since_ns)
         if settled:
-            from_ns = max(since_ns - SPAN_S * _S, still_ns)
+            from_ns, quiet_ns = max(since_ns - SPAN_S * _S, still_ns), still_ns
             break
         # Nothing was ever measured between the two, so that they are judged together.
         own.insert(0, each)
@@ -127,10 +130,23 @@ def sides_of(
         noticed=tuple(own),
         later=tuple(change for each in after for change in each.changes),
         note=note,
+        quiet_ns=quiet_ns,
     )
 
 
-def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> tuple[Floats, Floats]:
+class Samples(NamedTuple):
+    """Of one metric around a change, float64, each in the order of time.
+
+    `earlier` are all those before it that no other change lies between, also those of another
+    level, as far back as is remembered.
+    """
+
+    before: Floats
+    after: Floats
+    earlier: Floats
+
+
+def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> Samples:
     """The samples before and after the change.
 
     A sample speaks for the time since the one before it, and counts only where all of that is on
@@ -148,7 +164,10 @@ def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> tuple[Fl
     known = np.isfinite(values)
     before = known & (begins >= sides.from_ns) & (ends <= sides.until_ns)
     after = known & (begins >= sides.after_ns) & (ends <= sides.end_ns)
-    return steady(values[before]), values[after] if sides.settled else values[:0]
+    earlier = known & (begins >= sides.quiet_ns) & (ends <= sides.until_ns)
+    return Samples(
+        steady(values[before]), values[after] if sides.settled else values[:0], values[earlier]
+    )
 
 
 def _settled(

@@ -9,7 +9,7 @@ import numpy as np
 
 from nftop.derive.changes import groups_in
 from nftop.derive.compare import Compared
-from nftop.derive.settle import STANDS, Sides, Term, sides_of, split
+from nftop.derive.settle import STANDS, Samples, Sides, Term, sides_of, split
 from nftop.derive.verdict_nf import NO_SAMPLE, Part, nf_part, row_of
 from nftop.derive.ways import in_use
 from nftop.derive.window import BUSY_RATIO, ClassKey, Window
@@ -240,8 +240,7 @@ def _ipc_row(
     keys = [(group.name, cache.l3) for cache in group.caches if cache.l3 in caches]
     metric = replace(cpu_metric("ipc"), good=None)
     if not keys:
-        none = np.empty(0)
-        return row_of(metric, (none, none), _NO_CPU, sides)
+        return row_of(metric, Samples(*[np.empty(0)] * 3), _NO_CPU, sides)
     new = np.any([track.new(key) for key in keys], axis=0)
     # A cache without a busy CPU says nothing, whatever the others say.
     values = _middle(np.array([track.of(key, "ipc") for key in keys]))

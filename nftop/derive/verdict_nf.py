@@ -10,7 +10,7 @@ import numpy as np
 
 from nftop.derive.compare import Compared, Word, compared, moved
 from nftop.derive.judged import is_full, judged, summed
-from nftop.derive.settle import Sides, split
+from nftop.derive.settle import Samples, Sides, split
 from nftop.derive.window import CLOCKS, Window
 from nftop.model.catalogue import cpu_metric
 from nftop.model.catalogue_nf import NF_METRICS
@@ -58,13 +58,13 @@ def nf_part(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...]) ->
     track = window.nfs
     new = track.new(nf.key)
 
-    def both(name: str) -> tuple[Floats, Floats]:
+    def both(name: str) -> Samples:
         return split(track.times_ns, new, _of_one_clock(window, nf, name), sides)
 
-    offered = moved(*both("offered_packets_per_s"))
+    offered = moved(*both("offered_packets_per_s")[:2])
     full = track.of(nf.key, "saturated")
     told = split(track.times_ns, new, np.isfinite(full).astype(np.float64), sides)
-    busy = tuple(map(is_full, both("saturated"), told))
+    busy = tuple(map(is_full, both("saturated")[:2], told[:2]))
     reasons = _reasons(window.frame, nf)
     rows = []
     for name in _ROWS:
@@ -114,8 +114,8 @@ def _reasons(frame: Frame, nf: NfRow) -> Mapping[str, Missing]:
     return found
 
 
-def row_of(metric: Metric, both: tuple[Floats, Floats], why: Missing, sides: Sides) -> Compared:
-    row = compared(metric, *both, why, over=sides.over)
+def row_of(metric: Metric, both: Samples, why: Missing, sides: Sides) -> Compared:
+    row = compared(metric, *both[:2], why, over=sides.over, earlier=both.earlier)
     if row.n_before and not (sides.settled or sides.over):
-        return replace(row, word="settling", why="")
+        return replace(row, word="settling", why="", code="")
     return row

@@ -3,8 +3,10 @@
 `a`, `b`: the intervals. `test`: what words rest on. `nfs`, `classes`, `packages`: what is in both,
 each with `metrics` by id of the catalogue: of `a` and `b` the median, `mad` (median absolute
 deviation), `samples` and `blocks` that were tested; `change` (B / A - 1, null where undefined),
-`word` and `why`. A number that is not there is null, its reason is `missing`. `only_a`, `only_b`:
-what is in one interval alone.
+`word`, `why`, and `code`, which is `why` for programs (`derive.compare.Code`); `lacking`, how many
+more samples `a` and `b` need (null: no number is enough); with "no difference" `detectable`, the
+smallest difference that would have been seen in 4 of 5 cases, in the metric's unit. A number that
+is not there is null, its reason is `missing`. `only_a`, `only_b`: what is in one interval alone.
 """
 
 from __future__ import annotations
@@ -84,6 +86,9 @@ def _row(row: Row) -> dict[str, Any]:
         "change": _number(found.change_ratio),
         "word": found.word,
         "why": found.why,
+        "code": found.code,
+        "lacking": list(found.lacking),
+        "detectable": _number(found.detectable),
     }
 
 

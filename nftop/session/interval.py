@@ -53,6 +53,7 @@ class Cut:
         unfinished: that the recording's end is missing, a sentence, where the interval reaches so
             far; filled in as it is read.
         began_ns, host: when the recording began, and of whom: together, which recording it is.
+        tick_ns: from tick to tick, as the recording was begun.
         data: where it is read from; who opened it closes it.
     """
 
@@ -64,6 +65,15 @@ class Cut:
     data: Readable
     losses: list[tuple[int, Loss]]
     unfinished: str = ""
+    tick_ns: int = 0
+
+    @property
+    def expected_samples(self) -> int | None:
+        """How many samples it can give, one a tick but for the first; None where that is unknown.
+
+        Sources that are read less often give fewer.
+        """
+        return (self.to_ns - self.from_ns) // self.tick_ns if self.tick_ns > 0 else None
 
     @property
     def damaged(self) -> bool:
@@ -95,7 +105,10 @@ def opened(name: Named) -> Cut:
         if from_ns > here.last_ns or to_ns < first_ns:
             raise NoMomentError("nothing was recorded in that interval")
         header = _header(data)
-        return Cut(name.file, from_ns, to_ns, header.began_ns, header.host, data, [])
+        return Cut(
+            name.file, from_ns, to_ns, header.began_ns, header.host, data, [],
+            tick_ns=header.interval_ns,
+        )  # fmt: skip
     except BaseException:
         data.close()
         raise

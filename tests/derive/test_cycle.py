@@ -1,0 +1,48 @@
+"""Cycles are seen by their autocorrelation over long lags, and noise and steps are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nftop.derive.cycle import LEAST_SAMPLES, cycle_samples
+from nftop.model.column import Floats
+from tests.derive.test_power import autoregression
+
+
+def sine(random: np.random.Generator, n: int, period: float, deviations: float) -> Floats:
+    phase = random.uniform(0, 2 * np.pi)
+    wave = deviations * np.sin(2 * np.pi * np.arange(n) / period + phase)
+    return np.asarray(wave + random.standard_normal(n))
+
+
+@pytest.mark.parametrize("deviations", [0.5, 1.0, 2.0, 10.0])
+@pytest.mark.parametrize(("n", "period"), [(600, 300), (600, 200), (450, 300), (240, 60)])
+def test_a_sine_is_a_cycle_of_its_period(n: int, period: int, deviations: float) -> None:
+    random = np.random.default_rng(1)
+    found = [cycle_samples(sine(random, n, period, deviations)) for _ in range(60)]
+    seen = np.array([each for each in found if each is not None])
+    if deviations <= 2.0 or (n, period) == (600, 300):
+        # A clean one needs more of it: it persists as drift does.
+        assert len(seen) >= (55 if deviations >= 1.0 else 45)
+    # Or a multiple of it.
+    assert np.all(np.abs(seen / period - np.maximum(1, np.round(seen / period))) < 0.25)
+
+
+@pytest.mark.parametrize("persistence", [0.0, 0.3, 0.6, 0.9, 0.95, 0.98])
+@pytest.mark.parametrize("n", [60, 240, 600])
+def test_noise_is_no_cycle(n: int, persistence: float) -> None:
+    random = np.random.default_rng(2)
+    found = [cycle_samples(autoregression(random, persistence, n)) for _ in range(200)]
+    assert sum(each is not None for each in found) <= 9
+
+
+def test_a_step_is_no_cycle_nor_are_constants_nor_few_samples() -> None:
+    random, found = np.random.default_rng(3), []
+    for _ in range(100):
+        values = random.standard_normal(300)
+        values[int(300 * random.uniform(0.1, 0.9)) :] += 5
+        found.append(cycle_samples(values))
+    assert sum(each is not None for each in found) <= 3
+    assert cycle_samples(np.ones(300)) is None
+    assert cycle_samples(np.tile([0.0, 1.0], 20)[: LEAST_SAMPLES - 1]) is None
