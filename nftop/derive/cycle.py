@@ -19,8 +19,8 @@ from nftop.model.column import Floats
 LEAST_SAMPLES, _LEAST_PERIOD = 40, 16
 # Simulated (the tests do): autoregressions up to 0.98 and single steps pass it in less than 3 % of
 # cases, at 60 to 600 samples. From one and a half periods on sines of one or two deviations do in
-# more than 90 %, of half a deviation in 75 %. A cleaner one persists as drift does and needs more of
-# it: two periods of 300.
+# more than 90 %, of half a deviation in 75 %. A cleaner one persists as drift does and needs more
+# of it: two periods of 300.
 _LEAST_SCORE = 4.5
 # Lags around a period or its half that are averaged, as a part of it to either side.
 _BESIDE = 10
