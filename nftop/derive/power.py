@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 
 from nftop.derive.ranksum import MOST_PERSISTENCE, deviate, deviation, persistence_of
 from nftop.model.column import Floats
@@ -75,7 +74,7 @@ def power_of(before: Floats, after: Floats, least_z: float, *, studentized: bool
     above = (least_z + _POWER_Z) * math.sqrt((n + m + 1) * inflation / (12 * n * m))
     # Beyond this samples are as good as separated.
     chance = min(0.5 + above, 0.999)
-    return Power(0, 0, math.sqrt(2) * spread * NormalDist().inv_cdf(chance))
+    return Power(0, 0, math.sqrt(2) * spread * _normal_quantile(chance))
 
 
 @lru_cache(maxsize=512)
@@ -123,6 +122,16 @@ def _of_separated(n: int, m: int, persistence: float, *, studentized: bool) -> f
     spread = n * m * (total + 1) / 12 * (1 + worst) / (1 - worst)
     z = (n * m / 2 - 0.5) / math.sqrt(spread)
     return deviate(z, total - 2) if studentized else z
+
+
+def _normal_quantile(probability: float) -> float:
+    """The normal deviate below which a share of 0.5 to 0.999 lies, by bisection."""
+    low, high = 0.0, 4.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        below = (1 + math.erf(middle / math.sqrt(2))) / 2 < probability
+        low, high = (middle, high) if below else (low, middle)
+    return (low + high) / 2
 
 
 def least_samples(least_z: float, *, studentized: bool = True) -> int:

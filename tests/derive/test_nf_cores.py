@@ -69,7 +69,16 @@ def test_where_there_is_nothing_to_compare_it_says_why(cores: list[NfCore], reas
 def test_its_numbers_are_those_of_its_cores() -> None:
     frame = seen()
     assert frame.nfs
+    shared = [each for each in frame.nfs if each.shared is not None]
+    # One of the demo's pollers is kept from its CPU for 12 % of the time.
+    assert [frame.topology.cpus[cpu].cpu for cpu in frame.cpus.shared] == [25]
+    assert [25 in each.cpus for each in shared] == [True]
+    for name in ("ipc", "ipp", "llc_misses_per_packet", "tma.retiring"):
+        assert isinstance(shared[0].readings[name], Missing)
+    assert shared[0].cpp_clock == "core_by_run"
     for each in frame.nfs:
+        if each.shared is not None:
+            continue
         columns = {name: frame.cpus.columns[name].values[list(each.cpus)]
                    for name in ("packets_per_s", "cpp", "ipp", "tma.retiring", "ipc")}  # fmt: skip
         packets = columns["packets_per_s"]
