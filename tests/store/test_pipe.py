@@ -248,7 +248,15 @@ def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_said() -> None:
     with piped(session().data) as (pipe, _, news):
         feed = Replay(pipe, news=news, paced=False)
         frames = feed.frames()
-        while pipe.first == 0 or not number(feed) > 40:
+
+        # Until the beginning is not held any more, and the tick before this one is.
+        def back_ns() -> int:
+            return session().samples[number(feed) - 1].wall_ns
+
+        while not (
+            pipe.first and (kept := next_place(pipe, pipe.first)) and kept.point.wall_ns < back_ns()
+        ):
+            until(lambda: pipe.full or not pipe.grows)
             next(frames)
         here = number(feed)
         feed.seek(session().samples[0].wall_ns)
