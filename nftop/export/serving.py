@@ -176,6 +176,8 @@ class Serving:
         self._close(ready, older[0])
 
     def _continue(self, ready: selectors.BaseSelector, client: _Client) -> None:
+        if not self._connected(client):  # closed by an event before this one
+            return
         try:
             if client.state == "reply":
                 self._send(ready, client)
@@ -222,7 +224,7 @@ class Serving:
     def _expire(self, ready: selectors.BaseSelector) -> None:
         now_s = time.monotonic()
         for client in (*self._clients.values(), *self._draining.values()):
-            if now_s >= client.deadline_s:
+            if now_s >= client.deadline_s and self._connected(client):
                 self._dismiss(ready, client, _TOO_SLOW)
 
     def _dismiss(self, ready: selectors.BaseSelector, client: _Client, reason: Answer) -> None:
@@ -235,7 +237,13 @@ class Serving:
         except OSError:
             self._close(ready, client)
 
+    def _connected(self, client: _Client) -> bool:
+        return client.connection in self._clients or client.connection in self._draining
+
     def _close(self, ready: selectors.BaseSelector, client: _Client) -> None:
+        """Close a client that is connected; one that is not, is left as it is."""
+        if not self._connected(client):
+            return
         ready.unregister(client.connection)
         self._clients.pop(client.connection, None)
         self._draining.pop(client.connection, None)

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from unittest import mock
@@ -17,7 +18,7 @@ import pytest
 from nftop.export import board as boards
 from nftop.export import openmetrics, serving
 from nftop.export.board import Board
-from nftop.export.serving import MAX_CONNECTIONS, MAX_HEAD_BYTES, Serving
+from nftop.export.serving import MAX_CONNECTIONS, MAX_DRAINING, MAX_HEAD_BYTES, Serving
 from nftop.model.loopback import Loopback
 from tests import frames
 from tests.command import NFTOP, called
@@ -243,6 +244,42 @@ def test_a_slow_client_has_time_while_dozens_connect(serve: Callable[..., Servin
         slow.sendall(ASK)
         assert rest(slow).startswith(b"HTTP/1.1 200 ")
         assert b" 408 " in rest(scraper)
+
+
+def test_a_client_that_closes_as_it_is_closed_does_not_end_the_server(board: Board) -> None:
+    """Two events of one wake-up: the first closes the client that the second is of."""
+    blocked, go_on = threading.Event(), threading.Event()
+
+    def reply(head: bytes) -> bytes:
+        if b"blocking" in head:
+            blocked.set()
+            assert go_on.wait(LONGEST_S)
+        return board.reply(head)
+
+    server = Serving(HERE, reply, board.counted, 2 * LONGEST_S)
+    with (
+        mock.patch.object(serving, "DRAIN_S", 2 * LONGEST_S),
+        ExitStack() as ends,
+    ):
+        ends.callback(server.close)
+        server.start()
+        drained = []
+        for _ in range(MAX_DRAINING):
+            drained.append(ends.enter_context(connect(server)))
+            drained[-1].sendall(ASK)
+            assert rest(drained[-1]).startswith(b"HTTP/1.1 200 ")
+        last, blocking = (ends.enter_context(connect(server)) for _ in range(2))
+        last.sendall(ASK[:9])
+        assert scrape(server)[0] == 200  # `last` was accepted before; the first drained is gone
+        blocking.sendall(ASK.replace(b"metrics", b"blocking"))
+        assert blocked.wait(LONGEST_S)
+        # The reply to `blocking` displaces the second of the drained, that to `last` the third.
+        last.sendall(ASK[9:])
+        for client in drained[:4]:
+            client.close()
+        go_on.set()
+        assert rest(last).startswith(b"HTTP/1.1 200 ")
+        assert [scrape(server)[0] for _ in range(3)] == [200] * 3
 
 
 _CONNECTING = """
