@@ -96,6 +96,7 @@ MAY: Mapping[str, str] = {
     "sim": "importlib.resources.files",
     # A field of our own record, by name.
     "derive/cpus.py": "getattr",
+    "model/bounds.py": "getattr",
     "cat_actions.py": "getattr",
     "cat_host.py": "pathlib.Path",
     # The one code that writes to the host, and looks whether a thread is still the same.
@@ -137,6 +138,8 @@ MAY: Mapping[str, str] = {
     "export/files.py": "os.environ os.fdopen pathlib.Path",
     # Recordings: new files only, in the user's folders, and the oldest of a rotation go.
     "store": "backports.zstd.* compression.zstd.* zlib.crc32 sys.version_info",
+    # What decoded texts take in memory.
+    "store/columns.py": "sys.getsizeof",
     # Fields of our own records, by their descriptions.
     "store/codec.py": "operator.attrgetter",
     # The one code that opens, makes, renames and removes files of the operator's.
@@ -179,16 +182,17 @@ MAY: Mapping[str, str] = {
     "leaving.py": "os._exit signal.signal signal.SIG*",
     "ui/options.py": "sys.flags",
     # Standard output, and how nftop ends.
-    "cli.py": "os.open os.environ os.devnull os.O_WRONLY os.dup2 signal.SIG* sys.stdout sys.stderr",
+    "cli.py": "os.environ signal.SIG* sys.stdout sys.stderr sys.exit",
     "commands.py": "os.environ sys.stdout",
     "config.py": "pathlib.Path",
-    "output.py": "sys.stderr",
+    "output.py": "sys.stdout sys.stderr os.open os.close os.dup2 os.devnull os.O_*",
     "hosts.py": "pathlib.Path",
     "reports.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
     "serve.py": "signal.SIG*",
     "watching.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",
-    "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit",
+    "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit sys.excepthook "
+    "traceback.*",
 }
 # Layers that read nothing either.
 PURE = ("model", "derive", "render", "ui")
