@@ -182,7 +182,7 @@ MAY: Mapping[str, str] = {
     "leaving.py": "os._exit signal.signal signal.SIG*",
     "ui/options.py": "sys.flags",
     # Standard output, and how nftop ends.
-    "cli.py": "os.environ signal.SIG* sys.stdout sys.stderr sys.exit",
+    "cli.py": "os.environ signal.SIG* sys.stdout sys.exit",
     "commands.py": "os.environ sys.stdout",
     "config.py": "pathlib.Path",
     "output.py": "sys.stdout sys.stderr os.open os.close os.dup2 os.devnull os.O_*",

@@ -90,7 +90,8 @@ def test_on_the_default_host_what_the_paper_would_find() -> None:
     host.tick(0)
     frame = [host.tick(S) for _ in range(8)][-1]
     found = {(each.rule, each.where) for each in frame.findings}
-    north = {("low-ipc", f"cpu {cpu}") for cpu in host.cpus_of("north")}
+    # CPU 25 is shared, so its IPC is not the poller's alone.
+    north = {("low-ipc", f"cpu {cpu}") for cpu in host.cpus_of("north") if cpu != 25}
     # testpmd and l3fwd without hyper-threading have 1.45 and 1.55 instructions a cycle in its
     # Table 4, and its section 10.2 wants 1.75; OVS throws 7.4 % of its slots away at full load.
     assert found == {

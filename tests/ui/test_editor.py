@@ -273,7 +273,7 @@ async def test_an_undo_that_was_confirmed_stays_when_the_guards_time_is_up() -> 
         await run.until(lambda: len(gate.pending) == 2 and phase(run) == "none")
         now_s += 2 * run.app.changes.keep_within_s
         gate.pending[-1].expired.set()
-        assert "no change waits" in await run.press("K")
+        assert "nothing to keep" in await run.press("K")
         assert "IS NOT KEPT" not in run.text
         undone = run.app.changes.standing.applied
         assert undone is not None and undone.taken_back_ns is not None

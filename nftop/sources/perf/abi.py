@@ -33,7 +33,7 @@ IOC_DISABLE = 0x2401  # _IO('$', 1)
 IOC_FLAG_GROUP = 1
 
 # Descriptors that counters leave to the rest of nftop: files of /proc, sockets, modules to import.
-RESERVED_FILES = 128
+RESERVED_FILES = 64
 
 _DISABLED = 1 << 0
 _WHOLE_CPU = -1  # as a pid: every task

@@ -146,7 +146,7 @@ def test_a_guest_has_none_and_an_unknown_model_has_boxes_without_names() -> None
         name: units_of(machines.with_tables(kind, changes), model())
         for name, changes in machines.PMUS.items()
     }
-    assert [name for name, each in found.items() if each] == ["own", "unknown"]
+    assert [name for name, each in found.items() if each] == ["own", "late-registers", "unknown"]
     unknown = found["unknown"]
     files = unit_files(unknown, CPUMASK)
     assert files["uncore_type_6_7/format/umask"] == b"config:8-15\n"
