@@ -173,3 +173,13 @@ def test_the_deepest_and_the_longest_that_are_allowed_are_parsed() -> None:
     key = ".".join("abcdefghijklmnop")
     text = f"{key} = 1\nx = {'[' * 16}{']' * 16}\ny = '[' # [\nz = [{', '.join(['1.5'] * 99)}]"
     assert set(bounded_toml.parse_toml(text)) == {"a", "x", "y", "z"}
+
+
+def test_a_number_of_too_many_digits_is_refused_in_words_of_the_file(
+    write: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write.write_text(f"interval_s = {'9' * 5000}\n")
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["config", "--show"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("a number has too many digits")

@@ -16,8 +16,8 @@ from nftop.export.asking import END, Answer, refusal
 from nftop.model.loopback import Loopback
 
 # Prometheus needs one. The more there are, the longer a client that has connected may take to send
-# its request while others connect as fast as they can. Opening counters leaves 64 descriptors to the
-# rest of nftop (RESERVED_FILES of the source perf), which opens a dozen files at once at most.
+# its request while others connect as fast as they can. Opening counters leaves 64 descriptors to
+# the rest of nftop (RESERVED_FILES of the source perf), which has a dozen files open at most.
 MAX_CONNECTIONS = 32
 MAX_DRAINING = 8
 # Connections that the kernel completes before they are accepted; it caps this at its somaxconn.

@@ -39,6 +39,10 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("values within each other too deep") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # of `int`, in words about Python's own settings
+        raise ValueError("a number has too many digits") from None
 
 
 def _check_nesting(text: str) -> None:
