@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
+
+# Started in the background or by nohup they are ignored, and so they would be in what tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Hypothesis fails an example that takes longer than 200 ms, as any does that the machine stops in.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
