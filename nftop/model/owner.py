@@ -7,7 +7,6 @@ from dataclasses import dataclass
 # Reason codes, as JSON has them.
 ROOT = "root"  # root listens
 OWN_USER = "own-user"  # nftop's own user listens
-PROGRAM = "program"  # another user runs the installed program itself
 UNPRIVILEGED = "unprivileged"  # another user listens
 SOCKET_FILE = "socket-file"  # root listens, but another user owns the file of the socket
 FOLDER = "folder"  # root listens, but another user can replace the file of the socket

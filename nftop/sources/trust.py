@@ -1,7 +1,8 @@
 """Trust in a source: which user it belongs to, by facts of the kernel and never by its name.
 
-Facts: the user and process that called listen(2) (SO_PEERCRED, unix(7); for TCP the table of
-listening sockets, proc_net_tcp(5)), the owner of the socket's file, and who can replace that file.
+Facts: the user and process that called listen(2) (SO_PEERCRED, unix(7)), for TCP the user of the
+process that accepted the connection (`tcp_peer`), the owner of a Unix socket's file, and the users
+who can replace that file.
 All are as nftop's own user namespace maps them: root of a rootless container is the user who
 started it, and a user that is not mapped here is the overflow user, 65534. Root of a container
 without a user namespace is the host's root, for the kernel and so for nftop.
@@ -11,8 +12,8 @@ Rules:
 - any other is shown with its user's name, after the privileged ones, a bounded number of them;
 - what costs nftop memory in proportion to the peer's claims (a VPP segment, which is mapped), or
   what has no name of its own to be shown with (the numbers of a sensor server), is read only if it
-  is privileged, or if the process that listens runs the installed program: a file that root alone
-  can change.
+  is privileged. Which program the process runs is no reason to trust it: a user with a namespace of
+  mounts can run any file under any name, and LD_PRELOAD puts any code into an installed one.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
-import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,6 @@ from typing import TypeVar
 from nftop.model.owner import (
     FOLDER,
     OWN_USER,
-    PROGRAM,
     ROOT,
     SOCKET_FILE,
     UNKNOWN,
@@ -40,14 +39,6 @@ from nftop.model.owner import (
 MAX_UNPRIVILEGED = 48  # sockets of other users that one source reads
 _MAX_OF_ONE_USER = 16
 _MAX_USERS_NAMED = 4
-_SHARED = stat.S_IWGRP | stat.S_IWOTH
-_LISTEN = b"0A"  # TCP_LISTEN, include/net/tcp_states.h
-# 127.0.0.1 and ::ffff:127.0.0.1 as the tables have them: 32-bit words in the host's byte order.
-_LOOPBACK = frozenset(
-    prefix + b"%08X" % int.from_bytes(b"\x7f\x00\x00\x01", sys.byteorder)
-    for prefix in (b"", b"0" * 16 + b"%08X" % int.from_bytes(b"\x00\x00\xff\xff", sys.byteorder))
-)
-_CHUNK_BYTES = 1 << 16
 
 T = TypeVar("T")
 
@@ -156,26 +147,9 @@ def is_same_process(pid: int, peer_uid: int, proc: Path) -> bool:
     return now is None or now == peer_uid
 
 
-def runs_program(pid: int, names: Collection[str], proc: Path) -> bool:
-    """Whether a process runs an installed program of one of these names.
-
-    The executable must be a file of root's that root alone can change; the name of a file that a
-    user made says nothing.
-    """
-    link = proc / str(pid) / "exe"
-    try:
-        name = link.readlink().name
-        about = link.stat()
-    except OSError:
-        return False
-    protected = about.st_uid == 0 and not about.st_mode & _SHARED
-    known = any(name == each or name.startswith((f"{each}-", f"{each}.")) for each in names)
-    return known and protected and stat.S_ISREG(about.st_mode)
-
-
-def as_program(owner: Owner) -> Owner:
-    """The same owner, who runs the installed program: still not root's, but it is read."""
-    return Owner(owner.uid, owner.user, privileged=False, reason=PROGRAM)
+def of_process(uid: int | None) -> Owner:
+    """Owner of a source that only a process of that user answers for; None if it is unknown."""
+    return judge(Facts(uid, None, None), os.geteuid())
 
 
 def admitted(
@@ -220,72 +194,3 @@ def admitted(
     if left_out > _MAX_USERS_NAMED:
         sentences.append(f"nor are some of {left_out - _MAX_USERS_NAMED} more users")
     return [*privileged[:most], *chosen], tuple(sentences)
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """A listening TCP socket: its owner's uid, and its inode."""
-
-    uid: int
-    inode: int
-
-
-def loopback_listeners(port: int, net: Path) -> tuple[Listener, ...]:
-    """Sockets that take connections to 127.0.0.1 at a port: that address's, else the wildcard's.
-
-    The kernel prefers the exact address (compute_score, inet_hashtables.c), and lists listening
-    sockets before all others (tcp_get_idx), so only the beginning of each table is read. `net` is
-    a /proc/PID/net.
-    """
-    found = [each for name in ("tcp", "tcp6") for each in _listeners(net / name, port)]
-    exact = [each for address, each in found if address in _LOOPBACK]
-    return tuple(exact or [each for address, each in found if not address.strip(b"0")])
-
-
-def _listeners(table: Path, port: int) -> Iterable[tuple[bytes, Listener]]:
-    try:
-        handle = os.open(table, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return
-    rest = b""
-    try:
-        while piece := os.read(handle, _CHUNK_BYTES):
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                fields = line.split()
-                if len(fields) < 10 or not fields[0].rstrip(b":").isdigit():
-                    continue  # the heading
-                if fields[3] != _LISTEN:
-                    return
-                address, _, number = fields[1].rpartition(b":")
-                if int(number, 16) == port:
-                    yield address, Listener(int(fields[7]), int(fields[9]))
-    except (OSError, ValueError):
-        return
-    finally:
-        os.close(handle)
-
-
-def judge_listeners(listeners: Collection[Listener], own_uid: int) -> Owner:
-    """Owner of a TCP port: the least privileged user of those who listen on it."""
-    if not listeners:
-        return Owner(-1, "unknown", privileged=False, reason=UNKNOWN)
-    owners = [judge(Facts(each.uid, None, None), own_uid) for each in listeners]
-    return min(owners, key=lambda owner: owner.privileged)
-
-
-def holds_socket(pid: int, inode: int, proc: Path) -> bool:
-    """Whether a process has the socket of that inode open; False if its files are hidden."""
-    wanted = f"socket:[{inode}]"
-    try:
-        with os.scandir(proc / str(pid) / "fd") as entries:
-            return any(_target(entry) == wanted for entry in entries)
-    except OSError:
-        return False
-
-
-def _target(entry: os.DirEntry[str]) -> str:
-    try:
-        return str(Path(entry.path).readlink())
-    except OSError:
-        return ""

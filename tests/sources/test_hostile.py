@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import resource
+import signal
 import socket
 import tempfile
 import time
@@ -202,31 +205,100 @@ def test_more_sockets_than_are_read_leave_room_for_root_and_are_counted(root: Pa
         assert sentence.startswith("284 ") and USER in sentence
 
 
-def test_a_sensor_server_of_an_unprivileged_user_is_not_the_hosts() -> None:
-    os.seteuid(UID)  # the socket's owner is who made it
+@contextlib.contextmanager
+def listening(family: int, host: str, port: int = 0, uid: int = UID) -> Iterator[socket.socket]:
+    """A TCP socket of a user's that listens."""
+    os.seteuid(uid)  # the socket's owner is the user who made it
     try:
-        made = socket.socket()
+        made = socket.socket(family)
     finally:
         os.seteuid(0)
-    with made as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-        asked, tell = os.pipe()
+    with made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen()
+        yield made
 
-        def serve(client: socket.socket) -> None:
-            os.write(tell, b"x")
-            client.close()
 
-        with attacker(listener, serve):
-            source = PcmSource(Address("127.0.0.1", port), root=Path("/"))
-            why = source.read()
-            (line, *_) = source.check()
-        os.set_blocking(asked, False)
-        with pytest.raises(BlockingIOError):
-            os.read(asked, 1)
-        os.close(asked)
-        os.close(tell)
+def refused(source: PcmSource) -> None:
+    """It is not read, and the reason names the user."""
+    why = source.read()
     assert isinstance(why, Missing) and why.reason is Reason.PERMISSION and USER in why.sentence
-    assert line.reason is Reason.PERMISSION
     assert source.owner is not None
     assert (source.owner.uid, source.owner.privileged) == (UID, False)
+
+
+@pytest.mark.parametrize(
+    ("family", "host"),
+    [
+        (socket.AF_INET, "127.0.0.1"),
+        (socket.AF_INET, "127.0.0.2"),
+        (socket.AF_INET, "0.0.0.0"),
+        (socket.AF_INET6, "::1"),
+        (socket.AF_INET6, "::"),
+    ],
+)
+def test_a_sensor_server_of_an_unprivileged_user_is_not_the_hosts(family: int, host: str) -> None:
+    received, tell = os.pipe()
+
+    def serve(client: socket.socket) -> None:
+        while data := client.recv(4096):
+            os.write(tell, data)
+
+    host_asked = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, host)
+    with ExitStack() as stack:
+        listener = stack.enter_context(listening(family, host))
+        port = listener.getsockname()[1]
+        stack.enter_context(attacker(listener, serve))
+        source = PcmSource(Address(host_asked, port), root=Path("/"))
+        refused(source)
+        (line, *_) = source.check()
+    assert line.reason is Reason.PERMISSION
+    os.close(tell)
+    assert os.read(received, 1) == b""
+    os.close(received)
+
+
+def test_roots_server_on_other_addresses_does_not_vouch_for_a_users() -> None:
+    """The kernel prefers the listener of the exact address."""
+    for family, host in ((socket.AF_INET, "127.0.0.2"), (socket.AF_INET6, "::1")):
+        with ExitStack() as stack:
+            roots = stack.enter_context(listening(socket.AF_INET, "127.0.0.1", uid=0))
+            port = roots.getsockname()[1]
+            users = stack.enter_context(listening(family, host, port))
+            stack.enter_context(attacker(users, lambda client: client.recv(4096)))
+            refused(PcmSource(Address(host, port), root=Path("/")))
+
+
+def test_a_port_that_a_user_opens_and_closes_all_the_time_is_sent_nothing() -> None:
+    """Judging the listener and connecting afterwards let 211 of 500 readings through."""
+    with listening(socket.AF_INET, "127.0.0.1", uid=0) as free:
+        port = free.getsockname()[1]
+    events, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(events)
+            hostile.open_and_close(port, UID, tell)
+        finally:
+            os._exit(1)
+    os.close(tell)
+    os.set_blocking(events, False)
+    seen = bytearray()
+    source = PcmSource(
+        Address("127.0.0.1", port), root=Path("/"), clock=itertools.count(step=10**12).__next__
+    )
+    try:
+
+        def enough() -> bool:
+            assert isinstance(source.read(), Missing)
+            with contextlib.suppress(BlockingIOError):
+                seen.extend(os.read(events, 4096))
+            return seen.count(hostile.ACCEPTED) >= 100
+
+        until(enough)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(events)
+    assert hostile.RECEIVED not in seen

@@ -21,7 +21,7 @@ from nftop.model.owner import (
     owned_name,
 )
 from nftop.sources import trust
-from nftop.sources.trust import Facts, Listener, judge
+from nftop.sources.trust import Facts, judge
 
 NOBODY, ME = 65534, 1000
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
@@ -97,21 +97,6 @@ def test_a_pid_that_is_another_users_by_now_is_not_the_peers(tmp_path: Path) -> 
     assert trust.is_same_process(8, NOBODY, tmp_path)  # not to be seen
 
 
-@as_root
-def test_an_installed_program_is_a_file_that_only_root_can_change(folder: Path) -> None:
-    (folder / "proc/7").mkdir(parents=True)
-    program = folder / "vpp"
-    program.write_text("x")
-    (folder / "proc/7/exe").symlink_to(program)
-    assert trust.runs_program(7, ("vpp",), folder / "proc")
-    assert not trust.runs_program(7, ("ovs-vswitchd",), folder / "proc")
-    program.chmod(0o777)
-    assert not trust.runs_program(7, ("vpp",), folder / "proc")
-    program.chmod(0o755)
-    os.chown(program, NOBODY, NOBODY)
-    assert not trust.runs_program(7, ("vpp",), folder / "proc")
-
-
 def test_privileged_ones_come_first_and_others_are_bounded() -> None:
     def owner(uid: int) -> Owner:
         return judge(Facts(uid, uid, 0), 0)
@@ -125,31 +110,11 @@ def test_privileged_ones_come_first_and_others_are_bounded() -> None:
     assert trust.admitted([0] * 5, owner, 3, "sockets")[0] == [0] * 3
 
 
-def test_who_listens_on_a_port_of_this_host() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-        assert trust.loopback_listeners(port, Path("/proc/self/net")) == ()
-        listener.listen()
-        (found,) = trust.loopback_listeners(port, Path("/proc/self/net"))
-        assert found == Listener(os.geteuid(), os.fstat(listener.fileno()).st_ino)
-        assert trust.holds_socket(os.getpid(), found.inode, Path("/proc"))
-        assert not trust.holds_socket(os.getpid(), 1, Path("/proc"))
-    assert trust.judge_listeners((), 0).reason == UNKNOWN
-    two = (Listener(0, 1), Listener(NOBODY, 2))
-    assert trust.judge_listeners(two, 0).uid == NOBODY
-    assert trust.judge_listeners(two[:1], ME).privileged
-
-
-def test_a_listener_on_another_address_says_nothing_of_loopback(tmp_path: Path) -> None:
-    heading = "  sl  local_address rem_address st tx_queue rx_queue tr tm->when retrnsmt uid\n"
-    row = "   {}: {}:260A 00000000:0000 0A 00000000:00000000 00:00000000 00000000 {} 0 {} 1\n"
-    (tmp_path / "tcp").write_text(heading + row.format(0, "0200007F", NOBODY, 1))
-    assert trust.loopback_listeners(9738, tmp_path) == ()
-    (tmp_path / "tcp6").write_text(heading + row.format(0, "0" * 32, NOBODY, 2))
-    assert trust.loopback_listeners(9738, tmp_path) == (Listener(NOBODY, 2),)
-    (tmp_path / "tcp").write_text(heading + row.format(0, "0100007F", 0, 3))
-    assert trust.loopback_listeners(9738, tmp_path) == (Listener(0, 3),)
+def test_a_source_of_a_process_belongs_to_its_user() -> None:
+    assert trust.of_process(os.geteuid()).privileged
+    assert trust.of_process(0).reason == ROOT
+    assert trust.of_process(4_000_000).reason == UNPRIVILEGED
+    assert trust.of_process(None).reason == UNKNOWN
 
 
 def test_an_unprivileged_name_has_its_user_in_front() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
 from pathlib import Path
 
 from nftop.model.owner import Owner, suffix
 from nftop.model.pcm import PcmTable
 from nftop.model.pcm_places import ANOTHERS, places
 from nftop.model.reading import Missing, Reason
-from nftop.sources import trust
 from nftop.sources.base import Check
 from nftop.sources.pcm.client import Address
 from nftop.sources.sysfs import SysTree
 from nftop.sources.topology import read_topology
-from nftop.sources.trust import Listener
 
 HOLDS_RDT = (
     "the server uses RDT monitors of its own, so that fewer are left for cache classes; "
@@ -43,27 +39,6 @@ def pcm_processes(root: Path) -> tuple[tuple[int, str], ...]:
     pids = sorted(int(name) for name in tree.names("") if name.isdecimal())
     names = ((pid, tree.text(f"{pid}/comm") or "") for pid in pids)
     return tuple((pid, name) for pid, name in names if name == "pcm" or name.startswith("pcm-"))
-
-
-def owner_of(listeners: Collection[Listener], root: Path) -> Owner:
-    """Owner of a server that listens on this host.
-
-    An unprivileged user's is that of the program if all that listen are installed
-    pcm-sensor-servers.
-    """
-    owner = trust.judge_listeners(listeners, os.geteuid())
-    proc = root / "proc"
-    programs = [
-        pid
-        for pid, name in pcm_processes(root)
-        if name == _SERVER and trust.runs_program(pid, ("pcm-sensor-server",), proc)
-    ]
-    held = (
-        any(trust.holds_socket(pid, each.inode, proc) for pid in programs) for each in listeners
-    )
-    if owner.privileged or not programs or not all(held):
-        return owner
-    return trust.as_program(owner)
 
 
 def notes(address: Address, root: Path | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -81,14 +82,32 @@ def parse_url(text: str) -> Address:
     return Address(host, PORT if parts.port is None else parts.port)
 
 
-def get(address: Address, path: str, accept: str, until_ns: int) -> Answer:
+def get(
+    address: Address,
+    path: str,
+    accept: str,
+    until_ns: int,
+    admit: Callable[[socket.socket], None] = lambda _: None,
+) -> Answer:
     """GET one path, before CLOCK_MONOTONIC is `until_ns`.
+
+    Args:
+        address: of the server.
+        path: of the request.
+        accept: content types.
+        until_ns: CLOCK_MONOTONIC nanoseconds.
+        admit: called with the connection before anything is sent; raises to refuse it.
 
     Raises:
         NoAnswerError: nobody is there, it took too long, or it is no HTTP, or too much of it.
     """
     try:
         connected = _connected(address, until_ns)
+        try:
+            admit(connected)
+        except BaseException:
+            connected.close()
+            raise
         return _asked(connected, address, path, accept)
     except TimeoutError:
         raise NoAnswerError(Missing(Reason.STALE, _late(address))) from None

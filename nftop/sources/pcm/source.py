@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from nftop.model.owner import PROGRAM, Owner
+from nftop.model.owner import UNKNOWN, Owner
 from nftop.model.pcm import ASKED_EVERY_S, PcmTable
 from nftop.model.reading import Missing, Reason
-from nftop.sources import trust
+from nftop.sources import tcp_peer, trust
 from nftop.sources.base import Check
 from nftop.sources.pcm import checks
 from nftop.sources.pcm.client import Address, Answer, NoAnswerError, get
@@ -66,7 +68,6 @@ class PcmSource:
         root: Path | None = None,
         limit_s: float = LIMIT_S,
         clock: Callable[[], int] = time.monotonic_ns,
-        proc: Path = Path("/proc"),
     ) -> None:
         """Set up; nothing is asked before `read`.
 
@@ -75,14 +76,12 @@ class PcmSource:
             root: of the /proc of the host whose own server it should be; None for another host's.
             limit_s: seconds that a reading may take.
             clock: CLOCK_MONOTONIC nanoseconds, of the pauses.
-            proc: procfs, for the owner of the port of this host's own server.
         """
         self.address = address
         self.latest: PcmTable | None = None
         self._root = root
         self._limit_s = limit_s
         self._clock = clock
-        self._proc = proc
         self.owner: Owner | None = None
         self._way = 0
         self._first_way_ns = 0
@@ -98,9 +97,7 @@ class PcmSource:
         """
         if self._clock() < self._not_before_ns:
             return self._now
-        untrusted = self._untrusted()
-        if untrusted is not None:
-            return self._failed(untrusted)
+        self.owner = None
         try:
             table = self._ask(time.monotonic_ns() + int(self._limit_s * 1e9))
         except NoAnswerError as error:
@@ -129,10 +126,11 @@ class PcmSource:
         From the very first once a minute, since it costs the server the least.
         """
         refused, now_ns = "", self._clock()
+        admit = partial(self._admit, until_ns=until_ns)
         anew = now_ns >= self._first_way_ns
         for index in range(0 if anew else self._way, len(_WAYS)):
             way = _WAYS[index]
-            answer = get(self.address, way.path, way.accept, until_ns)
+            answer = get(self.address, way.path, way.accept, until_ns, admit)
             if answer.status in _REFUSED:
                 refused = f"it refuses {way.path} with HTTP {answer.status}"
                 continue
@@ -155,26 +153,27 @@ class PcmSource:
             raise BadDocumentError("it is no pcm-sensor-server")
         return table_of(document, since_start=way.since_start)
 
-    def _untrusted(self) -> Missing | None:
-        """Why this host's own server is not believed; None where it is, or nothing listens.
+    def _admit(self, connected: socket.socket, until_ns: int) -> None:
+        """Refuse this host's own server unless it is root's or nftop's own user's.
 
-        A sensor server's numbers are shown as the host's. The address of another host's server is
-        the operator's word.
+        Its numbers are shown as the host's. The address of another host's server is the operator's
+        word.
+
+        Raises:
+            NoAnswerError: it belongs to another user, or the kernel does not say to which.
+            TimeoutError: the server does not accept the connection.
         """
-        if self._root is None or not self.address.here:
-            return None
-        listeners = trust.loopback_listeners(self.address.port, self._proc / "self/net")
-        if not listeners:
-            self.owner = None
-            return None
-        self.owner = checks.owner_of(listeners, self._root)
-        if self.owner.privileged or self.owner.reason == PROGRAM:
-            return None
-        return Missing(
-            Reason.PERMISSION,
-            f"the server at {self.address.shown} belongs to user {self.owner.user}, who is neither "
-            "root nor runs an installed pcm-sensor-server: its numbers are not used",
-        )
+        if self._root is None:
+            return
+        self.owner = trust.of_process(tcp_peer.accepted_uid(connected, until_ns))
+        if self.owner.privileged:
+            return
+        if self.owner.reason == UNKNOWN:
+            whose = "has no owner that the kernel reports"
+        else:
+            whose = f"belongs to user {self.owner.user}, neither root nor the user who runs nftop"
+        sentence = f"the server at {self.address.shown} {whose}: its numbers are not used"
+        raise NoAnswerError(Missing(Reason.PERMISSION, sentence))
 
     def _failed(self, why: Missing) -> Missing:
         """The reason; a server that fails again is left alone for twice as long."""

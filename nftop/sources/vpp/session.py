@@ -26,7 +26,6 @@ from nftop.sources.vpp.told import Question, Told
 _THREADS_NS = 5_000_000_000  # threads seldom move
 _GIVE_UP_NS = 60_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
-_PROGRAMS = ("vpp",)  # how distributions call the program
 _NS_PER_S = 1_000_000_000
 _OPENING = Missing(Reason.WARMING, "its stats segment is being opened")
 _STOPPED = Missing(Reason.STALE, "is stopped, by a signal or a debugger")
@@ -219,17 +218,8 @@ class Session:
         self._asked_tick, self._asked_at_ns = self._tick, self._clock()
 
     def _is_read(self, peer: Credentials) -> bool:
-        """Whether the segment is read; notes if it is by the program that listens.
-
-        Its memory is the peer's: only root's and nftop's own user's is, and that of VPP itself.
-        """
-        if trust.is_trusted(peer.uid):
-            return self.owner.reason != SOCKET_FILE
-        same = trust.is_same_process(peer.pid, peer.uid, self._proc)
-        if same and trust.runs_program(peer.pid, _PROGRAMS, self._proc):
-            self.owner = trust.as_program(self.owner)
-            return True
-        return False
+        """Whether the segment is read: its memory is the peer's, so only a privileged one's is."""
+        return trust.is_trusted(peer.uid) and self.owner.reason != SOCKET_FILE
 
     def _read(self) -> None:
         """Ask for a reading, unless one is under way or it is too early after a failure."""

@@ -117,8 +117,8 @@ def _untrusted(sessions: Sequence[Session]) -> list[str]:
     for session in sessions:
         by_user.setdefault(session.owner.user, []).append(session.found.path)
     return [
-        f"{len(paths)} stats socket{'s' if len(paths) > 1 else ''} of user {user} not read: it is "
-        f"not root's, nor that of an installed VPP ({paths[0]})"
+        f"{len(paths)} stats socket{'s' if len(paths) > 1 else ''} of user {user} not read: "
+        f"VPP's memory is read only of root and of the user who runs nftop ({paths[0]})"
         for user, paths in sorted(by_user.items())[:_MOST_USERS]
     ]
 
