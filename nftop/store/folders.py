@@ -4,8 +4,9 @@ Rule: as root, a path is opened component by component (openat(2) with O_NOFOLLO
 is followed only if nobody but root could have placed it: root owns it, and every folder on the way
 belongs to root and is writable by root alone (or is sticky, such as /tmp). From the first other
 folder on, a link is followed only if no user but the owner of its folder can have placed it, and
-that user owns what it leads to: root then does nothing that this user could not. Without root,
-paths are opened as usual.
+that user owns what it leads to: root then does nothing that this user could not. The kernel follows
+links of procfs, wherever they stand in the path: their text is a path in another process's view.
+The folder they lead to is judged like any other. Without root, paths are opened as usual.
 
 Creating, renaming and removing use the descriptor of the folder that was checked, so an exchange
 of folders afterwards has no effect. A file below another user's folder that has several hard links
@@ -27,11 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from nftop.model.procfs import is_procfs
+
 _SEARCH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS = 40  # as path_resolution(7)
 _SHARED = stat.S_IWGRP | stat.S_IWOTH
-_PROC = Path("/proc")
 _NOT_FOLLOWED = "a symbolic link that another user can change is not followed as root"
 _SECOND_NAME = "a second name of another user's file is not read as root"
 
@@ -64,12 +66,13 @@ class Folder:
 
     Attributes:
         handle: its descriptor.
-        protected: whether only root can change what is in it; always True without root.
+        only_root: whether nobody but root can change what is in it, nor could exchange a folder on
+            the way to it; True without root, where paths are opened as usual.
     """
 
-    def __init__(self, handle: int, *, protected: bool) -> None:
+    def __init__(self, handle: int, *, only_root: bool) -> None:
         self.handle = handle
-        self.protected = protected
+        self.only_root = only_root
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +111,7 @@ class Folder:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handle = os.open(name, flags, dir_fd=self.handle)
         try:
-            _check_links(handle, self.handle, protected=self.protected)
+            _check_links(handle, self.handle, only_root=self.only_root)
         except OSError:
             os.close(handle)
             raise
@@ -156,7 +159,7 @@ def open_folder(path: Path, *, make_for: Person | None = None, make: bool = Fals
     try:
         walk = _Walk(path)
         walk.go(make_for, make=make)
-        return Folder(os.open(".", _LIST, dir_fd=walk.handle), protected=walk.protected)
+        return Folder(os.open(".", _LIST, dir_fd=walk.handle), only_root=walk.only_root)
     except OSError as error:
         raise _named(error, path) from None
     finally:
@@ -189,7 +192,7 @@ def open_file(path: Path, *, wait: bool = False, follow: bool = True) -> int:
             return os.open(walk.magic or ".", flags, dir_fd=walk.handle)
         handle = os.open(walk.last, flags | os.O_NOFOLLOW, dir_fd=walk.handle)
         try:
-            _check_links(handle, walk.handle, protected=walk.protected)
+            _check_links(handle, walk.handle, only_root=walk.only_root)
         except OSError:
             os.close(handle)
             raise
@@ -205,7 +208,7 @@ class _Walk:
 
     Attributes:
         handle: O_PATH descriptor of the folder reached.
-        protected: as `Folder`'s.
+        only_root: as `Folder`'s.
         last: name of the last component where it was left to the caller; None else.
         magic: the same where it is a link of procfs, which only the kernel can follow.
         file: O_PATH descriptor of the file that a user's link led to, as last component; else None.
@@ -215,11 +218,10 @@ class _Walk:
         self.last: str | None = None
         self.magic = ""
         self.file: int | None = None
-        self.protected = True
+        self.only_root = True
         self._as_root = os.geteuid() == 0
         self._left = deque(part for part in os.fspath(path).split("/") if part not in ("", "."))
         self._links = 0
-        self._proc_device: int | None = None
         # The working directory is the caller's choice, so it is walked to as well.
         if not path.is_absolute() and self._as_root:
             self._left.extendleft(reversed(Path.cwd().parts[1:]))
@@ -276,7 +278,7 @@ class _Walk:
         about = os.fstat(self.handle)
         shared = about.st_mode & _SHARED and not about.st_mode & stat.S_ISVTX
         if self._as_root and (about.st_uid or shared):
-            self.protected = False
+            self.only_root = False
 
     def _follow(self, link: int, name: str) -> None:
         """Continue at a link's target. `link` is its descriptor, which is closed."""
@@ -286,11 +288,16 @@ class _Walk:
         finally:
             os.close(link)
         self._links += 1
-        if not self.protected:
+        if not self.only_root:
             self._follow_own(name)
             return
         if owner or self._links > _MAX_LINKS:
             raise OSError(errno.ELOOP, _NOT_FOLLOWED)
+        if self._is_proc():
+            self._enter(
+                os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.handle)
+            )
+            return
         self._left.extendleft(
             reversed([part for part in target.split("/") if part not in ("", ".")])
         )
@@ -316,14 +323,7 @@ class _Walk:
 
     def _is_proc(self) -> bool:
         """Whether this is a folder of procfs that root alone can change."""
-        if not self.protected:
-            return False
-        if self._proc_device is None:
-            try:
-                self._proc_device = _PROC.stat().st_dev
-            except OSError:
-                return False
-        return os.fstat(self.handle).st_dev == self._proc_device
+        return self.only_root and is_procfs(self.handle)
 
     def _made(self, name: str, person: Person | None) -> int:
         """A new folder in this one; `person` gets it if this one is theirs."""
@@ -348,10 +348,10 @@ def _names(folder: int) -> list[str]:
         return sorted(entry.name for entry in entries)
 
 
-def _check_links(handle: int, folder: int, *, protected: bool) -> None:
+def _check_links(handle: int, folder: int, *, only_root: bool) -> None:
     about = os.fstat(handle)
     foreign = about.st_uid != os.fstat(folder).st_uid
-    if not protected and foreign and about.st_nlink > 1 and stat.S_ISREG(about.st_mode):
+    if not only_root and foreign and about.st_nlink > 1 and stat.S_ISREG(about.st_mode):
         raise OSError(errno.EPERM, _SECOND_NAME)
 
 

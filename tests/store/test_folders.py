@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
+import shutil
 import signal
 import stat
+import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +30,7 @@ from nftop.store.profiles import read_profiles
 from nftop.store.seekpoint import SeekPoint
 from nftop.store.sink import FileSink
 from tests.command import called, nftop
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom it attacks")
 
@@ -184,31 +187,60 @@ def swapping(ground: Ground, component: str) -> Iterator[None]:
             os.waitpid(pid, 0)
 
 
+class Outcomes:
+    """How often a path was walked while folder and link were exchanged, by what came of it."""
+
+    def __init__(self) -> None:
+        self.done = self.refused = 0
+
+    def count(self, act: Callable[[], None]) -> None:
+        """Act once. A link in the way is ELOOP; a path must not fail otherwise."""
+        try:
+            act()
+        except OSError as error:
+            assert error.errno == errno.ELOOP, error
+            self.refused += 1
+        else:
+            self.done += 1
+
+    @property
+    def both(self) -> bool:
+        """Each has come about: the exchange hit, and missed."""
+        return self.done > 0 and self.refused > 0
+
+
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_link_swapped_in_between_never_wins(ground: Ground, component: str) -> None:
-    done = refused = 0
-    end_s = time.monotonic() + 60
+    outcomes, numbers = Outcomes(), itertools.count()
+
+    def both_came() -> bool:
+        path = ground.home / f"a/b/c/{next(numbers)}.json"
+        outcomes.count(lambda: keep_baselines(path, ground.person))
+        return outcomes.both
+
     with swapping(ground, component):
-        number = 0
-        while (done < 10 or refused < 10) and time.monotonic() < end_s:
-            number += 1
-            try:
-                keep_baselines(ground.home / f"a/b/c/{number}.json", ground.person)
-            except OSError:
-                refused += 1
-            else:
-                done += 1
-    assert done >= 10 and refused >= 10
+        until(both_came)
+        for _ in range(200):
+            both_came()
     assert ground.state() == ground.before
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_folders_made_for_the_user_are_never_made_elsewhere(ground: Ground, component: str) -> None:
+    outcomes, numbers = Outcomes(), itertools.count()
+
+    def make() -> None:
+        path = ground.home / f"a/b/c/x{next(numbers)}/y"
+        open_folder(path, make_for=ground.person, make=True).close()
+
+    def both_came() -> bool:
+        outcomes.count(make)
+        return outcomes.both
+
     with swapping(ground, component):
-        for number in range(200):
-            with contextlib.suppress(OSError):
-                path = ground.home / f"a/b/c/x{number}/y"
-                open_folder(path, make_for=ground.person, make=True).close()
+        until(both_came)
+        for _ in range(200):
+            both_came()
     assert ground.state() == ground.before
 
 
@@ -281,6 +313,43 @@ def test_an_open_descriptor_is_read_by_its_path_in_proc(ground: Ground) -> None:
     finally:
         os.close(handle)
         os.close(reader)
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare (util-linux) is missing")
+def test_links_of_procfs_lead_where_the_kernel_says(ground: Ground) -> None:
+    """A process of root's with another mount namespace: its root link's text is `/`."""
+    folder = ground.vault / "a"
+    (folder / "x").write_text("outside")
+    script = 'mount -t tmpfs none "$0" && cd "$0" && printf inside > x && echo && exec sleep 600'
+    command = ["unshare", "-m", "--propagation", "private", "sh", "-c", script, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"\n"
+            proc = Path(f"/proc/{process.pid}")
+            inside = proc / "root" / folder.relative_to("/")
+            for path in (inside, proc / "cwd", proc / "task" / str(process.pid) / "cwd/."):
+                assert read_text(path / "x") == "inside"
+                with open_folder(path) as opened:
+                    os.close(opened.create("y", None))
+                    opened.move("y", "z")
+                assert (inside / "z").exists() and not (folder / "z").exists()
+                (inside / "z").unlink()
+            with pytest.raises(NotADirectoryError):
+                open_file(proc / "exe/x")
+            (inside / "there").symlink_to("x")
+            os.lchown(inside / "there", UID, UID)
+            os.chown(inside, UID, UID)
+            with pytest.raises(OSError) as refused:
+                open_file(proc / "cwd/there")
+            assert refused.value.errno == errno.ELOOP
+        finally:
+            process.kill()
+
+
+def test_the_links_of_proc_itself_are_followed() -> None:
+    assert read_text(Path("/proc/self/comm")) == Path("/proc/self/comm").read_text()
+    assert "cpu" in read_text(Path("/proc/self/root/proc/stat"))
+    assert "lo" in read_text(Path("/proc/net/dev"))
 
 
 def test_links_loop_no_longer_than_the_kernel_lets_them(ground: Ground) -> None:
