@@ -71,6 +71,7 @@ GROUP = _up_to(1 << 12, "a counter group has one counter of a CPU at least: even
 EVENTS = 1 << 12
 MEGABYTES = _up_to((1 << 32) - 1, "Linux, resctrl: limits on bandwidth are 32 bits")
 VPP_THREADS = 1 << 12
+VPP_ROWS = 1 << 16
 TEXTS = 1 << 16
 SMT_THREADS = 1 << 8  # 8 at most in hardware; hypervisors give whole sockets as one core
 
@@ -142,8 +143,8 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "OvsPmd": {"core": CPU, "numa": NODE, "queues": _rows(MAX_PORTS, QUEUE.source)},
     "OvsSwitch": {"pid": TASK, "pmds": _rows(MAX_CPUS, "a PMD thread is bound to a CPU")},
     "VppThread": {"index": _up_to(VPP_THREADS, _VPP), "cpu": CPU, "rx_queues": QUEUE},
-    "VppInterfaces": {"names": _rows(MAX_PORTS, "VPP: hardware interfaces in its segment")},
-    "VppNodes": {"names": _rows(MAX_PORTS, "VPP: graph nodes; some 2000 with every plugin")},
+    "VppInterfaces": {"names": _rows(VPP_ROWS, "VPP: hardware interfaces in its segment")},
+    "VppNodes": {"names": _rows(VPP_ROWS, "VPP: graph nodes; some 2000 with every plugin")},
     "VppInstance": {"pid": TASK, "threads": _rows(VPP_THREADS, _VPP)},
     "PcmTable": {
         "cpus": CPU.of(MAX_CPUS), "cores": CPU.of(MAX_CPUS), "packages": CPU.of(MAX_CPUS),

@@ -1,9 +1,9 @@
-"""One loop that polls every network function of a source at once.
+"""One loop that polls every network function of a source.
 
-Questions go out to all of them before any answer is waited for, so a tick lasts as long as the
-slowest, at most the deadline, however many there are. Who misses the deadline is not waited for
-again: its answers are taken when they have come. Sessions of unprivileged users are polled after
-all others, so that they can't delay them.
+All sessions send their requests before any reply is waited for, so a tick takes as long as the
+slowest reply, at most the deadline, for any number of sessions. A reply that misses the deadline is
+read in a later tick. Sessions of unprivileged users are polled after all others, so they can't
+delay them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class Standing(Enum):
     NOBODY = auto()  # it is left over from a process that has exited
     FORBIDDEN = auto()  # we may not open it
     DUPLICATE = auto()  # an application we already know by another path
-    UNTRUSTED = auto()  # an unprivileged user's, of a kind that is not read then
+    UNTRUSTED = auto()  # an unprivileged user's, of a kind read only if privileged
 
 
 class Polled(Protocol):
-    """One network function: its connection, what it said last, and when to try again.
+    """One network function: its connection, its latest reply, and when to try again.
 
     Attributes:
-        spent_ns: nftop's time that its answers have taken so far; `poll_all` adds to it.
+        spent_ns: nanoseconds that nftop has spent on it so far; `poll_all` adds to it.
     """
 
     spent_ns: int
 
     @property
     def owner(self) -> Owner:
-        """Whose socket it is: by its file before the first connection."""
+        """User that the socket belongs to; by its file before the first connection."""
 
     @property
     def connected(self) -> bool: ...
@@ -71,11 +71,11 @@ class Polled(Protocol):
 def poll_all(sessions: Iterable[Polled], deadline_s: float) -> None:
     """One tick of every session, in about `deadline_s`.
 
-    Privileged sessions come first and have the time to themselves, a quarter aside where there are
-    others. Those share what is left: who has used least of nftop's time so far comes first, and
-    who uses more than its share in this tick, by long or many answers, is heard in the next again.
-    Within both groups sessions that are connected go first, so that a second path to the same
-    process is noticed.
+    Privileged sessions are polled first, with the whole deadline, or three quarters of it if there
+    are others. The others share the rest in equal parts, in ascending order of the time that nftop
+    has spent on them so far. A session that uses up its part, by long or many replies, is read
+    again in the next tick. In both groups connected sessions come first, so that a second path to
+    the same process is recognized.
     """
     every = list(sessions)
     claimed = {session.identity for session in every if session.connected}
@@ -100,10 +100,10 @@ def _poll(
     """One tick of some sessions until CLOCK_MONOTONIC `end_s`.
 
     Args:
-        sessions: in order.
-        claimed: as `Polled.begin` has it.
-        end_s: seconds; where `share_s` is given, sessions not begun by then wait for the next tick.
-        share_s: nftop's time that each may use; None for any.
+        sessions: in order of polling.
+        claimed: see `Polled.begin`.
+        end_s: seconds; with `share_s`, sessions not begun by then wait for the next tick.
+        share_s: seconds that nftop may spend on one session; None for no limit.
     """
     used_ns = {id(session): session.spent_ns for session in sessions}
     begun: list[Polled] = []

@@ -18,10 +18,13 @@ Rules:
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import pwd
 import stat
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -35,10 +38,12 @@ from nftop.model.owner import (
     UNPRIVILEGED,
     Owner,
 )
+from nftop.model.procfs import is_procfs
 
 MAX_UNPRIVILEGED = 48  # sockets of other users that one source reads
 _MAX_OF_ONE_USER = 16
 _MAX_USERS_NAMED = 4
+_MAX_LINKS = 40  # as path_resolution(7)
 
 T = TypeVar("T")
 
@@ -50,8 +55,8 @@ class Facts:
     Attributes:
         peer_uid: of the process that called listen(2); None before it is connected.
         file_uid: owner of the socket's file; None if unknown.
-        folder_uid: user who can replace the file, by a folder or link on its path; -1 if everybody
-            can, 0 if nobody but root and nftop's own user can, None if unknown.
+        folder_uid: user who can replace the file, by a folder or link on the way to it; -1 if
+            everybody can, 0 if nobody but root and nftop's own user can, None if unknown.
     """
 
     peer_uid: int | None
@@ -60,23 +65,68 @@ class Facts:
 
 
 def file_facts(path: str, own_uid: int) -> Facts:
-    """Facts that need no connection: the socket's file, and every folder and link on its path."""
+    """Facts that need no connection: the socket's file, and every folder and link on the way to it.
+
+    The path is resolved as the kernel does: the folders that a link leads through count as well.
+    What can't be looked up is None.
+    """
+    way: list[os.stat_result] = []
+    file_uid, folder_uid = None, None
     try:
-        file_uid = Path(path).lstat().st_uid
+        for about in _resolve(path):
+            way.append(about)  # noqa: PERF402 - what came before an error counts
+        file_uid, folder_uid = way.pop().st_uid, 0
     except OSError:
-        return Facts(None, None, None)
-    folder_uid = 0
-    for folder in Path(path).parents:
-        try:
-            about = folder.lstat()
-        except OSError:
-            return Facts(None, file_uid, None)
+        pass
+    for about in way:
         if about.st_uid not in (0, own_uid):
             return Facts(None, file_uid, about.st_uid)
         everybody = about.st_mode & stat.S_IWOTH and not about.st_mode & stat.S_ISVTX
         if everybody and not stat.S_ISLNK(about.st_mode):
             folder_uid = -1
     return Facts(None, file_uid, folder_uid)
+
+
+def _resolve(path: str) -> Iterator[os.stat_result]:
+    """Status of each folder and link that leads to a file, from the root on, and last of the file.
+
+    Raises:
+        OSError: a component can't be looked up; ELOOP for more than 40 links.
+    """
+    left = deque((Path.cwd() / path).parts[1:])
+    links = 0
+    with contextlib.ExitStack() as open_handles:
+        handle = _opened("/", None, open_handles)
+        yield os.fstat(handle)
+        while left:
+            name = left.popleft()
+            found = _opened(name, handle, open_handles)
+            about = os.fstat(found)
+            yield about
+            if not stat.S_ISLNK(about.st_mode):
+                handle = found
+                continue
+            links += 1
+            if links > _MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            if is_procfs(handle):
+                handle = _opened(name, handle, open_handles, follow=True)
+                yield os.fstat(handle)
+                continue
+            target = os.readlink("", dir_fd=found)
+            left.extendleft(reversed([part for part in target.split("/") if part]))
+            if target.startswith("/"):
+                handle = _opened("/", None, open_handles)
+
+
+def _opened(
+    name: str, folder: int | None, open_handles: contextlib.ExitStack, *, follow: bool = False
+) -> int:
+    """An O_PATH descriptor, closed with `open_handles`."""
+    flags = os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    handle = os.open(name, flags, dir_fd=folder)
+    open_handles.callback(os.close, handle)
+    return handle
 
 
 def of_socket(path: str, peer_uid: int | None) -> Owner:

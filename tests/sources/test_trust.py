@@ -88,6 +88,36 @@ def test_every_folder_and_link_on_the_way_has_a_say(folder: Path) -> None:
 
 
 @as_root
+def test_the_folders_that_a_link_leads_through_have_a_say(folder: Path) -> None:
+    path = bound(folder / "theirs/b/s")
+    (folder / "folder").symlink_to("theirs/b")
+    (folder / "file").symlink_to(folder / "theirs/./b/../b/s")
+    for way in (folder / "folder/s", folder / "file", folder / "theirs/b/../b/s"):
+        os.chown(folder / "theirs", 0, 0)
+        assert trust.file_facts(str(way), 0) == Facts(None, 0, 0)
+        os.chown(folder / "theirs", NOBODY, NOBODY)
+        assert trust.file_facts(str(way), 0) == Facts(None, 0, NOBODY)
+    Path(path).unlink()
+    assert trust.file_facts(str(folder / "file"), 0) == Facts(None, None, NOBODY)
+    (folder / "one").symlink_to("one")
+    assert trust.file_facts(str(folder / "one"), 0) == Facts(None, None, None)
+
+
+@as_root
+def test_a_folder_reached_through_a_process_has_a_say(folder: Path) -> None:
+    bound(folder / "a/s")
+    handle = os.open(folder / "a", os.O_PATH)
+    try:
+        for way in (f"/proc/self/fd/{handle}/s", f"/proc/self/root{folder}/a/s"):
+            os.chown(folder / "a", 0, 0)
+            assert trust.file_facts(way, 0) == Facts(None, 0, 0)
+            os.chown(folder / "a", NOBODY, NOBODY)
+            assert trust.file_facts(way, 0) == Facts(None, 0, NOBODY)
+    finally:
+        os.close(handle)
+
+
+@as_root
 def test_a_pid_that_is_another_users_by_now_is_not_the_peers(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     assert not trust.is_same_process(7, NOBODY, tmp_path)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from nftop.model.bounds import VPP_ROWS
 from nftop.model.ids import Cpu
 from nftop.model.nf_vpp import VppInterfaces, VppNodes, VppThread
 from nftop.model.sample import Counts
@@ -21,7 +22,8 @@ def interfaces_of(told: Told) -> VppInterfaces:
     its interface counted.
 
     Raises:
-        ValueError: names and counters can't be of the same interfaces.
+        ValueError: names and counters can't be of the same interfaces, or there are more than a
+            recording holds.
     """
     tables = [_counts(r) for r in (told.rx_packets, told.tx_packets, told.rx_misses, told.drops)]
     width = len(told.names)
@@ -29,6 +31,7 @@ def interfaces_of(told: Told) -> VppInterfaces:
         raise ValueError(f"it names {width} interfaces and counts others")
     known = set(told.names)
     own = [i for i, name in enumerate(told.names) if not _is_part(name, known)]
+    _check_count(len(own), "interfaces")
     names = tuple(told.names[index][:_NAME_LIMIT] for index in own)
     received, sent, misses, drops = (table[:, own] for table in tables)
     return VppInterfaces(names, received, sent, misses, drops)
@@ -38,8 +41,10 @@ def nodes_of(told: ToldNodes, threads: int) -> VppNodes:
     """The nodes of so many threads.
 
     Raises:
-        ValueError: their counters are not of as many threads or nodes.
+        ValueError: their counters are not of as many threads or nodes, or there are more than a
+            recording holds.
     """
+    _check_count(len(told.names), "nodes")
     names = tuple(name[:_NAME_LIMIT] for name in told.names)
     tables = [_counts(rows) for rows in (told.clocks, told.vectors, told.calls)]
     if {table.shape for table in tables} != {(threads, len(names))}:
@@ -55,6 +60,11 @@ def threads_of(told: Told, cpus: Mapping[int, Cpu]) -> tuple[VppThread, ...]:
         )
         for index in range(len(told.rx_packets))
     )
+
+
+def _check_count(count: int, kind: str) -> None:
+    if count > VPP_ROWS:
+        raise ValueError(f"{count} {kind} are more than {VPP_ROWS}, the most that nftop records")
 
 
 def _is_part(name: str, known: set[str]) -> bool:

@@ -38,36 +38,63 @@ MAX_VECTOR = 1 << 18
 _OTHER = "Optimistic lock failed"
 
 
-class _Lengths:
-    """Stands in for vpp-papi's `get_vec_len`, which believes any length that a segment claims.
-
-    Attributes:
-        left: how many more elements this reading may have.
-    """
-
-    def __init__(self, read: Callable[[Any, int], int]) -> None:
-        self._read = read
-        self.left = MAX_ELEMENTS
-
-    def __call__(self, stats: Any, offset: int) -> int:
-        """The length of the vector at `offset`. Raises ValueError if it is too long."""
-        length = self._read(stats, offset)
-        self.left -= length
-        if length > MAX_VECTOR or self.left < 0:
-            raise ValueError(f"a vector of {length} elements is too long")
-        return length
-
-
-_LENGTHS = _Lengths(vpp_stats.get_vec_len)
-vpp_stats.get_vec_len = _LENGTHS
-
-
 class UnreadableError(Exception):
     """A segment can't be read now, with a reason."""
 
     def __init__(self, reason: Reason, sentence: str) -> None:
         super().__init__(sentence)
         self.reason = reason
+
+
+def _bounded(memory: Any) -> Any:
+    """vpp-papi's view of a mapping, or of a buffer, with a limit on what one reading contains.
+
+    Its `elements_left` is the number of elements of vectors that this reading may still have.
+    """
+    stats = vpp_stats.VPPStats("")
+    stats.statseg, stats.size = memory, len(memory)
+    stats.elements_left = MAX_ELEMENTS
+    return stats
+
+
+class _TooLongError(ValueError):
+    """A vector is longer than nftop reads."""
+
+
+def _bounded_length(stats: Any, offset: int) -> int:
+    """Length of the vector at `offset`; replaces vpp-papi's `get_vec_len`, which has no limit."""
+    length = int(vpp_stats.VEC_LEN_FMT.unpack_from(stats.statseg, offset - 8)[0])
+    stats.elements_left -= length
+    if length > MAX_VECTOR or stats.elements_left < 0:
+        raise _TooLongError(f"a vector of {length} elements is too long")
+    return length
+
+
+def limit_lengths() -> None:
+    """Make vpp-papi read lengths of vectors by `_bounded_length`, and try whether it does.
+
+    Raises:
+        UnreadableError: this vpp-papi reads lengths in another way, so that nothing limits them.
+    """
+    vpp_stats.get_vec_len = _bounded_length
+    memory = bytearray(256)
+    struct.pack_into("=I", memory, 128 - 8, MAX_VECTOR + 1)
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: vpp_stats.StatsVector(_bounded(memory), 128, "Q"),
+        lambda: vpp_stats.get_string(_bounded(memory), 128),
+    )
+    for read in attempts:
+        try:
+            read()
+        except _TooLongError:
+            continue
+        except _NONSENSE:
+            pass
+        raise UnreadableError(
+            Reason.SOURCE,
+            "its stats segment is not read: this vpp-papi does not let nftop limit the length of "
+            "vectors",
+        )
 
 
 class Segment:
@@ -100,9 +127,10 @@ class Segment:
 
     def _once(self, known: int | None) -> Told:
         if self._stats is None:
+            limit_lengths()
             self._stats = self._mapped()
         stats = self._stats
-        _LENGTHS.left = MAX_ELEMENTS
+        stats.elements_left = MAX_ELEMENTS
         _wait_unlocked(stats)
         if stats.last_epoch != stats.epoch or not stats.directory:
             stats.refresh(blocking=False)
@@ -143,8 +171,7 @@ class Segment:
         memory = mmap.mmap(self._handle, 0, mmap.MAP_SHARED, mmap.PROT_READ)
         if len(memory) < _HEADER_BYTES:
             raise UnreadableError(Reason.ERROR, f"its stats segment has only {len(memory)} bytes")
-        stats = vpp_stats.VPPStats("")
-        stats.statseg, stats.size = memory, len(memory)
+        stats = _bounded(memory)
         if stats.version != _VERSION:
             raise UnreadableError(
                 Reason.SOURCE,

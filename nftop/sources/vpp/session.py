@@ -254,7 +254,7 @@ class Session:
         try:
             found = self._last = last.after(self._last, told)
         except ValueError as error:
-            self._fail(Missing(Reason.ERROR, f"its stats segment makes no sense: {error}"))
+            self._fail(Missing(Reason.ERROR, f"its stats segment is not used: {error}"))
             return
         self._problem, self._failures, self._heard_tick = None, 0, self._tick
         now_ns = self._clock()

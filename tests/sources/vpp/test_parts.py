@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack, chdir, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nftop.model.bounds import VPP_ROWS
+from nftop.model.nf_vpp import VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
 from nftop.sources.places import SURVEY_NS, Views
 from nftop.sources.vpp import last, process
 from nftop.sources.vpp.discovery import Finder
-from nftop.sources.vpp.payload import interfaces_of
+from nftop.sources.vpp.payload import interfaces_of, nodes_of
 from nftop.sources.vpp.source import VppSource
 from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
+from nftop.sources.vpp.told import ToldNodes
 from tests.peers.vpp_segment import NAME, vpp_peer
 from tests.sources.dpdk.test_discovery import Host
 from tests.sources.vpp.test_reader import TOLD
@@ -159,6 +164,26 @@ def test_sub_interfaces_are_left_out() -> None:
     found = interfaces_of(told)
     assert found.names == ("local0", "eth0", "eth1.5", "host-a.b", "eth0.x")
     assert found.rx_packets.tolist() == found.drops.tolist() == [[1, 2, 4, 5, 6]]
+
+
+@pytest.mark.parametrize("kind", ["interfaces", "nodes"])
+def test_no_more_rows_are_read_than_a_recording_holds(kind: str) -> None:
+    most = VPP_ROWS
+    for count in (most, most + 1):
+        names, row = [f"x{index}" for index in range(count)], [[1] * count]
+        if kind == "nodes":
+            nodes = ToldNodes(names, row, row, row)
+            read: Callable[[], VppInterfaces | VppNodes] = partial(nodes_of, nodes, 1)
+        else:
+            told = replace(
+                TOLD, names=names, rx_packets=row, tx_packets=row, rx_misses=row, drops=row
+            )
+            read = partial(interfaces_of, told)
+        if count == most:
+            assert len(read().names) == most
+        else:
+            with pytest.raises(ValueError, match=str(most)):
+                read()
 
 
 def test_parts_that_do_not_fit_are_no_reading() -> None:

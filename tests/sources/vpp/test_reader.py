@@ -7,15 +7,20 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from vpp_papi import vpp_stats
 
 from nftop.model.reading import Reason
 from nftop.sources import helper, trust
 from nftop.sources.places import Found
+from nftop.sources.vpp import segment as stats_segment
 from nftop.sources.vpp import session
 from nftop.sources.vpp.reader import Reader, ReaderError
+from nftop.sources.vpp.segment import Segment as StatsSegment
+from nftop.sources.vpp.segment import UnreadableError
 from nftop.sources.vpp.told import Answer, Question, Told, ToldNodes
 from tests.peers.vpp_segment import Segment
 from tests.waiting import until
@@ -189,3 +194,50 @@ def test_who_hangs_is_ended(reader: Callable[[str], Reader], tmp_path: Path) -> 
         assert vpp.problem.reason is (Reason.ERROR if ended else Reason.WARMING)
     assert asked._helper.process.returncode is not None
     held.close()
+
+
+def longest(stats: Any, offset: int) -> int:
+    return int(vpp_stats.VEC_LEN_FMT.unpack_from(stats.statseg, offset - 8)[0])
+
+
+def vector_of_another_release(vector: Any, stats: Any, pointer: int, form: str) -> None:
+    vector.vec_start, vector.vec_len = pointer, longest(stats, pointer)
+
+
+def string_of_another_release(stats: Any, pointer: int) -> str:
+    return bytes(stats.statseg[pointer : pointer + longest(stats, pointer)]).decode()
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "replaced"),
+    [
+        (vpp_stats.StatsVector, "__init__", vector_of_another_release),
+        (vpp_stats, "get_string", string_of_another_release),
+        (vpp_stats, "VEC_LEN_FMT", None),
+    ],
+)
+def test_a_vpp_papi_whose_lengths_have_no_limit_is_not_used(
+    segment: int, monkeypatch: pytest.MonkeyPatch, of: Any, name: str, replaced: Any
+) -> None:
+    monkeypatch.setattr(of, name, replaced)
+    with pytest.raises(UnreadableError) as refused:
+        StatsSegment(segment).read(None)
+    assert refused.value.reason is Reason.SOURCE
+
+
+def test_the_limit_on_lengths_is_a_readings_and_not_the_process(
+    segment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = StatsSegment(segment)
+    for _ in range(2):  # the first reads the directory as well
+        first.read(None)
+    needed = stats_segment.MAX_ELEMENTS - first._stats.elements_left
+    assert needed > 0
+    monkeypatch.setattr(stats_segment, "MAX_ELEMENTS", needed)
+    one, two = StatsSegment(segment), StatsSegment(segment)
+    for _ in range(3):
+        assert one.read(None).heartbeat == two.read(None).heartbeat
+    monkeypatch.setattr(stats_segment, "MAX_ELEMENTS", needed - 1)
+    with pytest.raises(UnreadableError) as refused:
+        StatsSegment(segment).read(None)
+    assert refused.value.reason is Reason.ERROR
