@@ -52,9 +52,13 @@ MAY: Mapping[str, str] = {
     # What kind each network interface is, asked of the kernel.
     "sources/netdev/links.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
     "socket.SOCK_CLOEXEC",
-    # Names of the users that sockets belong to.
-    "sources/trust.py": "pwd.getpwuid sys.byteorder",
+    # Names of the users that sockets belong to, and who can replace the socket's file.
+    "sources/trust.py": "pwd.getpwuid os.fstat os.stat_result",
+    # The kernel's row of one TCP socket, by sock_diag(7).
+    "sources/tcp_peer.py": "socket.socket socket.AF_NETLINK socket.AF_INET socket.AF_INET6 "
+    "socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP sys.byteorder os.fsencode open",
     "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
+    "sources/pcm/source.py": "socket.socket",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
@@ -97,6 +101,8 @@ MAY: Mapping[str, str] = {
     # A field of our own record, by name.
     "derive/cpus.py": "getattr",
     "model/bounds.py": "getattr",
+    # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.
+    "model/procfs.py": "ctypes.* os.strerror",
     "cat_actions.py": "getattr",
     "cat_host.py": "pathlib.Path",
     # The one code that writes to the host, and looks whether a thread is still the same.

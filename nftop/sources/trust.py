@@ -123,8 +123,10 @@ def _opened(
     name: str, folder: int | None, open_handles: contextlib.ExitStack, *, follow: bool = False
 ) -> int:
     """An O_PATH descriptor, closed with `open_handles`."""
-    flags = os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    handle = os.open(name, flags, dir_fd=folder)
+    if follow:
+        handle = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)
+    else:
+        handle = os.open(name, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
     open_handles.callback(os.close, handle)
     return handle
 

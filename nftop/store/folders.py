@@ -66,8 +66,9 @@ class Folder:
 
     Attributes:
         handle: its descriptor.
-        only_root: whether nobody but root can change what is in it, nor could exchange a folder on
-            the way to it; True without root, where paths are opened as usual.
+        only_root: whether only root can rename or remove what root owns in it and in every folder
+            on the way to it (others may add names to sticky ones, such as /tmp); True without root,
+            where paths are opened as usual.
     """
 
     def __init__(self, handle: int, *, only_root: bool) -> None:
