@@ -307,7 +307,8 @@ def opens_to_read(use: Use) -> bool:
         path, flags, *more = [*map(ast.unparse, call.args), "", ""]
         shown = re.fullmatch(r"os\.O_\w+( \| os\.O_\w+)*", flags)
         to_nowhere = path == "os.devnull" or "O_WRONLY" not in flags
-        return bool(shown and to_nowhere and not any(more) and not call.keywords)
+        below_a_folder = all(each.arg == "dir_fd" for each in call.keywords)
+        return bool(shown and to_nowhere and not any(more) and below_a_folder)
     file_first = use.name == "open" or use.full.startswith(("pathlib.", "io."))
     modes = call.args[file_first:][:1]
     modes += [each.value for each in call.keywords if each.arg == "mode"]

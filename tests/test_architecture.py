@@ -259,6 +259,7 @@ def test_the_guard_catches(module: str, mutant: str) -> None:
         (READER, "open('/proc/stat', 'rb')"),
         (READER, "path.open()"),
         (READER, "import os\nos.open('/x', os.O_RDONLY | os.O_CLOEXEC)"),
+        (READER, "import os\nos.open('x', os.O_PATH | os.O_CLOEXEC, dir_fd=folder)"),
         (READER, "from os import strerror as why\nwhy(2)"),
         (READER, "import os\nos.path.split(os.environ.get('X', ''))"),
         (READER, "from pathlib import Path\n(Path('/') / 'x').read_text().replace('a', 'b')"),
