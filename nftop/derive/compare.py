@@ -8,7 +8,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from nftop.derive.cycle import cycle_samples
-from nftop.derive.power import Power, least_samples, power_of
+from nftop.derive.power import (
+    known_persistence,
+    lacking_samples,
+    least_samples,
+    least_shift,
+    needed_after,
+)
 from nftop.derive.ranksum import LIKELY_Z, SURE_Z, deviation, median, shift
 from nftop.model.column import Floats
 from nftop.model.metric import Metric
@@ -60,7 +66,8 @@ Word: TypeAlias = Literal[
 Code: TypeAlias = Literal[
     "",
     "few_samples",
-    "persistent_noise",  # no number of samples would be enough
+    "few_possible",  # as many as the time before and after the change allows are too few
+    "persistent_noise",  # noise persists too long for as many samples as are possible or usable
     "cyclic",  # it rises and falls in a cycle of which too little was seen
     "drift",  # it changes as much within one side
     "load_moved",
@@ -86,10 +93,10 @@ class Compared:
         word: what it comes to. why: the reason of a word that needs one; else "".
         code: that reason for programs; "" where the word needs none.
         bounds: of which side the number is an upper bound of what a packet costs.
-        lacking: samples that are lacking before and after until a difference could be found; None
-            where no number would be enough.
-        detectable: with "no difference" the smallest one that would have been seen in 4 of 5 cases,
-            in the metric's unit; else UNDEFINED.
+        lacking: samples to add before and after until a difference could be found; None where
+            samples cannot be added, or where how many would be enough is not known.
+        detectable: with "no difference" the smallest one that would have been found in at least 4
+            of 5 cases, in the metric's unit; else UNDEFINED.
     """
 
     metric: Metric
@@ -123,6 +130,7 @@ def compared(
     *,
     over: bool,
     earlier: Floats | None = None,
+    most_after: int | None = None,
     sides: tuple[str, str] = ("before", "after"),
 ) -> Compared:
     """Two samples, float64 (n,) and (m,), in the order of time.
@@ -135,13 +143,30 @@ def compared(
         over: there will be no more of those after.
         earlier: all samples before the change that no other change lies between, those of another
             level included; a cycle is looked for in them. `before` unless given.
+        most_after: the samples before are fixed, and there can be so many after at most; None where
+            both sides can be as long as needed.
         sides: what the two are called in sentences.
     """
+    row = measured(metric, before, after, why)
+    word = _word(metric, before, after, why, over=over)
+    row = replace(row, word=word, why=why.sentence if word == "no number" else "")
+    if word not in (*DIFFERS, "no difference", "too few samples"):
+        return row
+    cycle = cycle_of(before if earlier is None else earlier, after)
+    if cycle is not None and not is_beyond(cycle, word, before, after):
+        return cyclic(row, cycle)
+    if word == "too few samples" and most_after is not None:
+        return _lacking_after(row, before, after, most_after, over=over)
+    if word == "too few samples":
+        return lacking(row, _lacking(before, after, over=over), sides)
+    return _with_detectable(row, before, after, over=over) if word == "no difference" else row
+
+
+def measured(metric: Metric, before: Floats, after: Floats, why: Missing) -> Compared:
+    """The numbers of two samples, float64 (n,) and (m,), without a word for their difference."""
     middles = [median(each) if len(each) else why for each in (before, after)]
-    power = _power(before, after, over=over)
-    word = _word(metric, before, after, why, power, over=over)
     spreads: list[Reading] = [deviation(each) if len(each) else _NONE for each in (before, after)]
-    row = Compared(
+    return Compared(
         metric=metric,
         before=middles[0],
         after=middles[1],
@@ -150,36 +175,62 @@ def compared(
         n_after=len(after),
         spread_before=spreads[0],
         spread_after=spreads[1],
-        word=word,
-        why=why.sentence if word == "no number" else "",
+        word="no number",
     )
-    if word not in (*DIFFERS, "no difference", "too few samples"):
-        return row
-    cycle = cycle_of(before if earlier is None else earlier, after)
-    if cycle is not None and not is_beyond(cycle, word, before, after):
-        return cyclic(row, cycle)
-    if word == "too few samples":
-        counts = power.lacking_before, power.lacking_after
-        least = [max(LEAST_SAMPLES - len(each), 0) for each in (before, after)]
-        if None not in counts:
-            counts = max(counts[0] or 0, least[0]), max(counts[1] or 0, least[1])
-        return lacking(row, counts, sides)
-    return with_detectable(row, power) if word == "no difference" else row
 
 
-def lacking(
-    row: Compared, counts: tuple[int | None, int | None], sides: tuple[str, str]
-) -> Compared:
+def lacking(row: Compared, counts: tuple[int, int], sides: tuple[str, str]) -> Compared:
     """The row with too few samples, and how many more are needed of each side."""
-    if None in counts:
-        why = "noise persists too long for any number of samples"
-        return replace(
-            row, word="too few samples", why=why, code="persistent_noise", lacking=counts
-        )
     needed = [f"{count} more {side}" for count, side in zip(counts, sides, strict=True) if count]
     return replace(
         row, word="too few samples", why=", ".join(needed), code="few_samples", lacking=counts
     )
+
+
+def persistent(row: Compared, why: str) -> Compared:
+    """The row whose noise persists too long for its samples."""
+    return replace(
+        row, word="too few samples", why=why, code="persistent_noise", lacking=(None, None)
+    )
+
+
+def _lacking(before: Floats, after: Floats, *, over: bool) -> tuple[int, int]:
+    """Samples to add to each side until separated ones would be found."""
+    least = [max(LEAST_SAMPLES - len(each), 0) for each in (before, after)]
+    if _is_constant(before, after):
+        return least[0], least[1]
+    persistence = known_persistence(before, after)
+    counts = lacking_samples(
+        len(before), len(after), persistence, _least_z(over=over), studentized=over
+    )
+    return max(counts[0], least[0]), max(counts[1], least[1])
+
+
+def _lacking_after(
+    row: Compared, before: Floats, after: Floats, most_after: int, *, over: bool
+) -> Compared:
+    """The row with too few samples, of which only those after the change can become more."""
+    n, m, least_z = len(before), len(after), _least_z(over=over)
+    most_after = m if over else max(m, most_after)
+
+    def needed(persistence: float) -> int | None:
+        """Samples after the change, if they are possible."""
+        if n < LEAST_SAMPLES:
+            return None
+        if _is_constant(before, after):
+            count: int | None = LEAST_SAMPLES
+        else:
+            count = needed_after(n, persistence, least_z, studentized=over)
+        return None if count is None or max(count, LEAST_SAMPLES) > most_after else count
+
+    count = needed(known_persistence(before, after))
+    if count is not None:
+        return lacking(row, (0, max(count, LEAST_SAMPLES, m + 1) - m), ("before", "after"))
+    after_text = f"{m}" if over else f"at most {most_after}"
+    if needed(0.0) is not None:
+        return persistent(row, f"noise persists too long for {n} before and {after_text} after")
+    why = f"only {n} before and {after_text} after"
+    return replace(row, word="too few samples", why=why, code="few_possible", lacking=(None, None))
 
 
 def cyclic(row: Compared, period: int) -> Compared:
@@ -188,16 +239,30 @@ def cyclic(row: Compared, period: int) -> Compared:
     return replace(row, word="inconclusive", why=why, code="cyclic")
 
 
-def with_detectable(row: Compared, power: Power) -> Compared:
-    """The row of no difference with the smallest one that would have been seen."""
-    if power.detectable is None:
-        return row
-    least = 0.0 if isinstance(row.before, Missing) else LEAST_RATIO * abs(row.before)
-    row = replace(row, detectable=max(power.detectable, least))
+def _with_detectable(row: Compared, before: Floats, after: Floats, *, over: bool) -> Compared:
+    """The row of no difference with the smallest one that would have been found."""
+    floor = LEAST_RATIO * abs(median(before))
+    if _is_constant(before, after):
+        shown = floor
+    else:
+        shown = least_shift(before, after, _least_z(over=over), floor, studentized=over)
+    row = replace(row, detectable=shown)
     ratio = row.detectable_ratio
     if isinstance(ratio, Missing):
         return row
     return replace(row, why=f"less than {ratio:.1%} would not show")
+
+
+def _least_z(*, over: bool) -> float:
+    """The normal deviate from which on a difference is sure, of one look or of one every tick."""
+    return SURE_Z if over else _LOOKED_AT_Z
+
+
+def _is_constant(before: Floats, after: Floats) -> bool:
+    """Whether there is no noise, so that every difference shows."""
+    if not len(before) or not len(after):
+        return False
+    return not max(float(np.ptp(before)), float(np.ptp(after)))
 
 
 def cycle_of(before: Floats, after: Floats) -> int | None:
@@ -230,14 +295,6 @@ def _drift(values: Floats) -> float:
     """How far the median of the later half is from that of the earlier."""
     half = len(values) // 2
     return abs(median(values[-half:]) - median(values[:half])) if half else 0.0
-
-
-def _power(before: Floats, after: Floats, *, over: bool) -> Power:
-    if len(before) and len(after) and not max(float(np.ptp(before)), float(np.ptp(after))):
-        # Without any noise every difference shows.
-        short = [max(LEAST_SAMPLES - len(each), 0) for each in (before, after)]
-        return Power(short[0], short[1], None if any(short) else 0.0)
-    return power_of(before, after, SURE_Z if over else _LOOKED_AT_Z, studentized=over)
 
 
 def steady(before: Floats) -> Floats:
@@ -300,9 +357,7 @@ def _ratio(before: Reading, after: Reading) -> Reading:
     return after / before - 1 if before else _FROM_NOTHING
 
 
-def _word(
-    metric: Metric, before: Floats, after: Floats, why: Missing, power: Power, *, over: bool
-) -> Word:
+def _word(metric: Metric, before: Floats, after: Floats, why: Missing, *, over: bool) -> Word:
     n, m = len(before), len(after)
     if not m and (not n or why.reason is not Reason.WARMING):
         return "no number"
@@ -317,4 +372,5 @@ def _word(
         if metric.good is None:
             return "more" if up else "less"
         return "better" if up == (metric.good == "high") else "worse"
-    return "no difference" if power.is_enough else "too few samples"
+    enough_samples = _lacking(before, after, over=over) == (0, 0)
+    return "no difference" if enough_samples else "too few samples"

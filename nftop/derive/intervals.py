@@ -27,8 +27,9 @@ from nftop.derive.compare import (
     cyclic,
     drifts,
     is_beyond,
-    lacking,
+    measured,
     moved,
+    persistent,
 )
 from nftop.derive.window import (
     NF_KEPT,
@@ -268,18 +269,20 @@ def row_of(metric: Metric, a: Floats, b: Floats, why: Missing) -> Row:
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
     blocks_a, blocks_b = blocks(a, b)
     tested = compared(metric, blocks_a, blocks_b, why, over=True, sides=_SIDES)
+    # The word is that of blocks, the numbers are those of all samples.
+    numbers = measured(metric, a, b, why)
     found = replace(
-        compared(metric, a, b, why, over=True, sides=_SIDES),
-        word=tested.word,
-        why=tested.why,
-        code=tested.code,
-        lacking=tested.lacking,
-        detectable=tested.detectable,
+        tested,
+        before=numbers.before,
+        after=numbers.after,
+        change_ratio=numbers.change_ratio,
+        n_before=numbers.n_before,
+        n_after=numbers.n_after,
+        spread_before=numbers.spread_before,
+        spread_after=numbers.spread_after,
     )
-    size = _block_samples(a, b)
-    if found.code == "few_samples":
-        counts = [None if each is None else each * size for each in tested.lacking]
-        found = lacking(found, (counts[0], counts[1]), _SIDES)
+    if found.code == "few_samples" and not _can_be_added(a, b, found.lacking):
+        found = persistent(found, "noise persists: compare longer intervals")
     if found.word in (*DIFFERS, "no difference", "too few samples") or found.code == "cyclic":
         # Its period in samples, not in blocks, of which it may be too short to be seen.
         cycle = cycle_of(a, b)
@@ -294,6 +297,15 @@ def row_of(metric: Metric, a: Floats, b: Floats, why: Missing) -> Row:
             why_not = f"it drifts as far within {which}"
             found = replace(found, word="inconclusive", why=why_not, code="drift")
     return Row(found, len(blocks_a), len(blocks_b))
+
+
+def _can_be_added(a: Floats, b: Floats, counts: tuple[int | None, int | None]) -> bool:
+    """Whether so many samples more leave every sample a block of its own.
+
+    Longer blocks would be other noise, and how long that persists is not known.
+    """
+    sizes = [len(each) + (count or 0) for each, count in zip((a, b), counts, strict=True)]
+    return _block_samples(a, b) == 1 and min(sizes) <= BLOCKS
 
 
 def moved_by(a: Floats, b: Floats) -> float | None:

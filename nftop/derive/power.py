@@ -1,107 +1,160 @@
-"""What the rank-sum test can find: how many samples it needs, and the smallest difference it sees.
+"""How many samples the rank-sum test needs, and the smallest difference it finds.
 
 The test calls a difference sure from a normal deviate on (`ranksum`). Even samples of which all of
 one side are above all of the other reach it only from some count on, since the rank sum has an
 upper end, n x m / 2 above its mean, and the variance is widened by the persistence that is
 estimated. That estimate is itself uncertain: its standard error is sqrt((1 - r^2) / N) (Bartlett,
-1946). So the count asked for is one at which separated samples are found sure for all but the 5 %
-most unlucky estimates.
+1946). So the count required is one at which separated samples are found for all but the 5 % most
+unlucky estimates.
 
-The smallest difference that would have been seen is that of normal noise of the samples' spread at
-which the test succeeds in 80 % of cases (Noether, Journal of the American Statistical Association
-82, 1987).
+The smallest difference that would have been found assumes no distribution of the noise: the samples
+themselves are shifted against each other, and the shift at which the test succeeds is the result.
+The variance of the rank sum of shifted samples is that of their placements (Sen, 1960; DeLong,
+DeLong and Clarke-Pearson, Biometrics 44, 1988), and the standard error of a median that of its
+order statistics. Both are widened by persistence, estimated as unluckily as above.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
-from nftop.derive.ranksum import MOST_PERSISTENCE, deviate, deviation, persistence_of
+import numpy as np
+
+from nftop.derive.ranksum import MOST_PERSISTENCE, deviate, persistence_of
 from nftop.model.column import Floats
 
-# One-sided normal deviates: 95 % of estimates of persistence, 80 % of tests.
-_UNLUCKY_Z, _POWER_Z = 1.645, 0.842
-# Standard deviation of normal noise by its median absolute deviation.
-_SD_OF_MAD = 1.4826
+# One-sided normal deviates: 95 % of estimates of persistence; 90 % of rank sums and of medians,
+# both of which must succeed, so that 80 % of tests do at least (the tests simulate it).
+_UNLUCKY_Z, _POWER_Z = 1.645, 1.282
 # Persistence below so many samples a side is not known at all.
 _KNOWN_FROM = 10
-# More samples than this nobody waits for; with the most persistence even they are not enough.
+# Upper end of the search for a count. With the most persistence 320 a side are enough.
 _MOST_SAMPLES = 2000
+# Larger samples are represented by so many of their quantiles.
+_MOST_QUANTILES = 120
+# Halvings of the range of shifts.
+_HALVINGS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Power:
-    """What the test could have found in two samples.
-
-    Attributes:
-        lacking_before, lacking_after: samples that are lacking on each side until fully separated
-            ones would be called sure; None where no number is enough.
-        detectable: the smallest difference that would have been seen, in the samples' unit; None
-            while samples are lacking.
-    """
-
-    lacking_before: int | None
-    lacking_after: int | None
-    detectable: float | None
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether separated samples would be found."""
-        return self.lacking_before == 0 and self.lacking_after == 0
+def known_persistence(before: Floats, after: Floats) -> float:
+    """Lag-1 correlation of ranks in hundredths, so that searches are cached; 0 where unknown."""
+    known = min(len(before), len(after)) >= _KNOWN_FROM
+    return round(persistence_of(before, after), 2) if known else 0.0
 
 
-def power_of(before: Floats, after: Floats, least_z: float, *, studentized: bool = True) -> Power:
-    """Of two samples, float64 (n,) and (m,), in the order of time.
+def least_shift(
+    before: Floats, after: Floats, least_z: float, floor: float, *, studentized: bool = True
+) -> float:
+    """The shift between two samples that would have been found in 4 of 5 cases, in their unit.
 
     Args:
-        before: those before.
-        after: those after.
+        before: float64 (n,), in the order of time, not empty.
+        after: float64 (m,), likewise.
         least_z: the normal deviate from which on a difference is sure.
+        floor: medians must differ by so much too.
         studentized: whether it is compared with Student's distribution, as `Shift.sure` is.
     """
     n, m = len(before), len(after)
-    known = min(n, m) >= _KNOWN_FROM
-    # In hundredths, so that the search is remembered.
-    persistence = round(persistence_of(before, after), 2) if known else 0.0
-    lacking = lacking_samples(n, m, persistence, least_z, studentized=studentized)
-    if lacking != (0, 0):
-        return Power(*lacking, None)
-    spread = _SD_OF_MAD * max(deviation(before), deviation(after))
-    inflation = (1 + persistence) / (1 - persistence)
-    above = (least_z + _POWER_Z) * math.sqrt((n + m + 1) * inflation / (12 * n * m))
-    # Beyond this samples are as good as separated.
-    chance = min(0.5 + above, 0.999)
-    return Power(0, 0, math.sqrt(2) * spread * _normal_quantile(chance))
+    total = n + m
+    inflation = _unlucky_inflation(total, known_persistence(before, after))
+    least = _student(least_z, total - 2) if studentized else least_z
+    x, y, pooled = (_quantiles(each) for each in (before, after, np.concatenate((before, after))))
+
+    def needed(p_deviation: float) -> float:
+        """The share of pairs in order, above one half, at which the test succeeds."""
+        null = math.sqrt((total + 1) * inflation / (12 * n * m))
+        return 0.5 / (n * m) + least * null + _POWER_Z * p_deviation * math.sqrt(inflation)
+
+    pairs = ((x, y), (-x[::-1], -y[::-1]), (pooled, pooled))
+    of_ranks = max(_shift_of_ranks(low, high, n, m, needed) for low, high in pairs)
+    pairs += ((-pooled[::-1], -pooled[::-1]),)
+    of_medians = max(_median_error(low, high, n, m, inflation) for low, high in pairs)
+    return max(of_ranks, floor + of_medians)
+
+
+def _shift_of_ranks(
+    low: Floats, high: Floats, n: int, m: int, needed: Callable[[float], float]
+) -> float:
+    """How far `high` must be moved up until its ranks are found to be higher. Both are sorted."""
+    least, most = 0.0, max(0.0, float(low[-1] - high[0]))
+    for _ in range(_HALVINGS):
+        middle = (least + most) / 2
+        of_low = 1 - _share_below(high + middle, low)
+        of_high = _share_below(low, high + middle)
+        error = math.sqrt(float(of_low.var()) / n + float(of_high.var()) / m)
+        found = float(of_high.mean()) - 0.5 >= needed(error)
+        least, most = (least, middle) if found else (middle, most)
+    return most
+
+
+def _share_below(values: Floats, limits: Floats) -> Floats:
+    """Share of sorted values below each limit, equal ones by half."""
+    sums = np.searchsorted(values, limits) + np.searchsorted(values, limits, side="right")
+    return np.asarray(sums / (2 * len(values)))
+
+
+def _median_error(low: Floats, high: Floats, n: int, m: int, inflation: float) -> float:
+    """How far the medians of equal samples unluckily differ, `low` upwards and `high` downwards."""
+    spread_n, spread_m = (_POWER_Z / 2 * math.sqrt(inflation / each) for each in (n, m))
+    up = np.quantile(low, min(0.5 + spread_n, 1.0)) - np.quantile(low, 0.5)
+    down = np.quantile(high, 0.5) - np.quantile(high, max(0.5 - spread_m, 0.0))
+    return math.hypot(float(up), float(down))
+
+
+def _quantiles(values: Floats) -> Floats:
+    """Sorted values, at most `_MOST_QUANTILES` of them."""
+    ordered = np.sort(values)
+    if len(ordered) <= _MOST_QUANTILES:
+        return ordered
+    return np.asarray(np.quantile(ordered, np.linspace(0, 1, _MOST_QUANTILES)))
+
+
+def _student(normal: float, freedom: float) -> float:
+    """The deviate of Student's distribution that `deviate` turns into this normal one."""
+    freedom = max(freedom, 1.0)
+    wide = (8 * freedom + 1) / (8 * freedom + 3)
+    return math.sqrt(freedom * math.expm1((normal / wide) ** 2 / freedom))
+
+
+def _unlucky_inflation(total: int, persistence: float) -> float:
+    """Of the variance, for an estimate of persistence that is too high, as `ranksum` gives it."""
+    # With the factor that takes its bias out.
+    error = math.sqrt((1 - persistence**2) / total) * (total / 2) / (total / 2 - 3)
+    worst = min(persistence + _UNLUCKY_Z * error, MOST_PERSISTENCE)
+    return (1 + worst) / (1 - worst)
 
 
 @lru_cache(maxsize=512)
 def lacking_samples(
     n: int, m: int, persistence: float, least_z: float, *, studentized: bool = True
-) -> tuple[int | None, int | None]:
-    """How many samples n before and m after lack until separated ones would be found; None: any."""
+) -> tuple[int, int]:
+    """How many samples must be added to n before and m after until separated ones are found."""
 
     def finds(n: int, m: int) -> bool:
         return _of_separated(n, m, persistence, studentized=studentized) >= least_z
 
     if finds(n, m):
         return 0, 0
-    even = _first(lambda count: finds(count, count))
-    if even is None:
-        return None, None
+    even = _first(lambda count: finds(count, count)) or _MOST_SAMPLES
     if n >= even:
-        after = _first(lambda count: finds(n, count))
-        return 0, even - m if after is None else max(after - m, 0)
+        return 0, max((_first(lambda count: finds(n, count)) or even) - m, 0)
     if m >= even:
-        before = _first(lambda count: finds(count, m))
-        return even - n if before is None else max(before - n, 0), 0
+        return max((_first(lambda count: finds(count, m)) or even) - n, 0), 0
     return even - n, even - m
 
 
+@lru_cache(maxsize=512)
+def needed_after(
+    n: int, persistence: float, least_z: float, *, studentized: bool = True
+) -> int | None:
+    """Samples after a change at which separated ones are found, with n before it; None: never."""
+    return _first(lambda m: _of_separated(n, m, persistence, studentized=studentized) >= least_z)
+
+
 def _first(finds: Callable[[int], bool]) -> int | None:
-    """The smallest count for which `finds` is true, which then stays so."""
+    """The smallest count for which `finds` is true, which then stays so; None up to the limit."""
     low, high = 1, _MOST_SAMPLES
     if not finds(high):
         return None
@@ -116,24 +169,11 @@ def _of_separated(n: int, m: int, persistence: float, *, studentized: bool) -> f
     total = n + m
     if min(n, m) <= 3:
         return 0.0
-    # As `ranksum` estimates it, with the factor that takes its bias out.
-    error = math.sqrt((1 - persistence**2) / total) * (total / 2) / (total / 2 - 3)
-    worst = min(persistence + _UNLUCKY_Z * error, MOST_PERSISTENCE)
-    spread = n * m * (total + 1) / 12 * (1 + worst) / (1 - worst)
+    spread = n * m * (total + 1) / 12 * _unlucky_inflation(total, persistence)
     z = (n * m / 2 - 0.5) / math.sqrt(spread)
     return deviate(z, total - 2) if studentized else z
 
 
-def _normal_quantile(probability: float) -> float:
-    """The normal deviate below which a share of 0.5 to 0.999 lies, by bisection."""
-    low, high = 0.0, 4.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        below = (1 + math.erf(middle / math.sqrt(2))) / 2 < probability
-        low, high = (middle, high) if below else (low, middle)
-    return (low + high) / 2
-
-
 def least_samples(least_z: float, *, studentized: bool = True) -> int:
     """Samples a side from which on separated ones are found, where noise does not persist."""
-    return lacking_samples(0, 0, 0.0, least_z, studentized=studentized)[0] or _MOST_SAMPLES
+    return lacking_samples(0, 0, 0.0, least_z, studentized=studentized)[0]

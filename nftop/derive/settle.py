@@ -138,12 +138,14 @@ class Samples(NamedTuple):
     """Of one metric around a change, float64, each in the order of time.
 
     `earlier` are all those before it that no other change lies between, also those of another
-    level, as far back as is remembered.
+    level, as far back as is remembered. `most_after` is how many there can be after it until the
+    time for them ends, as often as they came so far.
     """
 
     before: Floats
     after: Floats
     earlier: Floats
+    most_after: int = 0
 
 
 def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> Samples:
@@ -165,8 +167,14 @@ def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> Samples:
     before = known & (begins >= sides.from_ns) & (ends <= sides.until_ns)
     after = known & (begins >= sides.after_ns) & (ends <= sides.end_ns)
     earlier = known & (begins >= sides.quiet_ns) & (ends <= sides.until_ns)
+    spans_s = (ends - begins)[earlier | after] / _S
+    # A sample must lie between both ends of that time, so that one is lost at its begin.
+    most_after = int(sides.span_s / float(np.median(spans_s))) - 1 if len(spans_s) else 0
     return Samples(
-        steady(values[before]), values[after] if sides.settled else values[:0], values[earlier]
+        steady(values[before]),
+        values[after] if sides.settled else values[:0],
+        values[earlier],
+        max(most_after, 0),
     )
 
 

@@ -115,7 +115,15 @@ def _reasons(frame: Frame, nf: NfRow) -> Mapping[str, Missing]:
 
 
 def row_of(metric: Metric, both: Samples, why: Missing, sides: Sides) -> Compared:
-    row = compared(metric, *both[:2], why, over=sides.over, earlier=both.earlier)
+    row = compared(
+        metric,
+        both.before,
+        both.after,
+        why,
+        over=sides.over,
+        earlier=both.earlier,
+        most_after=both.most_after,
+    )
     if row.n_before and not (sides.settled or sides.over):
         return replace(row, word="settling", why="", code="")
     return row

@@ -4,8 +4,8 @@
 each with `metrics` by id of the catalogue: of `a` and `b` the median, `mad` (median absolute
 deviation), `samples` and `blocks` that were tested; `change` (B / A - 1, null where undefined),
 `word`, `why`, and `code`, which is `why` for programs (`derive.compare.Code`); `lacking`, how many
-more samples `a` and `b` need (null: no number is enough); with "no difference" `detectable`, the
-smallest difference that would have been seen in 4 of 5 cases, in the metric's unit. A number that
+more samples `a` and `b` need (null: not known); with "no difference" `detectable`, the smallest
+difference that would have been found in at least 4 of 5 cases, in the metric's unit. A number that
 is not there is null, its reason is `missing`. `only_a`, `only_b`: what is in one interval alone.
 """
 
