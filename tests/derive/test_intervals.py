@@ -97,6 +97,41 @@ def test_blocks_are_as_long_on_both_sides_and_few(n: int, m: int) -> None:
     assert np.all(np.diff(np.concatenate((a, a[-1:] + size))) == size)
 
 
+def test_more_samples_are_asked_for_only_where_they_would_be_enough() -> None:
+    """With noise that persists a little there is a verdict after two additions at most."""
+    random = np.random.default_rng(7)
+    obeyed = []
+    for ratio in (0.0, 0.2, 0.3):
+        for _ in range(30):
+            a, b = (persisting(ratio)(random, 120) + 50 for _ in range(2))
+            lengths, words = [18, 18], []
+            for _ in range(3):
+                row = row_of(CPP, a[: lengths[0]], b[: lengths[1]], WHY).found
+                words.append(row.word)
+                if row.code != "few_samples":
+                    break
+                lengths = [was + (count or 0) for was, count in zip(lengths, row.lacking,
+                                                                    strict=True)]  # fmt: skip
+                assert max(lengths) <= BLOCKS, "so that each is a block of its own"
+            assert words[0] == "too few samples"
+            obeyed.append(words[-1] != "too few samples")
+    assert np.mean(obeyed) >= 0.8
+
+
+@pytest.mark.parametrize("n", [60, 61, 120, 600])
+def test_noise_that_persists_in_long_intervals_is_not_answered_with_a_number(n: int) -> None:
+    random = np.random.default_rng(8)
+    codes = []
+    for _ in range(30):
+        values = persisting(0.98)(random, 2 * n) + 500
+        row = row_of(CPP, values[:n], values[n:], WHY).found
+        codes.append(row.code)
+        assert row.code != "few_samples"
+        if row.code == "persistent_noise":
+            assert row.lacking == (None, None)
+    assert codes.count("persistent_noise") >= 10
+
+
 def test_numbers_are_of_samples_and_words_of_blocks() -> None:
     values = np.array([1.0, 9.0, np.nan, 2.0])
     row = row_of(CPP, np.tile(values, 100), np.tile(values, 50), WHY)

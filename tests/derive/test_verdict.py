@@ -124,6 +124,21 @@ def test_a_cyclic_load_gets_no_verdict() -> None:
     assert wrong == 0
 
 
+def test_a_pause_of_the_traffic_before_a_change_is_no_cycle() -> None:
+    """Switched off and on again, then two minutes of one level and a change of 2 %."""
+    random, cpp, words = np.random.default_rng(9), cpu_metric("cpp"), []
+    for _ in range(30):
+        earlier = np.concatenate([
+            random.normal(100, 1, random.integers(60, 120)),
+            random.normal(20, 1, random.integers(40, 100)),
+            random.normal(100, 1, 120),
+        ])  # fmt: skip
+        after = random.normal(102, 1, 120)
+        before = steady(earlier[-120:])
+        words.append(compared(cpp, before, after, WHY, over=True, earlier=earlier).word)
+    assert words.count("worse") >= 28
+
+
 def test_noise_that_is_looked_at_every_tick_is_hardly_ever_a_difference() -> None:
     """Noise that persists as a first-order autoregression, and no change: as the legend claims."""
     random, cpp, wrong = np.random.default_rng(1), cpu_metric("cpp"), 0
