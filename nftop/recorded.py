@@ -66,10 +66,10 @@ def _compared(a: Cut, b: Cut, *, json: bool) -> int:
     ended: list[int] = []
     try:
         with _ending(ended, a, b):
-            both = side(a), side(b)
+            both = side(a, b), side(b, a)
     except InterruptedError:
         return 128 + ended[0]
-    told = comparison(*(each.interval for each in both))
+    told = comparison(both[0].interval, both[1].interval, (both[0].context, both[1].context))
     if json:
         put(sys.stdout, comparison_json(*both, told, notes(*both)).decode() + "\n")
     else:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from nftop.cli import run
+from nftop.session.compared import side
+from nftop.session.interval import named, opened
 from nftop.store.readable import FileBytes
 from tests.recordings import Taken, taken
 
@@ -78,6 +80,21 @@ def test_how_many_samples_are_lacking_is_told_for_every_number(stored: Path, cap
     assert few and not any(row["word"] == "no difference" and row["a"]["mad"] for row in rows)
     assert all(more >= 23 - 14 for row in few for more in row["lacking"])
     assert all(row["detectable"] is None for row in few)
+
+
+def test_what_lies_around_an_interval_is_read_up_to_the_other_one(stored: Path) -> None:
+    """Of 30 ticks, so that cycles longer than an interval are seen."""
+    cuts = [opened(named(f"{stored}@{text}")) for text in ("+4s,+9s", "+14s,+19s")]
+    try:
+        a, b = side(cuts[0], cuts[1]), side(cuts[1], cuts[0])
+    finally:
+        for cut in cuts:
+            cut.data.close()
+    assert (a.interval.ticks, b.interval.ticks) == (6, 6)
+    assert a.context.first_ns < a.interval.first_ns < a.context.last_ns <= cuts[1].from_ns
+    assert cuts[0].to_ns <= b.context.first_ns < b.interval.first_ns
+    assert b.context.last_ns > b.interval.last_ns
+    assert a.lost == b.lost == ()
 
 
 def test_a_neighbour_who_takes_the_cache_is_seen(tmp_path: Path, capsys: Said) -> None:

@@ -77,11 +77,35 @@ class Comparison:
     only_b: tuple[Thing, ...]
 
 
-def comparison(a: Interval, b: Interval) -> Comparison:
-    """Everything that both have, A as before and B as after."""
+class _Context:
+    """Series of the intervals around A and B, in which cycles are searched for."""
+
+    def __init__(self, intervals: tuple[Interval, Interval] | None) -> None:
+        self._intervals = intervals
+
+    def of(
+        self, thing: Thing, name: str, clock: float | None = None
+    ) -> tuple[Floats, Floats] | None:
+        """Samples of a metric, float64 (n,) and (m,); None where there are none."""
+        if self._intervals is None:
+            return None
+        a, b = (interval.things.get(thing, Series()) for interval in self._intervals)
+        if thing.kind == "nf":
+            return _of_clock(a, name, clock), _of_clock(b, name, clock)
+        return a.of(name), b.of(name)
+
+
+def comparison(
+    a: Interval, b: Interval, context: tuple[Interval, Interval] | None = None
+) -> Comparison:
+    """Everything that both have, A as before and B as after.
+
+    `context` are A and B with what lies shortly before and after them.
+    """
+    around = _Context(context)
     both = [thing for thing in _ordered(a.things) if thing in b.things]
     nfs = {
-        thing: _nf_part(thing, a.things[thing], b.things[thing])
+        thing: _nf_part(thing, a.things[thing], b.things[thing], around)
         for thing in both
         if thing.kind == "nf"
     }
@@ -90,7 +114,7 @@ def comparison(a: Interval, b: Interval) -> Comparison:
     parts = [
         nfs[thing][0]
         if thing.kind == "nf"
-        else _plain_part(thing, a.things[thing], b.things[thing], loaded=loaded)
+        else _plain_part(thing, a.things[thing], b.things[thing], around, loaded=loaded)
         for thing in both
     ]
     return Comparison(
@@ -105,15 +129,17 @@ def _ordered(things: Iterable[Thing]) -> list[Thing]:
     return sorted(things, key=lambda thing: (order.index(thing.kind), thing.name, thing.of))
 
 
-def _plain_part(thing: Thing, a: Series, b: Series, *, loaded: bool) -> Part:
-    metrics = [replace(each, good=None) if loaded else each for each in _ROWS[thing.kind]]
-    return Part(
-        thing,
-        tuple(row_of(each, a.of(each.id), b.of(each.id), _why(each.id, a, b)) for each in metrics),
-    )
+def _plain_part(thing: Thing, a: Series, b: Series, context: _Context, *, loaded: bool) -> Part:
+    rows = []
+    for metric in _ROWS[thing.kind]:
+        name = metric.id
+        used = replace(metric, good=None) if loaded else metric
+        why = _why(name, a, b)
+        rows.append(row_of(used, a.of(name), b.of(name), why, context.of(thing, name)))
+    return Part(thing, tuple(rows))
 
 
-def _nf_part(thing: Thing, a: Series, b: Series) -> tuple[Part, float | None]:
+def _nf_part(thing: Thing, a: Series, b: Series, context: _Context) -> tuple[Part, float | None]:
     """A network function, and by which share its load moved."""
     offered = moved_by(a.of("offered_packets_per_s"), b.of("offered_packets_per_s"))
     full = [_is_full(each) for each in (a, b)]
@@ -127,7 +153,7 @@ def _nf_part(thing: Thing, a: Series, b: Series) -> tuple[Part, float | None]:
         if clock is None and metric.id in _CYCLES and _told(metric.id, a, b):
             why = _NO_CLOCK
         of_a, of_b = (_of_clock(each, metric.id, clock) for each in (a, b))
-        row = row_of(used, of_a, of_b, why)
+        row = row_of(used, of_a, of_b, why, context.of(thing, metric.id, clock))
         rows.append(row if own else replace(row, found=judged(row.found, full, offered)))
     found = [row.found for row in rows]
     word, why_word = summed(found, offered if full != [True, True] else None)

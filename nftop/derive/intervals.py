@@ -261,10 +261,22 @@ class Row:
     blocks_b: int
 
 
-def row_of(metric: Metric, a: Floats, b: Floats, why: Missing) -> Row:
+def row_of(
+    metric: Metric,
+    a: Floats,
+    b: Floats,
+    why: Missing,
+    context: tuple[Floats, Floats] | None = None,
+) -> Row:
     """Compare two samples in the order of time, float64 (n,) and (m,), NaN where none is.
 
-    `why` is what to say where there is no number at all.
+    Args:
+        metric: what they are of.
+        a: those of A.
+        b: those of B.
+        why: what to say where there is no number at all.
+        context: the samples of A and of B with those shortly before and after them; a cycle is
+            searched for in them too.
     """
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
     blocks_a, blocks_b = blocks(a, b)
@@ -286,6 +298,9 @@ def row_of(metric: Metric, a: Floats, b: Floats, why: Missing) -> Row:
     if found.word in (*DIFFERS, "no difference", "too few samples") or found.code == "cyclic":
         # Its period in samples, not in blocks, of which it may be too short to be seen.
         cycle = cycle_of(a, b)
+        if cycle is None and context is not None:
+            longer_a, longer_b = (samples[np.isfinite(samples)] for samples in context)
+            cycle = cycle_of(longer_a, longer_b)
         if cycle is not None and not is_beyond(cycle, found.word, a, b):
             found = cyclic(found, cycle)
     if found.word in DIFFERS:

@@ -132,6 +132,21 @@ def test_noise_that_persists_in_long_intervals_is_not_answered_with_a_number(n: 
     assert codes.count("persistent_noise") >= 10
 
 
+@pytest.mark.parametrize("n", [60, 120])
+def test_a_cycle_longer_than_the_intervals_is_seen_around_them(n: int) -> None:
+    """A sine of 300 samples, of which 600 before A and behind B are known."""
+    random, words = np.random.default_rng(10), []
+    for _ in range(40):
+        at = np.arange(1200 + 2 * n) / 300 * 2 * np.pi + random.uniform(0, 2 * np.pi)
+        values = 100 + 3 * np.sin(at) + random.standard_normal(len(at))
+        middle = 600 + n
+        a, b = values[600:middle], values[middle : middle + n]
+        row = row_of(CPP, a, b, WHY, (values[:middle], values[middle:])).found
+        words.append(row.word)
+        assert row.code == "cyclic"
+    assert set(words) == {"inconclusive"}
+
+
 def test_numbers_are_of_samples_and_words_of_blocks() -> None:
     values = np.array([1.0, 9.0, np.nan, 2.0])
     row = row_of(CPP, np.tile(values, 100), np.tile(values, 50), WHY)
