@@ -234,8 +234,13 @@ def _lacking_after(
 
 
 def cyclic(row: Compared, period: int) -> Compared:
-    """The row without a verdict, since it rises and falls every so many samples."""
-    why = f"it rises and falls every {period} samples: compare two whole cycles or more"
+    """The row without a verdict, since it rises and falls every so many samples.
+
+    Two whole cycles are enough, unless they persist from sample to sample.
+    """
+    enough = min(row.n_before, row.n_after) >= 2 * period
+    advice = "too few of them were seen" if enough else "compare two whole cycles or more"
+    why = f"it rises and falls every {period} samples: {advice}"
     return replace(row, word="inconclusive", why=why, code="cyclic")
 
 

@@ -67,9 +67,9 @@ def least_shift(
         null = math.sqrt((total + 1) * inflation / (12 * n * m))
         return 0.5 / (n * m) + least * null + _POWER_Z * p_deviation * math.sqrt(inflation)
 
-    pairs = ((x, y), (-x[::-1], -y[::-1]), (pooled, pooled))
+    pairs = [(x, y), (-x[::-1], -y[::-1]), (pooled, pooled)]
     of_ranks = max(_shift_of_ranks(low, high, n, m, needed) for low, high in pairs)
-    pairs += ((-pooled[::-1], -pooled[::-1]),)
+    pairs.append((-pooled[::-1], -pooled[::-1]))
     of_medians = max(_median_error(low, high, n, m, inflation) for low, high in pairs)
     return max(of_ranks, floor + of_medians)
 

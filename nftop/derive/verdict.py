@@ -240,7 +240,8 @@ def _ipc_row(
     keys = [(group.name, cache.l3) for cache in group.caches if cache.l3 in caches]
     metric = replace(cpu_metric("ipc"), good=None)
     if not keys:
-        return row_of(metric, Samples(*[np.empty(0)] * 3), _NO_CPU, sides)
+        none = np.empty(0)
+        return row_of(metric, Samples(none, none, none), _NO_CPU, sides)
     new = np.any([track.new(key) for key in keys], axis=0)
     # A cache without a busy CPU says nothing, whatever the others say.
     values = _middle(np.array([track.of(key, "ipc") for key in keys]))

@@ -52,7 +52,7 @@ def test_persistence_asks_for_more_and_one_long_side_makes_up_for_little() -> No
     assert lacking_samples(23, 23, 0.0, SURE_Z) == (0, 0)
     assert lacking_samples(120, 10, 0.0, SURE_Z) == (0, 0)
     before, after = lacking_samples(120, 10, 0.3, SURE_Z)
-    assert before == 0 and after is not None and 0 < after < 26
+    assert before == 0 and 0 < after < 26
     assert lacking_samples(10, 120, 0.3, SURE_Z) == (after, before)
 
 

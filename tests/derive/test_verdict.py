@@ -124,6 +124,16 @@ def test_a_cyclic_load_gets_no_verdict() -> None:
     assert wrong == 0
 
 
+def test_two_cycles_are_not_asked_for_where_there_are_more() -> None:
+    """A cycle of 16 samples persists, so that five of them are too few."""
+    random, cpp = np.random.default_rng(11), cpu_metric("cpp")
+    values = 100 + 2 * np.sin(np.arange(160) / 16 * 2 * np.pi) + random.standard_normal(160)
+    row = compared(cpp, values[:80], values[80:], WHY, over=True)
+    assert (row.code, "two whole cycles" in row.why) == ("cyclic", False)
+    row = compared(cpp, values[:80], values[80:105], WHY, over=True)
+    assert (row.code, "two whole cycles" in row.why) == ("cyclic", True)
+
+
 def test_a_pause_of_the_traffic_before_a_change_is_no_cycle() -> None:
     """Switched off and on again, then two minutes of one level and a change of 2 %."""
     random, cpp, words = np.random.default_rng(9), cpu_metric("cpp"), []
