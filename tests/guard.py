@@ -56,7 +56,7 @@ MAY: Mapping[str, str] = {
     "sources/trust.py": "pwd.getpwuid os.fstat os.stat_result",
     # The kernel's row of one TCP socket, by sock_diag(7).
     "sources/tcp_peer.py": "socket.socket socket.AF_NETLINK socket.AF_INET socket.AF_INET6 "
-    "socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP sys.byteorder os.fsencode open",
+    "socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP sys.byteorder os.fsencode",
     "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     "sources/pcm/source.py": "socket.socket",
     # The sensor server, of this host or another, which is asked by GET only.

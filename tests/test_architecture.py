@@ -263,7 +263,7 @@ def test_the_guard_catches(module: str, mutant: str) -> None:
         (READER, "from os import strerror as why\nwhy(2)"),
         (READER, "import os\nos.path.split(os.environ.get('X', ''))"),
         (READER, "from pathlib import Path\n(Path('/') / 'x').read_text().replace('a', 'b')"),
-        ("cli.py", "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 1)"),
+        ("output.py", "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 1)"),
         ("sources/dpdk/client.py", "import socket\nsocket.socket(socket.AF_UNIX).send(b'')"),
         ("session/live.py", "from dataclasses import replace\nreplace(a, b=1)"),
         ("session/live.py", "moment.replace(tzinfo=zone)"),
