@@ -133,13 +133,13 @@ def _changed(
 
 
 def _bygone(journal: Journal) -> str:
-    """What became of kept changes that nothing here has to take back; "" where there are none."""
+    """Why changes in the journal can't be taken back; "" without any."""
     numbers = [entry.number for entry in standing(journal.history())]
     if not numbers:
         return ""
     return (
-        f": the last change that was kept, {numbers[-1]}, is of before a boot or a new mount of "
-        "resctrl, which reset it, or of what is not here now"
+        f": change {numbers[-1]} was made before a reboot or a remount of resctrl, which reset it, "
+        "or its part of the host is not available now"
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nftop.control.journal import Journal, hinted
 from nftop.control.part import AnyPart, LockedError
+from nftop.control.past import is_newest
 from nftop.control.takeback import is_end
 from nftop.control.words import differences
 from nftop.model.action import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
@@ -15,6 +16,10 @@ from nftop.model.action import Cell, Change, Outcome, Proposal, Receipt, State, 
 LOCK_S = 2.0
 _OTHER = "{} are others than in the preview, of another boot, mount or host: nothing was written"
 _CUT_OFF = "an earlier change was cut off"
+_NOT_NEWEST = (
+    "change {} is not the newest change any more: another was kept, or this one was undone, since "
+    "the preview; nothing was written"
+)
 
 
 class UnwrittenError(Exception):
@@ -35,8 +40,10 @@ def locked(host: AnyPart) -> Iterator[None]:
         raise UnwrittenError("locked", f"nothing was written: {error}") from None
 
 
-def compared(host: AnyPart, journal: Journal, proposal: Proposal) -> State:
-    """The state, if a proposal can be done in it.
+def compared(
+    host: AnyPart, journal: Journal, proposal: Proposal, undoes: Sequence[int] = ()
+) -> State:
+    """The state, if a proposal can be done in it; `undoes` are the changes that it takes back.
 
     Another program may be in the middle of its change: what seems to stand against it counts only
     if it does so under the lock. Raises UnwrittenError.
@@ -48,6 +55,9 @@ def compared(host: AnyPart, journal: Journal, proposal: Proposal) -> State:
     if journal.pending() is not None:
         hint = hinted(journal, ": `nftop recover` takes it back")
         raise UnwrittenError("refused", f"{_CUT_OFF}{hint}")
+    if proposal.final and not is_newest(undoes, journal.history(), host.identity):
+        named = ", ".join(map(str, undoes))
+        raise UnwrittenError("conflict", _NOT_NEWEST.format(named))
     with contextlib.suppress(UnwrittenError):
         return seen(host, proposal)
     with locked(host):

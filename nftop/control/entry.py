@@ -28,6 +28,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
 from nftop.model.action import DIRECTORIES, Cell, Change, Kind, Outcome, State
+from nftop.model.rdt import MASK_LINES
 
 FORMAT: Final = 2
 MOST_BYTES: Final = 64 << 20
@@ -43,8 +44,6 @@ _PLAIN = (
 _LATER = frozenset({"leaves", "done", "remade"})  # members that format 1 got in the course of time
 _FORMAT_1 = frozenset({*_PLAIN, "changes", "back", "base", "remade"})
 _FORMAT_2 = _FORMAT_1 | {"format", "verified", "offline"}
-# Lines of schemata whose values are masks in hexadecimal; those of all others are decimal.
-MASK_LINES = frozenset({"L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA"})
 _MASK, _DECIMAL = r"[0-9a-f]{1,16}", r"[0-9]{1,20}"
 _VALUES: Mapping[str, str] = MappingProxyType({
     "group": _DECIMAL, "monitor": _DECIMAL, "min_khz": _DECIMAL, "max_khz": _DECIMAL,
@@ -62,6 +61,7 @@ Damage: TypeAlias = Literal[
     "number",  # not an integer, or beyond the bounds
     "depth",  # nested deeper than any entry
     "size",  # longer than any entry
+    "type",  # not a regular file
     "member",  # a member of the object is missing, unknown or given twice
     "value",  # a member or a cell has a value that it can't have
     "format",  # written by a later nftop
@@ -74,6 +74,7 @@ _WHY: Mapping[Damage, str] = MappingProxyType({
     "number": "it has a number that is out of bounds",
     "depth": "it is nested too deep",
     "size": "it is too long",
+    "type": "it is not a regular file",
     "member": "a member is missing, unknown or given twice",
     "value": "it has a value that can't be",
     "format": "it was written by a later nftop",

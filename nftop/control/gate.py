@@ -78,7 +78,8 @@ class PartGate(Generic[PartT]):
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
         """What takes the last kept change back, and its number; None where there is none.
 
-        It is `Proposal.final` unless a newer change stands, which is then passed over.
+        It is `Proposal.final` unless a newer change of any part stands. A change that was not
+        kept, but taken back in part since something was offline, counts as kept (`past.standing`).
 
         One of which nothing is left, since somebody took it back by hand, is passed over with a
         warning, and counts as taken back with the one before it. One that somebody else has
@@ -101,13 +102,13 @@ class PartGate(Generic[PartT]):
                 if stops and not proposal.changes and entry is not standing[0]:
                     hint = hinted(self.journal, _PAST + self.host.reset_hint)
                     said.append(f"nothing older is taken back before change {number}{hint}")
-                return replace(
+                whole = replace(
                     proposal,
                     warnings=(*said, *proposal.warnings),
                     unmet=(*unmet, *proposal.unmet),
                     leaves=(*proposal.leaves, *reversed(passed)),
-                    final=entry is standing[-1],
-                ), (number, *reversed(gone))
+                )
+                return self._with_finality(whole, (number, *reversed(gone)))
             if not proposal.unmet:
                 gone.append(number)
                 said.append(f"nothing is left of change {number} to take back: passed over")
@@ -127,7 +128,8 @@ class PartGate(Generic[PartT]):
         """
         here = self._here()
         stands = {entry.number for entry in past.standing(here)}
-        found = self._reversal(past.kept(here), "cat reset")
+        entries = past.revertible(here)
+        found = self._reversal(entries, "cat reset")
         if found is None:
             return None
         proposal = found[0]
@@ -136,13 +138,12 @@ class PartGate(Generic[PartT]):
         cells = {each.cell for each in proposal.changes}
         numbers = [
             entry.number
-            for entry in past.kept(here)
+            for entry in entries
             if entry.number in stands
             or (not entry.undoes and cells & {each.cell for each in entry.changes})
         ]
         leaves = tuple(each for each in proposal.leaves if each in stands)
-        final = bool(numbers) and numbers == [max(stands, default=0)]
-        return replace(proposal, leaves=leaves, final=final), tuple(numbers)
+        return self._with_finality(replace(proposal, leaves=leaves), tuple(numbers))
 
     def apply(
         self,
@@ -155,6 +156,13 @@ class PartGate(Generic[PartT]):
         asked = Asked(operator(), undoes)
         return self.begin(self.host, self.journal, proposal, asked, keep_within_s)
 
+    def _with_finality(
+        self, proposal: Proposal, numbers: tuple[int, ...]
+    ) -> tuple[Proposal, tuple[int, ...]]:
+        """A proposal that takes back these changes, and their numbers, with `Proposal.final`."""
+        final = past.is_newest(numbers, self.journal.history(), self.host.identity)
+        return replace(proposal, final=final), numbers
+
     def _reversal(
         self, entries: Sequence[Entry], words: str
     ) -> tuple[Proposal, tuple[int, ...]] | None:
@@ -164,7 +172,7 @@ class PartGate(Generic[PartT]):
         state = self.host.reach(change for entry in entries for change in entry.changes)
         commands = (f"{self.program} {words}",) * self.lasts
         judge = partial(self.host.judged, commands=commands)
-        waiting = past.waiting(entries)
+        waiting = past.waiting(entries, self._here())
         initial = past.initial_values(waiting, self.host.rules()) if waiting else {}
         proposal = past.reversal(state, entries, self._here(), judge, initial)
         numbers = tuple(entry.number for entry in entries)

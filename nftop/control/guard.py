@@ -66,6 +66,7 @@ def request(
         "unmet": list(proposal.unmet),
         "leaves": list(proposal.leaves),
         "offline": [list(cell) for cell in proposal.offline],
+        "final": proposal.final,
         "operator": asked.operator,
         "undoes": list(asked.undoes),
         "folder": os.fspath(folder),
@@ -82,6 +83,7 @@ def proposal_of(raw: dict[str, Any]) -> Proposal:
         unmet=tuple(raw["unmet"]),
         leaves=tuple(raw["leaves"]),
         offline=cells_of(raw["offline"]),
+        final=raw["final"],
         identity=raw["identity"],
     )
 

@@ -67,8 +67,7 @@ class Joined:
         """As `Gate.propose_undo`, of the part with the newest change that stands.
 
         Where nothing is left of that, the newest of another is tried. A part that can't be read
-        holds up no other, and is a warning. In both cases a newer change may stand, so that the
-        proposal is not final.
+        holds up no other, and is a warning; the proposal is then not final.
 
         Raises:
             OSError: a part can't be read, and no other has anything to be taken back.
@@ -84,8 +83,7 @@ class Joined:
             if planned is None:
                 continue
             if _says(planned[0]):
-                is_newest = planned[0].final and gate is gates[0]
-                found = [(replace(planned[0], final=is_newest), planned[1])]
+                found = [planned]
                 break
             found.append(planned)
         if not found and errors:

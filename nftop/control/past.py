@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from nftop.control.entry import MASK_LINES, Entry
+from nftop.control.entry import Entry
 from nftop.control.rules import Rules
 from nftop.control.steps import UNBORN
 from nftop.control.takeback import Made, changes_between, numbers_of, way_back
 from nftop.control.words import homeless, left_alone, offline_sentences
-from nftop.model.action import DIRECTORIES, Cell, Change, Proposal, State, parts
-from nftop.model.rdt import ROOT
+from nftop.model.action import DIRECTORIES, Cell, Change, Outcome, Proposal, State, parts
+from nftop.model.rdt import MASK_LINES, ROOT
 
 _MOST_NUMBERS = 6
 _AGAIN = "undo it once more when that is online again"
+_INCOMPLETE: frozenset[Outcome | None] = frozenset({"partial", "overwritten"})
 
 
 def kept(history: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -23,16 +24,52 @@ def kept(history: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(entry for entry in _last(history) if entry.outcome == "kept")
 
 
+def remainders(history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Changes that were not kept and are not taken back completely, the oldest first.
+
+    Each is reduced to its changes of cells that were offline when it was taken back. A change that
+    itself takes others back has no remainder: those stand, and can be taken back again.
+    """
+    return tuple(
+        replace(entry, changes=tuple(row for row in entry.changes if row.cell in entry.offline))
+        for entry in _last(history)
+        if entry.outcome in _INCOMPLETE and entry.offline and not entry.undoes
+    )
+
+
+def revertible(history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Kept changes and `remainders`, the oldest first."""
+    entries = tuple(history)
+    return tuple(sorted((*kept(entries), *remainders(entries)), key=lambda entry: entry.number))
+
+
 def standing(history: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Kept changes that no later kept change took back wholly, the oldest first."""
-    every = kept(history)
-    undone = {number for entry in every for number in set(entry.undoes) - set(entry.leaves)}
-    return tuple(each for each in every if each.number not in undone and not each.undoes)
+    """Changes of `revertible` that no later kept change took back completely, the oldest first."""
+    entries = revertible(history)
+    undone = {number for entry in entries for number in set(entry.undoes) - set(entry.leaves)}
+    return tuple(entry for entry in entries if entry.number not in undone and not entry.undoes)
 
 
 def tried(history: Iterable[Entry]) -> frozenset[int]:
-    """Numbers of changes of which an undo has left something, as the operator was told."""
-    return frozenset(number for entry in kept(history) for number in entry.leaves)
+    """Numbers of changes that were taken back in part, which the operator was shown."""
+    entries = tuple(history)
+    left = {number for entry in kept(entries) for number in entry.leaves}
+    return frozenset(left | {entry.number for entry in remainders(entries)})
+
+
+def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -> bool:
+    """Whether these are the number of the newest change that stands on this host, and no other.
+
+    Args:
+        numbers: of the changes that are taken back.
+        history: the whole journal, of all parts.
+        identity: `Part.identity` of the part that the changes are of. Changes of every part count
+            that were made since the same boot, also those of an earlier mount of resctrl: whether
+            another part still has them is not known here.
+    """
+    boot = identity.split()[:1]
+    entries = standing(entry for entry in history if entry.identity.split()[:1] == boot)
+    return bool(entries) and tuple(numbers) == (entries[-1].number,)
 
 
 def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
@@ -59,9 +96,19 @@ def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
     )
 
 
-def waiting(entries: Iterable[Entry]) -> tuple[Cell, ...]:
-    """Cells that these changes left since their CPU or cache was offline."""
-    return tuple(sorted({cell for entry in entries for cell in entry.offline}))
+def waiting(entries: Iterable[Entry], history: Iterable[Entry]) -> tuple[Cell, ...]:
+    """Cells whose CPU or cache was offline when these changes, or their undo, were taken back.
+
+    The latter is an undo that was not kept, and is in `history` only.
+    """
+    entries = tuple(entries)
+    numbers = {entry.number for entry in entries}
+    unkept = (
+        entry
+        for entry in _last(history)
+        if entry.outcome in _INCOMPLETE and numbers & set(entry.undoes)
+    )
+    return tuple(sorted({cell for entry in (*entries, *unkept) for cell in entry.offline}))
 
 
 def initial_values(cells: Iterable[Cell], rules: Rules) -> Mapping[Cell, str]:

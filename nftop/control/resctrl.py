@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.control.classes import Host
-from nftop.control.entry import MASK_LINES
 from nftop.control.limits import read_rules
 from nftop.control.part import AbsentError, LockedError, RefusedError
 from nftop.control.rules import LOCKED, Rules
 from nftop.control.steps import SHAREABLE, Step
 from nftop.model.action import Cell, State, place
-from nftop.model.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS
 from nftop.model.reading import Missing
 from nftop.sources.resctrl.files import TASKS_BYTES, inode, read_text
 from nftop.sources.resctrl.lock import holder

@@ -57,7 +57,7 @@ class Way:
         target: the state to go to.
         foreign: cells that somebody else has changed; as they are found in `target`.
         homeless: by CPU or thread the place where it was, which is gone or another by now.
-        offline: cells that can't be had again now since their CPU or cache is offline.
+        offline: cells that can't be restored now since their CPU or cache is offline.
     """
 
     target: State
@@ -153,7 +153,7 @@ def is_end(change: Change) -> bool:
 
 
 def _waits(cell: Cell, target: State, made: Made) -> bool:
-    """Whether an offline cell is to be had again once it is online, and does not come so itself."""
+    """Whether an offline cell has to be restored once it is online: the kernel does not do it."""
     goal = made.goal.get(cell)
     if goal is None or (cell.kind == "cpu" and goal == ROOT):
         return False

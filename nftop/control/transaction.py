@@ -57,7 +57,7 @@ def apply(
             where something is written down by then, `recover` closes it.
     """
     try:
-        base = compared(host, journal, proposal)
+        base = compared(host, journal, proposal, asked.undoes)
     except UnwrittenError as end:
         return end.receipt, None
     entry = Entry(
@@ -225,13 +225,21 @@ def _take_back(
         some = bool(done.back) or entry.reverting
         end = "the rest is undone" if some else "nothing else of it was on the host"
         unmet: Outcome = "overwritten" if wrong or way.is_overwritten else "partial"
-        return _close(journal, done, unmet, (*why, *done.left, *rest, end))
+        later = _later(journal, done)
+        return _close(journal, done, unmet, (*why, *done.left, *rest, end, *later))
     none = () if done.back or entry.reverting else ("nothing of it was on the host",)
     ends = ["everything is as it was before"]
     if done.undoes:
         hint = hinted(journal, ": `nftop undo` does it")
         ends.append(f"{_undone(done.undoes, 'not taken back')}{hint}")
     return _close(journal, done, outcome, (*why, *none, *ends))
+
+
+def _later(journal: Journal, entry: Entry) -> Iterator[str]:
+    """How to take back what was offline, if `past.remainders` will have it."""
+    hint = hinted(journal, "`nftop undo` takes back what is offline once it is online again")
+    if hint and entry.offline and not entry.undoes:
+        yield hint
 
 
 def _begin(journal: Journal, entry: Entry) -> None:

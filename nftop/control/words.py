@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.control.entry import MASK_LINES, Entry
+from nftop.control.entry import Entry
 from nftop.control.steps import MB, Step
 from nftop.model.action import POLICY_KINDS, Cell, Change, State, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text
-from nftop.model.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS
 
 _MOST_NAMED = 6
 # Where classes are that no file system shows (`Host.where`), as operators know it.
@@ -145,13 +145,13 @@ def offline_sentences(
         if cell.kind == "schemata"
     ]
     said += [
-        f"CPU {name}: offline, so its frequencies can't be set: what they were made they may be "
-        "when it is back"
+        f"CPU {name}: offline, so its frequencies can't be set back; it may still have those of "
+        "the change when it is online again"
         for name in dict.fromkeys(cell.name for cell in every if _of_policy(cell))
     ]
     said += [
-        f"{describe(cell)}: offline, or not told now, so it can't be set back to "
-        f"{goal.get(cell)}: what it was made it may be when it is back"
+        f"{describe(cell)}: offline, or it can't be read now, so it can't be set back to "
+        f"{goal.get(cell)}; it may still have the value of the change when it is online again"
         for cell in every
         if cell.kind in ("bf", "cp_class")
     ]

@@ -253,8 +253,9 @@ class Proposal:
         rounded: of the effects, those that give something else than was asked for.
         of_masks: of the effects, those that a new mask has by itself, and its cell.
         identity: of the host that this was the state of; only there is it applied.
-        final: it takes back the newest kept change and no other, so it is kept as soon as it is
-            applied. Any other proposal is taken back unless it is kept in time.
+        final: it takes back the newest change that stands and no other, so it is kept as soon as
+            it is applied; if that is not the newest any more by then, it is a conflict. Any other
+            proposal is taken back unless it is kept in time.
     """
 
     base: State

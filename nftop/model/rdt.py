@@ -25,6 +25,9 @@ ROOT = "/"
 # makes 4 MBps when they are written, since it rounds up to tens in 32 bits.
 UNLIMITED_MBPS = 0xFFFF_FFFA
 
+# Lines of schemata whose values are masks in hexadecimal; all others are decimal (`ORIGIN`).
+MASK_LINES = frozenset({"L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA"})
+
 MbaUnit: TypeAlias = Literal["percent", "MBps", "GBps/8"]
 IoOrigin: TypeAlias = Literal["cpuid", "register", "io_alloc"]
 Event: TypeAlias = Literal["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nftop.control.entry import entry_of, text_of
+from nftop.control.entry import entry_of, seal, text_of
 from nftop.control.gate import PartGate
+from nftop.control.guard import proposal_of, request
 from nftop.control.joined import Joined
 from nftop.control.part import AbsentError
 from nftop.control.parts import CLASSES, part_of
@@ -142,6 +144,55 @@ def test_undo_is_final_for_the_newest_change_of_all_parts(place: Path) -> None:
     planned = both.gate.propose_undo()
     assert planned is not None
     assert (part_of(planned[0].identity), planned[0].final) == (CLASSES, False)
+
+
+def test_a_reset_is_not_final_while_a_newer_change_of_another_part_stands(place: Path) -> None:
+    both = Both(place)
+    both.do(SET)
+    for gate in (both.gate, both.gate.gates[CLASSES]):
+        planned = gate.propose_reset()
+        assert planned is not None
+        assert (planned[1], planned[0].final) == ((1,), True)
+    both.do(PIN)
+    for gate in (both.gate, both.gate.gates[CLASSES]):
+        planned = gate.propose_reset()
+        assert planned is not None
+        assert (planned[1], planned[0].final) == ((1,), False)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_final_undo_is_a_conflict_once_it_is_not_of_the_newest_change(
+    place: Path, reset: bool
+) -> None:
+    """Another operator keeps a change of another part while the preview is open."""
+    both = Both(place)
+    both.do(SET)
+    planned = both.gate.propose_reset() if reset else both.gate.propose_undo()
+    assert planned is not None
+    asked = Asked("me", planned[1])
+    proposal = proposal_of(json.loads(json.dumps(request(planned[0], asked, place, None))))
+    assert proposal.final
+    both.do(PIN)
+    state, writes, history = both.classes.state(), both.classes.writes, list(both.disk.history)
+    receipt, entry = apply(both.classes, memory(both.disk), proposal, asked)
+    assert (receipt.outcome, entry) == ("conflict", None)
+    assert (both.classes.state(), both.classes.writes) == (state, writes)
+    assert (both.disk.pending, both.disk.history) == (None, history)
+    both.undo()
+    receipt, entry = apply(both.classes, memory(both.disk), proposal, asked)
+    assert entry is not None, "it is the newest again"
+
+
+def test_an_undo_is_final_though_a_change_of_an_earlier_boot_is_newer(place: Path) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    pinned = json.loads(both.disk.history[1])
+    del pinned["sha256"]
+    both.disk.history[1] = seal({**pinned, "identity": "other-boot cpufreq intel_pstate"})
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert (planned[1], planned[0].final) == ((1,), True)
 
 
 def test_undo_is_not_final_while_a_part_can_not_be_read(

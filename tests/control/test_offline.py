@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from nftop.control.gate import Gate
+from nftop.control.guard import serve
 from nftop.control.past import initial_values, waiting
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.transaction import Asked, apply, keep, recover
@@ -24,7 +26,16 @@ from nftop.model.action import (
     State,
 )
 from nftop.model.ids import Cpu
-from tests.control.hosts import Disk, LabHost, gate_of, lab_host, memory
+from tests.control.hosts import (
+    Death,
+    Disk,
+    KilledError,
+    LabHost,
+    gate_of,
+    lab_host,
+    memory,
+    mortal,
+)
 from tests.lab.resctrl import hotplug
 from tests.lab.resctrl.state import controls, default
 
@@ -103,7 +114,7 @@ def test_undo_takes_back_the_rest_and_what_was_offline_once_it_is_back() -> None
     assert not any("somebody else" in each for each in proposal.unmet)
     assert sum("offline" in each for each in proposal.unmet) == 2
     assert do(gate, proposal, numbers).outcome == "kept"
-    assert waiting(gate.journal.history()) == (L3_1, MB_1)
+    assert waiting(gate.journal.history(), ()) == (L3_1, MB_1)
     proposal, _ = undo(gate)
     assert proposal.changes == ()
     assert proposal.offline == (L3_1, MB_1)
@@ -205,6 +216,111 @@ def test_what_a_crash_left_is_taken_back_as_far_as_it_is_online(again: bool) -> 
     [done] = memory(disk).history()
     assert done.offline == (CPU_3, L3_1)
     assert not any("as it was before" in each for each in receipt.sentences)
+
+
+def left_in_part(host: ShrinkingHost, disk: Disk, wish: list[Action]) -> None:
+    """A change that was not kept, and taken back while cache 1 was offline."""
+    _, entry = apply(host, memory(disk), gate_of(host, disk).propose(wish), ASKED)
+    assert entry is not None
+    host.take_offline(1)
+    receipt = recover(host, memory(disk))
+    assert receipt is not None
+    assert (receipt.outcome, receipt.number) == ("partial", entry.number)
+    assert any("`nftop undo`" in sentence for sentence in receipt.sentences)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_what_was_offline_when_an_unkept_change_was_taken_back_can_be_undone(reset: bool) -> None:
+    host, disk = furnished(), Disk()
+    gate, before = gate_of(host, disk), host.state()
+    left_in_part(host, disk, [*BOTH, MoveCpus((Cpu(3),), "/")])
+    still_offline = gate.propose_undo()
+    assert still_offline is not None
+    assert (still_offline[0].changes, still_offline[0].offline) == ((), (CPU_3, L3_1))
+    host.bring_online(1)
+    planned = gate.propose_reset() if reset else gate.propose_undo()
+    assert planned is not None
+    proposal, numbers = planned
+    assert [change.cell for change in proposal.changes] == [CPU_3, L3_1]
+    assert (numbers, proposal.unmet, proposal.final) == ((1,), (), True)
+    do(gate, proposal, numbers)
+    assert host.state()[L3_1] == before[L3_1] == "f0"
+    assert host.state()[CPU_3] == before[CPU_3] == "vpp"
+    assert gate.propose_undo() is None
+    assert gate.propose_reset() is None
+
+
+def test_what_somebody_has_set_since_an_unkept_change_is_left_alone() -> None:
+    host, disk = furnished(), Disk()
+    left_in_part(host, disk, BOTH)
+    host.bring_online(1)
+    host.lab.echo("L3:1=7", "/vpp/schemata")
+    proposal, _ = undo(gate_of(host, disk))
+    assert (proposal.changes, len(proposal.unmet)) == ((), 1)
+    assert "L3 1 of vpp was changed by somebody else" in proposal.unmet[0]
+
+
+def test_an_unkept_change_that_is_still_offline_does_not_block_an_older_one() -> None:
+    host, disk = furnished(), Disk()
+    gate = gate_of(host, disk)
+    do(gate, gate.propose([SetSchemata("vpp", "L3", ((0, 0x1F),))]))
+    left_in_part(host, disk, BOTH)
+    proposal, numbers = undo(gate)
+    assert ([change.cell for change in proposal.changes], numbers) == ([L3_0], (1,))
+    assert not proposal.final, "a newer change stands"
+    do(gate, proposal, numbers)
+    host.bring_online(1)
+    proposal, numbers = undo(gate)
+    assert ([change.cell for change in proposal.changes], numbers) == ([L3_1], (2,))
+
+
+def test_an_undo_that_was_taken_back_in_part_can_be_repeated() -> None:
+    host, disk = furnished(), Disk()
+    gate, before = gate_of(host, disk), host.state()
+    do(gate, gate.propose(BOTH))
+    proposal, numbers = undo(gate)
+    _, entry = apply(host, memory(disk), proposal, replace(ASKED, undoes=numbers))
+    assert entry is not None
+    host.take_offline(1)
+    receipt = recover(host, memory(disk))
+    assert receipt is not None and receipt.outcome == "partial"
+    host.bring_online(1)
+    proposal, numbers = undo(gate)
+    assert ([change.cell for change in proposal.changes], numbers) == ([L3_0, L3_1], (1,))
+    assert (proposal.unmet, proposal.final) == ((), True)
+    do(gate, proposal, numbers)
+    assert (host.state()[L3_0], host.state()[L3_1]) == (before[L3_0], before[L3_1])
+
+
+def test_undo_of_an_unkept_change_that_is_killed_at_any_step_is_done_or_offered_again() -> None:
+    outcomes = set()
+    for at in itertools.count():
+        host, disk = furnished(), Disk()
+        gate = gate_of(host, disk)
+        left_in_part(host, disk, [*BOTH, MoveCpus((Cpu(3),), "/")])
+        host.bring_online(1)
+        changed = host.state()
+        proposal, numbers = undo(gate)
+        victim, journal = mortal(host, disk, Death(at, late=False))
+        try:
+            serve(
+                victim, journal, proposal, replace(ASKED, undoes=numbers), None,
+                answer=lambda _: None, kept=lambda _: pytest.fail("nobody is asked"),
+            )  # fmt: skip
+        except KilledError:
+            pass
+        else:
+            assert (host.state()[L3_1], host.state()[CPU_3]) == ("f0", "vpp")
+            break
+        mended = recover(host, memory(disk))
+        again = gate.propose_undo()
+        if again is None:
+            assert (host.state()[L3_1], host.state()[CPU_3]) == ("f0", "vpp")
+        else:
+            assert host.state() == changed
+            assert (again[1], again[0].changes) == (numbers, proposal.changes)
+        outcomes.add((None if mended is None else mended.outcome, again is None))
+    assert outcomes == {(None, False), ("reverted", False), ("kept", True)}
 
 
 def test_what_is_offline_when_a_change_is_kept_is_said_and_blamed_on_nobody() -> None:
