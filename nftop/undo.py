@@ -14,7 +14,7 @@ from nftop.control.pending import recover
 from nftop.control.words import undoing
 from nftop.dialogue import GOES_BACK, UNCHANGED, EndedError, confirm, interrupted, tell
 from nftop.gates import journal_of, whole_gate
-from nftop.output import FAILURE, OK, put, say
+from nftop.output import FAILURE, OK, put, say_lines
 from nftop.render.text import printable
 
 
@@ -57,7 +57,8 @@ def history(options: argparse.Namespace) -> int:
 def _explain(error: DamagedError) -> None:
     """What is damaged, what it holds and how to clear it, on standard error."""
     head, *details = (str(error), *error.details)
-    say("\n".join([f"nftop: {printable(head)}", *(f"  {printable(each)}" for each in details)]))
+    rows = [f"nftop: {printable(head)}", *(f"  {printable(row)}" for row in details)]
+    say_lines("\n".join(rows))
 
 
 def recovery(options: argparse.Namespace) -> int:

@@ -471,6 +471,7 @@ def test_recover_and_history_say_what_is_damaged_and_how_to_go_on(
     assert desk.run("recover --yes") == 1
     for words in ("change 3, time 2", "L3 0 of vpp: 7ff, 3f0", f"sudo sed -i 1d {history}"):
         assert words in desk.text
+    assert f"  then run once: `sudo sed -i 1d {history}`" in desk.text.splitlines()
     assert "nothing was cut off" not in desk.text
     assert desk.run("history") == 1
     assert "   2  2" in desk.text, "what can be read is shown"
@@ -510,7 +511,7 @@ def test_after_a_new_mount_it_is_said_that_nothing_is_left(desk: Desk) -> None:
     desk.host.identity = "a-boot 8:1"
     count = desk.host.writes
     assert desk.run("undo --yes") == 0
-    assert "the last change that was kept, 1, is of before a boot or a new mount" in desk.text
+    assert "change 1 was made before a reboot or a remount of resctrl" in desk.text
     assert desk.host.writes == count
 
 

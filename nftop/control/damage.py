@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from nftop.control.words import describe
@@ -30,27 +31,40 @@ def pending_details(path: str, text: str) -> tuple[str, ...]:
         *_legible(text),
         "compare that with the host (`nftop cat`, `nftop sst`) and set by hand what is wrong",
         (
-            f"then `sudo mv {path} {path}.damaged` lets nftop change this host again; nftop itself "
-            "never deletes it"
+            f"then `sudo mv {_quoted(path)} {_quoted(f'{path}.damaged')}` lets nftop change this "
+            "host again; nftop itself never deletes it"
         ),
     )
 
 
-def line_details(path: str, number: int, index: str, text: str) -> tuple[str, ...]:
-    """Sentences on a damaged line of the history, and how to clear it."""
+def line_details(number: int, text: str) -> tuple[str, ...]:
+    """Sentences on the content of a damaged line of the history; `number` counts from 1."""
+    return tuple(f"line {number}: {sentence}" for sentence in _legible(text))
+
+
+def lines_details(path: str, numbers: Sequence[int], index: str) -> tuple[str, ...]:
+    """Sentences: how to delete all damaged lines of the history, whose `numbers` count from 1.
+
+    One sed command deletes all of them: deleting one line renumbers those after it.
+    """
+    script = ";".join(f"{number}d" for number in numbers)
+    plural = "s" * (len(numbers) != 1)
     return (
-        *(f"line {number}: {each}" for each in _legible(text)),
-        f"to go on without it: copy {path} to a safe place",
-        f"then `sudo sed -i {number}d {path}` and `sudo rm -f {index}`",
-        "nftop can't take that change back any more then",
+        f"to continue without the damaged line{plural}: copy {path} to a safe place",
+        f"then run once: `sudo sed -i {_quoted(script)} {_quoted(path)}`",
+        f"then `sudo rm -f {_quoted(index)}`",
+        f"nftop can no longer take back the change{plural} of the deleted line{plural}",
     )
 
 
-def missing_details(path: str, index: str, written: int, found: int) -> tuple[str, ...]:
-    """Sentences on a history that lacks acknowledged lines, and how to clear that."""
+def missing_details(path: str, index: str, written: int, readable: int) -> tuple[str, ...]:
+    """Sentences on a history that lacks acknowledged lines, and how to clear that.
+
+    `written`: lines that the index counts. `readable`: lines that can be read.
+    """
     return (
-        f"{index} counts {written} lines, of which {found} can be read",
-        f"to go on with those: copy {path} to a safe place, then `sudo rm {index}`",
+        f"{index} counts {written} lines, of which {readable} can be read",
+        f"to continue with those: copy {path} to a safe place, then `sudo rm -f {_quoted(index)}`",
         "`nftop undo` then takes back the last of them, which may not be the last change made",
     )
 
@@ -59,8 +73,13 @@ def index_details(index: str) -> tuple[str, ...]:
     """Sentences on a damaged index of the history."""
     return (
         "lines of the history have their own checksums; whether the last are missing is not known",
-        f"compare `nftop history` with what you know, then `sudo rm {index}`",
+        f"compare `nftop history` with what you know, then `sudo rm -f {_quoted(index)}`",
     )
+
+
+def _quoted(path: str) -> str:
+    """A path, or a script, as one word of a shell command."""
+    return shlex.quote(path)
 
 
 def _legible(text: str) -> Iterator[str]:
@@ -84,9 +103,9 @@ def _legible(text: str) -> Iterator[str]:
 
 def _named(text: str, *names: str) -> Iterator[tuple[str, str]]:
     for name in names:
-        found = re.search(rf'"{name}":\s?{_STRING}', text)
-        if found:
-            yield name, _decoded(found[1])
+        match = re.search(rf'"{name}":\s?{_STRING}', text)
+        if match:
+            yield name, _decoded(match[1])
 
 
 def _shown(raw: str) -> str:

@@ -35,6 +35,7 @@ from typing import Protocol
 from nftop.control.damage import (
     index_details,
     line_details,
+    lines_details,
     missing_details,
     pending_details,
 )
@@ -214,7 +215,7 @@ class FileJournal:
         lines = self._lines()
         if lines.damage:
             first = lines.damage[0]
-            details = tuple(row for each in lines.damage for row in each.details)
+            details = tuple(row for error in lines.damage for row in error.details)
             raise DamagedError(str(first), first.reason, details)
         return lines.entries
 
@@ -224,31 +225,39 @@ class FileJournal:
 
     def _lines(self) -> _Lines:
         self.demand_own()
-        path, entries, damage = self.folder / _HISTORY, list[Entry](), list[DamagedError]()
+        path, entries = self.folder / _HISTORY, list[Entry]()
         data = _read(path, _MOST_HISTORY_BYTES) or b""
-        index = self._index()
-        acknowledged = len(data) if isinstance(index, DamagedError) else index.size_bytes
+        index, index_damage = self._checked_index()
         *rows, rest = data.split(b"\n")
-        if rest and len(data) <= acknowledged:
+        if rest and (index is None or len(data) <= index.size_bytes):
             rows.append(rest)
+        damage: dict[int, DamagedError] = {}
         for number, row in enumerate(rows, 1):
             text = row.decode("latin-1")
             try:
                 if text:
                     entries.append(entry_of(f"line {number} of {path}", text))
             except DamagedError as error:
-                error.details = line_details(str(path), number, str(self.folder / _INDEX), text)
-                damage.append(error)
-        if isinstance(index, DamagedError):
-            damage.append(index)
-        elif not damage and not index.covers(data):
-            found = sum(map(bool, rows))
-            details = missing_details(str(path), str(self.folder / _INDEX), index.lines, found)
-            damage.append(damaged(str(path), "missing", details))
-        return _Lines(tuple(entries), tuple(damage))
+                error.details = line_details(number, text)
+                damage[number] = error
+        if damage:
+            last = damage[max(damage)]
+            last.details += lines_details(str(path), sorted(damage), str(self.folder / _INDEX))
+        elif index is not None and not index.covers(data):
+            readable = sum(map(bool, rows))
+            details = missing_details(str(path), str(self.folder / _INDEX), index.lines, readable)
+            return _Lines(tuple(entries), (damaged(str(path), "missing", details),))
+        return _Lines(tuple(entries), (*damage.values(), *index_damage))
 
-    def _index(self) -> _Index | DamagedError:
-        """What of the history was acknowledged; nothing where there is no index."""
+    def _checked_index(self) -> tuple[_Index | None, tuple[DamagedError, ...]]:
+        """The index and no error, or None and why it can't be trusted."""
+        try:
+            return self._index(), ()
+        except DamagedError as error:
+            return None, (error,)
+
+    def _index(self) -> _Index:
+        """What of the history was acknowledged; nothing without an index. Raises DamagedError."""
         path = self.folder / _INDEX
         data = _read(path, MOST_BYTES)
         if data is None:
@@ -263,13 +272,10 @@ class FileJournal:
                 raise InvalidError("member")
             return _Index(raw["size_bytes"], raw["lines"], raw["history_sha256"])
         except InvalidError as error:
-            return damaged(str(path), error.reason, index_details(str(path)))
+            raise damaged(str(path), error.reason, index_details(str(path))) from None
 
     def begin(self, entry: Entry) -> None:
-        text = text_of(entry)
-        if len(text) > MOST_BYTES:
-            raise OSError(errno.EFBIG, "the change is too large to be written down")
-        _replace(self.folder, _PENDING, text)
+        _replace(self.folder, _PENDING, _bounded_text(entry))
 
     def record(self, entry: Entry, outcome: Outcome) -> None:
         """As `Journal.record`.
@@ -277,10 +283,10 @@ class FileJournal:
         In this order: a crash between the two leaves it in both, which `pending` of the same number
         tells.
         """
-        path, index = self.folder / _HISTORY, self._index()
-        acknowledged = _MOST_HISTORY_BYTES if isinstance(index, DamagedError) else index.size_bytes
-        _append(path, text_of(finished(entry, outcome)), acknowledged)
-        if not isinstance(index, DamagedError):
+        text = _bounded_text(finished(entry, outcome))
+        index, _ = self._checked_index()
+        _append(self.folder / _HISTORY, text, None if index is None else index.size_bytes)
+        if index is not None:
             # The line is on the disk and has a checksum of its own: the old index is still right.
             with contextlib.suppress(OSError, DamagedError):
                 self._renew(index)
@@ -346,19 +352,34 @@ def _taken(handle: int) -> bool:
             return True
 
 
-def _read(path: Path, most_bytes: int) -> bytes | None:
-    """A file's content; None where there is none. No link is followed, and no pipe waited for.
+def _bounded_text(entry: Entry) -> str:
+    """An entry as a line that can be read again. Raises OSError: it is too long for that."""
+    text = text_of(entry)
+    if len(text) > MOST_BYTES:
+        raise OSError(errno.EFBIG, "the change is too large to be written down")
+    return text
 
-    Raises DamagedError: it is longer than that, or no file.
+
+def _read(path: Path, most_bytes: int) -> bytes | None:
+    """A file's content, None without a file. Does not follow links or wait for pipes.
+
+    Raises DamagedError: it is no regular file, or longer than `most_bytes`.
     """
+    details = (f"check {path}, and move it away",)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a symbolic link, a socket
+            raise damaged(str(path), "type", details) from None
+        raise
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > most_bytes:
-            raise damaged(str(path), "size", (f"look at {path}, and move it aside",))
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise damaged(str(path), "type", details)
+        if status.st_size > most_bytes:
+            raise damaged(str(path), "size", details)
         data = b""
         while more := os.read(handle, 1 << 20):
             data += more
@@ -369,26 +390,29 @@ def _read(path: Path, most_bytes: int) -> bytes | None:
 
 def _replace(folder: Path, name: str, text: str) -> None:
     """A whole new file in one step: after a crash it is the old one or the new."""
-    part = folder / f"{name}.new"
+    temporary = folder / f"{name}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    handle = os.open(part, flags, 0o600)
+    handle = os.open(temporary, flags, 0o600)
     try:
         _write(handle, text.encode())
     finally:
         os.close(handle)
-    part.replace(folder / name)
+    temporary.replace(folder / name)
     _sync(folder)
 
 
-def _append(path: Path, text: str, acknowledged: int) -> None:
-    """A line more, and on the disk. Of the file so many bytes at its start are never dropped."""
+def _append(path: Path, text: str, acknowledged_bytes: int | None) -> None:
+    """Add a line, on the disk when this returns.
+
+    The first `acknowledged_bytes` of the file are never dropped; None: no byte of it is.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(path, flags, 0o600)
     try:
         size = os.fstat(handle).st_size
         last = os.pread(handle, size, 0).rfind(b"\n") + 1
         data, length = text.encode(), size
-        if last < size <= acknowledged:
+        if last < size and (acknowledged_bytes is None or size <= acknowledged_bytes):
             data = b"\n" + data  # it is damaged, and kept as it is
         elif last < size:
             # What a crash cut short was never acknowledged, and would spoil the line after it.

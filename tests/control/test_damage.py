@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -441,3 +444,85 @@ def test_a_line_is_added_to_a_damaged_history_and_nothing_of_it_is_lost(case: Ca
     assert [each.number for each in case.journal.known()[0]] == [1, 3]
     with pytest.raises(DamagedError):
         case.journal.history()
+
+
+def commands(error: DamagedError) -> list[str]:
+    """The commands of the details, in their order, as a shell without sudo takes them."""
+    return re.findall(r"`sudo ([^`]*)`", "\n".join(error.details))
+
+
+@pytest.mark.parametrize("bad", [(2,), (2, 4), (1, 2, 5, 6)])
+@pytest.mark.parametrize("is_index_damaged", [False, True])
+def test_the_commands_for_damaged_lines_leave_every_intact_entry(
+    tmp_path: Path, bad: tuple[int, ...], is_index_damaged: bool
+) -> None:
+    journal = FileJournal(tmp_path / "with a blank; and 'quotes'" / "nftop")
+    with journal.hold():
+        for number in range(1, 7):
+            journal.record(replace(ONE, number=number), "kept")
+    path = journal.folder / HISTORY
+    lines = path.read_text().split("\n")
+    for number in bad:
+        lines[number - 1] = "x" + lines[number - 1]
+    path.write_text("\n".join(lines))
+    if is_index_damaged:
+        (journal.folder / INDEX).write_text("{}\n")
+    with pytest.raises(DamagedError) as caught:
+        journal.history()
+    assert sum("sed" in command for command in commands(caught.value)) == 1
+    for command in commands(caught.value):
+        subprocess.run(["sh", "-c", command], check=True)
+    intact = [number for number in range(1, 7) if number not in bad]
+    assert [entry.number for entry in journal.history()] == intact
+    assert journal.known()[1] == ()
+
+
+def as_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def as_link(path: Path) -> None:
+    path.rename(path.with_suffix(".other"))
+    path.symlink_to(path.with_suffix(".other"))
+
+
+def as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_long(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [(as_directory, "type"), (as_link, "type"), (as_pipe, "type"), (as_long, "size")],
+)
+def test_a_change_is_kept_though_the_index_became_unreadable(
+    case: Case, spoil: Callable[[Path], None], reason: Damage
+) -> None:
+    entry = case.journal.pending()
+    assert entry is not None
+    history = case.path(HISTORY).read_bytes()
+    spoil(case.path(INDEX))
+    assert keep(case.host, case.journal, entry).outcome == "kept"
+    assert case.journal.pending() is None
+    assert case.path(HISTORY).read_bytes().startswith(history)
+    entries, sentences = case.journal.known()
+    assert ([each.number for each in entries], len(sentences)) == ([1, 2, 3], 1)
+    with pytest.raises(DamagedError) as caught:
+        case.journal.history()
+    assert caught.value.reason == reason
+
+
+def test_a_line_that_could_not_be_read_again_is_not_added(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files(case)
+    monkeypatch.setattr(journal_module, "MOST_BYTES", 100)
+    with pytest.raises(OSError, match="too large to be written down"):
+        case.journal.record(ONE, "kept")
+    assert files(case) == before

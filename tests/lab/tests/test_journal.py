@@ -92,7 +92,7 @@ def test_what_a_new_mount_has_reset_is_said_so_and_nothing_is_written() -> None:
     code, undone, recovered, written = inside("7.2", program)
     assert code == 0
     assert undone[0] == 0
-    assert "is of before a boot or a new mount of resctrl" in undone[1]
+    assert "was made before a reboot or a remount of resctrl" in undone[1]
     assert recovered[0] == 0
     assert "resctrl was unmounted and mounted again since" in recovered[1]
     assert written == 0
