@@ -25,7 +25,7 @@ Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
 _LOOK_S = 0.2  # how soon a key is heeded, and how often the guard is asked
 # Of these nothing was written; of any other, what may have been is taken back.
 _UNWRITTEN: tuple[Outcome, ...] = ("conflict", "locked")
-# Of any other outcome it is known that the change is on the host no more.
+# After any other outcome the change is known to be off the host, as far as it can be taken back.
 _MAY_STAND: tuple[Outcome, ...] = ("kept", "failed")
 # Applied and taken back: more than a frame remembers of what was noticed.
 _MOST_MADE = 4 * MOST
@@ -253,7 +253,7 @@ class Changes:
             else:
                 # The guard began at some time after the last look, when the time was up.
                 receipt, began_ns = pending.settled(0.0), min(began_ns, until_ns)
-                self._expired = receipt is not None and receipt.outcome == "reverted"
+                self._expired = receipt is not None and _is_expiry(receipt, until_ns)
         if receipt.outcome != "kept":
             self._took_back(changes, began_ns)
         self._stop_waiting(began_ns if receipt.outcome not in _MAY_STAND else None)
@@ -272,6 +272,16 @@ class Changes:
         with self._lock:
             self.standing = replace(self.standing, **changes)  # type: ignore[arg-type]
         self._tell()
+
+
+def _is_expiry(receipt: Receipt, until_ns: int) -> bool:
+    """Whether a guard that ended by itself ended since the time was up.
+
+    `failed` before `until_ns` (CLOCK_MONOTONIC) means that the guard itself failed.
+    """
+    if receipt.outcome == "failed":
+        return time.monotonic_ns() >= until_ns
+    return receipt.outcome != "kept"
 
 
 def _applied(receipt: Receipt) -> Applied:

@@ -1,0 +1,59 @@
+"""The state of a change on its way, as screens show it: who ended it, and why."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+
+from nftop.model.action import Outcome, Proposal, Receipt
+from nftop.ui.changing import Changes
+
+KEEP_WITHIN_S = 0.2
+
+
+@dataclass
+class EndingGate:
+    """A gate whose guard applies a change and ends by itself, `ends_in_s` after that."""
+
+    outcome: Outcome
+    ends_in_s: float
+    lasts: bool = True
+    ends_at_s: float = 0.0
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt("applied", (), (), 7)
+
+    def apply(self, *_: object, **__: object) -> EndingGate:
+        self.ends_at_s = time.monotonic() + self.ends_in_s
+        return self
+
+    def settled(self, seconds: float) -> Receipt | None:
+        assert seconds == 0.0
+        ended = time.monotonic() >= self.ends_at_s
+        return Receipt(self.outcome, (), (), 7) if ended else None
+
+
+def served(gate: EndingGate, keep_within_s: float = KEEP_WITHIN_S) -> Changes:
+    """What has become of a change that nobody keeps or takes back."""
+    changes = Changes(cast(Any, gate), lambda: None, keep_within_s=keep_within_s)
+    assert changes.begin()
+    changes.serve(Proposal({}, ()), ())
+    return changes
+
+
+@pytest.mark.parametrize("outcome", ["reverted", "partial", "overwritten", "failed"])
+def test_a_change_whose_time_is_up_is_reported_as_expired(outcome: Outcome) -> None:
+    changes = served(EndingGate(outcome, ends_in_s=2 * KEEP_WITHIN_S))
+    assert changes.last is not None
+    assert (changes.last[0].outcome, changes.last[1]) == (outcome, True)
+    assert f"change 7 was not kept within 0.2 s ({outcome})" in changes.nothing_to_keep()
+
+
+def test_a_guard_that_fails_before_the_time_is_up_is_no_expiry() -> None:
+    changes = served(EndingGate("failed", ends_in_s=0.0), keep_within_s=3600.0)
+    assert changes.last is not None
+    assert (changes.last[0].outcome, changes.last[1]) == ("failed", False)
