@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from nftop import doctor, reports
 from nftop.model.errors import exhausted
 from nftop.render.explain import near_names
 from nftop.sources.base import Check
+from nftop.sources.readiness import wait_readable
 from tests.command import NFTOP, PATIENCE_S, called, nftop, python
 from tests.waiting import until
 
@@ -201,7 +201,7 @@ def test_with_standard_input_closed_there_is_no_screen() -> None:
     ) as child:
         try:
             while b"SIMULATED" not in shown:
-                assert select.select([master], [], [], PATIENCE_S)[0], child.poll()
+                assert wait_readable([master], PATIENCE_S), child.poll()
                 shown += os.read(master, 65536)
         finally:
             child.terminate()

@@ -6,7 +6,6 @@ import fcntl
 import os
 import pty
 import resource
-import select
 import shutil
 import struct
 import subprocess
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from nftop.sources.readiness import wait_readable
 from tests.bench.report import Reached, median
 from tests.strace import traced
 
@@ -110,7 +110,7 @@ def _first_screen_s() -> float:
     """CPU seconds until the simulated host's CPUs are on a terminal."""
     with _on_terminal([*_NFTOP, "demo", "-d", "1"]) as (child, master):
         seen = b""
-        while b"THREAD" not in seen and select.select([master], [], [], 30)[0]:
+        while b"THREAD" not in seen and wait_readable([master], 30):
             seen += os.read(master, 65536)
         return _used_s(child.pid)
 
@@ -135,7 +135,7 @@ def _on_terminal(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[byte
 def _drain(masters: Sequence[int], seconds: float) -> None:
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        for master in select.select(masters, [], [], left)[0]:
+        for master in wait_readable(masters, left):
             os.read(master, 65536)
 
 

@@ -109,7 +109,7 @@ class LabHost(Host):
                 file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
                 self.lab.echo(step.text.removesuffix("\n"), f"{path}/{file}")
         except OSError as error:
-            if error.errno == errno.ESRCH and step.task is not None:
+            if error.errno == errno.ESRCH and step.task is not None and not self._runs(step.task):
                 return
             raise RefusedError(f"{self.lab.status}: {error}") from None
 
@@ -123,6 +123,10 @@ class LabHost(Host):
             yield
         finally:
             HELD.remove(self)
+
+    def _runs(self, task: Cell) -> bool:
+        """Whether a thread has not ended, as `Resctrl.do` asks after ESRCH."""
+        return task in self.state([task])
 
     def _place(self, tid: int) -> str:
         for group in reversed(list(everything(self.lab.state))):

@@ -15,6 +15,7 @@ from nftop.control.entry import Entry
 from nftop.control.gate import Gate
 from nftop.control.guard import serve
 from nftop.control.journal import FileJournal
+from nftop.control.part import RefusedError
 from nftop.control.pending import in_a_process
 from nftop.control.steps import Step
 from nftop.control.transaction import Asked, apply, keep, recover, revert
@@ -68,6 +69,20 @@ def do(host: LabHost, journal: MemoryJournal, actions: list[Action]) -> Entry:
     assert entry is not None, receipt
     assert keep(host, journal, entry).outcome == "kept"
     return entry
+
+
+def test_no_such_process_is_refused_unless_the_thread_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_such_process(*_: object) -> None:
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+
+    host = one_group()
+    started = host.lab.people.by_id[100].started
+    monkeypatch.setattr(type(host.lab), "echo", no_such_process)
+    with pytest.raises(RefusedError, match="No such process"):
+        host.do(Step("task", "vpp", task=Cell("task", "", f"100@{started}")))
+    host.do(Step("task", "vpp", task=Cell("task", "", f"100@{started + 1}")))
 
 
 @BOTH

@@ -18,7 +18,6 @@ import errno
 import functools
 import json
 import os
-import select
 import signal
 import sys
 import traceback
@@ -26,6 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from nftop.sources.readiness import wait_readable
 from tests.lab import machine, namespace, syscalls
 from tests.lab.calls import affinity, mounting, supervisor
 from tests.lab.calls.affinity import Placement
@@ -70,7 +70,7 @@ def run(options: Options) -> int:
 
 def _init(options: Options, alive: int, restored: Collection[int]) -> int:
     syscalls.die_with_parent()
-    if select.select([alive], [], [], 0)[0]:
+    if wait_readable([alive], 0):
         return FAILED  # the outer process was gone before it could be asked for
     namespace.enter()
     ready, told = os.pipe()

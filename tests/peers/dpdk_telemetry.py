@@ -98,6 +98,14 @@ def telemetry_peer(
         peer.kill()
 
 
+def _readable(sockets: list[socket.socket], timeout_ms: int | None) -> bool:
+    """Whether one can be read, by poll(2); None waits. This program runs without nftop."""
+    poller = select.poll()
+    for listener in sockets:
+        poller.register(listener, select.POLLIN)
+    return bool(poller.poll(timeout_ms))
+
+
 class Server:
     """The server's end: a listener, and a thread for each client."""
 
@@ -128,7 +136,7 @@ class Server:
     def wait_greeted(self) -> None:
         with self.changed:
             self.changed.wait_for(
-                lambda: self.greeted == self.clients and not select.select(self._at, [], [], 0)[0]
+                lambda: self.greeted == self.clients and not _readable(self._at, 0)
             )
 
     def wait_while(self, behaviour: str) -> None:
@@ -146,7 +154,7 @@ class Server:
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
-            select.select([listener], [], [])
+            _readable([listener], None)
             with self.changed:
                 client, _ = listener.accept()
                 self.changed.notify_all()

@@ -11,7 +11,6 @@ import os
 import platform
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -29,6 +28,7 @@ import pyte
 import pytest
 
 from nftop.model.frame import Frame
+from nftop.sources.readiness import wait_readable
 from tests.command import NFTOP
 from tests.frames import HOSTILE, frame, hostile, ticks
 from tests.ui.emulator import Screen, cells
@@ -63,7 +63,7 @@ class Terminal:
         """Feed the screen until `until` is on it and the child has been silent for a while."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            if select.select([self.master], [], [], QUIET_S)[0]:
+            if wait_readable([self.master], QUIET_S):
                 if not self._feed():
                     break
             elif until in self.text:
@@ -78,13 +78,13 @@ class Terminal:
         """
         deadline = time.monotonic() + PATIENCE_S
         while not done() and time.monotonic() < deadline:
-            if select.select([self.master], [], [], 0.1)[0] and not self._feed():
+            if wait_readable([self.master], 0.1) and not self._feed():
                 break
         return done()
 
     def catch_up(self) -> bool:
         """Feed the screen what has come already; whether the child is there."""
-        while select.select([self.master], [], [], 0)[0]:
+        while wait_readable([self.master], 0):
             if not self._feed():
                 return False
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from nftop.sources.readiness import wait_readable
 from tests.lab.requirements import missing
 
 ROOT = Path(__file__).parents[3]
@@ -98,8 +98,8 @@ def _line_of(outer: subprocess.Popen[str]) -> str:
     assert outer.stdout is not None
     line = b""
     while not line.endswith(b"\n"):
-        assert select.select([outer.stdout], [], [], LONGEST_S)[0], "it says nothing"
-        byte = os.read(outer.stdout.fileno(), 1)  # past the buffer, which select can't see
+        assert wait_readable([outer.stdout], LONGEST_S), "it says nothing"
+        byte = os.read(outer.stdout.fileno(), 1)  # past the buffer, which poll(2) can't see
         assert byte, "it has ended"
         line += byte
     return line.decode().strip()

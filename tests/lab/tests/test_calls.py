@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from nftop.sources.readiness import wait_readable
 from tests.lab.calls import affinity, caller, seccomp, supervisor
 from tests.lab.tests.labs import ROOT
 
@@ -63,7 +63,7 @@ def supervised(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
 def ends(pidfds: list[int]) -> bool:
     """All of them within the limit."""
     for each in pidfds:
-        ready, _, _ = select.select([each], [], [], _LIMIT_S)
+        ready = wait_readable([each], _LIMIT_S)
         os.close(each)
         if not ready:
             return False
@@ -72,7 +72,7 @@ def ends(pidfds: list[int]) -> bool:
 
 def first_line(process: subprocess.Popen[str]) -> list[int]:
     assert process.stdout is not None
-    assert select.select([process.stdout], [], [], _LIMIT_S)[0], "it says nothing"
+    assert wait_readable([process.stdout], _LIMIT_S), "it says nothing"
     return [int(word) for word in process.stdout.readline().split()]
 
 

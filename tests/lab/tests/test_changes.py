@@ -18,8 +18,9 @@ needs_pqos = pytest.mark.skipif(
 )
 # `ask` runs nftop on a terminal of its own, in a session that ends with it.
 _HELP = r"""
-    import pty, re, select, signal, subprocess, sys, time
+    import pty, re, signal, subprocess, sys, time
     from pathlib import Path
+    from nftop.sources.readiness import wait_readable
     TOP = Path("/sys/fs/resctrl")
     NFTOP = [sys.executable, "-m", "nftop"]
 
@@ -54,7 +55,7 @@ _HELP = r"""
 
         def until(self, word):
             while word not in self.text:
-                assert select.select([self.terminal], [], [], 180)[0], self.text
+                assert wait_readable([self.terminal], 180), self.text
                 self.text += os.read(self.terminal, 4096).decode()
 
         def say(self, text):
@@ -65,7 +66,7 @@ _HELP = r"""
 
         def code(self):
             try:
-                while select.select([self.terminal], [], [], 180)[0]:
+                while wait_readable([self.terminal], 180):
                     more = os.read(self.terminal, 4096)
                     if not more:
                         break

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+from nftop.sources.readiness import wait_readable
 from tests.lab.tests.labs import LONGEST_S, ROOT, enter, gone, needs_lab, running
 
 pytestmark = needs_lab
@@ -133,7 +133,7 @@ def test_a_key_of_the_terminal_reaches_the_command_once() -> None:
 
 def _until(terminal: int, what: bytes, seen: bytes = b"") -> bytes:
     while what not in seen:
-        assert select.select([terminal], [], [], LONGEST_S)[0], "it says nothing"
+        assert wait_readable([terminal], LONGEST_S), "it says nothing"
         seen += os.read(terminal, 1024)
     return seen
 
@@ -142,7 +142,7 @@ def _end_of(pid: int) -> int:
     """The exit code of a child."""
     watched = os.pidfd_open(pid)
     try:
-        assert select.select([watched], [], [], LONGEST_S)[0], "it does not end"
+        assert wait_readable([watched], LONGEST_S), "it does not end"
     finally:
         os.close(watched)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -11,8 +11,9 @@ from tests.lab.tests.labs import answer, needs_lab
 
 pytestmark = needs_lab
 _HELP = r"""
-    import select, signal, subprocess, sys, time
+    import signal, subprocess, sys, time
     from pathlib import Path
+    from nftop.sources.readiness import wait_readable
     AT = Path("/sys/devices/system/cpu/cpufreq")
     NFTOP = [sys.executable, "-m", "nftop"]
     NAMES = ("scaling_governor", "energy_performance_preference", "scaling_min_freq",
@@ -104,7 +105,7 @@ def test_a_guard_that_is_killed_and_classes_beside_frequencies() -> None:
         def until(word):
             global text
             while word not in text:
-                assert select.select([terminal], [], [], 180)[0], text
+                assert wait_readable([terminal], 180), text
                 text += os.read(terminal, 4096).decode()
         until("apply?")
         os.write(terminal, b"y\\n")
@@ -142,7 +143,7 @@ def test_an_undo_that_was_confirmed_stays_after_the_guards_time() -> None:
                                  stdout=inner, stderr=inner, start_new_session=True)
         text = ""
         while "apply?" not in text:
-            assert select.select([terminal], [], [], 180)[0], text
+            assert wait_readable([terminal], 180), text
             text += os.read(terminal, 4096).decode()
         os.write(terminal, b"y\\n")
         found.append(asked.wait())  # nothing more is typed
