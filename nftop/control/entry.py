@@ -173,16 +173,16 @@ def changes_json(changes: Sequence[Change]) -> list[Any]:
 
 def cells_of(raw: object) -> tuple[Cell, ...]:
     """Cells from JSON: [kind, group, name, number]. Raises InvalidError."""
-    return tuple(_cell(each) for each in _list(raw))
+    return tuple(_cell(row) for row in _list(raw))
 
 
 def changes_of(raw: object) -> tuple[Change, ...]:
     """The reverse. Raises InvalidError."""
-    found = []
+    changes = []
     for row in _rows(raw, 3):
         cell = _cell(row[0])
-        found.append(Change(cell, _optional(cell, row[1]), _optional(cell, row[2])))
-    return tuple(found)
+        changes.append(Change(cell, _optional(cell, row[1]), _optional(cell, row[2])))
+    return tuple(changes)
 
 
 def state_json(state: State) -> list[Any]:
@@ -192,13 +192,13 @@ def state_json(state: State) -> list[Any]:
 
 def state_of(raw: object) -> State:
     """The reverse. Raises InvalidError."""
-    found: dict[Cell, str] = {}
+    state: dict[Cell, str] = {}
     for row in _rows(raw, 2):
         cell = _cell(row[0])
-        if cell in found:
+        if cell in state:
             raise InvalidError("value")
-        found[cell] = _value(cell, row[1])
-    return found
+        state[cell] = _value(cell, row[1])
+    return state
 
 
 def text_of(entry: Entry) -> str:
@@ -230,7 +230,7 @@ def entry_of(name: str, text: str) -> Entry:
             base=state_of(raw["base"]),
             reverting=_boolean(raw["reverting"]),
             back=changes_of(raw["back"]),
-            left=tuple(_text(each) for each in _list(raw["left"])),
+            left=tuple(_text(sentence) for sentence in _list(raw["left"])),
             remade=state_of(raw.get("remade", [])),
             offline=cells_of(raw.get("offline", [])),
             verified=is_sealed and _boolean(raw["verified"]),
@@ -264,11 +264,11 @@ def unseal(text: str) -> tuple[dict[str, Any], bool]:
         raise InvalidError("size")
     if not line.isascii():
         raise InvalidError("syntax")
-    found = _SEAL.fullmatch(line, max(len(line) - _SEAL_LENGTH, 0))
-    if found is None:
+    match = _SEAL.fullmatch(line, max(len(line) - _SEAL_LENGTH, 0))
+    if match is None:
         return _parsed(line), False
-    body = f"{line[: found.start()]}}}"
-    if _digest(body) != found[1]:
+    body = f"{line[: match.start()]}}}"
+    if _digest(body) != match[1]:
         raise InvalidError("checksum")
     return _parsed(body), True
 
@@ -298,10 +298,10 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise InvalidError("member")
-    return found
+    return members
 
 
 def _bounded(digits: str) -> int:
@@ -334,7 +334,7 @@ def _list(raw: object) -> list[Any]:
 
 def _rows(raw: object, width: int) -> list[list[Any]]:
     rows = _list(raw)
-    if not all(isinstance(each, list) and len(each) == width for each in rows):
+    if not all(isinstance(row, list) and len(row) == width for row in rows):
         raise InvalidError("syntax")
     return rows
 
@@ -358,7 +358,7 @@ def _integer(raw: object, least: int, most: int = _MOST_NUMBER) -> int:
 
 
 def _integers(raw: object) -> tuple[int, ...]:
-    return tuple(_integer(each, 1) for each in _list(raw))
+    return tuple(_integer(number, 1) for number in _list(raw))
 
 
 def _outcome(raw: object) -> Outcome | None:
@@ -370,7 +370,7 @@ def _outcome(raw: object) -> Outcome | None:
 
 def _cell(raw: object) -> Cell:
     [row] = _rows([raw], 4)
-    kind, group, name = (_text(each) for each in row[:3])
+    kind, group, name = (_text(text) for text in row[:3])
     if kind not in get_args(Kind) or not re.fullmatch(_NAMES.get(kind, "(?s:.*)"), name):
         raise InvalidError("value")
     # The lowest number of what has none is -1 (`Cell`).

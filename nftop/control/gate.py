@@ -129,10 +129,10 @@ class PartGate(Generic[PartT]):
         here = self._here()
         stands = {entry.number for entry in past.standing(here)}
         entries = past.revertible(here)
-        found = self._reversal(entries, "cat reset")
-        if found is None:
+        planned = self._reversal(entries, "cat reset")
+        if planned is None:
             return None
-        proposal = found[0]
+        proposal = planned[0]
         if not (stands or proposal.changes or proposal.refusals or proposal.unmet):
             return None
         cells = {each.cell for each in proposal.changes}

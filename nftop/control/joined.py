@@ -73,7 +73,7 @@ class Joined:
             OSError: a part can't be read, and no other has anything to be taken back.
         """
         gates, errors = self._newest_first()
-        found: list[tuple[Proposal, tuple[int, ...]]] = []
+        plans: list[tuple[Proposal, tuple[int, ...]]] = []
         for gate in gates:
             try:
                 planned = gate.propose_undo(beyond=beyond)
@@ -83,14 +83,14 @@ class Joined:
             if planned is None:
                 continue
             if _says(planned[0]):
-                found = [planned]
+                plans = [planned]
                 break
-            found.append(planned)
-        if not found and errors:
+            plans.append(planned)
+        if not plans and errors:
             raise next(iter(errors.values()))
-        if not found:
+        if not plans:
             return None
-        proposal, numbers = found[0]
+        proposal, numbers = plans[0]
         unread = tuple(_UNREAD.format(what, said(error)) for what, error in errors.items())
         warnings = (*unread, *proposal.warnings)
         return replace(proposal, warnings=warnings, final=proposal.final and not errors), numbers

@@ -164,14 +164,14 @@ class FileJournal:
         there is empty.
         """
         try:
-            found = self.folder.lstat()
+            status = self.folder.lstat()
         except FileNotFoundError:
             return
-        mode = stat.S_IMODE(found.st_mode)
-        if not stat.S_ISDIR(found.st_mode):
+        mode = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISDIR(status.st_mode):
             why = "is no folder; move it aside"
-        elif found.st_uid not in (_ROOT, os.geteuid()):
-            why = f"is user {found.st_uid}'s; look at what it has, chown root {self.folder}"
+        elif status.st_uid not in (_ROOT, os.geteuid()):
+            why = f"is user {status.st_uid}'s; look at what it has, chown root {self.folder}"
         elif mode & 0o077:
             why = f"is open to others ({mode:o}); look at what it has, chmod 700 {self.folder}"
         else:

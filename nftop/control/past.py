@@ -116,15 +116,15 @@ def initial_values(cells: Iterable[Cell], rules: Rules) -> Mapping[Cell, str]:
 
     Source: `resctrl_online_cpu` and `domain_setup_ctrlval`, Linux 6.1 to 7.2.
     """
-    found: dict[Cell, str] = {}
+    values: dict[Cell, str] = {}
     for cell in cells:
         if cell.kind == "cpu":
-            found[cell] = ROOT
+            values[cell] = ROOT
         elif cell.kind == "schemata" and cell.name in rules.masks:
-            found[cell] = f"{(1 << rules.masks[cell.name].ways) - 1:x}"
+            values[cell] = f"{(1 << rules.masks[cell.name].ways) - 1:x}"
         elif cell.kind == "schemata" and cell.name not in MASK_LINES and rules.limit is not None:
-            found[cell] = str(rules.limit.most)
-    return found
+            values[cell] = str(rules.limit.most)
+    return values
 
 
 def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
@@ -136,8 +136,8 @@ def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
     for entry in _last(history):
         for change in entry.changes:
             left = entry.outcome in ("overwritten", "partial")
-            made = left and change.old is None and change.new != UNBORN
-            if change.cell.kind in DIRECTORIES and (entry.outcome == "kept" or made):
+            is_new = left and change.old is None and change.new != UNBORN
+            if change.cell.kind in DIRECTORIES and (entry.outcome == "kept" or is_new):
                 found[change.cell] = change.new
         found |= {cell: number for cell, number in entry.remade.items() if number != UNBORN}
     return found

@@ -30,16 +30,16 @@ def changed_since(host: AnyPart, entry: Entry) -> Since:
     Without the part's lock: who holds that is changing something, which is what is looked for.
     """
     try:
-        now = host.read([each.cell for each in entry.changes])
+        now = host.read([change.cell for change in entry.changes])
     except OSError as error:
         return Since(
             (f"whether it is still as it was made can't be read: {said(error)}",), gone=False
         )
-    found = [Change(each.cell, each.new, now.get(each.cell)) for each in entry.changes]
-    other = [each for each in found if each.old != each.new and not is_end(each)]
-    there = [each for each in found if not is_end(each) and each not in other]
-    offline = offline_in(now, [each.cell for each in other])
-    changed = [each for each in other if each.cell not in offline]
+    changes = [Change(change.cell, change.new, now.get(change.cell)) for change in entry.changes]
+    other = [change for change in changes if change.old != change.new and not is_end(change)]
+    unchanged = [change for change in changes if not is_end(change) and change not in other]
+    offline = offline_in(now, [change.cell for change in other])
+    changed = [change for change in other if change.cell not in offline]
     words = ("was asked for", "now, changed by somebody else since")
     sentences = (*differences(changed, *words), *offline_now(offline))
-    return Since(sentences, bool(other) and not there)
+    return Since(sentences, bool(other) and not unchanged)

@@ -66,25 +66,25 @@ class Way:
     offline: tuple[Cell, ...] = ()
 
 
-def offline_in(found: State, cells: Iterable[Cell]) -> frozenset[Cell]:
+def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
     """Of cells those that a state lacks since their CPU, cache or power domain is offline.
 
     The kernel shows no line of schemata for a domain without an online CPU; the group is there. A
     CPU that is online is in some group, and its frequency policy has values.
     """
-    shown = {(cell.name, cell.number) for cell in found if cell.kind == "schemata"}
+    shown = {(cell.name, cell.number) for cell in state if cell.kind == "schemata"}
     lines = {name for name, _ in shown}
-    policies = {(cell.name, cell.number) for cell in found if cell.kind in POLICY_KINDS}
+    policies = {(cell.name, cell.number) for cell in state if cell.kind in POLICY_KINDS}
 
     def is_offline(cell: Cell) -> bool:
         if cell.kind == "schemata":
-            there = cell.group == ROOT or Cell("group", cell.group) in found
-            return there and cell.name in lines and (cell.name, cell.number) not in shown
+            has_group = cell.group == ROOT or Cell("group", cell.group) in state
+            return has_group and cell.name in lines and (cell.name, cell.number) not in shown
         if cell.kind in POLICY_KINDS:
             return (cell.name, cell.number) not in policies
         return cell.kind in ("cpu", "bf", "cp_class")
 
-    return frozenset(cell for cell in cells if cell not in found and is_offline(cell))
+    return frozenset(cell for cell in cells if cell not in state and is_offline(cell))
 
 
 def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, frozenset[str]]:

@@ -49,9 +49,9 @@ def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back
     # The numbers of those that were made before a crash are known only now.
     remade = {cell: number or found.get(cell, UNBORN) for cell, number in entry.remade.items()
               if number or cell not in way.foreign}  # fmt: skip
-    said = entry.left if entry.reverting else unseen  # else it is what it leaves of earlier ones
+    earlier = entry.left if entry.reverting else unseen  # else it is what it leaves of earlier ones
     others = (*left_alone(way.foreign, found), *homeless(way.homeless, way.target))
-    left = (*said, *others, *offline_sentences(way.offline, goal))
+    left = (*earlier, *others, *offline_sentences(way.offline, goal))
     before = entry.offline if entry.reverting else ()  # of what is left of earlier ones otherwise
     written = replace(
         entry,
@@ -62,7 +62,7 @@ def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back
         offline=tuple(sorted({*before, *way.offline})),
         remade={**remade, **{each.cell: UNBORN for each in back if each.new == UNBORN}},
     )
-    return Back(written, way.target, bool(others or (said and not before)))
+    return Back(written, way.target, bool(others or (earlier and not before)))
 
 
 def _known(

@@ -77,34 +77,34 @@ def _clos(group: str) -> str:
     return "0" if group == ROOT else group.removeprefix("COS")
 
 
-def left_alone(cells: Iterable[Cell], found: State) -> tuple[str, ...]:
+def left_alone(cells: Iterable[Cell], state: State) -> tuple[str, ...]:
     """A sentence for each cell that somebody else has changed, one for all CPUs."""
     every = sorted(cells)
-    said = [
-        f"{describe(cell)} {_changed(cell, found)}, {_shown(cell, found.get(cell))} now"
+    sentences = [
+        f"{describe(cell)} {_changed(cell, state)}, {_shown(cell, state.get(cell))} now"
         for cell in every
         if cell.kind != "cpu"
     ]
     moved: dict[str, list[int]] = {}
     for cell in every:
         if cell.kind == "cpu":
-            moved.setdefault(_changed(cell, found), []).append(cell.number)
-    said += [f"the group of CPU {format_cpu_list(cpus)} {how}" for how, cpus in moved.items()]
-    return tuple(said)
+            moved.setdefault(_changed(cell, state), []).append(cell.number)
+    sentences += [f"the group of CPU {format_cpu_list(cpus)} {how}" for how, cpus in moved.items()]
+    return tuple(sentences)
 
 
-def _changed(cell: Cell, found: State) -> str:
+def _changed(cell: Cell, state: State) -> str:
     """Who changed a cell: what is as the kernel makes it online need not be anybody's change."""
-    kernel = ", or by the kernel when it came online" if _may_be_initial(cell, found) else ""
+    kernel = ", or by the kernel when it came online" if _may_be_initial(cell, state) else ""
     return f"was changed by somebody else since{kernel}: left alone"
 
 
-def _may_be_initial(cell: Cell, found: State) -> bool:
+def _may_be_initial(cell: Cell, state: State) -> bool:
     """Whether a cell has what the kernel gives a CPU or a cache that comes online.
 
     That is the root group, all ways, or no limit: no class of the same cache has more.
     """
-    value = found.get(cell)
+    value = state.get(cell)
     if value is None or cell.kind == "cpu":
         return value == ROOT
     if cell.kind != "schemata":
@@ -112,8 +112,8 @@ def _may_be_initial(cell: Cell, found: State) -> bool:
     base = 16 if cell.name in MASK_LINES else 10
     peers = [
         int(other, base)
-        for each, other in found.items()
-        if (each.kind, each.name, each.number) == ("schemata", cell.name, cell.number)
+        for peer, other in state.items()
+        if (peer.kind, peer.name, peer.number) == ("schemata", cell.name, cell.number)
     ]
     number = int(value, base)
     return number == max(peers) and (base == 10 or number & (number + 1) == 0)
@@ -132,39 +132,39 @@ def offline_sentences(
     for cell in every:
         if cell.kind == "cpu":
             by_place.setdefault(str(goal.get(cell)), []).append(cell.number)
-    said = [
+    sentences = [
         f"CPU {format_cpu_list(cpus)}: offline, so it can't be moved back to {_place(where)}; "
         "the kernel puts it into the root group when it is online again"
         for where, cpus in by_place.items()
     ]
-    said += [
+    sentences += [
         f"{cell.name} {cell.number}: offline, so {cell.group} can't be set back to "
         f"{_shown(cell, goal.get(cell))} there; the kernel resets it to "
         f"{'all ways' if cell.name in MASK_LINES else 'no limit'} when it is online again"
         for cell in every
         if cell.kind == "schemata"
     ]
-    said += [
+    sentences += [
         f"CPU {name}: offline, so its frequencies can't be set back; it may still have those of "
         "the change when it is online again"
         for name in dict.fromkeys(cell.name for cell in every if _of_policy(cell))
     ]
-    said += [
+    sentences += [
         f"{describe(cell)}: offline, or it can't be read now, so it can't be set back to "
         f"{goal.get(cell)}; it may still have the value of the change when it is online again"
         for cell in every
         if cell.kind in ("bf", "cp_class")
     ]
-    return tuple(said)
+    return tuple(sentences)
 
 
 def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
     """What has gone offline, a sentence for each CPU, cache or power domain."""
     names = [
-        f"{each.name} {each.number}" if each.kind == "schemata"
-        else describe(each) if each.kind == "bf"
-        else f"CPU {each.name or each.number}"
-        for each in sorted(cells)
+        f"{cell.name} {cell.number}" if cell.kind == "schemata"
+        else describe(cell) if cell.kind == "bf"
+        else f"CPU {cell.name or cell.number}"
+        for cell in sorted(cells)
     ]  # fmt: skip
     return tuple(f"{name} is offline now" for name in dict.fromkeys(names))
 

@@ -91,11 +91,11 @@ class Cpufreq(Frequencies):
 
     def read_back(self, foreseen: State) -> State:
         deadline = time.monotonic() + _SETTLE_S
-        found, reads = self.read(foreseen), 1
-        while differing(foreseen, found) and (reads < _LEAST_READS or time.monotonic() < deadline):
+        state, reads = self.read(foreseen), 1
+        while differing(foreseen, state) and (reads < _LEAST_READS or time.monotonic() < deadline):
             time.sleep(_PAUSE_S)
-            found, reads = self.read(foreseen), reads + 1
-        return found
+            state, reads = self.read(foreseen), reads + 1
+        return state
 
     def do(self, step: Write) -> None:
         kind, number = step.cell.kind, step.cell.number
