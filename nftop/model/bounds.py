@@ -183,6 +183,8 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "Baselines": {"nfs": _rows(TEXTS, TASK.source)},
 }  # fmt: skip
 
+_INTEGERS = frozenset({int})
+
 
 def check(record: str, field: str, values: Sequence[Any]) -> None:
     """Compare the values that one field has in some records with its bound, if it has one.
@@ -193,11 +195,12 @@ def check(record: str, field: str, values: Sequence[Any]) -> None:
     bound = BOUNDS.get(record, {}).get(field)
     if bound is None:
         return
+    distinct = {id(each): each for each in values}.values()  # rows often share one tuple
     if bound.max_length is not None:
-        longest = max((len(each) for each in values if isinstance(each, Sized)), default=0)
+        longest = max((len(each) for each in distinct if isinstance(each, Sized)), default=0)
         if longest > bound.max_length:
             raise BoundsError(f"{record}.{field} has {longest} values, above {bound.max_length}")
-    numbers = list(_numbers(values))
+    numbers = list(_numbers(distinct))
     if numbers and not all(bound.least <= each <= bound.most for each in _extremes(numbers)):
         raise BoundsError(f"{record}.{field} is not within {bound.least} to {bound.most}")
 
@@ -218,7 +221,7 @@ def check_all(value: object) -> None:
 
 
 def _numbers(values: Iterable[Any]) -> Iterator[int | float]:
-    """Every number among the values, and within those that are collections or arrays."""
+    """The numbers among the values; of arrays and of lists of integers only the extremes."""
     for value in values:
         if isinstance(value, int | float):
             yield value
@@ -229,7 +232,10 @@ def _numbers(values: Iterable[Any]) -> Iterator[int | float]:
             yield from _numbers(value.keys())
             yield from _numbers(value.values())
         elif isinstance(value, tuple | list | frozenset):
-            yield from _numbers(value)
+            if value and _INTEGERS.issuperset(map(type, value)):
+                yield from (min(value), max(value))
+            else:
+                yield from _numbers(value)
 
 
 def _extremes(numbers: list[int | float]) -> tuple[int | float, ...]:

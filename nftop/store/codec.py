@@ -8,16 +8,26 @@ it is of each (its place in the shape), then the values of the first, of the sec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
-from itertools import chain
+from itertools import accumulate, chain
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from nftop.model.reading import Missing, Reason
-from nftop.store.columns import DamagedError, Reader, Writer
+from nftop.store.columns import (
+    NUMBER_BYTES,
+    REFERENCE_BYTES,
+    SHARED_NUMBERS,
+    DamagedError,
+    Numbers,
+    Reader,
+    Writer,
+    texts_bytes,
+    values_bytes,
+)
 from nftop.store.shapes import Fields, Shape, classes, described
 
 Write: TypeAlias = Callable[[list[Any], Writer], None]
@@ -35,6 +45,29 @@ _KINDS: Mapping[str, frozenset[type]] = {
     "bool": frozenset({bool}),
     "none": frozenset({type(None)}),
 }
+
+
+class _Memory(NamedTuple):
+    """What a collection takes in memory: empty, and for each of its values, in bytes."""
+
+    empty: int
+    value: int
+
+    def of(self, count: int, values: int) -> int:
+        """So many collections that have so many values together."""
+        return self.empty * count + self.value * values
+
+
+# sys.getsizeof of CPython 3.11, the largest by value; the garbage collector adds 16 bytes.
+_MEMORY: Mapping[str, _Memory] = {
+    "list": _Memory(64, REFERENCE_BYTES),
+    "set": _Memory(240, 72),
+    "map": _Memory(256, 104),
+    "items": _Memory(64, REFERENCE_BYTES),
+    "record": _Memory(48, REFERENCE_BYTES),
+}
+_COLLECTIONS: Mapping[str, Callable[[Any], Any]] = {"list": tuple, "set": frozenset}
+_ORDERS: Mapping[str, Callable[[Any], list[Any]]] = {"list": list, "set": sorted}
 
 
 class UnknownError(Exception):
@@ -81,8 +114,8 @@ class Codec:
             return _word_writer(shape)
         word, *inner = shape
         made: Mapping[str, Callable[[list[Any]], Write]] = {
-            "list": lambda of: self._list_writer(of[0], list),
-            "set": lambda of: self._list_writer(of[0], sorted),
+            "list": lambda of: self._list_writer(of[0], word),
+            "set": lambda of: self._list_writer(of[0], word),
             "map": self._map_writer,
             "items": self._items_writer,
             "one_of": self._union_writer,
@@ -90,18 +123,32 @@ class Codec:
         }
         return made[word](inner)
 
-    def _list_writer(self, of: Shape, ordered: Callable[[Any], list[Any]]) -> Write:
+    def _list_writer(self, of: Shape, word: str) -> Write:
+        ordered = _ORDERS[word]
+
         def write(values: list[Any], out: Writer) -> None:
-            out.numbers(list(map(len, values)), int, "i8")
-            self.write(of, list(chain.from_iterable(map(ordered, values))), out)
+            inner = list(chain.from_iterable(map(ordered, values)))
+            _write_lengths(values, out)
+            if of != "int":
+                self.write(of, inner, out)
+                out.spend(_MEMORY[word].of(len(values), len(inner)))
+                return
+            if inner:
+                out.numbers(inner, *_DTYPES["int"])
+            distinct = set({id(each): each for each in values}.values())
+            small = _all_small(out.kept[-1] if inner else b"", inner)
+            total = sum(map(len, distinct))
+            out.spend(_int_lists_bytes(word, len(distinct), total, small=small))
+            out.spend(2 * REFERENCE_BYTES * len(values))
 
         return write
 
     def _map_writer(self, of: Sequence[Shape]) -> Write:
         def write(values: list[Any], out: Writer) -> None:
-            out.numbers(list(map(len, values)), int, "i8")
+            _write_lengths(values, out)
             self.write(of[0], list(chain.from_iterable(values)), out)
             self.write(of[1], [inner for each in values for inner in each.values()], out)
+            out.spend(_MEMORY["map"].of(len(values), sum(map(len, values))))
 
         return write
 
@@ -109,6 +156,7 @@ class Codec:
         def write(values: list[Any], out: Writer) -> None:
             for part, column in zip(of, zip(*values, strict=True), strict=True):
                 self.write(part, list(column), out)
+            out.spend(_MEMORY["items"].of(len(values), len(values) * len(of)))
 
         return write
 
@@ -123,6 +171,7 @@ class Codec:
                 odd = type(values[which.index(-1)]).__name__
                 raise TypeError(f"a {odd} where {of} is promised")
             out.numbers(which, int, "i8")
+            out.spend(values_bytes(len(which), _INT))
             if which.count(which[0]) == len(which):
                 self.write(of[which[0]], values, out)
                 return
@@ -141,6 +190,7 @@ class Codec:
                 raise TypeError(f"not each is a {name}")
             for shape, get in parts:
                 self.write(shape, list(map(get, values)), out)
+            out.spend(_MEMORY["record"].of(len(values), len(values) * len(fields(kind))))
 
         return write
 
@@ -151,8 +201,8 @@ class Codec:
             return _word_reader(shape)
         word, *inner = shape
         made: Mapping[str, Callable[[list[Any]], Read]] = {
-            "list": lambda of: self._list_reader(of[0], tuple),
-            "set": lambda of: self._list_reader(of[0], frozenset),
+            "list": lambda of: self._list_reader(of[0], word),
+            "set": lambda of: self._list_reader(of[0], word),
             "map": self._map_reader,
             "items": self._items_reader,
             "one_of": self._union_reader,
@@ -162,9 +212,14 @@ class Codec:
             raise UnknownError(f"it has a {word}")
         return made[word](inner)
 
-    def _list_reader(self, of: Shape, made: Callable[[list[Any]], Any]) -> Read:
+    def _list_reader(self, of: Shape, word: str) -> Read:
+        made = _COLLECTIONS[word]
+        if of == "int":
+            return lambda count, found: _read_int_lists(count, found, word)
+
         def read(count: int, found: Reader) -> list[Any]:
             lengths = _lengths(count, found)
+            found.spend(_MEMORY[word].of(count, sum(lengths)), made=True)
             whole = self.read(of, sum(lengths), found)
             return [made(part) for part in _parts(whole, lengths)]
 
@@ -173,6 +228,7 @@ class Codec:
     def _map_reader(self, of: Sequence[Shape]) -> Read:
         def read(count: int, found: Reader) -> list[Any]:
             lengths = _lengths(count, found)
+            found.spend(_MEMORY["map"].of(count, sum(lengths)), made=True)
             keys = self.read(of[0], sum(lengths), found)
             values = self.read(of[1], sum(lengths), found)
             pairs = zip(_parts(keys, lengths), _parts(values, lengths), strict=True)
@@ -182,6 +238,7 @@ class Codec:
 
     def _items_reader(self, of: Sequence[Shape]) -> Read:
         def read(count: int, found: Reader) -> list[Any]:
+            found.spend(_MEMORY["items"].of(count, count * len(of)), made=True)
             return list(zip(*(self.read(part, count, found) for part in of), strict=True))
 
         return read
@@ -214,6 +271,7 @@ class Codec:
             raise UnknownError(f"nothing of its {name} is known")
 
         def read(count: int, found: Reader) -> list[Any]:
+            found.spend(_MEMORY["record"].of(count, count * len(known)), made=True)
             columns: dict[str, list[Any]] = {}
             for field, shape in written:
                 if field in known:
@@ -236,7 +294,7 @@ class Codec:
             return
         found.visit()
         if isinstance(shape, str):
-            _word_reader(shape)(count, found)
+            _pass_word(shape, count, found)
             return
         word, *of = shape
         if word == "one_of":
@@ -267,15 +325,28 @@ def _fixed(kind: type, pairs: Any) -> dict[str, Any]:
 def _word_writer(word: str) -> Write:
     if word == "array":
         return _write_arrays
-    if word in _DTYPES:
-        kind, dtype = _DTYPES[word]
-        return lambda values, out: out.numbers(values, kind, dtype)
-    return lambda values, out: out.values(values)
+    kinds = _KINDS[word]
+
+    def write(values: list[Any], out: Writer) -> None:
+        if word in _DTYPES:
+            out.numbers(values, *_DTYPES[word])
+        else:
+            out.values(values)
+        out.spend(values_bytes(len(values), kinds))
+        if word == "text":
+            out.spend(texts_bytes(values))
+
+    return write
 
 
 def _write_arrays(values: list[Any], out: Writer) -> None:
     for each in values:
         out.array(each)
+
+
+def _write_lengths(values: list[Any], out: Writer) -> None:
+    out.numbers(list(map(len, values)), int, "i8")
+    out.spend(values_bytes(len(values), _INT))
 
 
 def _word_reader(word: str) -> Read:
@@ -284,9 +355,78 @@ def _word_reader(word: str) -> Read:
     kinds = _KINDS.get(word)
     if kinds is None:
         raise UnknownError(f"it has a {word}")
-    if word != "text":
-        return lambda count, found: found.values(count, kinds)
-    return lambda count, found: [_text(each) for each in found.values(count, kinds)]
+    if word == "text":
+        return _read_texts
+    return lambda count, found: found.values(count, kinds)
+
+
+def _read_texts(count: int, found: Reader) -> list[str]:
+    texts = [_text(each) for each in found.values(count, _KINDS["text"])]
+    found.spend(texts_bytes(texts))
+    return texts
+
+
+def _pass_word(word: str, count: int, found: Reader) -> None:
+    if word == "array":
+        for _ in range(count):
+            found.array()
+    elif word in _KINDS:
+        found.column(count)
+    else:
+        raise UnknownError(f"it has a {word}")
+
+
+def _read_int_lists(count: int, found: Reader, word: str) -> list[Any]:
+    """Lists or sets of integers; equal ones are one object, as are small integers.
+
+    A host's threads may often run on the same CPUs: a thousand of them on all of 512.
+    """
+    lengths = _lengths(count, found)
+    total = sum(lengths)
+    column = found.column(total) if total else []
+    _check_integers(column)
+    small = _all_small(column, column)
+    made: dict[Any, Any] = {}
+    lists, first = [], 0
+    for length in lengths:
+        part = column[first : first + length]
+        key = tuple(part) if isinstance(part, list) else part.tobytes()
+        if key not in made:
+            found.spend(_int_lists_bytes(word, 1, length, small=small), made=True)
+            values = part if isinstance(part, list) else part.tolist()
+            shared = map(SHARED_NUMBERS.__getitem__, values) if small else values
+            made[key] = _COLLECTIONS[word](shared)
+        lists.append(made[key])
+        first += length
+    found.spend(2 * REFERENCE_BYTES * count, made=True)
+    return lists
+
+
+def _check_integers(column: list[Any] | Numbers) -> None:
+    whole = (
+        _INT.issuperset(map(type, column))
+        if isinstance(column, list)
+        else column.dtype.kind in "iu"
+    )
+    if not whole:
+        raise DamagedError("a column is not what its shape says")
+
+
+def _all_small(column: list[Any] | bytes | Numbers, values: Collection[Any]) -> bool:
+    """Whether all of these, which are a column, are in `SHARED_NUMBERS`."""
+    if isinstance(column, np.ndarray):
+        least, most = (column.min(), column.max()) if column.size else (0, 0)
+    elif not _INT.issuperset(map(type, values)):
+        return False
+    else:
+        least, most = min(values, default=0), max(values, default=0)
+    return bool(least >= 0 and most < len(SHARED_NUMBERS))
+
+
+def _int_lists_bytes(word: str, count: int, values: int, *, small: bool) -> int:
+    """Memory of so many lists that differ, with so many integers, which are shared if `small`."""
+    size = _MEMORY[word].of(count, values)
+    return size if small else size + NUMBER_BYTES * values
 
 
 def _text(value: str | bytes) -> str:
@@ -317,8 +457,5 @@ def _lengths(count: int, found: Reader) -> list[int]:
 
 
 def _parts(whole: list[Any], lengths: list[int]) -> list[list[Any]]:
-    ends, at = [], 0
-    for length in lengths:
-        ends.append(whole[at : at + length])
-        at += length
-    return ends
+    ends = accumulate(lengths)
+    return [whole[end - length : end] for length, end in zip(lengths, ends, strict=True)]

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -29,14 +28,20 @@ Numbers: TypeAlias = NDArray[Any]
 RAW, DELTA = 1, 2
 # Below this many a list of numbers is as short, and less work.
 FEW = 16
-# What all columns of a sample may take in memory: 512 CPUs with every source take 4 MiB.
+# What a sample may take in memory, by the charges below: 512 CPUs with every source and 1,500
+# threads that may run on each of them take 13 MiB, one of 20,000 threads 20 MiB.
 MOST_BYTES = 32 << 20
 # Columns of one payload; the longest of ours has some 300.
 MAX_COLUMNS = 1 << 12
-# A value of a list, with its place in that, and what it becomes part of.
-_VALUE_BYTES = 96
-_TEXT = (str, bytes)
-_MAX_DIMENSIONS, _MAX_ROWS = 2, 1 << 20
+# CPython 3.11 on a 64-bit host: a reference to a value in its column and one in its record or
+# list; int and float objects (sys.getsizeof, rounded up to the allocator's 16 bytes); a str, ASCII
+# or with the widest characters.
+REFERENCE_BYTES, NUMBER_BYTES = 8, 32
+_TEXT_BYTES, _WIDE_TEXT_BYTES, _WIDE_CHARACTER_BYTES = 64, 96, 4
+# Objects of numbers that are small, as those of CPUs are, are shared by all lists.
+SHARED_NUMBERS: tuple[int, ...] = tuple(range(1 << 14))
+_NUMBERS = frozenset({int, float})
+_MAX_DIMENSIONS, _MAX_ROWS = 2, 1 << 22
 _TOO_LARGE = "a sample takes more memory than any host's"
 _DTYPES = {char: np.dtype(char) for char in "?bBhHiIlLqQefd"}
 
@@ -45,8 +50,25 @@ class DamagedError(Exception):
     """What was read makes no sense; the text says what."""
 
 
+def values_bytes(count: int, kinds: frozenset[type]) -> int:
+    """Memory of so many values of these types, without the characters of texts."""
+    return count * (2 * REFERENCE_BYTES + (NUMBER_BYTES if kinds & _NUMBERS else 0))
+
+
+def texts_bytes(texts: Iterable[str]) -> int:
+    """Memory of texts, the references to them left out."""
+    return sum(
+        _TEXT_BYTES + len(text)
+        if text.isascii()
+        else _WIDE_TEXT_BYTES + _WIDE_CHARACTER_BYTES * len(text)
+        for text in texts
+    )
+
+
 class Writer:
     """Takes a sample's columns in order. `kept` is what the next one is written against.
+
+    `spent_bytes` is the memory that a `Reader` of these columns takes from its budget.
 
     Raises:
         TypeError, OverflowError: a value is of no kind that a recording can hold.
@@ -56,6 +78,11 @@ class Writer:
         self._before = before
         self.kept: list[bytes | Numbers] = []
         self.out: list[msgspec.Raw | Ext | None] = []
+        self.spent_bytes = 0
+
+    def spend(self, size_bytes: int) -> None:
+        """Count memory that the reader takes from its budget beside that of arrays."""
+        self.spent_bytes += size_bytes
 
     def values(self, values: list[Any]) -> None:
         """Values of any kind msgpack has."""
@@ -80,6 +107,9 @@ class Writer:
         """An array of numbers."""
         if column.dtype.char not in _DTYPES or column.dtype.byteorder == ">":
             raise TypeError(f"a recording can't hold numbers of {column.dtype}")
+        if column.ndim > _MAX_DIMENSIONS or max(column.shape, default=0) > _MAX_ROWS:
+            raise OverflowError(f"a recording can't hold an array of {column.shape} numbers")
+        self.spent_bytes += column.nbytes
         before = self._previous()
         if before is column:
             self._keep(column, None)
@@ -137,18 +167,24 @@ class Reader:
             raise DamagedError("a sample has more parts than any")
 
     def values(self, count: int, kinds: frozenset[type]) -> list[Any]:
-        """So many values, each of one of these types."""
-        if not 0 <= count * _VALUE_BYTES <= self.budget:  # before any list of that length is made
+        """So many values, each of one of these types; the characters of texts are not charged."""
+        size = values_bytes(count, kinds)
+        if not 0 <= size <= self.budget:  # before any list of that length is made
             raise DamagedError(_TOO_LARGE)
-        column = self._next()
-        if not isinstance(column, list) and column.shape != (count,):
-            raise DamagedError("a column is not what its shape says")
+        column = self.column(count)
         found = column if isinstance(column, list) else column.tolist()
-        if len(found) != count or not kinds.issuperset(map(type, found)):
+        if not kinds.issuperset(map(type, found)):
             raise DamagedError("a column is not what its shape says")
-        texts_bytes = 0 if kinds.isdisjoint(_TEXT) else sum(map(sys.getsizeof, found))
-        self._spend(count * _VALUE_BYTES + texts_bytes)
+        self.spend(size)
         return found
+
+    def column(self, count: int) -> list[Any] | Numbers:
+        """A column of so many values as it was written; no list is made of an array."""
+        column = self._next()
+        shape = (len(column),) if isinstance(column, list) else column.shape
+        if shape != (count,):
+            raise DamagedError("a column is not what its shape says")
+        return column
 
     def array(self) -> Numbers:
         """An array of numbers."""
@@ -171,13 +207,13 @@ class Reader:
         self._is_new = found is not None
         if found is None:
             column = before
-            self._spend(before.nbytes if isinstance(before, np.ndarray) else 0)
+            self.spend(before.nbytes if isinstance(before, np.ndarray) else 0)
         elif isinstance(found, list):
             column = found
         elif isinstance(found, Ext) and found.code == RAW:
-            column = _raw(bytes(found.data), self._spend)
+            column = _raw(bytes(found.data), self.spend)
         elif isinstance(found, Ext) and found.code == DELTA and isinstance(before, np.ndarray):
-            self._spend(before.nbytes)
+            self.spend(before.nbytes)
             change = _unplaned(bytes(found.data), before.size, before.dtype.itemsize)
             column = _column(_bits(before) + change, before.dtype, before.shape)
         else:
@@ -187,12 +223,17 @@ class Reader:
         self.kept.append(column)
         return column
 
-    def _spend(self, size: int) -> None:
-        self.budget -= size
+    def spend(self, size_bytes: int, *, made: bool = False) -> None:
+        """Take memory from the budget; `made`: of objects that no sample before shares.
+
+        Raises:
+            DamagedError: there is not so much left.
+        """
+        self.budget -= size_bytes
         if self.budget < 0:
             raise DamagedError(_TOO_LARGE)
-        if self._is_new:
-            self.fresh += size
+        if made or self._is_new:
+            self.fresh += size_bytes
 
 
 def _pack(values: list[Any]) -> bytes:

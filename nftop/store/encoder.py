@@ -12,7 +12,8 @@ from nftop.model.baseline import Baselines
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.store.codec import Codec
-from nftop.store.columns import Numbers, Writer
+from nftop.store.columns import MAX_COLUMNS, Numbers, Writer
+from nftop.store.columns import MOST_BYTES as MOST_UNPACKED_BYTES
 from nftop.store.records import MOST_BYTES, Gap, Header, Note, framed, header_body, note_body
 from nftop.store.seekpoint import SeekPoint, packed
 from nftop.store.zstandard import ZstdCompressor
@@ -44,6 +45,7 @@ class _Kept:
 
     reading: SourceReading[Any]
     columns: list[bytes | Numbers]
+    size: int = 0  # memory that the columns take from a reader's budget, bytes
 
 
 class Encoder:
@@ -73,11 +75,12 @@ class Encoder:
         if sample.monotonic_ns - self._began_ns >= FRAME_NS:
             self.restart()
         starts = self._begin(sample.wall_ns, sample.monotonic_ns, number)
+        sizes = {name: kept.size for name, kept in self._kept.items()}
         body = self._pack(["sample", number, sample.wall_ns, sample.monotonic_ns,
                            sample.interval_ns, self._readings(sample)])  # fmt: skip
         if len(body) > MOST_BYTES:
             body = self._pack(["sample", number, sample.wall_ns, sample.monotonic_ns,
-                               sample.interval_ns, self._too_long(sample)])  # fmt: skip
+                               sample.interval_ns, self._too_long(sample, sizes)])  # fmt: skip
         self._after = SeekPoint(
             sample.wall_ns, sample.monotonic_ns, number + 1, self._after.events, end=True
         )
@@ -118,10 +121,16 @@ class Encoder:
             for name, reading in sample.readings.items()
         }
 
-    def _too_long(self, sample: Sample) -> Mapping[str, Any]:
-        """Every reading as absent, where readers would refuse the whole of them."""
+    def _too_long(self, sample: Sample, sizes: Mapping[str, int]) -> Mapping[str, Any]:
+        """Every reading as absent, where readers would refuse the whole of them.
+
+        `sizes` are those of the sample before, which readers keep.
+        """
         why = f"it could not be recorded: all of the sample takes more than {MOST_BYTES >> 20} MiB"
-        self._kept = {name: _Kept(reading, []) for name, reading in sample.readings.items()}
+        self._kept = {
+            name: _Kept(reading, [], sizes.get(name, 0))
+            for name, reading in sample.readings.items()
+        }
         return {
             name: [each.read_at_ns - sample.monotonic_ns, each.took_ns, int(Reason.ERROR), why]
             for name, each in sample.readings.items()
@@ -137,17 +146,29 @@ class Encoder:
         if before is not None and before.reading.value is value:
             before.reading = reading
             return times
-        columns: list[bytes | Numbers] = [] if before is None else before.columns
         if not isinstance(value, Missing):
-            writer = Writer(columns)
-            kind = type(value).__name__
-            try:
-                self._codec.write(("record", kind), [value], writer)
-            except (KeyError, TypeError, ValueError, OverflowError) as error:
-                value = Missing(Reason.ERROR, f"it could not be recorded: {error}")
-            else:
-                self._kept[name] = _Kept(reading, writer.kept)
-                return [*times, kind, writer.out]
-        self._kept[name] = _Kept(reading, columns)
+            columns = [] if before is None else before.columns
+            writer = self._written(name, value, columns)
+            if isinstance(writer, Writer):
+                self._kept[name] = _Kept(reading, writer.kept, writer.spent_bytes)
+                return [*times, type(value).__name__, writer.out]
+            value = writer
+        if before is None:
+            self._kept[name] = _Kept(reading, [])
+        else:
+            before.reading = reading
         said = value.detail.encode("utf-8", "replace").decode()
         return [*times, int(value.reason), said]
+
+    def _written(self, name: str, value: Any, columns: list[bytes | Numbers]) -> Writer | Missing:
+        """The columns of a source's value, or why no reader could read them."""
+        writer = Writer(columns)
+        try:
+            self._codec.write(("record", type(value).__name__), [value], writer)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            return Missing(Reason.ERROR, f"it could not be recorded: {error}")
+        others = sum(kept.size for other, kept in self._kept.items() if other != name)
+        if len(writer.out) > MAX_COLUMNS or writer.spent_bytes > MOST_UNPACKED_BYTES - others:
+            why = f"with it the sample takes more than {MOST_UNPACKED_BYTES >> 20} MiB of memory"
+            return Missing(Reason.ERROR, f"it could not be recorded: {why}")
+        return writer

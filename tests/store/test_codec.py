@@ -7,6 +7,7 @@ import dataclasses
 import struct
 import tracemalloc
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -19,8 +20,9 @@ from hypothesis.extra import numpy as st_numpy
 
 from nftop.model.allocation import Cbm
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import Sample, SourceReading
+from nftop.model.sample import Sample, SourceReading, ThreadTable
 from nftop.store.codec import Codec, UnknownError
+from nftop.store.columns import MOST_BYTES as MOST_UNPACKED_BYTES
 from nftop.store.columns import DamagedError, Numbers, Reader, Writer
 from nftop.store.decoder import Decoder
 from nftop.store.encoder import Encoder
@@ -29,6 +31,7 @@ from nftop.store.shapes import PAYLOADS, Shape, classes, described, records_read
 from nftop.store.zstandard import ZstdDecompressor
 from tests.bench.scenes import Clocked
 from tests.recordings import header_of, same
+from tests.samples import thread
 
 _DTYPES = ("u8", "i8", "u4", "i4", "f8", "f4", "u1", "?")
 _ARRAYS = st.sampled_from(_DTYPES).flatmap(
@@ -104,6 +107,8 @@ def test_every_payload_comes_back_as_it_was(kind: type) -> None:
             reader = Reader(wire, known)
             (found,) = read.read(shape, 1, reader)
             reader.end()
+            # So that nothing is written that a reader has no room for.
+            assert MOST_UNPACKED_BYTES - reader.budget == writer.spent_bytes
             known = reader.kept
             assert same(value, found)
 
@@ -294,3 +299,89 @@ def test_a_sample_that_readers_would_refuse_is_recorded_as_absent() -> None:
         read = decoded(header, first)
     assert {each.value.reason for each in read[0].readings.values()} == {Reason.ERROR}
     assert same(decoded(header, first, second)[1], second)
+
+
+CPUS, VCPUS = 512, 1500
+
+
+def vcpus(count: int, allowed: Callable[[int], tuple[int, ...]], second: int) -> ThreadTable:
+    """The threads of virtual machines on a large host."""
+    rows = tuple(
+        thread(
+            pid=10_000 + at // 64,
+            tid=10_000 + at,
+            comm=f"CPU {at % 64}/KVM",
+            program="qemu-system-x86",
+            role="qemu_vcpu",
+            role_index=at % 64,
+            allowed=allowed(at),
+            last_cpu=at % CPUS,
+            run_ns=second * 10**9,
+        )
+        for at in range(count)
+    )
+    return ThreadTable(rows, 0, 0)
+
+
+def floating(_at: int) -> tuple[int, ...]:
+    """It may run on every CPU; a tuple of its own, as a source makes them."""
+    return tuple(range(CPUS))
+
+
+def all_but_one(at: int) -> tuple[int, ...]:
+    return tuple(cpu for cpu in range(CPUS) if cpu != at % CPUS)
+
+
+def with_threads(sample: Sample, table: ThreadTable) -> Sample:
+    return replace(sample, readings={**sample.readings, "processes": reading(table)})
+
+
+@pytest.mark.parametrize("allowed", [floating, all_but_one])
+def test_vcpus_that_may_run_on_all_cpus_of_a_large_host_are_read(
+    allowed: Callable[[int], tuple[int, ...]],
+) -> None:
+    clocked = Clocked(2)
+    samples = [with_threads(clocked.sample(), vcpus(VCPUS, allowed, at)) for at in (1, 2, 3)]
+    read = decoded(header_of(clocked), *samples)
+    for sample, written in zip(read, samples, strict=True):
+        assert same(sample, written)
+        masks = [row.allowed for row in sample.readings["processes"].value.threads]
+        assert len(set(map(id, masks))) == len(set(masks))
+
+
+def test_a_source_that_readers_have_no_room_for_is_recorded_as_absent() -> None:
+    """What the other sources gave is there, as is what the same one gives later."""
+    clocked = Clocked(2)
+    samples = [clocked.sample() for _ in range(4)]
+    few = [vcpus(10, floating, second) for second in range(4)]
+    texts = tuple(replace(row, comm="x" * 4096) for row in few[1].threads * 1000)
+    tables = [few[0], replace(few[1], threads=texts), few[2], few[3]]
+    with mock.patch("nftop.store.encoder.MOST_BYTES", 1 << 30):
+        pairs = zip(samples, tables, strict=True)
+        written = [with_threads(sample, table) for sample, table in pairs]
+        read = decoded(header_of(clocked), *written)
+    assert read[1].readings["processes"].value.reason is Reason.ERROR
+    for sample, expected in zip(read, written, strict=True):
+        others = sample.readings.keys() - {"processes"}
+        assert all(same(sample.readings[each], expected.readings[each]) for each in others)
+    for at in (0, 2, 3):
+        assert same(read[at], written[at])
+
+
+@pytest.mark.parametrize(
+    ("shape", "lengths"), [(("list", ("list", "int")), 1), (("list", ("set", "int")), 1)]
+)
+def test_many_short_lists_take_no_more_than_the_budget(shape: Shape, lengths: int) -> None:
+    """A few bytes of a recording, each list of another number."""
+    count = 400_000
+    ones = msgspec.msgpack.Ext(1, struct.pack("<cBI", b"B", 1, count) + bytes([lengths]) * count)
+    numbers = np.arange(count, dtype="<u4")
+    planes = numbers.view(np.uint8).reshape(count, 4).T.tobytes()
+    values = msgspec.msgpack.Ext(1, struct.pack("<cBI", b"I", 1, count) + planes)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedError):
+            Codec().read(shape, 1, Reader([[count], ones, values], []))
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""Who has the counters of a CPU: how many are needed and free, and which programs hold events."""
+"""General counters of a CPU: how many are needed and free, and which processes hold perf events."""
 
 from __future__ import annotations
 
@@ -124,26 +124,32 @@ def _runs(kernel: Kernel, cpu: int, size: int) -> bool | None:
 
 
 def perf_event_holders(root: Path = Path("/")) -> tuple[Holder, ...]:
-    """The processes in /proc that have perf events open, most first, but this one.
+    """The processes in /proc other than this one that have perf events open, most events first.
 
-    Reads the descriptors of every process: for `nftop doctor` alone. Processes that may not be
-    looked into, or end meanwhile, are left out.
+    Reads the descriptors of every process: for `nftop doctor` alone. Processes whose
+    descriptors can't be read, or that end meanwhile, are left out.
     """
     holders = []
     for folder in _entries(root / "proc"):
         if folder.name.isdecimal() and int(folder.name) != os.getpid():
             with suppress(OSError):
-                events = sum(
-                    str(entry.readlink()) == _PERF_EVENT for entry in _entries(folder / "fd")
-                )
+                events = sum(map(_is_perf_event, _entries(folder / "fd")))
                 if events:
                     comm = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
                     holders.append(Holder(int(folder.name), comm, events))
     return tuple(sorted(holders, key=lambda each: (-each.events, each.pid)))
 
 
+def _is_perf_event(descriptor: Path) -> bool:
+    """Whether /proc/PID/fd/N is of a perf event; one closed since the folder was listed is not."""
+    try:
+        return str(descriptor.readlink()) == _PERF_EVENT
+    except OSError:
+        return False
+
+
 def _entries(folder: Path) -> tuple[Path, ...]:
-    """What is in a folder; nothing where it can't be read."""
+    """The entries of a folder; empty if it can't be read."""
     try:
         return tuple(folder.iterdir())
     except OSError:
