@@ -128,13 +128,18 @@ class Scanner:
         self._pass = _Pass()
         self._steps: Generator[None, None, Found] | None = None
 
-    def scan(self, most_threads: int | None = None) -> Found | None:
-        """Look at every process, and no more than so many threads at once.
+    @property
+    def known_threads(self) -> int:
+        """Threads outside the kernel that the last whole pass examined."""
+        return len(self._usage)
 
-        None: the pass is not over, and the next call goes on with it.
+    def scan(self, most_threads: int | None = None) -> Found | None:
+        """Examine all processes, up to `most_threads` threads in this call.
+
+        Returns None while the pass is incomplete; the next call continues it.
 
         Raises:
-            OSError: there is no /proc to look at.
+            OSError: /proc can't be listed.
         """
         if self._steps is None:
             self._steps = self._look()
@@ -151,7 +156,7 @@ class Scanner:
         return None
 
     def _look(self) -> Generator[None, None, Found]:
-        """A pass; stops before every thread that it reads."""
+        """One pass; yields before each thread it reads."""
         with os.scandir(self._proc) as entries:
             pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
         # Kernel threads stay kernel threads while they are listed; on a large host they are ten

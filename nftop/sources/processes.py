@@ -1,4 +1,4 @@
-"""Who runs where: threads of network functions, and every thread that looks like a poller."""
+"""Threads of network functions, and all other threads that poll: their CPUs and run times."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _SCAN_EVERY_NS = 5_000_000_000
 # The second pass comes soon, since pollers show only by comparing two.
 _SECOND_SCAN_AFTER_NS = 500_000_000
 _FILES_PER_THREAD = 3
-# Of one read, which takes a tenth of a second for as many; a host with more has its passes spread
-# over several ticks, while the threads that are watched are read at each.
+# Threads that one read examines at least, in about 0.1 s. Hosts with more have a pass spread over
+# several reads, each with its share of `_PASS_NS`; watched threads are sampled at every read.
 _THREADS_PER_READ = 1000
+_PASS_NS = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class _Watched:
 
 
 class ProcessSource:
-    """Scans all of /proc every few seconds; every read has the threads it watches as of now.
+    """Scans /proc every few seconds; each read samples the watched threads.
 
     A thread bound to one CPU costs two system calls a tick. run_ns and wait_ns are as fresh as the
     kernel makes them: updated by the timer tick, which comes once a second on a nohz_full CPU that
@@ -47,10 +48,10 @@ class ProcessSource:
         threads_per_read: int | None = _THREADS_PER_READ,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`root`/proc is looked at; `clock` gives CLOCK_MONOTONIC nanoseconds.
+        """`root`/proc is scanned; `clock` gives CLOCK_MONOTONIC nanoseconds.
 
-        A read looks at `threads_per_read` threads at most to find those worth watching; None: at
-        all of them. The first read does so in any case: it has nothing else to tell.
+        A read examines up to `threads_per_read` threads to find those to watch, or more where a
+        pass would else take above 10 s; None: all of them. The first read examines all.
         """
         self._proc = os.fspath(root / "proc")
         self._scan_every_ns = scan_every_ns
@@ -62,6 +63,7 @@ class ProcessSource:
         self._next_scan_ns = 0
         self._threads_per_read = threads_per_read
         self._scan_began_ns: int | None = None  # while a pass is under way
+        self._read_at_ns = 0  # of the read before
 
     @property
     def name(self) -> str:
@@ -104,16 +106,26 @@ class ProcessSource:
         now_ns = self._clock()
         first = self._scanned_at_ns is None
         if first or self._scan_began_ns is not None or now_ns >= self._next_scan_ns:
-            self._scan(now_ns, first=first)
+            self._scan(now_ns, None if first else self._quota(now_ns))
+        self._read_at_ns = now_ns
         rows = sorted(self._rows(), key=lambda row: (row.pid, row.tid))
         return ThreadTable(tuple(rows), self._found.hidden, self._scanned_at_ns or now_ns)
 
-    def _scan(self, now_ns: int, *, first: bool) -> None:
-        """Begin a pass, or go on with the one under way."""
+    def _quota(self, now_ns: int) -> int | None:
+        """Threads to examine in this read, so that a pass ends within `_PASS_NS`; None: all."""
+        if self._threads_per_read is None:
+            return None
+        elapsed_ns = max(now_ns - self._read_at_ns, 0)
+        share = -(-self._scanner.known_threads * elapsed_ns // _PASS_NS)
+        return max(self._threads_per_read, share)
+
+    def _scan(self, now_ns: int, most_threads: int | None) -> None:
+        """Begin a pass over /proc, or continue the current one."""
+        first = self._scanned_at_ns is None
         if self._scan_began_ns is None:
             self._scan_began_ns = now_ns
         began_ns, self._scan_began_ns = self._scan_began_ns, None
-        found = self._scanner.scan(None if first else self._threads_per_read)
+        found = self._scanner.scan(most_threads)
         if found is None:
             self._scan_began_ns = began_ns
             return

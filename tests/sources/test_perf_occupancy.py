@@ -104,3 +104,22 @@ def test_holders_are_the_processes_with_perf_events(tmp_path: Path) -> None:
     put(tmp_path, {"proc/13/comm": "gone", "proc/sys/kernel/nmi_watchdog": "1"})
     assert perf_event_holders(tmp_path) == (Holder(12, "pcm-sensor-serv", 3), Holder(7, "perf", 1))
     assert perf_event_holders(tmp_path / "nowhere") == ()
+
+
+def test_a_descriptor_that_is_closed_meanwhile_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, {"proc/7/comm": "perf"})
+    folder = tmp_path / "proc/7/fd"
+    folder.mkdir()
+    for number in range(8):
+        (folder / str(number)).symlink_to("anon_inode:[perf_event]")
+    readlink = Path.readlink
+
+    def closed(path: Path) -> Path:
+        if path.name == "3":
+            raise FileNotFoundError(path)
+        return readlink(path)
+
+    monkeypatch.setattr(Path, "readlink", closed)
+    assert perf_event_holders(tmp_path) == (Holder(7, "perf", 7),)
