@@ -25,6 +25,9 @@ _Used: TypeAlias = NDArray[np.uint64]
 # Who is to blame for a row without a number: nobody, input 1.., or the arithmetic itself.
 _NOBODY, _ZERO, _OVERFLOW = 0, -1, -2
 _MAX_INPUTS = 64  # bits of `_Term.used`
+# The usage of an input from which every value is computed.
+ALL_ROWS: Bools = np.ones((), np.bool_)
+_NO_INPUT: _Used = np.array(0, np.uint64)
 _DIVISION = Missing(Reason.IDLE)
 _TOO_LARGE = Missing(Reason.ERROR, "the numbers counted are too large to be true")
 
@@ -49,11 +52,15 @@ _Node: TypeAlias = Callable[[Mapping[str, _Term]], _Term]
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A compiled formula; `names` are the columns it reads. Made by `compile_formula`."""
+    """A compiled formula; `names` are the columns it reads. Made by `compile_formula`.
+
+    `chooses`: it has `first` or `if`, so that a value may leave inputs unused.
+    """
 
     text: str
     names: tuple[str, ...]
     node: _Node
+    chooses: bool
 
     def __call__(self, columns: Mapping[str, Column], rows: int) -> Column:
         """The formula over columns of shape (rows,).
@@ -75,7 +82,7 @@ class Formula:
             name: _Term(
                 column.values,
                 np.where(column.present, 0, index).astype(np.int16),
-                np.array(1 << index - 1, np.uint64),
+                np.array(1 << index - 1, np.uint64) if self.chooses else _NO_INPUT,
             )
             for index, (name, column) in enumerate(zip(self.names, inputs, strict=True), 1)
         }
@@ -84,11 +91,15 @@ class Formula:
         values = np.broadcast_to(result.values, (rows,))
         blame = np.broadcast_to(result.blame, (rows,))
         blame = np.where((blame == _NOBODY) & ~np.isfinite(values), np.int16(_OVERFLOW), blame)
-        usage = {
-            name: (result.used >> np.uint64(index) & np.uint64(1)).astype(np.bool_)
+        return _column(values, blame, inputs), self._usage(result.used)
+
+    def _usage(self, used: _Used) -> Mapping[str, Bools]:
+        if not self.chooses:
+            return dict.fromkeys(self.names, ALL_ROWS)
+        return {
+            name: (used >> np.uint64(index) & np.uint64(1)).astype(np.bool_)
             for index, name in enumerate(self.names)
         }
-        return _column(values, blame, inputs), usage
 
 
 @lru_cache(maxsize=1024)
@@ -102,7 +113,16 @@ def compile_formula(text: str) -> Formula:
     names = grammar.names(tree)
     if len(names) > _MAX_INPUTS:
         raise grammar.FormulaError(f"{text!r} reads more than {_MAX_INPUTS} inputs")
-    return Formula(text, names, _node(tree))
+    return Formula(text, names, _node(tree), _chooses(tree))
+
+
+def _chooses(tree: ast.expr) -> bool:
+    """Whether a value may be computed from some of the inputs only."""
+    if isinstance(tree, ast.IfExp):
+        return True
+    if isinstance(tree, ast.Call) and _FUNCTIONS[ast.unparse(tree.func)] is _first:
+        return True
+    return any(_chooses(operand) for operand in grammar.operands(tree) or ())
 
 
 def has_inputs(text: str, known: Container[str]) -> bool:
@@ -136,9 +156,7 @@ def _node(tree: ast.expr) -> _Node:
         case ast.Name(id=name):
             return lambda terms: terms[name]
         case ast.Constant():
-            constant = _Term(
-                np.array(grammar.number(tree)), np.array(_NOBODY, np.int16), np.array(0, np.uint64)
-            )
+            constant = _Term(np.array(grammar.number(tree)), np.array(_NOBODY, np.int16), _NO_INPUT)
             return lambda _: constant
         case ast.UnaryOp():
             return lambda terms: _negative(parts[0](terms))
@@ -155,15 +173,17 @@ def _node(tree: ast.expr) -> _Node:
 
 
 def _elementwise(function: Callable[[Any, Any], Any]) -> Callable[[_Term, _Term], _Term]:
-    return lambda a, b: _Term(
-        function(a.values, b.values), _first_blame(a, b), np.bitwise_or(a.used, b.used)
-    )
+    return lambda a, b: _Term(function(a.values, b.values), _first_blame(a, b), _either(a, b))
+
+
+def _either(a: _Term, b: _Term) -> _Used:
+    return a.used if a.used is b.used else np.bitwise_or(a.used, b.used)
 
 
 def _divide(a: _Term, b: _Term) -> _Term:
     blame = _first_blame(a, b)
     blame = np.where((blame == _NOBODY) & (b.values == 0), np.int16(_ZERO), blame)
-    return _Term(np.true_divide(a.values, b.values), blame, np.bitwise_or(a.used, b.used))
+    return _Term(np.true_divide(a.values, b.values), blame, _either(a, b))
 
 
 def _first(a: _Term, b: _Term) -> _Term:

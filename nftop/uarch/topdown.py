@@ -11,7 +11,7 @@ import numpy as np
 
 from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.reading import Missing, Reason
-from nftop.uarch.formula import compile_formula, has_inputs
+from nftop.uarch.formula import ALL_ROWS, compile_formula, has_inputs
 from nftop.uarch.parts import BUSIEST, CONSTANTS, THREADS, Topdown
 from nftop.uarch.table import Uarch
 
@@ -243,13 +243,24 @@ def _events_used(used: Usage, usage: Mapping[str, Usage]) -> Usage:
     """
     events: dict[str, Bools] = {}
     for name, rows in used.items():
-        if name in CONSTANTS or not rows.any():
+        if name in CONSTANTS or (rows is not ALL_ROWS and not rows.any()):
             continue
-        inner = usage.get(name) or {name.removeprefix(BUSIEST): np.ones((), np.bool_)}
+        inner = usage.get(name) or {name.removeprefix(BUSIEST): ALL_ROWS}
         for event, where_used in inner.items():
-            both = rows & where_used
-            events[event] = events[event] | both if event in events else both
-    return {event: rows for event, rows in events.items() if rows.any()}
+            both = _both(rows, where_used)
+            events[event] = _either(events[event], both) if event in events else both
+    return {event: rows for event, rows in events.items() if rows is ALL_ROWS or rows.any()}
+
+
+def _both(one: Bools, other: Bools) -> Bools:
+    """`one & other`; most formulas choose nothing, and `ALL_ROWS` needs no arithmetic."""
+    if one is ALL_ROWS:
+        return other
+    return one if other is ALL_ROWS else one & other
+
+
+def _either(one: Bools, other: Bools) -> Bools:
+    return ALL_ROWS if one is ALL_ROWS or other is ALL_ROWS else one | other
 
 
 def _inputs(
