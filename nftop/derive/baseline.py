@@ -26,7 +26,7 @@ from nftop.model.baseline import (
     NfBaseline,
 )
 from nftop.model.column import Column, from_readings, missing
-from nftop.model.frame import CpuTable, NfRow
+from nftop.model.frame import Clock, CpuTable, NfRow, base_clock
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
@@ -145,15 +145,12 @@ def _core(ticks: Sequence[Seen], cpu: Cpu) -> CoreBaseline:
     known = [(cpus, row) for cpus, row in found if row is not None]
     clocks = [cpus.cpp_clock[row] for cpus, row in known]
     last = next((clock for clock in reversed(clocks) if clock is not None), None)
-    numbers = {
-        name: [
-            cpus.shared.get(cpu) or cpus.columns[name][row]
-            if name == "ipc"
-            else cpus.columns[name][row]
-            for cpus, row in known
-        ]
-        for name in KEPT
+    numbers: dict[str, list[Reading]] = {
+        name: [cpus.columns[name][row] for cpus, row in known] for name in KEPT
     }
+    # A shared CPU's IPC is of all threads that ran on it.
+    shared = [cpus.shared.get(cpu) for cpus, _ in known]
+    numbers["ipc"] = [why or own for why, own in zip(shared, numbers["ipc"], strict=True)]
     return CoreBaseline(
         cpu=cpu,
         levels=_levels(numbers, clocks, last),
@@ -163,14 +160,16 @@ def _core(ticks: Sequence[Seen], cpu: Cpu) -> CoreBaseline:
 
 
 def _levels(
-    numbers: Mapping[str, Sequence[Reading]], clocks: Sequence[str | None], clock: str | None
+    numbers: Mapping[str, Sequence[Reading]], clocks: Sequence[Clock | None], clock: Clock | None
 ) -> dict[str, Level]:
     """Median, spread and count of each metric that has numbers enough."""
     levels = {}
     for name, readings in numbers.items():
         values: list[float] = []
         for each, counted_by in zip(readings, clocks, strict=True):
-            if isinstance(each, Missing) or (name in _CYCLES and counted_by != clock):
+            if isinstance(each, Missing) or (
+                name in _CYCLES and base_clock(counted_by) != base_clock(clock)
+            ):
                 continue
             if name in _HELD and values and values[-1] == each:
                 continue
@@ -251,7 +250,7 @@ def _of_levels(levels: Mapping[str, Level], name: str) -> float | None:
 def _change(
     cpp: Reading,
     packets: Reading,
-    now: tuple[str | None, bool | None],
+    now: tuple[Clock | None, bool | None],
     base: NfBaseline | CoreBaseline,
     load: float | None,
 ) -> Reading:
@@ -264,7 +263,7 @@ def _change(
         return cpp
     if "cpp" not in base.levels or not base.levels["cpp"].median:
         return _NO_CPP
-    if clock != base.clock:
+    if base_clock(clock) != base_clock(base.clock):
         why = f"its cycles are of another clock ({clock}) than the baseline's ({base.clock})"
         return Missing(Reason.UNDEFINED, why)
     if not (saturated and base.saturated) and load and not isinstance(packets, Missing):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from nftop.model.frame import Clock, Frame, NfRow
+from nftop.model.frame import Clock, Frame, NfRow, base_clock
 from nftop.model.reading import Missing, Reading, Reason
 
 _MIXED = Missing(Reason.SOURCE, "cycles are counted by different clocks here and do not add up")
@@ -81,8 +81,10 @@ def _summed(shares: Sequence[_Share]) -> Cost:
     if not packets_per_s:
         return Cost(_NO_PACKETS)
     clocks = {each.clock for each in counted}
-    if len(clocks) > 1:
+    if len(set(map(base_clock, clocks))) > 1:
         return Cost(_MIXED)
+    # A sum of which a part is an estimate is one.
+    clock = next((each for each in clocks if each != base_clock(each)), next(iter(clocks)))
     told = {each.saturated for each in counted}
     full = False if False in told else None if None in told else True
-    return Cost(cycles_per_s / packets_per_s, clocks.pop(), full)
+    return Cost(cycles_per_s / packets_per_s, clock, full)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nftop.derive.counters import CounterRates, frequency_hz
+from nftop.derive.cputime import TICKS
 from nftop.derive.misses import MissState, step_misses
 from nftop.derive.nf import WHOLE_RATIO, NfCore, NfRates, total
 from nftop.derive.own_time import OwnTime, own_clock, own_cycles, own_time
@@ -94,13 +95,14 @@ def own_times(
 ) -> dict[int, OwnTime | None]:
     """By row, the time that the NFs there, or this one, had of their CPU.
 
-    `times` are columns of `cputime.METRICS`.
+    `times` are columns of `cputime.METRICS` and `cputime.TICKS`.
     """
     return {
         row: own_time(
             [core for each, core in who.cores if nf is None or each.key == nf.key],
             times["cpu_time_ratio"][row],
             times["steal_ratio"][row],
+            times[TICKS][row],
         )
         for row, who in pollers.items()
     }
@@ -191,7 +193,8 @@ def cpu_table(
         online: which of them run.
         rates: of the counter groups.
         cycles: of `count_cycles`.
-        ready: columns that are taken as they are: `cputime.METRICS`, top-down, frequencies.
+        ready: columns that are taken as they are: `cputime.METRICS`, top-down, frequencies; and
+            `cputime.TICKS`, which is no metric.
         group: the resctrl group of each.
         settings: what is set for the frequency of each.
         pollers: who polls where.
@@ -219,9 +222,9 @@ def cpu_table(
     shared = {row: why for row, who in pollers.items() if (why := who.shared(own[row]))}
     taken = from_readings(
         {
-            row: who.uncounted(own[row]) or own_cycles(cycles.per_s[row], clock_of, own[row])
+            row: who.uncounted(own[row])
+            or own_cycles(cycles.per_s[row], cycles.clock[row], own[row])
             for row, who in pollers.items()
-            for clock_of in (cycles.clock[row],)
         },
         rows,
         NO_NF,
@@ -257,7 +260,7 @@ def cpu_table(
         "tsc_hz": rates.rate("tsc"),
         "coverage": rates.coverage,
         "llc_misses_coverage": rates.share("llc_misses"),
-        **ready,
+        **{name: each for name, each in ready.items() if name != TICKS},
     }
     columns |= sibling_columns(columns["busy_ratio"], rates, topology)
     return misses, CpuTable(

@@ -22,6 +22,8 @@ _SHARES: Mapping[str, tuple[str, ...]] = {
 }
 _IDLE = ("idle", "iowait")
 METRICS = ("cpu_time_ratio", *_SHARES)
+# Ticks of USER_HZ that the shares are of.
+TICKS = "cpu_time_ticks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class CpuTimeState:
 def step_cpu_times(
     state: CpuTimeState, reading: SourceReading[CpuTimes] | None, topology: Topology
 ) -> tuple[CpuTimeState, Mapping[str, Column]]:
-    """Fold one /proc/stat reading in; gives the columns named in `METRICS`."""
+    """Fold one /proc/stat reading in; gives the columns of `METRICS` and `TICKS`."""
     rows = len(topology.cpus)
     if reading is None:
         return CpuTimeState(), _nothing(rows, Missing(Reason.SOURCE, "/proc/stat is not read here"))
@@ -82,9 +84,9 @@ def _columns(before: CpuTimes | None, after: CpuTimes, topology: Topology) -> Ma
         rated = column(values, why=Missing(Reason.WARMING))
         return where(here, rated, missing(rows, OFFLINE))
 
-    columns = {"cpu_time_ratio": labelled(1.0 - share(_IDLE))}
+    columns = {"cpu_time_ratio": labelled(1.0 - share(_IDLE)), TICKS: labelled(total)}
     return columns | {metric: labelled(share(fields)) for metric, fields in _SHARES.items()}
 
 
 def _nothing(rows: int, why: Missing) -> Mapping[str, Column]:
-    return {metric: missing(rows, why) for metric in METRICS}
+    return {metric: missing(rows, why) for metric in (*METRICS, TICKS)}

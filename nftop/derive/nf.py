@@ -183,8 +183,8 @@ def folder(path: str) -> str:
 def with_seen_cores(nf: NfRates, threads: Sequence[ThreadRate]) -> NfRates:
     """Of an unprivileged network function only the cores on which a thread of its process polls.
 
-    Which CPUs it polls on is its own word; by a false one it would share a CPU with another
-    network function, and take that one's cycles away.
+    An unprivileged process can name any CPU as its own. If it named another network function's,
+    a share of that one's cycles would be attributed to it.
     """
     if rank(nf.owner) == 0:
         return nf

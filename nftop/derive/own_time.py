@@ -20,17 +20,18 @@ out of it, otherwise it is contained; either way no thread ran for longer than 1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nftop.derive.nf import WHOLE_RATIO, NfCore
-from nftop.model.frame import Clock
+from nftop.model.frame import BY_RUN, Clock
 from nftop.model.reading import Missing, Reading, Reason
 
-# /proc/stat counts ticks, which sample: a busy time that exceeds what the threads account for by
-# less than this is not evidence of other threads. Three standard deviations of 250 samples.
-_SAMPLING_RATIO = 0.1
-_BY_RUN: dict[Clock, Clock] = {"core": "core_by_run", "tsc": "tsc_by_run", "nf": "nf_by_run"}
+# The busy time of /proc/stat is sampled by the timer tick (except with VIRT_CPU_ACCOUNTING_GEN). It
+# is evidence of other threads where it exceeds the threads' own time by so many standard deviations
+# of that sampling: sqrt(u (1 - u) / n) for a busy share u of n ticks.
+_DEVIATIONS = 3.0
 _NEVER_RAN = Missing(Reason.UNDEFINED, "its thread did not run in this interval")
 
 
@@ -42,11 +43,14 @@ class OwnTime:
         run: the threads were on the CPU; stolen time left out.
         awake: they were on the CPU or ready to run; `run` where the kernel keeps no wait time.
         unhalted: the CPU ran anything at all, at least `run`.
+        is_sampled: the kernel's busy time exceeds `run` by more than `WHOLE_RATIO` allows, but by
+            no more than its sampling may err: that no other thread ran is an estimate.
     """
 
     run: float
     awake: float
     unhalted: float
+    is_sampled: bool = False
 
     @property
     def has_all_counts(self) -> bool:
@@ -72,13 +76,16 @@ class OwnTime:
         )
 
 
-def own_time(cores: Sequence[NfCore], cpu_time: Reading, steal: Reading) -> OwnTime | None:
+def own_time(
+    cores: Sequence[NfCore], cpu_time: Reading, steal: Reading, ticks: Reading
+) -> OwnTime | None:
     """The time that threads which poll on one CPU had of it together; None where RUN is unknown.
 
     Args:
         cores: one per thread, all of the same CPU; may be empty.
         cpu_time: share of time that the CPU was not idle (/proc/stat), stolen time included.
         steal: share of time that the hypervisor ran something else.
+        ticks: number of USER_HZ ticks that `cpu_time` was sampled by; none without `cpu_time`.
     """
     runs = [core.run_ratio for core in cores]
     known = [run for run in runs if not isinstance(run, Missing)]
@@ -90,9 +97,23 @@ def own_time(cores: Sequence[NfCore], cpu_time: Reading, steal: Reading) -> OwnT
     awake = max([run, *(own + wait for own, wait in zip(known, waits, strict=True))])
     # A thread that stays awake waits through stolen time, in which no core cycle is counted.
     unhalted = max(run, awake - stolen)
-    if not isinstance(cpu_time, Missing) and cpu_time - stolen > unhalted + _SAMPLING_RATIO:
-        unhalted = cpu_time - stolen
-    return OwnTime(run, min(awake, 1.0), min(unhalted, 1.0))
+    is_sampled = False
+    if not isinstance(cpu_time, Missing):
+        busy = cpu_time - stolen
+        if busy > unhalted + _sampling_error(unhalted, ticks):
+            unhalted = busy
+        else:
+            is_sampled = busy > run / WHOLE_RATIO
+    return OwnTime(run, min(awake, 1.0), min(unhalted, 1.0), is_sampled)
+
+
+def _sampling_error(share: float, ticks: Reading) -> float:
+    """How far a share of time may be exceeded by what so many ticks of /proc/stat count of it."""
+    if isinstance(ticks, Missing) or ticks < 1:
+        return 1.0
+    share = min(max(share, 0.0), 1.0)
+    # Beside the sampling, a count is of whole ticks at either end.
+    return _DEVIATIONS * math.sqrt(share * (1.0 - share) / ticks) + 1.0 / ticks
 
 
 def own_cycles(cycles: Reading, clock: Clock | None, own: OwnTime | None) -> Reading:
@@ -106,7 +127,8 @@ def own_cycles(cycles: Reading, clock: Clock | None, own: OwnTime | None) -> Rea
 
 
 def own_clock(clock: Clock | None, own: OwnTime | None) -> Clock | None:
-    """What `own_cycles` are counted by: `clock`, or its `_by_run` where only a share was taken."""
-    if own is None or clock is None or own.share_of(clock) == 1.0:
+    """What counts `own_cycles`: `clock`, or its `_by_run` if they are an estimate by run time."""
+    if own is None or clock is None:
         return clock
-    return _BY_RUN[clock]
+    is_measured = own.share_of(clock) == 1.0 and not (clock == "core" and own.is_sampled)
+    return clock if is_measured else BY_RUN[clock]

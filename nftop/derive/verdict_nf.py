@@ -15,7 +15,7 @@ from nftop.derive.window import CLOCKS, Window
 from nftop.model.catalogue import cpu_metric
 from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.column import Floats
-from nftop.model.frame import Frame, NfRow
+from nftop.model.frame import Frame, NfRow, base_clock
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reading, Reason
 
@@ -89,8 +89,9 @@ def _of_one_clock(window: Window, nf: NfRow, name: str) -> Floats:
     values = window.nfs.of(nf.key, name)
     if name not in ("cpp", "busy_cpp") or nf.cpp_clock is None:
         return values
-    clock = window.nfs.of(nf.key, "clock")
-    return np.where(clock == CLOCKS.index(nf.cpp_clock), values, np.nan)
+    now = base_clock(nf.cpp_clock)
+    same = [place for place, each in enumerate(CLOCKS) if base_clock(each) == now]
+    return np.where(np.isin(window.nfs.of(nf.key, "clock"), same), values, np.nan)
 
 
 def _is_any(reading: Reading) -> bool:

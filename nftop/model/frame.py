@@ -24,10 +24,24 @@ SCHEMA = "nftop.frame/1"
 
 _NO_COVERAGE = Missing(Reason.SOURCE)
 
-# `_by_run`: the share of those cycles that a thread had which was not alone on its CPU, by the time
-# it ran; an estimate.
+# `_by_run`: cycles of that clock, divided by run time between the threads of a CPU; an estimate.
 Clock: TypeAlias = Literal["core", "tsc", "nf", "core_by_run", "tsc_by_run", "nf_by_run"]
+BY_RUN: Mapping[Clock, Clock] = {"core": "core_by_run", "tsc": "tsc_by_run", "nf": "nf_by_run"}
+# What `cpp` is counted in, for a panel.
+CLOCK_TEXTS: Mapping[str, str] = {
+    "core": "core cycles",
+    "tsc": "cycles of the time stamp counter, not of the core",
+    "nf": "cycles of the NF's own clock, not of the core",
+    "core_by_run": "core cycles, of shared CPUs the share that its threads ran (RUN)",
+    "tsc_by_run": "cycles of the time stamp counter, the share that its threads ran (RUN)",
+    "nf_by_run": "cycles of the NF's own clock, the share that its threads ran (RUN)",
+}
 Direction: TypeAlias = Literal["rx", "tx"]
+
+
+def base_clock(clock: str | None) -> str | None:
+    """The clock itself, without `_by_run`: cycles of the same one can be compared and added up."""
+    return None if clock is None else clock.removesuffix("_by_run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.catalogue_frequency import FREQUENCY_METRICS
 from nftop.model.catalogue_sibling import SIBLING_METRICS
-from nftop.model.frame import CacheClass, CpuTable, Frame
+from nftop.model.frame import CLOCK_TEXTS, CacheClass, CpuTable, Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metric import Metric, Unit
 from nftop.model.reading import Missing
@@ -30,14 +30,6 @@ _LEAST_GRAPH, _MOST_GRAPH = 3, 8  # lines, with the one that says the time
 
 # What else there is would only be a list of what nobody looks for here.
 _SHOWN = tuple(metric for metric in CPU_METRICS if metric.priority is not None)
-_CLOCKS = {
-    "core": "core cycles",
-    "tsc": "time stamp counter, not core cycles",
-    "nf": "the NF's own clock, not core cycles",
-    "core_by_run": "core cycles, the share of the time its threads ran (RUN)",
-    "tsc_by_run": "time stamp counter, the share of the time its threads ran (RUN)",
-    "nf_by_run": "the NF's own clock, the share of the time its threads ran (RUN)",
-}
 _SIBLING_WORDS = {
     "sibling_busy_ratio": "busy",
     "sibling_ipc": "IPC",
@@ -122,7 +114,7 @@ def absence_lines(
 
 def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
     """How packets were put on this CPU and which clock its cycles are of; none without either."""
-    clock = _CLOCKS.get(cpus.cpp_clock[row] or "")
+    clock = CLOCK_TEXTS.get(cpus.cpp_clock[row] or "")
     said = [
         cpus.attribution[row],
         _SENT if cpus.direction[row] == "tx" else "",

@@ -10,7 +10,7 @@ from nftop.derive.nf import quotient, total
 from nftop.model.baseline import NfBaseline
 from nftop.model.catalogue import cpu_metric
 from nftop.model.catalogue_nf import NF_METRICS
-from nftop.model.frame import Frame, NfRow
+from nftop.model.frame import CLOCK_TEXTS, Frame, NfRow, base_clock
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metric import Metric, Unit
 from nftop.model.nf_parts import NfThread
@@ -26,14 +26,6 @@ from nftop.render.nf_parts import node_lines, port_lines, queue_lines
 from nftop.render.nf_table import class_text
 from nftop.render.table import estimates, is_bound
 
-_CLOCKS = {
-    "core": "CPP in core cycles",
-    "tsc": "CPP in cycles of the time stamp counter, not of the core",
-    "nf": "CPP in cycles of the NF's own clock, not of the core",
-    "core_by_run": "CPP in core cycles, of shared CPUs the share that its threads ran (RUN)",
-    "tsc_by_run": "CPP in cycles of the time stamp counter, the share that its threads ran (RUN)",
-    "nf_by_run": "CPP in cycles of the NF's own clock, the share that its threads ran (RUN)",
-}
 _BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120
 _MPPS = Unit.PACKETS_PER_S
 
@@ -83,8 +75,12 @@ def _said(nf: NfRow, width: int) -> list[Line]:
         lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
         text = f"{', '.join(labels)}: {why.sentence}"
         lines += paragraph(text, width, lead=lead, tone=Tone.DIM)
-    clock = _CLOCKS.get(nf.cpp_clock or "")
-    said = [nf.attribution, clock, "it only generates: CPP is by packets sent"]
+    clock = CLOCK_TEXTS.get(nf.cpp_clock or "")
+    said = [
+        nf.attribution,
+        clock and f"CPP in {clock}",
+        "it only generates: CPP is by packets sent",
+    ]
     lines += paragraph("; ".join(filter(None, said[: 2 + (nf.direction == "tx")])), width)
     if nf.classes:
         beside = f"; LLC is not all its own: {nf.beside}" if nf.beside else "; nobody else is in it"
@@ -184,7 +180,7 @@ def _level_line(nf: NfRow, base: NfBaseline, name: str) -> Line:
     metric = next(each for each in NF_METRICS if each.id == own)
     level, now = base.levels[name], nf.readings[own]
     change = Reason.UNDEFINED.mark
-    same_clock = not metric.per_clock or nf.cpp_clock == base.clock
+    same_clock = not metric.per_clock or base_clock(nf.cpp_clock) == base_clock(base.clock)
     if not isinstance(now, Missing) and level.median and same_clock:
         change = percent(now / level.median - 1)
     return line(

@@ -8,14 +8,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from nftop.derive.baseline import BaselineState, keep, step_baselines
+from nftop.derive.class_cost import _of_nf, _summed
 from nftop.derive.finding_measures import core_ipc
 from nftop.derive.finding_places import Seen
+from nftop.derive.verdict_nf import _of_one_clock
 from nftop.derive.window import CLOCKS, NF_KEPT, nf_sample
 from nftop.model.catalogue import cpu_metric
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import Sample
+from nftop.model.sample import Sample, SourceReading
 from nftop.render.table import estimates
+from nftop.store.samples import Samples
 from tests.derive.scene import (
     MPPS_10,
     START,
@@ -80,7 +84,10 @@ HOSTS = {
     "stolen time contained in RUN": Host(1.0, 0.0, 1.0, 0.4, None, 156.0, "tsc_by_run", False),
     "a core's own cycles": Host(0.5, 0.5, 1.0, 0.0, 3.0e9, 150.0, "core_by_run"),
     "a guest's core cycles, some stolen": Host(0.6, 0.4, 1.0, 0.4, 1.8e9, 180.0, "core", False),
-    "sleep, then nothing runs": Host(0.6, 0.0, 0.65, 0.0, 1.8e9, 180.0, "core", False),
+    "sleep, then nothing runs": Host(0.6, 0.0, 0.62, 0.0, 1.8e9, 180.0, "core", False),
+    # /proc/stat counts 1000 ticks a second here: 0.046 is within three standard deviations.
+    "sleep, perhaps others": Host(0.6, 0.0, 0.64, 0.0, 1.8e9, 180.0, "core_by_run", False),
+    "sleep, and some others": Host(0.55, 0.0, 0.63, 0.0, 1.89e9, 165.0, "core_by_run"),
     "sleep, then others run": Host(0.6, 0.0, 0.9, 0.0, 2.7e9, 180.0, "core_by_run"),
     "sleep by the TSC": Host(0.6, 0.0, 0.6, 0.0, None, 156.0, "tsc_by_run", False),
     "alone": Host(0.96, 0.04, 1.0, 0.0, 3.0e9, 300.0, "core", False),
@@ -291,3 +298,30 @@ def test_saturation_is_known_only_where_the_nf_tells() -> None:
         assert frame.nfs[0].saturated is verdict
     silent = fold(START, tick(1, forwarding(1)), tick(2, forwarding(2)))[-1]
     assert silent.cpus.saturated[1] is None and silent.nfs[0].saturated is None
+
+
+def test_run_time_around_the_limit_of_a_whole_cpu_discards_no_sample() -> None:
+    """`core` and `core_by_run` count by the same clock: one is an estimate of the other."""
+    runs = [0.951, 0.949] * 12
+    samples, total = [], 0.0
+    for second, run in enumerate(runs, 1):
+        total += run
+        whole = at_host(second, Host(total / second, 0.05, 1.0, 0.0, 3.0e9))
+        samples.append(whole)
+    frames = fold(START, *samples)[1:]
+    clocks = [frame.nfs[0].cpp_clock for frame in frames]
+    assert {"core", "core_by_run"} == set(clocks)
+    history, state = Samples(len(runs)), BaselineState()
+    for number, frame in enumerate(frames):
+        history.append(frame, S)
+        readings = {name: SourceReading(None, number, 0) for name in ("dpdk", "perf")}
+        state, _, _ = step_baselines(state, frame.cpus, frame.nfs, readings, number)
+    window = history.window(frames[-1])
+    assert np.isfinite(_of_one_clock(window, frames[-1].nfs[0], "cpp")).sum() == len(frames)
+    (kept,) = keep(state).nfs
+    assert kept.levels["cpp"].ticks == kept.cores[0].levels["cpp"].ticks == kept.ticks
+    for clock in ("core", "core_by_run"):
+        frame = frames[clocks.index(clock)]
+        other = replace(frame.nfs[0], key="other", cpp_clock="core", cpus=())
+        mixed = _summed([_of_nf(frame.nfs[0]), _of_nf(other)])
+        assert mixed.clock == clock and not isinstance(mixed.cpp, Missing)
