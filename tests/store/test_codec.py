@@ -345,7 +345,9 @@ def test_vcpus_that_may_run_on_all_cpus_of_a_large_host_are_read(
     read = decoded(header_of(clocked), *samples)
     for sample, written in zip(read, samples, strict=True):
         assert same(sample, written)
-        masks = [row.allowed for row in sample.readings["processes"].value.threads]
+        table = sample.readings["processes"].value
+        assert isinstance(table, ThreadTable)
+        masks = [row.allowed for row in table.threads]
         assert len(set(map(id, masks))) == len(set(masks))
 
 
