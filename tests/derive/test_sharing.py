@@ -314,7 +314,9 @@ def test_run_time_around_the_limit_of_a_whole_cpu_discards_no_sample() -> None:
     history, state = Samples(len(runs)), BaselineState()
     for number, frame in enumerate(frames):
         history.append(frame, S)
-        readings = {name: SourceReading(None, number, 0) for name in ("dpdk", "perf")}
+        readings: dict[str, SourceReading[object]] = {
+            name: SourceReading(None, number, 0) for name in ("dpdk", "perf")
+        }
         state, _, _ = step_baselines(state, frame.cpus, frame.nfs, readings, number)
     window = history.window(frames[-1])
     assert np.isfinite(_of_one_clock(window, frames[-1].nfs[0], "cpp")).sum() == len(frames)
