@@ -128,7 +128,7 @@ class PartGate(Generic[PartT]):
         """
         here = self._here()
         stands = {entry.number for entry in past.standing(here)}
-        entries = past.revertible(here)
+        entries = past.with_targets(past.revertible(here))
         planned = self._reversal(entries, "cat reset")
         if planned is None:
             return None

@@ -43,6 +43,17 @@ def revertible(history: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted((*kept(entries), *remainders(entries)), key=lambda entry: entry.number))
 
 
+def with_targets(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Entries without those that take back a change which is not among them.
+
+    An entry that was damaged and deleted by hand leaves its undo behind. That undo is no change to
+    take back: what was there before it is what the deleted change had written.
+    """
+    entries = tuple(entries)
+    numbers = {entry.number for entry in entries}
+    return tuple(entry for entry in entries if numbers.issuperset(entry.undoes))
+
+
 def standing(history: Iterable[Entry]) -> tuple[Entry, ...]:
     """Changes of `revertible` that no later kept change took back completely, the oldest first."""
     entries = revertible(history)
