@@ -19,9 +19,10 @@ from nftop.derive.intervals import (
     row_of,
 )
 from nftop.derive.judged import PACKETS, is_full, judged, summed
-from nftop.derive.window import CLOCKS
+from nftop.derive.window import CLOCKS, clock_indices
 from nftop.model.catalogue import METRICS
-from nftop.model.column import Floats
+from nftop.model.column import Bools, Floats
+from nftop.model.frame import base_clock
 from nftop.model.metric import Metric
 from nftop.model.reading import Missing, Reason
 
@@ -84,7 +85,7 @@ class _Context:
         self._intervals = intervals
 
     def of(
-        self, thing: Thing, name: str, clock: float | None = None
+        self, thing: Thing, name: str, clock: str | None = None
     ) -> tuple[Floats, Floats] | None:
         """Samples of a metric, float64 (n,) and (m,); None where there are none."""
         if self._intervals is None:
@@ -169,26 +170,34 @@ def _is_full(series: Series) -> bool | None:
     return is_full(series.of("saturated")[known], known[forwards | known].astype(np.float64))
 
 
-def _clock(a: Series, b: Series) -> tuple[float | None, list[str]]:
-    """The clock whose cycles are compared, as a place in `CLOCKS`; None: they have none in common.
+def _clock(a: Series, b: Series) -> tuple[str | None, list[str]]:
+    """The base clock whose cycles are compared, and notes; None if A and B have none in common.
 
-    Where there are several, the one that counts most samples of who has fewer.
+    Of several, the one with the most samples in the interval that has fewer of it.
     """
-    in_a, in_b = a.of("clock"), b.of("clock")
-    known = [at for at in range(len(CLOCKS)) if (in_a == at).any() and (in_b == at).any()]
-    if not known:
+    counts = {
+        clock: tuple(int(_counted_by(series, clock).sum()) for series in (a, b))
+        for clock in dict.fromkeys(base_clock(name) for name in CLOCKS)
+        if clock is not None
+    }
+    clock = max(counts, key=lambda name: min(counts[name]))
+    if min(counts[clock]) == 0:
         return None, []
-    best = max(known, key=lambda at: min((in_a == at).sum(), (in_b == at).sum()))
-    others = np.concatenate((in_a, in_b))
-    left_out = int((np.isfinite(others) & (others != best)).sum())
-    told = f"{left_out} samples of CPP count by another clock than {CLOCKS[best]} and are left out"
-    return float(best), [told] if left_out else []
+    known = sum(int(np.isfinite(series.of("clock")).sum()) for series in (a, b))
+    left_out = known - sum(counts[clock])
+    note = f"{left_out} samples of CPP count by another clock than {clock} and are left out"
+    return clock, [note] if left_out else []
 
 
-def _of_clock(series: Series, name: str, clock: float | None) -> Floats:
-    """A metric of a network function; cycles only as counted by this clock."""
+def _counted_by(series: Series, clock: str | None) -> Bools:
+    """Samples whose cycles this base clock counts, read or estimated from run time: bool (n,)."""
+    return np.isin(series.of("clock"), clock_indices(clock))
+
+
+def _of_clock(series: Series, name: str, clock: str | None) -> Floats:
+    """A metric of a network function; cycles only as counted by this base clock."""
     values = series.of(name)
-    return np.where(series.of("clock") == clock, values, np.nan) if name in _CYCLES else values
+    return np.where(_counted_by(series, clock), values, np.nan) if name in _CYCLES else values
 
 
 def _told(name: str, a: Series, b: Series) -> bool:

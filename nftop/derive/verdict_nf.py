@@ -11,7 +11,7 @@ import numpy as np
 from nftop.derive.compare import Compared, Word, compared, moved
 from nftop.derive.judged import is_full, judged, summed
 from nftop.derive.settle import Samples, Sides, split
-from nftop.derive.window import CLOCKS, Window
+from nftop.derive.window import Window, clock_indices
 from nftop.model.catalogue import cpu_metric
 from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.column import Floats
@@ -89,9 +89,8 @@ def _of_one_clock(window: Window, nf: NfRow, name: str) -> Floats:
     values = window.nfs.of(nf.key, name)
     if name not in ("cpp", "busy_cpp") or nf.cpp_clock is None:
         return values
-    now = base_clock(nf.cpp_clock)
-    same = [place for place, each in enumerate(CLOCKS) if base_clock(each) == now]
-    return np.where(np.isin(window.nfs.of(nf.key, "clock"), same), values, np.nan)
+    same = np.isin(window.nfs.of(nf.key, "clock"), clock_indices(base_clock(nf.cpp_clock)))
+    return np.where(same, values, np.nan)
 
 
 def _is_any(reading: Reading) -> bool:

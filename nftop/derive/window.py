@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Bools, Floats
-from nftop.model.frame import Clock, CpuTable, Frame, NfRow
+from nftop.model.frame import Clock, CpuTable, Frame, NfRow, base_clock
 from nftop.model.ids import L3Domain
 from nftop.model.reading import Missing, Reading
 from nftop.model.roles import NF_SOURCES
@@ -237,3 +237,8 @@ def _weighted(cpus: CpuTable, rows: list[int]) -> float:
     if not some.any() or not np.isfinite(packets).all():
         return np.nan
     return float((misses[some] * packets[some]).sum() / packets[some].sum())
+
+
+def clock_indices(clock: str | None) -> tuple[int, ...]:
+    """Places in `CLOCKS` of a base clock: itself, and its estimate from run time."""
+    return tuple(index for index, name in enumerate(CLOCKS) if base_clock(name) == clock)

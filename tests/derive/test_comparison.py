@@ -11,6 +11,7 @@ import pytest
 from nftop.derive.compare import Compared
 from nftop.derive.comparison import Part, comparison
 from nftop.derive.intervals import CLASS_COMPARED, PACKAGE_COMPARED, Interval, Thing
+from nftop.derive.window import CLOCKS
 from nftop.model.reading import Missing, Reason
 
 NF = Thing("nf", "vpp", "vpp")
@@ -114,6 +115,20 @@ def test_cycles_of_two_clocks_are_not_compared() -> None:
     part, rows = only(a, b)
     assert rows["cpp"].n_before == 60 and rows["packets_per_s"].n_before == 61
     assert part.notes == ("1 samples of CPP count by another clock than core and are left out",)
+
+
+def test_cycles_estimated_by_run_time_are_compared_with_those_of_their_clock() -> None:
+    full = nf(10, 200, saturated=1)
+    read = interval(full, seed=1)
+    for series in read.things.values():  # every other sample is an estimate
+        clocks = series.of("clock")
+        clocks[::2] = CLOCKS.index("core_by_run")
+        series.values["clock"] = array("d", clocks)
+    estimated = nf(10, 150, saturated=1, clock=float(CLOCKS.index("core_by_run")))
+    part, rows = only(read, interval(estimated, seed=2))
+    assert (rows["cpp"].n_before, rows["cpp"].n_after) == (60, 60)
+    assert rows["busy_cpp"].n_before == 60
+    assert (rows["cpp"].word, part.notes) == ("better", ())
 
 
 def test_who_was_restarted_and_who_is_alone() -> None:
