@@ -21,6 +21,7 @@ from nftop.common_parser import DEFAULTS, add_batch, add_sampling, count_of
 from nftop.model.errors import exhausted, said
 from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.queue_map import parse_queue_map
+from nftop.model.terminal_text import safe_line
 from nftop.output import FAILURE, USAGE, OutputError, discard_stdout, fail, put, say, say_lines
 
 # What of another host's sensor server can be asked.
@@ -82,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
         put(cast("TextIO | None", file), message)
 
     def error(self, message: str) -> NoReturn:
-        say_lines(f"{self.format_usage()}{self.prog}: error: {message}")
+        say_lines(f"{self.format_usage()}{self.prog}: error: {safe_line(message)}")
         sys.exit(USAGE)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nftop.model.bounded_toml import parse_toml
+from nftop.model.terminal_text import safe_line
 from nftop.store.own import config_folder, read_text
 
 MAX_BYTES = 1 << 16
@@ -137,11 +138,12 @@ def _joined(key: Key, value: str) -> str:
 def shown(settings: Sequence[Setting], paths: Sequence[Path]) -> str:
     """Every key, as TOML that could be a file: its value, and who says so."""
     by_name = {each.key.name: each for each in settings}
-    lines = [f"# {path}{_state(path)}" for path in paths]
+    # A line feed in a path would end the comment.
+    lines = [safe_line(f"# {path}{_state(path)}") for path in paths]
     for key in KEYS:
         setting = by_name.get(key.name)
         value = key.default if setting is None else toml_value(setting.value)
-        origin = "default" if setting is None else str(setting.file)
+        origin = "default" if setting is None else safe_line(str(setting.file))
         lines.append(f"{key.name} = {value}  # {origin}")
     return "\n".join(lines) + "\n"
 
@@ -164,8 +166,13 @@ def toml_value(value: Any) -> str:
         return f"[{', '.join(map(toml_value, value))}]"
     if not isinstance(value, str):
         return str(value)
-    escaped = "".join(
-        f"\\u{ord(each):04x}" if ord(each) < 32 or ord(each) == 127 or each in '"\\' else each
-        for each in value
-    )
+    escaped = "".join(map(_escaped, value))
     return f'"{escaped}"'
+
+
+def _escaped(char: str) -> str:
+    r"""A character within a TOML text; what is unsafe on a terminal as \u or \U and its code."""
+    if char not in '"\\' and safe_line(char) == char:
+        return char
+    code = ord(char)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"

@@ -84,9 +84,7 @@ class _Context:
     def __init__(self, intervals: tuple[Interval, Interval] | None) -> None:
         self._intervals = intervals
 
-    def of(
-        self, thing: Thing, name: str, clock: str | None = None
-    ) -> tuple[Floats, Floats] | None:
+    def of(self, thing: Thing, name: str, clock: str | None = None) -> tuple[Floats, Floats] | None:
         """Samples of a metric, float64 (n,) and (m,); None where there are none."""
         if self._intervals is None:
             return None
