@@ -144,8 +144,6 @@ MAY: Mapping[str, str] = {
     "export/files.py": "os.environ os.fdopen pathlib.Path",
     # Recordings: new files only, in the user's folders, and the oldest of a rotation go.
     "store": "backports.zstd.* compression.zstd.* zlib.crc32 sys.version_info",
-    # What decoded texts take in memory.
-    "store/columns.py": "sys.getsizeof",
     # Fields of our own records, by their descriptions.
     "store/codec.py": "operator.attrgetter",
     # The one code that opens, makes, renames and removes files of the operator's.
