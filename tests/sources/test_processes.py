@@ -391,8 +391,8 @@ def test_real_hidepid_is_counted_not_ignored(hidepid: int) -> None:
 def test_ten_thousand_threads_that_come_and_go_do_not_make_numbers_old(
     host: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Small scale: 600 threads, 50 a read. What a read costs is counted in files opened."""
-    host.source = ProcessSource(host.root, threads_per_read=50, clock=lambda: host.now_ns)
+    """Small scale: 200 threads, 20 a read. What a read costs is counted in files opened."""
+    host.source = ProcessSource(host.root, threads_per_read=20, clock=lambda: host.now_ns)
     host.thread(50, 50, "vpp_wk_0", allowed="2", run_ns=0)
     opened: list[str] = []
     real = threads._open
@@ -406,26 +406,26 @@ def test_ten_thousand_threads_that_come_and_go_do_not_make_numbers_old(
     def churn(tick: int) -> None:
         if tick:
             host.kill(200 + tick - 1)
-        for number in range(600):
+        for number in range(200):
             host.thread(200 + tick, 10_000 * (tick + 1) + number, "worker")
 
     churn(0)
     host.read()
     complete = []
-    for tick in range(1, 41):
+    for tick in range(1, 36):
         churn(tick)
         host.thread(50, 50, "vpp_wk_0", allowed="2", run_ns=tick * S)
         opened.clear()
         table = host.read(after_s=1.0)
-        # Of a tenth of 601 threads stat and schedstat, and three files of the one that is watched.
-        assert len(opened) <= 2 * 61 + 3
+        # Of a tenth of 201 threads stat and schedstat, and three files of the one that is watched.
+        assert len(opened) <= 2 * 21 + 3
         (row,) = table.threads
         assert (row.run_ns, row.read_at_ns) == (tick * S, host.now_ns)
         complete.append(table.scanned_at_ns)
     assert len(set(complete)) >= 3  # passes come to their end all the same
     # A worker that starts is found by the next whole pass.
     host.thread(60, 60, "vpp_wk_1", allowed="3")
-    found = [host.comms(after_s=1.0) for _ in range(40)]
+    found = [host.comms(after_s=1.0) for _ in range(25)]
     assert found[-1] == ["vpp_wk_0", "vpp_wk_1"]
 
 
