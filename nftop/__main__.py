@@ -27,10 +27,10 @@ def main() -> int:
 def _run() -> int:
     """The command; a limit of this process that is too low for it is a sentence."""
     try:
-        from nftop.cli import run  # noqa: PLC0415 - after the environment is set
+        from nftop.cli.main import run  # noqa: PLC0415 - after the environment is set
     except (ImportError, MemoryError) as error:
-        from nftop.model.errors import exhausted  # noqa: PLC0415 - needs next to nothing
-        from nftop.output import FAILURE, fail  # noqa: PLC0415 - likewise
+        from nftop.export.output import FAILURE, fail  # noqa: PLC0415 - likewise
+        from nftop.model.error_text import exhausted  # noqa: PLC0415 - needs next to nothing
 
         sentence = exhausted(error)
         if not sentence:
@@ -43,7 +43,7 @@ def _write_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """A traceback whose texts, which may be a peer's or a recording's, no terminal obeys."""
-    from nftop.output import say_lines  # noqa: PLC0415 - only where nftop fails
+    from nftop.export.output import say_lines  # noqa: PLC0415 - only where nftop fails
 
     say_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 

@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.derive.baseline import keep
-from nftop.derive.step import comparing
+from nftop.derive.compare.baseline import keep
+from nftop.derive.fold import comparing
 from nftop.model.ids import Cpu
 from nftop.sources.base import Focusing
 from screenshots.tuning import tune

@@ -8,7 +8,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
-from nftop.cli import run
+from nftop.cli.main import run
 
 NFTOP = [sys.executable, "-m", "nftop"]
 PATIENCE_S = 180.0

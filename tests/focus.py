@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.frame import CoreFocus, Frame, TmaNode
 from nftop.model.ids import Cpu
-from nftop.model.metric import Unit
+from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reading, Reason
 
 NO_REMOTE = Missing(Reason.HARDWARE, "this CPU has no event for it")

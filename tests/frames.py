@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.baseline import NO_BASELINE
-from nftop.model.catalogue import CPU_METRICS
-from nftop.model.catalogue_nf import NF_METRICS, NF_NODES
-from nftop.model.catalogue_pcm import PCM_CPU_METRICS
-from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
 from nftop.model.ids import Core, Cpu, L3Domain, Package
-from nftop.model.nf_parts import NfPort, NfQueue, NfThread
+from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.nf import NF_METRICS, NF_NODES
+from nftop.model.metrics.pcm import PCM_CPU_METRICS
+from nftop.model.metrics.tma import TMA_METRICS
+from nftop.model.nf.parts import NfPort, NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import CpuSetting
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology

@@ -34,7 +34,7 @@ MAY: Mapping[str, str] = {
     "os.sched_getaffinity os.O_RDONLY os.O_CLOEXEC os.O_PATH os.O_DIRECTORY os.O_NONBLOCK "
     "os.O_NOFOLLOW pathlib.Path resource.getrlimit resource.RLIMIT_NOFILE resource.RLIM_INFINITY",
     # Our own affinity.
-    "sources/affinity.py": "os.sched_setaffinity",
+    "sources/runtime/affinity.py": "os.sched_setaffinity",
     # The lock of who reads resctrl, and who else holds it.
     "sources/resctrl/lock.py": "fcntl.flock fcntl.LOCK_SH fcntl.LOCK_NB os.major os.minor",
     # perf_event_open(2) has no wrapper, counters are switched on by ioctl, and each needs a
@@ -48,27 +48,28 @@ MAY: Mapping[str, str] = {
     "os.dup os.dup2 os.devnull os.O_WRONLY",
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
-    "sources/ovs/client.py": "socket.socket socket.AF_UNIX socket.SOCK_STREAM socket.MSG_*",
+    "sources/ovs/jsonrpc.py": "socket.socket socket.AF_UNIX socket.SOCK_STREAM socket.MSG_*",
     # What kind each network interface is, asked of the kernel.
     "sources/netdev/links.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
     "socket.SOCK_CLOEXEC",
     # Names of the users that sockets belong to, and who can replace the socket's file.
-    "sources/trust.py": "pwd.getpwuid os.fstat os.stat_result",
+    "sources/trust/trust.py": "pwd.getpwuid os.fstat os.stat_result",
     # The kernel's row of one TCP socket, by sock_diag(7).
-    "sources/tcp_peer.py": "socket.socket socket.AF_NETLINK socket.AF_INET socket.AF_INET6 "
+    "sources/trust/tcp_peer.py": "socket.socket socket.AF_NETLINK socket.AF_INET socket.AF_INET6 "
     "socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP sys.byteorder os.fsencode",
-    "sources/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
+    "sources/trust/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
     "sources/pcm/source.py": "socket.socket",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
     "http.client.RemoteDisconnected urllib.parse.urlsplit",
     # Another program, to hear what it says, for so long and no longer.
-    "sources/runner.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
+    "sources/runtime/command.py": "subprocess.Popen subprocess.TimeoutExpired "
+    "subprocess.DEVNULL "
     "subprocess.PIPE kill",
     # What has a library that may crash or hang: processes of its own, started here and nowhere
     # else in sources.
-    "sources/helper.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
+    "sources/runtime/helper.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
     "socket.socket kill os.fdopen os.memfd_create sys.executable signal.Signals "
     # With a limit on what the segment of another program may cost there.
     "resource.prlimit resource.RLIMIT_AS",
@@ -78,10 +79,11 @@ MAY: Mapping[str, str] = {
     "sys.exit",
     "sources/pqos/library.py": "pqos.* sys.stderr",
     # Which library it is, before anything in it is called.
-    "sources/pqos/fit.py": "ctypes.CDLL importlib.metadata.version "
+    "sources/pqos/compat.py": "ctypes.CDLL importlib.metadata.version "
     "importlib.metadata.PackageNotFoundError",
     # VPP's stats sockets, which are asked nothing: they hand out a descriptor.
-    "sources/vpp/link.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.CMSG_SPACE "
+    "sources/vpp/connection.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET "
+    "socket.CMSG_SPACE "
     "socket.SOL_SOCKET socket.SCM_RIGHTS socket.MSG_CMSG_CLOEXEC",
     # What that leads to, mapped to be read, in a process of its own which keeps off polling cores.
     "sources/vpp/segment.py": "mmap.mmap mmap.MAP_SHARED mmap.PROT_READ vpp_papi.vpp_stats.*",
@@ -89,9 +91,9 @@ MAY: Mapping[str, str] = {
     "resource.setrlimit resource.RLIMIT_CPU "
     "signal.SIG* signal.setitimer signal.ITIMER_PROF sys.stdin sys.argv sys.exit",
     "sources/vpp/reader.py": "os.fstat",
-    "sources/vpp/fit.py": "importlib.metadata.version importlib.metadata.PackageNotFoundError",
+    "sources/vpp/compat.py": "importlib.metadata.version importlib.metadata.PackageNotFoundError",
     # A value of libpqos' by its member's name.
-    "sources/pqos/meters.py": "getattr",
+    "sources/pqos/monitoring.py": "getattr",
     # The package's own data files; formulas are parsed by Python's grammar and never run as code.
     "uarch": "importlib.resources.files ast.*",
     # What papers measured.
@@ -99,101 +101,103 @@ MAY: Mapping[str, str] = {
     # Its scenarios and workloads.
     "sim": "importlib.resources.files",
     # A field of our own record, by name.
-    "derive/cpus.py": "getattr",
+    "derive/cpu/table.py": "getattr",
     "model/bounds.py": "getattr",
     # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.
     "model/procfs.py": "ctypes.* os.strerror",
-    "cat_actions.py": "getattr",
-    "cat_host.py": "pathlib.Path",
+    "cli/parsers/cat_actions.py": "getattr",
+    "cli/compose/classes_host.py": "pathlib.Path",
     # The one code that writes to the host, and looks whether a thread is still the same.
-    "control/resctrl.py": "os.open os.close os.write os.O_* os.statvfs fcntl.flock fcntl.LOCK_EX "
+    "control/resctrl/resctrl.py": "os.open os.close os.write os.O_* os.statvfs fcntl.flock "
+    "fcntl.LOCK_EX "
     "fcntl.LOCK_NB pathlib.Path open mkdir rmdir",
-    "control/limits.py": "pathlib.Path",
+    "control/resctrl/limits.py": "pathlib.Path",
     "control/pqos.py": "pathlib.Path",
-    "control/choice.py": "pathlib.Path",
+    "control/resctrl/choice.py": "pathlib.Path",
     # What is under way, in its own folder.
     "control/journal.py": "os.open os.close os.read os.write os.pread os.pwrite os.ftruncate "
     "os.fsync os.fstat os.getpid os.geteuid os.O_* fcntl.flock fcntl.LOCK_* "
     "pathlib.Path open mkdir unlink replace hashlib.sha256",
-    "control/entry.py": "getattr hashlib.sha256",
+    "control/journal_entry.py": "getattr hashlib.sha256",
     # Whether a guard is a child of this process.
-    "control/checks.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
+    "control/doctor.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
     # The guard: a process of its own, started here and nowhere else.
-    "control/pending.py": "subprocess.Popen socket.socketpair socket.socket "
+    "control/guard_client.py": "subprocess.Popen socket.socketpair socket.socket "
     "subprocess.TimeoutExpired pathlib.Path os.fspath os.fdopen os.memfd_create sys.executable",
     # Who asks.
     "control/gate.py": "os.environ os.getuid os.geteuid pwd.getpwuid",
-    "control/parts.py": "pathlib.Path",
+    "control/backends.py": "pathlib.Path",
     # The one code that writes frequencies, beneath the one directory of their policies.
-    "control/sst/tree.py": "os.open os.close os.read os.write os.listdir os.O_* pathlib.Path open",
-    "control/sst/cpufreq.py": "pathlib.Path",
-    # The lock of parts that have none of their own.
-    "control/own_lock.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
+    "control/cpufreq/sysfs.py": "os.open os.close os.read os.write os.listdir os.O_* "
     "pathlib.Path open",
-    # The one code that has intel-speed-select set something, by `sources/runner`.
-    "control/isst/part.py": "pathlib.Path",
+    "control/cpufreq/cpufreq.py": "pathlib.Path",
+    # The lock of parts that have none of their own.
+    "control/file_lock.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
+    "pathlib.Path open",
+    # The one code that has intel-speed-select set something, by `sources/runtime/command`.
+    "control/speed_select/backend.py": "pathlib.Path",
     "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
-    "cat.py": "sys.stdout",
-    "sst.py": "sys.stdout",
-    "undo.py": "sys.stdout",
-    "change.py": "pathlib.Path sys.stdout",
-    "dialogue.py": "signal.SIGINT sys.stdin sys.stdout",
-    "cat_profile.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
+    "cli/commands/cat.py": "sys.stdout",
+    "cli/commands/sst.py": "sys.stdout",
+    "cli/commands/undo.py": "sys.stdout",
+    "cli/commands/apply.py": "pathlib.Path sys.stdout",
+    "cli/confirmation.py": "signal.SIGINT sys.stdin sys.stdout",
+    "cli/commands/cat_profile.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
     # A file that the operator named, and that was not there.
-    "export/files.py": "os.environ os.fdopen pathlib.Path",
+    "export/tables/files.py": "os.environ os.fdopen pathlib.Path",
     # Recordings: new files only, in the user's folders, and the oldest of a rotation go.
     "store": "backports.zstd.* compression.zstd.* zlib.crc32 sys.version_info",
     # Fields of our own records, by their descriptions.
-    "store/codec.py": "operator.attrgetter",
+    "store/format/codec.py": "operator.attrgetter",
     # The one code that opens, makes, renames and removes files of the operator's.
     "store/folders.py": "os.open os.close os.stat os.fstat os.mkdir os.fchown os.scandir "
     "os.readlink os.rename os.unlink os.geteuid os.fspath os.strerror os.O_* os.stat_result "
     "pathlib.Path pwd.getpwuid open mkdir rename unlink",
-    "store/files.py": "os.close os.pread os.fstat pathlib.Path",
-    "store/sink.py": "os.write os.close os.fdatasync os.ftruncate os.lseek os.SEEK_SET "
+    "store/recording/files.py": "os.close os.pread os.fstat pathlib.Path",
+    "store/recording/sink.py": "os.write os.close os.fdatasync os.ftruncate os.lseek os.SEEK_SET "
     "pathlib.Path",
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
-    "baselines.py": "os.environ pathlib.Path",
-    "store/baselines.py": "os.fsync os.close os.pread os.fdopen os.getpid pathlib.Path",
-    "store/profiles.py": "pathlib.Path",
+    "cli/compose/baselines.py": "os.environ pathlib.Path",
+    "store/user/baselines.py": "os.fsync os.close os.pread os.fdopen os.getpid pathlib.Path",
+    "store/user/profiles.py": "pathlib.Path",
     # What the operator has in his own configuration folder.
-    "store/own.py": "os.close os.pread os.fstat pathlib.Path",
-    "store/pipe.py": "os.close os.read",
-    "store/readable.py": "os.close os.pread os.fstat",
+    "store/user/config_dir.py": "os.close os.pread os.fstat pathlib.Path",
+    "store/reading/pipe.py": "os.close os.read",
+    "store/reading/bytes.py": "os.close os.pread os.fstat",
     # What waits to be written.
-    "store/recorder.py": "queue.SimpleQueue",
-    "recorders.py": "os.environ os.uname platform.python_version sys.argv",
-    "recording.py": "os.open os.close os.dup os.dup2 os.fstat os.environ os.O_* "
+    "store/recording/recorder.py": "queue.SimpleQueue",
+    "cli/compose/recorders.py": "os.environ os.uname platform.python_version sys.argv",
+    "cli/commands/record.py": "os.open os.close os.dup os.dup2 os.fstat os.environ os.O_* "
     "pathlib.Path sys.stdout",
     # Text in memory.
     "export/csv.py": "io.StringIO",
-    "export/writers.py": "io.StringIO",
+    "export/tables/writers.py": "io.StringIO",
     # The files of an export: new ones, and those go again where it fails.
-    "export/outputs.py": "os.fdopen pathlib.Path sys.stdout",
-    "export/parquet.py": "pyarrow.*",
-    "recorded.py": "os.environ pathlib.Path signal.SIG* sys.stdout",
+    "export/tables/outputs.py": "os.fdopen pathlib.Path sys.stdout",
+    "export/tables/parquet.py": "pyarrow.*",
+    "cli/commands/export.py": "os.environ pathlib.Path signal.SIG* sys.stdout",
     # The recording that an interval is of.
     "session/interval.py": "os.close os.fstat pathlib.Path",
     # An attribute of Textual's own strip, after it was made.
     "ui/widgets/strips.py": "getattr",
     # The one port that nftop listens at, on loopback: who asks gets the latest frame.
-    "export/serving.py": "socket.socket socket.AF_INET socket.AF_INET6 socket.SOCK_STREAM "
+    "export/http/server.py": "socket.socket socket.AF_INET socket.AF_INET6 socket.SOCK_STREAM "
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
     # The end of the session, and how Python was started.
     "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop",
-    "leaving.py": "os._exit signal.signal signal.SIG*",
+    "cli/signals.py": "os._exit signal.signal signal.SIG*",
     "ui/options.py": "sys.flags",
     # Standard output, and how nftop ends.
-    "cli.py": "os.environ signal.SIG* sys.stdout sys.exit",
-    "commands.py": "os.environ sys.stdout",
-    "config.py": "pathlib.Path",
-    "output.py": "sys.stdout sys.stderr os.open os.close os.dup2 os.devnull os.O_*",
-    "hosts.py": "pathlib.Path",
-    "reports.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
-    "serve.py": "signal.SIG*",
-    "watching.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
+    "cli/main.py": "os.environ signal.SIG* sys.stdout sys.exit",
+    "cli/dispatch.py": "os.environ sys.stdout",
+    "cli/config.py": "pathlib.Path",
+    "export/output.py": "sys.stdout sys.stderr os.open os.close os.dup2 os.devnull os.O_*",
+    "cli/compose/hosts.py": "pathlib.Path",
+    "cli/commands/report.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
+    "cli/commands/serve.py": "signal.SIG*",
+    "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",
     "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit sys.excepthook "
     "traceback.*",

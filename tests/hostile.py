@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nftop.export.csv import frame_csv
-from nftop.export.jsonl import frame_json
+from nftop.export.json.frame import frame_json
 from nftop.model.sample import Sample
-from nftop.render.plain import frame_text
-from nftop.session.tape import Tape
-from nftop.store.encoder import Chunk, Encoder
-from nftop.store.records import Header
-from nftop.store.seekpoint import packed
-from nftop.store.zstandard import FRAME_END
+from nftop.render.pages.batch_text import frame_text
+from nftop.session.reader import Tape
+from nftop.store.format.encoder import Chunk, Encoder
+from nftop.store.format.records import Header
+from nftop.store.format.zstd import FRAME_END
+from nftop.store.reading.seekpoint import packed
 from tests.recordings import joined, taken
 from tests.store.test_scan import Bytes
 

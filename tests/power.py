@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from nftop.derive.step import State
+from nftop.derive.fold import State
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
 from nftop.sources.pcm.topology import topology_of

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from nftop.derive.cache import CacheState, step_cache
-from nftop.model.allocation import Cbm
+from nftop.derive.cache.table import CacheState, step_cache
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.rdt import (
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import (
     ROOT,
     CacheDomain,
     Event,

@@ -12,12 +12,12 @@ import numpy as np
 
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample
-from nftop.store.encoder import Chunk, Encoder
-from nftop.store.readable import FileBytes
-from nftop.store.records import Header, Marker, Tick
-from nftop.store.scan import Found, Loss, Scan
-from nftop.store.seekpoint import packed
-from nftop.store.zstandard import FRAME_END
+from nftop.store.format.encoder import Chunk, Encoder
+from nftop.store.format.records import Header, Marker, Tick
+from nftop.store.format.zstd import FRAME_END
+from nftop.store.reading.bytes import FileBytes
+from nftop.store.reading.scan import Found, Loss, Scan
+from nftop.store.reading.seekpoint import packed
 from tests.bench.scenes import Clocked
 
 

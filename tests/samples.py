@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nftop.derive.step import State, step
+from nftop.derive.fold import State, step
 from nftop.model.frame import Frame
 from nftop.model.ids import Core, Cpu, L3Domain, Lcore, Package
 from nftop.model.reading import Missing, Reason

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nftop.derive.cache import CacheState, step_cache
-from nftop.derive.changes import ChangeState, step_changes
-from nftop.derive.verdict import Verdict, verdict_of
-from nftop.derive.verdict_nf import Part
-from nftop.model.allocation import Cbm
+from nftop.derive.cache.changes import ChangeState, step_changes
+from nftop.derive.cache.table import CacheState, step_cache
+from nftop.derive.compare.verdict import Verdict, verdict_of
+from nftop.derive.compare.verdict_nf import Part
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT, ResctrlTable
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.reading import Missing
 from nftop.model.sample import SourceReading
-from nftop.store.history import History
+from nftop.store.history.history import History
 from tests.frames import SECOND_NS, START_NS, frame
 from tests.rdt import MIB, table
 

@@ -30,23 +30,38 @@ def test_no_exception_outlives_its_need(module: str) -> None:
 
 
 # Who may ask the gate for a change, and who may only read what was done or is there.
-# `gates.py` and `hosts.py` build the gates, `change.py` calls them after a yes; of the screen's the
-# confirmation does.
-CHANGERS = {"cat.py", "change.py", "gates.py", "hosts.py", "sst.py"}
+# `compose/gates.py` and `compose/hosts.py` build the gates, `commands/apply.py` calls them after a
+# yes; of the screens the confirmation does.
+CHANGERS = {
+    "cli/commands/cat.py",
+    "cli/commands/apply.py",
+    "cli/compose/gates.py",
+    "cli/compose/hosts.py",
+    "cli/commands/sst.py",
+}
 READERS = CHANGERS | {
-    "cat_actions.py",
-    "dialogue.py",
-    "cat_profile.py",
-    "cat_host.py",
-    "reports.py",
-    "export/changes.py",
-    "export/sst.py",
-    "undo.py",
-    "watching.py",
+    "cli/parsers/cat_actions.py",
+    "cli/confirmation.py",
+    "cli/commands/cat_profile.py",
+    "cli/compose/classes_host.py",
+    "cli/commands/report.py",
+    "export/json/changes.py",
+    "export/json/sst.py",
+    "cli/commands/undo.py",
+    "cli/commands/live.py",
 }
 # The screens see the gate as a protocol; one asks for a change, and another has it done.
-SCREENS = {f"ui/{name}.py" for name in ("options", "desk", "changing", "screens/confirm",
-                                        "screens/editor", "screens/priority")}  # fmt: skip
+SCREENS = {
+    f"ui/{name}.py"
+    for name in (
+        "options",
+        "editor_model",
+        "pending_change",
+        "screens/confirm",
+        "screens/editor",
+        "screens/priority",
+    )
+}
 READERS |= SCREENS
 _CHANGING = ("gate", "guard", "transaction")
 
@@ -59,7 +74,7 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
         used = {full for _, _, full in imports(ast.parse(path.read_text()))}
         wanted = [f"nftop.control.{name}" for name in _CHANGING] if inside else ["nftop.control"]
         if not module.startswith("control/") and any(
-            full.startswith(each) for full in used for each in wanted
+            f"{full}.".startswith(f"{each}.") for full in used for each in wanted
         ):
             users.add(module)
     assert users == (CHANGERS if inside else READERS)
@@ -70,10 +85,10 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
     [
         (
             "apply",
-            {"change.py", "ui/changing.py", "ui/widgets/lines.py"},
+            {"cli/commands/apply.py", "ui/pending_change.py", "ui/widgets/lines.py"},
         ),  # the last one's: of colours
         ("serve", {"ui/screens/confirm.py"}),
-        ("revert", {"dialogue.py", "ui/changing.py"}),
+        ("revert", {"cli/confirmation.py", "ui/pending_change.py"}),
     ],
 )
 def test_a_change_is_asked_for_where_it_is_confirmed_and_nowhere_else(
@@ -122,7 +137,7 @@ def test_nothing_waits_by_select(folder: str) -> None:
     assert found == {}
 
 
-READER = "sources/kernel.py"
+READER = "sources/host/cpu_time.py"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +170,7 @@ READER = "sources/kernel.py"
         (READER, "from os import open as o\no(p, 577)"),
         (READER, "from os import open\nopen(p, 577)"),
         (READER, "import os as o\no.open(p, 577)"),
-        ("cli.py", "import os\nos.open('/x', os.O_WRONLY)"),
+        ("cli/main.py", "import os\nos.open('/x', os.O_WRONLY)"),
         # Files, by os and pathlib.
         (READER, "import os\nos.replace(a, b)"),
         (READER, "import os\nos.write(handle, b'x')"),
@@ -170,7 +185,7 @@ READER = "sources/kernel.py"
         (READER, "import os\nos.path.os.unlink(p)"),
         (READER, "import contextlib\ncontextlib.os.unlink(p)"),
         (READER, "from contextlib import os\nos.unlink(p)"),
-        (READER, "from nftop.sources.sysfs import os"),
+        (READER, "from nftop.sources.host.sysfs import os"),
         (READER, "import posix"),
         (READER, "import sys\nsys.modules['os'].unlink(p)"),
         (READER, "from os import *"),
@@ -189,7 +204,7 @@ READER = "sources/kernel.py"
         (READER, "getattr(path, 'unlink')()"),
         (READER, "getattr(path, name)()"),
         (READER, "get = getattr"),
-        ("reports.py", "from pathlib import Path\nPath('x').unlink()"),
+        ("cli/commands/report.py", "from pathlib import Path\nPath('x').unlink()"),
         (READER, "import shutil"),
         (READER, "import tempfile"),
         (READER, "import numpy as np\nnp.save('/x', values)"),
@@ -216,7 +231,7 @@ READER = "sources/kernel.py"
         ("ui/app.py", "import signal\nsignal.pthread_kill(1, 9)"),
         ("ui/app.py", "loop.subprocess_shell(protocol, 'x')"),
         ("ui/app.py", "import textual\nself.save_screenshot()"),
-        ("sources/own.py", "import os\nos.setpriority(0, 0, 1)"),
+        ("sources/runtime/self_usage.py", "import os\nos.setpriority(0, 0, 1)"),
         ("sources/perf/abi.py", "import fcntl\nfcntl.fcntl(handle, 4, 1)"),
         ("sources/dpdk/client.py", "import ctypes"),
         ("sources/dpdk/client.py", "import socket\nsocket.socket(socket.AF_INET)"),
@@ -225,28 +240,28 @@ READER = "sources/kernel.py"
         ("sources/pcm/client.py", "from urllib.request import urlopen\nurlopen(url)"),
         ("sources/pcm/source.py", "from http.client import HTTPConnection"),
         ("session/live.py", "import os\nos.sched_setaffinity(0, {1})"),
-        ("export/board.py", "import socket"),
-        ("export/serving.py", "import socket\nsocket.create_server(('', 80))"),
-        ("export/serving.py", "import socket\nsocket.create_connection(('x', 80))"),
-        ("export/serving.py", "open('/etc/shadow')\nimport os"),
-        ("export/asking.py", "from http.server import HTTPServer"),
+        ("export/http/latest.py", "import socket"),
+        ("export/http/server.py", "import socket\nsocket.create_server(('', 80))"),
+        ("export/http/server.py", "import socket\nsocket.create_connection(('x', 80))"),
+        ("export/http/server.py", "open('/etc/shadow')\nimport os"),
+        ("export/http/request.py", "from http.server import HTTPServer"),
         # What changes classes: each writes one thing only.
-        ("control/plan.py", "path.mkdir()"),
+        ("control/resctrl/plan.py", "path.mkdir()"),
         ("control/transaction.py", "import os\nos.write(handle, b'x')"),
         ("control/guard.py", "path.unlink()"),
         ("control/gate.py", "import os\nos.open(p, os.O_WRONLY)"),
-        ("control/resctrl.py", "import subprocess"),
-        ("control/resctrl.py", "path.unlink()"),
+        ("control/resctrl/resctrl.py", "import subprocess"),
+        ("control/resctrl/resctrl.py", "path.unlink()"),
         ("control/journal.py", "path.rmdir()"),
-        ("cat.py", "import subprocess"),
-        ("cat.py", "path.write_text('x')"),
+        ("cli/commands/cat.py", "import subprocess"),
+        ("cli/commands/cat.py", "path.write_text('x')"),
         # Layers that read nothing.
         ("ui/app.py", "open('/proc/stat')"),
         ("ui/app.py", "path.open()"),
         ("ui/app.py", "import socket"),
-        ("render/table.py", "from pathlib import Path"),
-        ("render/table.py", "from rich import console"),
-        ("derive/step.py", "path.read_text()"),
+        ("render/cores/table.py", "from pathlib import Path"),
+        ("render/cores/table.py", "from rich import console"),
+        ("derive/fold.py", "path.read_text()"),
         ("model/frame.py", "import os"),
     ],
 )
@@ -264,13 +279,13 @@ def test_the_guard_catches(module: str, mutant: str) -> None:
         (READER, "from os import strerror as why\nwhy(2)"),
         (READER, "import os\nos.path.split(os.environ.get('X', ''))"),
         (READER, "from pathlib import Path\n(Path('/') / 'x').read_text().replace('a', 'b')"),
-        ("output.py", "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 1)"),
+        ("export/output.py", "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 1)"),
         ("sources/dpdk/client.py", "import socket\nsocket.socket(socket.AF_UNIX).send(b'')"),
         ("session/live.py", "from dataclasses import replace\nreplace(a, b=1)"),
         ("session/live.py", "moment.replace(tzinfo=zone)"),
         ("ui/screens/cores.py", "widget.remove()\napp.run()\nrun(x)\ntruncate('x', 3)"),
-        ("render/table.py", "from nftop.render import text as safe\nsafe.truncate('x', 3)"),
-        ("derive/step.py", "getattr(row, 'gaps')"),
+        ("render/cores/table.py", "from nftop.render import text as safe\nsafe.truncate('x', 3)"),
+        ("derive/fold.py", "getattr(row, 'gaps')"),
     ],
 )
 def test_the_guard_lets_pass(module: str, harmless: str) -> None:
@@ -303,8 +318,8 @@ def test_what_changes_the_host_starts_without_numpy() -> None:
     """It doubles the time until a change is made, and until one that was cut off is mended."""
     code = (
         "import sys\n"
-        "import nftop.cat, nftop.control.guard\n"
-        "from nftop.commands import COMMANDS\n"
+        "import nftop.cli.commands.cat, nftop.control.guard\n"
+        "from nftop.cli.dispatch import COMMANDS\n"
         "print(sorted(COMMANDS)[0], 'numpy' in sys.modules)\n"
     )
     assert python(code).stdout == "cat False\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cat_actions import GoneError, UsageError, actions, command, missed
-from nftop.cli import build_parser
-from nftop.model.action import (
+from nftop.cli.main import build_parser
+from nftop.cli.parsers.cat_actions import GoneError, UsageError, actions, command, missed
+from nftop.model.change import (
     Action,
     CreateGroup,
     CreateMonitor,
@@ -114,7 +114,7 @@ def test_threads_that_came_since_a_move_are_counted(monkeypatch: pytest.MonkeyPa
     host, options = lab_host(), parse("move --group vpp --tasks 100")
     host.lab.mkdir("/vpp")
     host.lab.echo("100", "/vpp/tasks")
-    monkeypatch.setattr("nftop.cat_actions.threads_of", lambda _: (100,))
+    monkeypatch.setattr("nftop.cli.parsers.cat_actions.threads_of", lambda _: (100,))
     assert missed(options, host) == ""
-    monkeypatch.setattr("nftop.cat_actions.threads_of", lambda _: (100, 101, 200))
+    monkeypatch.setattr("nftop.cli.parsers.cat_actions.threads_of", lambda _: (100, 101, 200))
     assert missed(options, host).startswith("2 of its threads came since and are not moved")

@@ -12,16 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from nftop import cat, change, gates, undo
-from nftop.cli import build_parser
+from nftop.cli.commands import apply as change
+from nftop.cli.commands import cat, undo
+from nftop.cli.compose import gates
+from nftop.cli.main import build_parser
+from nftop.control.backend import AbsentError
+from nftop.control.cpufreq.cpufreq import Cpufreq
 from nftop.control.gate import Gate
+from nftop.control.guard_client import in_a_process
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.part import AbsentError
-from nftop.control.pending import in_a_process
-from nftop.control.sst.cpufreq import Cpufreq
 from nftop.control.transaction import Asked, apply, keep, revert
-from nftop.model.action import Proposal, Receipt, SetSchemata
-from nftop.model.rdt import ResctrlTable
+from nftop.model.change import Proposal, Receipt, SetSchemata
+from nftop.model.rdt.rdt import ResctrlTable
 from tests.control.hosts import Disk, LabHost, lab_host, memory, without_births
 
 SET = "cat set --group vpp --l3 0=3f0 --l3 1=f"

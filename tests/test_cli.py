@@ -16,11 +16,12 @@ from unittest import mock
 
 import pytest
 
-from nftop import doctor, reports
-from nftop.model.errors import exhausted
-from nftop.render.explain import near_names
+from nftop.cli.commands import doctor
+from nftop.cli.commands import report as reports
+from nftop.model.error_text import exhausted
+from nftop.render.pages.explain import near_names
 from nftop.sources.base import Check
-from nftop.sources.readiness import wait_readable
+from nftop.sources.runtime.readiness import wait_readable
 from tests.command import NFTOP, PATIENCE_S, called, nftop, python
 from tests.waiting import until
 
@@ -157,7 +158,7 @@ class When(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, When())
 from nftop.__main__ import main
 if moment == "examining":
-    from nftop.sources.kernel import KernelSource
+    from nftop.sources.host.cpu_time import KernelSource
     KernelSource.check = interrupt
 elif moment == "leaving":
     import atexit
@@ -169,9 +170,9 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("moment", "arguments"),
     [
-        ("nftop.cli", ["doctor"]),
+        ("nftop.cli.main", ["doctor"]),
         ("numpy", ["doctor"]),
-        ("nftop.doctor", ["doctor"]),
+        ("nftop.cli.commands.doctor", ["doctor"]),
         ("examining", ["doctor"]),
         ("nftop.export.batch", ["--batch", "-n", "1"]),
         ("nftop.sources.simulated", ["demo", "--batch", "-n", "1"]),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop import cli, config
+from nftop.cli import config, main
 from nftop.model import bounded_toml
 from tests.command import nftop
 
@@ -26,7 +26,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def parsed(*arguments: str) -> dict[str, object]:
-    return vars(cli._parse(list(arguments))[1])
+    return vars(main._parse(list(arguments))[1])
 
 
 def test_what_it_sets_is_as_on_the_command_line_which_wins(write: Path) -> None:
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_said_and_nothing_is_done(
 ) -> None:
     write.write_text(text)
     with pytest.raises(SystemExit) as ended:
-        cli.run(["config", "--show"])
+        main.run(["config", "--show"])
     assert ended.value.code == 2
     error = capsys.readouterr().err
     assert said in error and str(write) in error
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_said_and_nothing_is_done(
 def test_help_needs_no_configuration(write: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write.write_text("nonsense")
     with pytest.raises(SystemExit) as ended:
-        cli.run(["--help"])
+        main.run(["--help"])
     assert ended.value.code == 0
     assert "--queue-map" in capsys.readouterr().out
 
@@ -150,7 +150,7 @@ def test_what_would_keep_the_parser_busy_is_refused_with_its_line_and_column(
 ) -> None:
     write.write_text(text)
     with pytest.raises(SystemExit) as ended:
-        cli.run(["config", "--show"])
+        main.run(["config", "--show"])
     assert ended.value.code == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"(at line {line}, column {'' if column is None else column}" in error or (
@@ -163,7 +163,7 @@ def test_a_configuration_longer_than_64_kib_is_not_read(
 ) -> None:
     write.write_text("interval_s = 2\n#" + "x" * (1 << 16))
     with pytest.raises(SystemExit) as ended:
-        cli.run(["config", "--show"])
+        main.run(["config", "--show"])
     assert ended.value.code == 2 and "64 KiB" in capsys.readouterr().err
     write.write_text("interval_s = 2\n#" + "x" * ((1 << 16) - 16))
     assert parsed()["interval_s"] == 2.0
@@ -180,6 +180,6 @@ def test_a_number_of_too_many_digits_is_refused_in_words_of_the_file(
 ) -> None:
     write.write_text(f"interval_s = {'9' * 5000}\n")
     with pytest.raises(SystemExit) as ended:
-        cli.run(["config", "--show"])
+        main.run(["config", "--show"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("a number has too many digits")

@@ -8,12 +8,12 @@ import json
 
 import pytest
 
-from nftop.cli import build_parser
-from nftop.hosts import open_asked, open_demo
-from nftop.model.action import SetSchemata
-from nftop.model.allocation import Cbm
-from nftop.model.rdt import ResctrlTable
-from nftop.watching import options_of
+from nftop.cli.commands.live import options_of
+from nftop.cli.compose.hosts import open_asked, open_demo
+from nftop.cli.main import build_parser
+from nftop.model.change import SetSchemata
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ResctrlTable
 from tests.command import called, nftop, python
 
 
@@ -95,7 +95,7 @@ def test_other_commands_are_there() -> None:
 def test_nftop_stays_where_it_was_started() -> None:
     """Simulated pollers on CPU 1 must not move the real process off the real CPU 1."""
     code = (
-        "import os\nfrom nftop.cli import run\n"
+        "import os\nfrom nftop.cli.main import run\n"
         "before = os.sched_getaffinity(0)\n"
         "run(['demo', '--cpus', '2', '-n', '3', '-d', '0.1', '--json'])\n"
         "raise SystemExit(os.sched_getaffinity(0) != before)\n"
@@ -186,7 +186,7 @@ def test_the_screen_of_the_demo_has_a_gate_that_is_unlocked() -> None:
 def test_the_screen_of_this_host_is_unlocked_by_rw_alone(
     unlocked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nftop.hosts.needed", lambda: "run it with sudo")
+    monkeypatch.setattr("nftop.cli.compose.hosts.needed", lambda: "run it with sudo")
     asked = build_parser().parse_args(["--rw"] * unlocked)
     here = open_asked(asked)
     try:

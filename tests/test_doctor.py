@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from nftop.doctor import pollers, report_json, report_text
+from nftop.cli.commands.doctor import pollers, report_json, report_text
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadRow, ThreadTable
 from nftop.model.topology import CpuInfo, Host, Topology
 from nftop.sources.base import Check
-from nftop.sources.processes import ProcessSource
-from nftop.sources.topology import read_topology
+from nftop.sources.host.topology import read_topology
+from nftop.sources.process.source import ProcessSource
 
 HERE = Host("here", "Xeon", "SKX")
 

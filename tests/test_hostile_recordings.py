@@ -19,16 +19,16 @@ from rich.style import Style
 
 from nftop.model.reading import Missing
 from nftop.model.sample import Sample
-from nftop.render.line import Line, Span, Tone
+from nftop.render.base.line import Line, Span, Tone
+from nftop.session.reader import Tape
 from nftop.session.replay import Replay
-from nftop.session.tape import Tape
-from nftop.store.encoder import Encoder
-from nftop.store.history import History
-from nftop.store.records import Gap, Header, Marker, framed, header_body
-from nftop.store.ring import Ring
-from nftop.store.scan import Loss, Scan, add_loss
-from nftop.store.seekpoint import SeekPoint, packed
-from nftop.store.zstandard import FRAME_END, ZstdCompressor
+from nftop.store.format.encoder import Encoder
+from nftop.store.format.records import Gap, Header, Marker, framed, header_body
+from nftop.store.format.zstd import FRAME_END, ZstdCompressor
+from nftop.store.history.history import History
+from nftop.store.history.ring import Ring
+from nftop.store.reading.scan import Loss, Scan, add_loss
+from nftop.store.reading.seekpoint import SeekPoint, packed
 from nftop.ui.app import NftopApp
 from nftop.ui.widgets.strips import Ink
 from tests.hostile import (
@@ -53,7 +53,7 @@ UNSAFE = re.compile(
 # The command, and in the end how much memory it ever had (VmHWM of proc(5)).
 MEASURED = """
 import pathlib, sys
-from nftop.cli import run
+from nftop.cli.main import run
 try:
     code = run(sys.argv[2:])
 finally:
@@ -290,14 +290,14 @@ def test_frames_to_step_back_to_are_as_many_as_there_is_memory_for(
 
     sizes = kept()
     assert len(sizes) == 12
-    monkeypatch.setattr("nftop.session.tape._KEPT_BYTES", sum(sizes[-5:]))
+    monkeypatch.setattr("nftop.session.reader._KEPT_BYTES", sum(sizes[-5:]))
     assert kept() == sizes[-5:]
-    monkeypatch.setattr("nftop.session.tape._KEPT_BYTES", 0)
+    monkeypatch.setattr("nftop.session.reader._KEPT_BYTES", 0)
     assert len(kept()) == 2
 
 
 def test_a_long_history_of_many_rows_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nftop.store.ring.MOST_BYTES", 4 * 40 * 64)
+    monkeypatch.setattr("nftop.store.history.ring.MOST_BYTES", 4 * 40 * 64)
     ring = Ring(("cpp",), ticks=600)
     few, many = {0: 0}, {row: row for row in range(64)}
     for tick in range(100):

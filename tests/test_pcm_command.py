@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from nftop import hosts
+from nftop.cli.compose import hosts
 from nftop.sources.pcm.source import PcmSource
 from tests.command import nftop
 from tests.peers.pcm_server import pcm_server

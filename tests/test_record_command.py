@@ -16,19 +16,19 @@ from unittest import mock
 
 import pytest
 
-from nftop import recording as deeds
-from nftop.derive.step import State
+from nftop.cli.commands import record as deeds
+from nftop.derive.fold import State
 from nftop.export.batch import FORMATS, run_batch
 from nftop.session.live import Live
 from nftop.session.replay import Replay
-from nftop.sources.affinity import Affinity
-from nftop.sources.own import OwnSource
+from nftop.sources.runtime.affinity import Affinity
+from nftop.sources.runtime.self_usage import OwnSource
 from nftop.sources.simulated import simulated_host
-from nftop.store.readable import FileBytes
-from nftop.store.recorder import Recorder
-from nftop.store.records import Header, Marker
-from nftop.store.scan import BREAKS_OFF
-from nftop.store.sink import FileSink
+from nftop.store.format.records import Header, Marker
+from nftop.store.reading.bytes import FileBytes
+from nftop.store.reading.scan import BREAKS_OFF
+from nftop.store.recording.recorder import Recorder
+from nftop.store.recording.sink import FileSink
 from tests.command import NFTOP, PATIENCE_S, called
 from tests.recordings import everything, same, taken, ticks_of
 from tests.waiting import until

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli import run
-from nftop.session.compared import side
+from nftop.cli.main import run
+from nftop.session.compare import side
 from nftop.session.interval import named, opened
-from nftop.store.readable import FileBytes
+from nftop.store.reading.bytes import FileBytes
 from tests.recordings import Taken, taken
 
 TICKS = 30

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import BoxTraffic, Frame, PackageRow
 from nftop.model.ids import Package
-from nftop.model.metric import Metric, Unit
+from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 
 NO_UNIT = Missing(Reason.HARDWARE, "this CPU's uncore can't tell")

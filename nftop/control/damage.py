@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from nftop.control.words import describe
-from nftop.model.action import Cell, Kind
+from nftop.control.wording import describe
+from nftop.model.change import Cell, Kind
 
 _MOST_SHOWN = 20
 _MOST_READ = 1 << 20

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from nftop.control import past
-from nftop.control.changing import Settling
-from nftop.control.classes import Host
-from nftop.control.entry import Entry
+from nftop.control import history
+from nftop.control.backend import AnyPart
+from nftop.control.guard_client import in_a_process
+from nftop.control.interface import Settling
 from nftop.control.journal import FileJournal, Journal, hinted
-from nftop.control.part import AnyPart
-from nftop.control.pending import in_a_process
+from nftop.control.journal_entry import Entry
+from nftop.control.resctrl.backend import Host
 from nftop.control.rules import Rules
 from nftop.control.transaction import Asked
-from nftop.model.action import Action, Proposal
-from nftop.model.keeping import KEEP_WITHIN_S
+from nftop.model.change import Action, Proposal
+from nftop.model.keep_timeout import KEEP_WITHIN_S
 
 _PAST = ": `nftop undo --past` passes over it"
 _PROGRAM = "nftop"
@@ -69,7 +69,7 @@ class PartGate(Generic[PartT]):
 
     def newest(self) -> int:
         """The number of the last change that stands; 0 where none does."""
-        return max((entry.number for entry in past.standing(self._here())), default=0)
+        return max((entry.number for entry in history.standing(self._here())), default=0)
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
         """What would be written, in its order, as a shell would do it."""
@@ -88,11 +88,11 @@ class PartGate(Generic[PartT]):
         each time, and no obstacle.
         """
         here = self._here()
-        standing, tried = past.standing(here), past.tried(here)
+        standing, tried = history.standing(here), history.tried(here)
         gone, passed, said = list[int](), list[int](), list[str]()
         unmet, newest = tuple[str, ...](), None
         for entry in reversed(standing):
-            found = self._reversal(past.with_undoing(entry, here), "undo" + " --past" * beyond)
+            found = self._reversal(history.with_undoing(entry, here), "undo" + " --past" * beyond)
             if found is None:
                 continue
             proposal, number = found[0], entry.number
@@ -127,8 +127,8 @@ class PartGate(Generic[PartT]):
         What an undo left alone, since others had their hands on it then, is tried once more.
         """
         here = self._here()
-        stands = {entry.number for entry in past.standing(here)}
-        entries = past.with_targets(past.revertible(here))
+        stands = {entry.number for entry in history.standing(here)}
+        entries = history.with_targets(history.revertible(here))
         planned = self._reversal(entries, "cat reset")
         if planned is None:
             return None
@@ -160,7 +160,7 @@ class PartGate(Generic[PartT]):
         self, proposal: Proposal, numbers: tuple[int, ...]
     ) -> tuple[Proposal, tuple[int, ...]]:
         """A proposal that takes back these changes, and their numbers, with `Proposal.final`."""
-        final = past.is_newest(numbers, self.journal.history(), self.host.identity)
+        final = history.is_newest(numbers, self.journal.history(), self.host.identity)
         return replace(proposal, final=final), numbers
 
     def _reversal(
@@ -172,11 +172,11 @@ class PartGate(Generic[PartT]):
         state = self.host.reach(change for entry in entries for change in entry.changes)
         commands = (f"{self.program} {words}",) * self.lasts
         judge = partial(self.host.judged, commands=commands)
-        waiting = past.waiting(entries, self._here())
-        initial = past.initial_values(waiting, self.host.rules()) if waiting else {}
-        proposal = past.reversal(state, entries, self._here(), judge, initial)
+        waiting = history.waiting(entries, self._here())
+        initial = history.initial_values(waiting, self.host.rules()) if waiting else {}
+        proposal = history.reversal(state, entries, self._here(), judge, initial)
         numbers = tuple(entry.number for entry in entries)
-        warnings = (*past.unverified(entries), *proposal.warnings)
+        warnings = (*history.unverified(entries), *proposal.warnings)
         return replace(proposal, identity=identity, warnings=warnings), numbers
 
     def _here(self) -> list[Entry]:

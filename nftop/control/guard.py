@@ -18,7 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nftop.control.entry import (
+from nftop.control.backend import AbsentError, AnyPart
+from nftop.control.backends import open_part
+from nftop.control.journal import BusyError, FileJournal, Journal, hinted
+from nftop.control.journal_entry import (
     DamagedError,
     cells_of,
     changes_json,
@@ -26,10 +29,7 @@ from nftop.control.entry import (
     state_json,
     state_of,
 )
-from nftop.control.journal import BusyError, FileJournal, Journal, hinted
-from nftop.control.part import AbsentError, AnyPart
-from nftop.control.parts import open_part
-from nftop.control.resctrl import boot_id
+from nftop.control.resctrl.resctrl import boot_id
 from nftop.control.transaction import (
     REVERT_LOCK_S,
     Asked,
@@ -39,9 +39,9 @@ from nftop.control.transaction import (
     revert,
     waiting,
 )
-from nftop.model.action import Proposal, Receipt
-from nftop.model.errors import said
-from nftop.sources.readiness import wait_readable, wait_writable
+from nftop.model.change import Proposal, Receipt
+from nftop.model.error_text import said
+from nftop.sources.runtime.readiness import wait_readable, wait_writable
 
 KEEP = b"keep\n"
 # All that anybody but the kernel and the operator's own `kill -9` sends.

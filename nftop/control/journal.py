@@ -39,7 +39,7 @@ from nftop.control.damage import (
     missing_details,
     pending_details,
 )
-from nftop.control.entry import (
+from nftop.control.journal_entry import (
     FORMAT,
     MOST_BYTES,
     DamagedError,
@@ -53,7 +53,7 @@ from nftop.control.entry import (
     text_of,
     unseal,
 )
-from nftop.model.action import Outcome
+from nftop.model.change import Outcome
 
 DEFAULT = Path("/var/lib/nftop")
 _LOOKED_AT_S = 0.3

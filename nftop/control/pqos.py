@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from nftop.control.classes import Host
-from nftop.control.part import AbsentError, LockedError, RefusedError
-from nftop.control.resctrl import boot_id
+from nftop.control.backend import AbsentError, LockedError, RefusedError
+from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.operations import MB, SHAREABLE, Step
+from nftop.control.resctrl.resctrl import boot_id
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.steps import MB, SHAREABLE, Step
-from nftop.control.words import MSR
-from nftop.model.action import Cell, State, parts
-from nftop.model.rdt import ROOT
+from nftop.control.wording import MSR
+from nftop.model.change import Cell, State, parts
+from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing
 from nftop.model.topology import Topology
+from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.pqos.client import Client
 from nftop.sources.pqos.library import Library, UnusableError
-from nftop.sources.pqos.looked import Looked, domains, group_name
+from nftop.sources.pqos.protocol import Looked, domains, group_name
 from nftop.sources.pqos.source import why_not
-from nftop.sources.topology import read_cpuid, read_topology
 
 MSR_IDENTITY = "msr"
 # Haswell's masks have two ways at least, all later ones' one (Intel SDM volume 3, "Cache Allocation

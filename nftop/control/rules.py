@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nftop.model.action import Cell, State
-from nftop.model.rdt import ROOT, MbaUnit
+from nftop.model.change import Cell, State
+from nftop.model.rdt.rdt import ROOT, MbaUnit
 
 LOCKED = ("pseudo-locked", "pseudo-locksetup")
 

@@ -11,20 +11,20 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nftop.control.classes import Host
-from nftop.control.entry import DamagedError, Entry, finished
+from nftop.control.backend import AnyPart, LockedError, RefusedError, after
 from nftop.control.gate import Gate
 from nftop.control.guard import serve
 from nftop.control.journal import BusyError, Journal
-from nftop.control.part import AnyPart, LockedError, RefusedError, after
+from nftop.control.journal_entry import DamagedError, Entry, finished
+from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.operations import MB, Step, cpus_in
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.steps import MB, Step, cpus_in
 from nftop.control.transaction import Asked
-from nftop.model.action import Cell, Outcome, Proposal, Receipt, State, parts
-from nftop.model.allocation import Cbm
-from nftop.model.errors import said
+from nftop.model.change import Cell, Outcome, Proposal, Receipt, State, parts
+from nftop.model.error_text import said
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt import ROOT, IoWays
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, IoWays
 from nftop.model.topology import Topology
 from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, Classes, numbered
 from nftop.sim.payloads import thread_table

@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from nftop.control import doing
-from nftop.control.compare import LOCK_S, UnwrittenError, compared, locked, seen
-from nftop.control.entry import DamagedError, Entry, completed
+from nftop.control import execute
+from nftop.control.backend import AnyPart, LockedError
+from nftop.control.history import unverified
 from nftop.control.journal import Journal, hinted, next_number, now
-from nftop.control.part import AnyPart, LockedError
-from nftop.control.past import unverified
-from nftop.control.since import Since, changed_since
-from nftop.control.takeback import differing
-from nftop.control.undoing import Back, go_back, plan_back, with_numbers
-from nftop.control.words import differences
-from nftop.model.action import Outcome, Proposal, Receipt
-from nftop.model.errors import said as words_of
+from nftop.control.journal_entry import DamagedError, Entry, completed
+from nftop.control.preconditions import LOCK_S, UnwrittenError, compared, locked, seen
+from nftop.control.revert import Back, go_back, plan_back, with_numbers
+from nftop.control.revert_plan import differing
+from nftop.control.verify import Since, changed_since
+from nftop.control.wording import differences
+from nftop.model.change import Outcome, Proposal, Receipt
+from nftop.model.error_text import said as words_of
 
 # How long the guard tries to take a change back.
 REVERT_LOCK_S = 60.0
@@ -79,7 +79,7 @@ def apply(
     try:
         with locked(host):
             seen(host, proposal)
-            done = doing.done(host, entry)
+            done = execute.done(host, entry)
     except UnwrittenError as end:
         return replace(end.receipt, sentences=(*end.receipt.sentences, *_forget(journal))), None
     if isinstance(done, Receipt):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from nftop.derive.absence import after_absence
 from nftop.model.ids import Cpu
+from nftop.model.nf.kinds import POLLING_RATIO
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.roles import POLLING_RATIO
 from nftop.model.sample import SourceReading, ThreadRow, ThreadTable
 
 # On a nohz_full CPU the kernel brings a running thread's time up to date once a second

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import TextIO
 
 from nftop.export.csv import frame_csv, header_csv
-from nftop.export.jsonl import frame_json
+from nftop.export.json.frame import frame_json
+from nftop.export.output import put
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
-from nftop.model.looking import Looking
-from nftop.output import put
-from nftop.render.plain import frame_text
+from nftop.render.pages.batch_text import frame_text
 from nftop.session.feed import Feed, Player
 
 # Wide enough for every column of the catalogue: what is not a terminal is read by grep.

@@ -7,12 +7,12 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from nftop.export.frequencies import setting_values
-from nftop.export.jsonl import rfc3339
-from nftop.model.catalogue import CPU_METRICS
+from nftop.export.json.frame import rfc3339
+from nftop.export.json.frequencies import setting_values
 from nftop.model.frame import Frame
+from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.reading import Missing
-from nftop.render.text import printable
+from nftop.render.base.text import printable
 
 _LABELS = (
     "time",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nftop.model.allocation import MAX_WAYS
+from nftop.model.rdt.masks import MAX_WAYS
 
 
 class BoundsError(ValueError):

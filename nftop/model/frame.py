@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from nftop.model.action import Noticed
-from nftop.model.allocation import Cbm
 from nftop.model.baseline import Baselines
+from nftop.model.change import Noticed
 from nftop.model.column import Column
 from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, L3Domain, Package
-from nftop.model.netdev import InterfaceRow
-from nftop.model.nf_parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
+from nftop.model.nf.netdev import InterfaceRow
+from nftop.model.nf.parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.owner import Owner
-from nftop.model.rdt import CacheDomain, L2Mask, Limits, MbaUnit
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.topology import Host, Topology

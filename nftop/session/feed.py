@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Protocol, runtime_checkable
 
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
-from nftop.model.looking import Looking
-from nftop.model.position import Position
+from nftop.model.replay_position import Position
 
 
 class FeedError(Exception):

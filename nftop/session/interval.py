@@ -8,15 +8,15 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nftop.model.position import Position
+from nftop.model.replay_position import Position
 from nftop.model.topology import Host
-from nftop.session.tape import NoMomentError, NoRecordingError, Shown, Tape
-from nftop.session.when import moment_ns
+from nftop.session.reader import NoMomentError, NoRecordingError, Shown, Tape
+from nftop.session.time_spec import moment_ns
 from nftop.store.folders import open_file
-from nftop.store.readable import FileBytes, Readable
-from nftop.store.records import Header, Marker, Tick
-from nftop.store.scan import Loss, Scan, add_loss
-from nftop.store.seek import last_place, next_place
+from nftop.store.format.records import Header, Marker, Tick
+from nftop.store.reading.bytes import FileBytes, Readable
+from nftop.store.reading.scan import Loss, Scan, add_loss
+from nftop.store.reading.seek import last_place, next_place
 
 
 @dataclass(frozen=True, slots=True)

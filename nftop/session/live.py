@@ -9,15 +9,15 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from nftop.derive.baseline import keep
-from nftop.derive.findings import begun
+from nftop.derive.compare.baseline import keep
+from nftop.derive.findings.engine import begun
+from nftop.derive.fold import State, comparing, polling_cpus, step
 from nftop.derive.select import only_cpus
-from nftop.derive.step import State, comparing, polling_cpus, step
 from nftop.model.baseline import Baselines
 from nftop.model.finding import Finding
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.looking import Looking
 from nftop.model.sample import Sample
 from nftop.model.topology import Topology
 from nftop.session.notice import Notice

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nftop.store.readable import Readable
-from nftop.store.records import Marker
-from nftop.store.scan import Loss, Scan
-from nftop.store.seek import Place, last_before, next_place
-from nftop.store.seekpoint import SIZE
+from nftop.store.format.records import Marker
+from nftop.store.reading.bytes import Readable
+from nftop.store.reading.scan import Loss, Scan
+from nftop.store.reading.seek import Place, last_before, next_place
+from nftop.store.reading.seekpoint import SIZE
 
 _LOOK_S = 0.25
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from nftop.model.errors import said
+from nftop.model.error_text import said
 
 EVERY_S = 3.0
 

@@ -6,19 +6,19 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
-from nftop.model.looking import Looking
-from nftop.model.position import Position
-from nftop.session.banner import Banner
+from nftop.model.replay_position import Position
 from nftop.session.live import Clock, SystemClock
 from nftop.session.markers import marker_before, next_marker
-from nftop.session.opening import Approach, Opening, beginning_ns, let_go, reaching
-from nftop.session.pace import FASTEST, SLOWEST, Pace
-from nftop.session.tape import NoRecordingError, Shown, Tape
-from nftop.session.when import outside
-from nftop.store.readable import Readable
-from nftop.store.records import Marker
-from nftop.store.scan import Loss
+from nftop.session.open_recording import Approach, Opening, beginning_ns, let_go, reaching
+from nftop.session.pacing import FASTEST, SLOWEST, Pace
+from nftop.session.reader import NoRecordingError, Shown, Tape
+from nftop.session.replay_status import Banner
+from nftop.session.time_spec import outside
+from nftop.store.format.records import Marker
+from nftop.store.reading.bytes import Readable
+from nftop.store.reading.scan import Loss
 
 # How often a file is looked at that may have grown.
 _LOOK_S = 0.25

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from nftop.model.action import Cell, State, parts, place
-from nftop.model.allocation import Cbm
+from nftop.model.change import Cell, State, parts, place
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT, Limits
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, Limits
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model
 from nftop.sim.payloads import thread_table

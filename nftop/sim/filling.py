@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nftop.model.action import parts
-from nftop.model.allocation import Cbm
+from nftop.model.change import parts
 from nftop.model.column import Bools, Floats
+from nftop.model.rdt.masks import Cbm
 from nftop.sim import workloads
 from nftop.sim.classes import ALL_PERCENT, Classes
 from nftop.sim.layout import Layout

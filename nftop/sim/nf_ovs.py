@@ -6,7 +6,7 @@ Each PMD thread polls one queue of one of two ports, and all it receives goes ou
 from __future__ import annotations
 
 from nftop.model.ids import Cpu
-from nftop.model.nf_ovs import OvsPmd, OvsQueue, OvsSwitch, OvsTable
+from nftop.model.nf.ovs import OvsPmd, OvsQueue, OvsSwitch, OvsTable
 from nftop.model.sample import Counts
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model

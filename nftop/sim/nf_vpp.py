@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nftop.model.nf_vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
+from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.sample import Counts
 from nftop.sim import workloads
 from nftop.sim.layout import Placed

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nftop.model.action import place
-from nftop.model.allocation import Cbm
+from nftop.model.change import place
 from nftop.model.column import Floats
 from nftop.model.ids import Cpu
-from nftop.model.rdt import (
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import (
     EVENTS,
     CacheDomain,
     Event,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from importlib import resources
 from typing import Any, TypeVar
 
-from nftop.model.allocation import Cbm
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT
 from nftop.sim import processor as processors
 from nftop.sim import workloads
 from nftop.sim.notation import Table

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import TmaNode
+from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.uarch.parts import THREADS, Topdown
+from nftop.uarch.sections import THREADS, Topdown
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import PREFIX, Settle, consistent, evaluate, evaluate_probes
 

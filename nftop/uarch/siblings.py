@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nftop.model.column import Bools, Column, Floats, column
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
-from nftop.uarch.parts import BUSIEST
+from nftop.uarch.sections import BUSIEST
 
 # Events that count time, of which a core has as much as its busier thread.
 CLOCKS = ("cycles", "aperf")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
-from nftop.uarch import parts
-from nftop.uarch.bases import whole
+from nftop.uarch import sections
 from nftop.uarch.events import CONFIG_WORDS, OF_CORE, Encoding, EventSpec, PmuTerms, parse_event
-from nftop.uarch.parts import Counters, CpuModel, Topdown, Uncore
+from nftop.uarch.inherit import whole
+from nftop.uarch.sections import Counters, CpuModel, Topdown, Uncore
 
 __all__ = [
     "CONFIG_WORDS",
@@ -134,7 +134,7 @@ def identify(vendor: str, family: int, model: int, stepping: int) -> str:
     for name in names():
         # Only the head of a file is looked at: all the rest takes longer to read.
         head = _BEHIND_CPUID.split(_text(name), maxsplit=1)[0]
-        cpus = map(parts.parse_model, tomllib.loads(head).get("cpuid", ()))
+        cpus = map(sections.parse_model, tomllib.loads(head).get("cpuid", ()))
         if any(cpu.covers(vendor, family, model, stepping) for cpu in cpus):
             return name
     return GENERIC
@@ -170,15 +170,17 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
     events = {name: parse_event(name, spec) for name, spec in raw["events"].items()}
     if set(events) & set(raw.get("sets", {})):
         raise ValueError("a set has the name of an event")
-    uncore = tuple(parts.parse_uncore(name, spec) for name, spec in raw.get("uncore", {}).items())
+    uncore = tuple(
+        sections.parse_uncore(name, spec) for name, spec in raw.get("uncore", {}).items()
+    )
     traffic = dict(raw.get("traffic", {}))
-    parts.check_formulas(traffic, {event for unit in uncore for event in unit.events})
+    sections.check_formulas(traffic, {event for unit in uncore for event in unit.events})
     sets = raw.get("sets", {})
     probes = dict(raw.get("probes", {}))
-    parts.check_formulas(probes, {*events, parts.THREADS})
+    sections.check_formulas(probes, {*events, sections.THREADS})
     extras = raw.get("extras", ())
     for name in extras:
-        parts.known(name, events, "the list of extras")
+        sections.known(name, events, "the list of extras")
     rows = (raw["events"], *(unit["events"] for unit in raw.get("uncore", {}).values()))
     return Uarch(
         name=raw["name"],
@@ -190,9 +192,9 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
             name: spec["vendor"] for row in rows for name, spec in row.items() if "vendor" in spec
         },
         extras=frozenset(extras),
-        cpuid=tuple(parts.parse_model(spec) for spec in raw.get("cpuid", ())),
-        counters=parts.parse_counters(raw["counters"], events) if "counters" in raw else None,
-        topdown=parts.parse_topdown(raw["topdown"], events) if "topdown" in raw else None,
+        cpuid=tuple(sections.parse_model(spec) for spec in raw.get("cpuid", ())),
+        counters=sections.parse_counters(raw["counters"], events) if "counters" in raw else None,
+        topdown=sections.parse_topdown(raw["topdown"], events) if "topdown" in raw else None,
         uncore=uncore,
         traffic=traffic,
         focus_groups=tuple(
@@ -213,7 +215,7 @@ def _plan(
     needs = frozenset(_expand(spec["needs"], sets))
     plan = Plan(_group(spec["events"], events, sets, "a plan"), needs, smt, turns)
     for name in sorted(plan.needs):
-        parts.known(name, events, "a plan")
+        sections.known(name, events, "a plan")
     if not plan.needs <= set(plan.events):
         raise ValueError("a plan needs an event that it does not count")
     return plan
@@ -229,7 +231,7 @@ def _group(
     if len(set(group)) != len(group) or not group:
         raise ValueError(f"{who} is empty or counts an event twice: {', '.join(group)}")
     for name in group:
-        parts.known(name, events, who)
+        sections.known(name, events, who)
     return group
 
 

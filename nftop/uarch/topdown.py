@@ -12,7 +12,7 @@ import numpy as np
 from nftop.model.column import Bools, Column, column, missing, where
 from nftop.model.reading import Missing, Reason
 from nftop.uarch.formula import ALL_ROWS, compile_formula, has_inputs
-from nftop.uarch.parts import BUSIEST, CONSTANTS, THREADS, Topdown
+from nftop.uarch.sections import BUSIEST, CONSTANTS, THREADS, Topdown
 from nftop.uarch.table import Uarch
 
 PREFIX = "tma."

@@ -12,13 +12,13 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
-from nftop.model.errors import exhausted
-from nftop.render.standing import outcome_text
+from nftop.model.error_text import exhausted
+from nftop.render.frame.pending_change import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
-from nftop.store.history import History
-from nftop.ui.changing import Changes
+from nftop.store.history.history import History
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady
 from nftop.ui.options import Options
+from nftop.ui.pending_change import Changes
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.main import MainScreen

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nftop.control.changing import Changing
-from nftop.control.profile.listing import Listing
-from nftop.store.recorder import Recorder
-from nftop.store.sink import Sink
+from nftop.control.interface import Changing
+from nftop.control.profile.profile import Listing
+from nftop.store.recording.recorder import Recorder
+from nftop.store.recording.sink import Sink
 
 ColorChoice = Literal["auto", "always", "never"]
 

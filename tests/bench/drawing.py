@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 
 from nftop import ui
 from nftop.model.frame import Frame
-from nftop.render.browse import Place
-from nftop.render.columns import columns_for
-from nftop.render.rows import View, arrange
-from nftop.store.history import History
+from nftop.render.cores.columns import columns_for
+from nftop.render.cores.cursor import Place
+from nftop.render.cores.rows import View, arrange
+from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
 from nftop.ui.screens.views import VIEWS
 from nftop.ui.widgets.cpu_table import CpuTableView

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from nftop.model.frame import Frame
-from nftop.store.history import History
+from nftop.store.history.history import History
 from tests.bench.drawing import CountedNftop
 from tests.bench.report import Reached
 from tests.bench.scenes import shaken

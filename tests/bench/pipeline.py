@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from nftop.hosts import open_host
+from nftop.cli.compose.hosts import open_host
 from nftop.session.sampler import Sampler
 from tests.bench.report import Reached, median
 from tests.bench.scenes import Clocked

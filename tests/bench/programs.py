@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from nftop.sources.readiness import wait_readable
+from nftop.sources.runtime.readiness import wait_readable
 from tests.bench.report import Reached, median
 from tests.strace import traced
 

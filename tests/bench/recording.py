@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from nftop.model.sample import CounterTable, Sample
-from nftop.store.encoder import Chunk, Encoder
-from nftop.store.readable import FileBytes
-from nftop.store.records import Tick
-from nftop.store.scan import Scan
-from nftop.store.seek import last_before
-from nftop.store.seekpoint import packed
-from nftop.store.sink import FileSink
-from nftop.store.zstandard import FRAME_END, ZstdCompressor
+from nftop.store.format.encoder import Chunk, Encoder
+from nftop.store.format.records import Tick
+from nftop.store.format.zstd import FRAME_END, ZstdCompressor
+from nftop.store.reading.bytes import FileBytes
+from nftop.store.reading.scan import Scan
+from nftop.store.reading.seek import last_before
+from nftop.store.reading.seekpoint import packed
+from nftop.store.recording.sink import FileSink
 from tests.bench.report import Reached, median
 from tests.bench.scenes import Clocked
 from tests.recordings import header_of

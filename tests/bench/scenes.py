@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nftop.derive.step import State, step
+from nftop.derive.fold import State, step
 from nftop.model.column import Column
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.reading import Missing, Reading

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 
-from nftop.derive.step import State
+from nftop.derive.fold import State
 from nftop.model.pcm import PcmTable
 from nftop.session.live import Live
 from nftop.sources.pcm.client import Address
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.pcm.topology import PcmTopologySource, topology_of
-from nftop.store.history import History
+from nftop.store.history.history import History
 from nftop.ui.messages import FrameReady
 from tests.bench.drawing import CountedNftop
 from tests.bench.report import Reached

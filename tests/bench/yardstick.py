@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 from textual.widgets import DataTable
 
 from nftop.model.frame import Frame
-from nftop.render.columns import columns_for
-from nftop.render.line import Line, Tone
-from nftop.render.rows import View, arrange
-from nftop.render.table import body_lines
+from nftop.render.base.line import Line, Tone
+from nftop.render.cores.columns import columns_for
+from nftop.render.cores.rows import View, arrange
+from nftop.render.cores.table import body_lines
 from tests.bench.terminal import Cost, Counted, ticking
 
 _STYLES = {

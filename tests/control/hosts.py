@@ -7,20 +7,15 @@ import errno
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from nftop.control.classes import Host
-from nftop.control.entry import (
-    Entry,
-    entry_of,
-    finished,
-    text_of,
-)
+from nftop.control.backend import LockedError, RefusedError
 from nftop.control.gate import Gate
-from nftop.control.part import LockedError, RefusedError
-from nftop.control.pending import in_a_process
+from nftop.control.guard_client import in_a_process
+from nftop.control.journal_entry import Entry, entry_of, finished, text_of
+from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.operations import Step
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.steps import Step
-from nftop.model.action import Cell, Outcome, State, place
-from nftop.model.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.change import Cell, Outcome, State, place
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
 from tests.lab.resctrl.state import controls, everything
 from tests.lab.tests.hosts import SMALL, Lab, lab
 
@@ -31,7 +26,7 @@ HELD: list[LabHost] = []
 
 @dataclass
 class LabHost(Host):
-    """Implements `nftop.control.classes.Host`.
+    """Implements `nftop.control.resctrl.backend.Host`.
 
     Attributes:
         writes: operations that were done, whatever came of them.

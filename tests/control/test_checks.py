@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nftop import control
-from nftop.control.checks import check, notice
+from nftop.control.doctor import check, notice
 from nftop.control.journal import FileJournal
 from nftop.model.reading import Reason
 from tests.control.test_journal import ONE

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.control.backend import after, touched
 from nftop.control.journal import Journal
-from nftop.control.part import after, touched
-from nftop.control.steps import UNBORN, steps
+from nftop.control.resctrl.operations import UNBORN, steps
 from nftop.control.transaction import Asked, apply, keep, recover, revert
-from nftop.model.action import (
+from nftop.model.change import (
     Action,
     Cell,
     CreateGroup,

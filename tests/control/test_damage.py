@@ -17,8 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control import journal as journal_module
-from nftop.control.checks import check, notice
-from nftop.control.entry import (
+from nftop.control.doctor import check, notice
+from nftop.control.gate import Gate
+from nftop.control.guard_client import in_a_process
+from nftop.control.journal import FileJournal
+from nftop.control.journal_entry import (
     Damage,
     DamagedError,
     Entry,
@@ -29,12 +32,9 @@ from nftop.control.entry import (
     state_of,
     text_of,
 )
-from nftop.control.gate import Gate
-from nftop.control.journal import FileJournal
-from nftop.control.pending import in_a_process
 from nftop.control.transaction import Asked, apply, keep, recover
-from nftop.export.changes import change_json
-from nftop.model.action import Cell, Change, CreateGroup, MoveCpus, SetSchemata, State
+from nftop.export.json.changes import change_json
+from nftop.model.change import Cell, Change, CreateGroup, MoveCpus, SetSchemata, State
 from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
 from tests.control.hosts import LabHost, lab_host

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control import draft as drafts
-from nftop.control.draft import Draft, Step, begin
-from nftop.control.part import after
-from nftop.control.plan import propose
-from nftop.control.rebase import rebased
+from nftop.control.backend import after
+from nftop.control.resctrl import draft as drafts
+from nftop.control.resctrl.draft import Draft, Step, begin
+from nftop.control.resctrl.operations import steps
+from nftop.control.resctrl.plan import propose
+from nftop.control.resctrl.rebase import rebased
 from nftop.control.rules import LimitRule, MaskRule
-from nftop.control.steps import steps
-from nftop.model.action import Cell, CreateGroup, MoveCpus, RemoveGroup, SetSchemata, parts
-from nftop.model.allocation import Cbm
+from nftop.model.change import Cell, CreateGroup, MoveCpus, RemoveGroup, SetSchemata, parts
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
 from tests.control.hosts import LabHost, lab_host, without_births
 from tests.control.test_plan import RULES, world
 from tests.control.worlds import ACTIONS, hosts

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.control.drift import drifted, told
-from nftop.model.action import Cell
-from nftop.model.allocation import Cbm
-from nftop.model.rdt import L2Mask
+from nftop.control.resctrl.drift import drifted, told
+from nftop.model.change import Cell
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import L2Mask
 from nftop.model.reading import Missing, Reason
 from tests.frames import frame
 from tests.ui.gates import frame_at, open_gate

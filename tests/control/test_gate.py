@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from nftop.control import guard, pending
-from nftop.control.entry import Entry
+from nftop.control import guard
+from nftop.control import guard_client as pending
 from nftop.control.gate import Gate
 from nftop.control.guard import proposal_of, request
+from nftop.control.guard_client import Pending, in_a_process, recover
 from nftop.control.journal import FileJournal
-from nftop.control.pending import Pending, in_a_process, recover
+from nftop.control.journal_entry import Entry
 from nftop.control.transaction import Asked
-from nftop.model.action import Cell, Change, Proposal, Receipt, SetSchemata
+from nftop.model.change import Cell, Change, Proposal, Receipt, SetSchemata
 from tests.control.hosts import lab_host
 from tests.descriptors import many_descriptors
 

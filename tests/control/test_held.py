@@ -13,7 +13,7 @@ import pytest
 
 from nftop.control.journal import FileJournal
 from nftop.control.transaction import Asked, apply, keep, recover, revert
-from nftop.model.action import Action, Cell, CreateGroup, MoveCpus, Proposal, Receipt, SetSchemata
+from nftop.model.change import Action, Cell, CreateGroup, MoveCpus, Proposal, Receipt, SetSchemata
 from nftop.model.ids import Cpu
 from tests.control.hosts import (
     HELD,

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.control.backend import AbsentError, RefusedError
 from nftop.control.gate import PartGate
-from nftop.control.isst.calls import Call
-from nftop.control.isst.part import open_isst
-from nftop.control.isst.told import class_cell
-from nftop.control.part import AbsentError, RefusedError
-from nftop.control.pending import in_a_process
+from nftop.control.guard_client import in_a_process
+from nftop.control.speed_select.backend import open_isst
+from nftop.control.speed_select.operations import Call
+from nftop.control.speed_select.state import class_cell
 from nftop.control.transaction import Asked, apply, keep, recover, revert
-from nftop.export.cells import change_object
-from nftop.model.action import Cell, Proposal, Receipt, SetCpClass, SstAction, SwitchBf
+from nftop.export.json.changes_of import change_object
+from nftop.model.change import Cell, Proposal, Receipt, SetCpClass, SstAction, SwitchBf
 from nftop.model.ids import Cpu
-from nftop.render.change import preview
+from nftop.render.editor.change import preview
 from tests.control.hosts import Death, Disk, KilledError, memory
 from tests.control.sst_trees import in_memory
 from tests.isst.hosts import HUNG, FakeSpeedSelect, base_mhz, make_tool, part

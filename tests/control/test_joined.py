@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from nftop.control.entry import entry_of, seal, text_of
+from nftop.control.backend import AbsentError
+from nftop.control.backends import CLASSES, part_of
+from nftop.control.combined_gate import Joined
+from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.gate import PartGate
 from nftop.control.guard import proposal_of, request
-from nftop.control.joined import Joined
-from nftop.control.part import AbsentError
-from nftop.control.parts import CLASSES, part_of
-from nftop.control.pending import in_a_process
-from nftop.control.sst.cpufreq import CPUFREQ
+from nftop.control.guard_client import in_a_process
+from nftop.control.journal_entry import entry_of, seal, text_of
 from nftop.control.transaction import Asked, apply, keep
-from nftop.export.cells import change_object
-from nftop.model.action import Action, PinCpus, Proposal, SetSchemata
+from nftop.export.json.changes_of import change_object
+from nftop.model.change import Action, PinCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
 from tests.control.hosts import Disk, LabHost, lab_host, memory
 from tests.control.sst_trees import HIGH, MOST, FakeCpufreq, in_memory, make_tree, part

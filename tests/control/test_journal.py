@@ -14,15 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control import journal as journal_module
-from nftop.control.entry import (
-    DamagedError,
-    Entry,
-    entry_of,
-    finished,
-    text_of,
-)
 from nftop.control.journal import BusyError, FileJournal, next_number, unfinished
-from nftop.model.action import Cell, Change
+from nftop.control.journal_entry import DamagedError, Entry, entry_of, finished, text_of
+from nftop.model.change import Cell, Change
 
 _TEXT = st.text(max_size=8)
 _NAME = st.text(min_size=1, max_size=8)

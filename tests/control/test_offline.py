@@ -10,12 +10,12 @@ import pytest
 
 from nftop.control.gate import Gate
 from nftop.control.guard import serve
-from nftop.control.past import initial_values, waiting
+from nftop.control.history import initial_values, waiting
+from nftop.control.revert import plan_back
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.transaction import Asked, apply, keep, recover
-from nftop.control.undoing import plan_back
-from nftop.control.words import offline_sentences
-from nftop.model.action import (
+from nftop.control.wording import offline_sentences
+from nftop.model.change import (
     Action,
     Cell,
     CreateGroup,

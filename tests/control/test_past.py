@@ -12,12 +12,12 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from nftop.control.entry import Entry, entry_of
 from nftop.control.gate import Gate
 from nftop.control.guard import serve
-from nftop.control.pending import in_a_process
+from nftop.control.guard_client import in_a_process
+from nftop.control.journal_entry import Entry, entry_of
 from nftop.control.transaction import Asked, apply, keep, recover, revert, waiting
-from nftop.model.action import (
+from nftop.model.change import (
     Action,
     Cell,
     CreateGroup,

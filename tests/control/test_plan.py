@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.control.effects import ways_text
-from nftop.control.plan import propose
+from nftop.control.resctrl.effects import ways_text
+from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LimitRule, MaskRule, Rules, untouchable
-from nftop.model.action import (
+from nftop.model.change import (
     Action,
     Cell,
     CreateGroup,
@@ -24,7 +24,7 @@ from nftop.model.action import (
     place,
 )
 from nftop.model.ids import Cpu
-from nftop.model.rdt import UNLIMITED_MBPS
+from nftop.model.rdt.rdt import UNLIMITED_MBPS
 from tests.control.hosts import lab_host
 
 RULES = Rules(

@@ -8,15 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from nftop.control import choice, pqos
+from nftop.control import pqos
+from nftop.control.backend import AbsentError, RefusedError
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.part import AbsentError, RefusedError
-from nftop.control.plan import propose
 from nftop.control.pqos import Asking, PqosHost, Writing
-from nftop.control.steps import Step
+from nftop.control.resctrl import choice
+from nftop.control.resctrl.operations import Step
+from nftop.control.resctrl.plan import propose
 from nftop.control.transaction import Asked, apply, keep, recover, revert
-from nftop.control.words import pqos_commands
-from nftop.model.action import Action, CreateGroup, MoveCpus, Proposal, SetSchemata
+from nftop.control.wording import pqos_commands
+from nftop.model.change import Action, CreateGroup, MoveCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.sources.pqos.library import UnusableError

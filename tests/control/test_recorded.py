@@ -6,8 +6,8 @@ from unittest import mock
 
 import pytest
 
-from nftop.control.recorded import RecordedGate
-from nftop.model.action import Cell, Change, Proposal, Receipt
+from nftop.control.recorded_gate import RecordedGate
+from nftop.model.change import Cell, Change, Proposal, Receipt
 
 CHANGE = Change(Cell("schemata", "vpp", "L3", 0), "f0", "ff")
 PROPOSAL = Proposal({}, (CHANGE,), commands=("nftop cat set --group vpp --l3 0=ff",))

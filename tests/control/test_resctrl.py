@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from nftop.control import resctrl as resctrl_module
-from nftop.control.part import AbsentError, LockedError, RefusedError
-from nftop.control.resctrl import Resctrl, open_resctrl, threads_of
+from nftop.control.backend import AbsentError, LockedError, RefusedError
+from nftop.control.resctrl import resctrl as resctrl_module
+from nftop.control.resctrl.operations import Step
+from nftop.control.resctrl.resctrl import Resctrl, open_resctrl, threads_of
 from nftop.control.rules import LimitRule, MaskRule
-from nftop.control.steps import Step
-from nftop.model.action import Cell
+from nftop.model.change import Cell
 from nftop.sources.resctrl.lock import shared_lock
 from tests.sources.resctrl.trees import MOUNT, captured, group_files, plain, write
 

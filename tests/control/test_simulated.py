@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control import draft as drafts
-from nftop.control.changing import Changing
-from nftop.control.entry import Entry
+from nftop.control.backend import LockedError, RefusedError
 from nftop.control.gate import Gate
+from nftop.control.guard_client import in_a_process
+from nftop.control.interface import Changing
 from nftop.control.journal import unfinished
-from nftop.control.part import LockedError, RefusedError
-from nftop.control.pending import in_a_process
+from nftop.control.journal_entry import Entry
+from nftop.control.resctrl import draft as drafts
+from nftop.control.resctrl.operations import Step
 from nftop.control.simulated import (
     WHERE,
     MemoryJournal,
@@ -24,9 +25,8 @@ from nftop.control.simulated import (
     SimulatedResctrl,
     simulated_gate,
 )
-from nftop.control.steps import Step
 from nftop.control.transaction import Asked
-from nftop.model.action import (
+from nftop.model.change import (
     Action,
     Cell,
     CreateGroup,
@@ -40,7 +40,7 @@ from nftop.model.action import (
     State,
 )
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT
 from nftop.sim import scenario
 from nftop.sim.classes import numbered
 from nftop.sim.model import model_of

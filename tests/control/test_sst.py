@@ -12,21 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.control.backend import AbsentError
+from nftop.control.cpufreq.cpufreq import Cpufreq, open_cpufreq
+from nftop.control.cpufreq.shown import cores
 from nftop.control.gate import PartGate
+from nftop.control.guard_client import in_a_process
 from nftop.control.journal import Journal
-from nftop.control.part import AbsentError
-from nftop.control.pending import in_a_process
-from nftop.control.sst.cpufreq import Cpufreq, open_cpufreq
-from nftop.control.sst.shown import cores
 from nftop.control.transaction import Asked, apply, keep, recover, revert
-from nftop.model.action import (
-    FrequencyAction,
-    PinCpus,
-    PinEvery,
-    Proposal,
-    Receipt,
-    ReleaseCpus,
-)
+from nftop.model.change import FrequencyAction, PinCpus, PinEvery, Proposal, Receipt, ReleaseCpus
 from nftop.model.ids import Cpu, parse_cpu_list
 from tests.control.hosts import Death, Disk, KilledError, memory
 from tests.control.sst_trees import (
@@ -422,9 +415,9 @@ def test_a_shared_policy_is_changed_once_and_says_whose_it_is(place: Path) -> No
 
 
 def test_only_words_and_numbers_are_ever_written(kernel: Kernel) -> None:
-    from nftop.control.part import RefusedError
-    from nftop.control.sst.writes import Write
-    from nftop.model.action import Cell
+    from nftop.control.backend import RefusedError
+    from nftop.control.cpufreq.operations import Write
+    from nftop.model.change import Cell
 
     real, before = Cpufreq(kernel.root), kernel.state()
     for cell, text in (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.control.sst.choices import choices
-from nftop.model.action import PinCpus
+from nftop.control.cpufreq.choices import choices
+from nftop.model.change import PinCpus
 from nftop.model.ids import format_cpu_list
 from tests.samples import S
 from tests.sim.hosts import Frozen

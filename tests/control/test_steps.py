@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import event, given, settings
 
-from nftop.control.part import RefusedError, after, touched
-from nftop.control.steps import EXCLUSIVE, Step, steps
-from nftop.model.action import (
+from nftop.control.backend import RefusedError, after, touched
+from nftop.control.resctrl.operations import EXCLUSIVE, Step, steps
+from nftop.model.change import (
     Action,
     Cell,
     CreateGroup,

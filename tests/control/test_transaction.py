@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control.entry import Entry
+from nftop.control.backend import RefusedError
 from nftop.control.gate import Gate
 from nftop.control.guard import serve
+from nftop.control.guard_client import in_a_process
 from nftop.control.journal import FileJournal
-from nftop.control.part import RefusedError
-from nftop.control.pending import in_a_process
-from nftop.control.steps import Step
+from nftop.control.journal_entry import Entry
+from nftop.control.resctrl.operations import Step
 from nftop.control.transaction import Asked, apply, keep, recover, revert
-from nftop.model.action import (
+from nftop.model.change import (
     Action,
     Cell,
     Change,

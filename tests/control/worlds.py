@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from nftop.control.plan import propose
-from nftop.model.action import (
+from nftop.control.resctrl.plan import propose
+from nftop.model.change import (
     Action,
     CreateGroup,
     CreateMonitor,
@@ -20,7 +20,7 @@ from nftop.model.action import (
     SetSchemata,
 )
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT
 from tests.control.hosts import LabHost, lab_host
 from tests.lab.resctrl import numbers, profile
 

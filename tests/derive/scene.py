@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from nftop.derive.step import State
+from nftop.derive.fold import State
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason

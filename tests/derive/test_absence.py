@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nftop.derive.packages import PackageState, step_packages
-from nftop.derive.step import polling_cpus
+from nftop.derive.fold import polling_cpus
+from nftop.derive.package.table import PackageState, step_packages
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample, SourceReading

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from nftop.derive.step import polling_cpus
-from nftop.export.jsonl import frame_json
+from nftop.derive.fold import polling_cpus
+from nftop.export.json.frame import frame_json
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.nf.queue_map import parse_queue_map
 from nftop.model.owner import ROOT, UNPRIVILEGED, Owner
-from nftop.model.queue_map import parse_queue_map
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp, Sample
 from tests.derive.scene import (

@@ -7,8 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nftop.derive.baseline import BaselineState, baseline_of, keep, nf_vs_base, step_baselines
-from nftop.derive.step import comparing
+from nftop.derive.compare.baseline import (
+    BaselineState,
+    baseline_of,
+    keep,
+    nf_vs_base,
+    step_baselines,
+)
+from nftop.derive.fold import comparing
 from nftop.model.baseline import LEAST_TICKS, MOST_TICKS, Baselines, Level, NfBaseline
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu

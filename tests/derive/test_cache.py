@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.cache import CacheState, rate, step_cache
+from nftop.derive.cache.table import CacheState, rate, step_cache
 from nftop.derive.select import only_cpus
-from nftop.model.allocation import Cbm
-from nftop.model.catalogue_group import GROUP_METRICS
 from nftop.model.frame import CacheClass, GroupRow
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.rdt import (
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import (
     EVENTS,
     ROOT,
     WORDS,

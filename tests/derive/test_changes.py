@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from nftop.derive.changes import (
+from nftop.derive.cache.changes import (
     MOST,
     TOGETHER_NS,
     ChangeState,
@@ -16,10 +16,10 @@ from nftop.derive.changes import (
     together,
 )
 from nftop.derive.threads import ThreadRate
-from nftop.model.action import Cell, Change, Made, Noticed
-from nftop.model.allocation import Cbm
+from nftop.model.change import Cell, Change, Made, Noticed
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT, L2Mask, ResctrlTable
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, L2Mask, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading, ThreadRow
 from tests.rdt import group, in_cache, table

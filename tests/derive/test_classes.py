@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.derive.cache import CacheState, Classes, step_cache
-from nftop.derive.classes import disturbed, effective_classes
+from nftop.derive.cache.membership import disturbed, effective_classes
+from nftop.derive.cache.table import CacheState, Classes, step_cache
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT, Limits, ResctrlTable
+from nftop.model.rdt.rdt import ROOT, Limits, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from tests.derive.scene import START, forwarding, tick

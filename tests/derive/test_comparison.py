@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from nftop.derive.compare import Compared
-from nftop.derive.comparison import Part, comparison
-from nftop.derive.intervals import CLASS_COMPARED, PACKAGE_COMPARED, Interval, Thing
-from nftop.derive.window import CLOCKS
+from nftop.derive.compare.intervals import CLASS_COMPARED, PACKAGE_COMPARED, Interval, Thing
+from nftop.derive.compare.intervals_report import Part, comparison
+from nftop.derive.compare.metric import Compared
+from nftop.derive.compare.window import CLOCKS
 from nftop.model.reading import Missing, Reason
 
 NF = Thing("nf", "vpp", "vpp")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.counters import CounterRates, CounterState, frequency_hz, step_counters
+from nftop.derive.cpu.counters import CounterRates, CounterState, frequency_hz, step_counters
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from tests.samples import ONLY_TSC, S, counters, topology, tsc_only

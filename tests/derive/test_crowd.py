@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nftop.derive.cpus import Occupant
-from nftop.derive.crowd import others
-from nftop.derive.finding_measures import others_here
-from nftop.derive.finding_places import Seen
+from nftop.derive.cpu.crowd import others
+from nftop.derive.cpu.table import Occupant
+from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.measures import others_here
 from nftop.derive.threads import ThreadRate
 from nftop.model.ids import Cpu
-from nftop.model.roles import NF_KINDS
+from nftop.model.nf.kinds import NF_KINDS
 from tests.recordings import taken
 from tests.samples import thread
 

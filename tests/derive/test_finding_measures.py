@@ -8,19 +8,19 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from nftop.derive.finding_measures import core_ipc, foreign_sibling
-from nftop.derive.finding_places import Seen
-from nftop.derive.finding_rule import Measured
-from nftop.derive.finding_traffic import (
+from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.measures import core_ipc, foreign_sibling
+from nftop.derive.findings.rule import Measured
+from nftop.derive.findings.traffic import (
     memory_per_packet,
     noisy_neighbour,
     partial_writes,
     register_writes,
     uneven_channels,
 )
-from nftop.model.allocation import Cbm
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import BoxTraffic, Frame
+from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reading, Reason
 from tests.sim.hosts import Frozen, S
 

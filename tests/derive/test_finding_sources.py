@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from nftop.derive.finding_rule import Rule
-from nftop.derive.finding_rules import rule_called
+from nftop.derive.findings.rule import Rule
+from nftop.derive.findings.rules import rule_called
 from nftop.papers.rows import Row, rows
 
 # Packets per second without a memtester, with one, and with one and CAT, by bytes of a frame.

@@ -9,14 +9,14 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from nftop.derive.finding_places import Seen
-from nftop.derive.finding_rule import Key, Measured, Only, Rule
-from nftop.derive.finding_rules import RULES, rule_called
-from nftop.derive.findings import UNKNOWN_FOR_S, FindingState, begun, step_findings
-from nftop.model.catalogue import METRICS
+from nftop.derive.findings.engine import UNKNOWN_FOR_S, FindingState, begun, step_findings
+from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.rule import Key, Measured, Only, Rule
+from nftop.derive.findings.rules import RULES, rule_called
 from nftop.model.column import column, from_readings
 from nftop.model.finding import Finding
 from nftop.model.frame import Frame
+from nftop.model.metrics.catalogue import METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from tests.recordings import taken
 from tests.samples import S

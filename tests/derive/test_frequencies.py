@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.frequencies import FrequencyState, step_frequencies
+from nftop.derive.cpu.frequencies import FrequencyState, step_frequencies
 from nftop.derive.placement import Misplaced, misplaced
 from nftop.model.column import column
 from nftop.model.frame import Frame

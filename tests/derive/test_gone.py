@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.derive.gone import GONE_FOR_S
-from nftop.derive.step import State
+from nftop.derive.fold import State
+from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading

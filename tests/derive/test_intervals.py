@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.intervals import BLOCKS, Interval, Thing, blocks, moved_by, row_of
-from nftop.derive.ranksum import shift
-from nftop.model.catalogue import cpu_metric
+from nftop.derive.compare.intervals import BLOCKS, Interval, Thing, blocks, moved_by, row_of
+from nftop.derive.compare.ranksum import shift
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
+from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason
 from tests.frames import frame
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.step import State
-from nftop.model.catalogue_tma import TMA_METRICS
+from nftop.derive.fold import State
 from nftop.model.frame import Frame
+from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable
 from nftop.uarch.table import load

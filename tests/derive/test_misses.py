@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nftop.derive.counters import AWAITING_TURN, CounterRates
-from nftop.derive.misses import MissState, step_misses
+from nftop.derive.cpu.counters import AWAITING_TURN, CounterRates
+from nftop.derive.cpu.llc_misses import MissState, step_misses
 from nftop.model.column import Column, column, missing
 from nftop.model.reading import Missing, Reading, Reason
 

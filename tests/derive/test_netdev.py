@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nftop.derive.step import State
-from nftop.model.catalogue_nf import NF_METRICS
+from nftop.derive.fold import State
 from nftop.model.frame import Frame, NfRow
-from nftop.model.netdev import Interface, NetdevTable
+from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.nf.netdev import Interface, NetdevTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample, SourceReading
 from tests.samples import HOST, S, counters, cpu_times, fold, sample, topology, tsc_only

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import pytest
 
-from nftop.derive.nf import NfCore
-from nftop.derive.nf_cores import imbalance_ratio
+from nftop.derive.nf.cores import imbalance_ratio
+from nftop.derive.nf.rates import NfCore
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason
 from tests.sim.hosts import Frozen, S
 

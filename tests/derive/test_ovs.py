@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
-from nftop.model.nf_ovs import OvsPmd, OvsQueue, OvsTable
+from nftop.model.nf.ovs import OvsPmd, OvsQueue, OvsTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp, Sample
 from tests.derive.nf_scene import PID, host, ovs, pmd, pmd_thread, switch, working

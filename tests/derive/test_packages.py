@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.packages import PackageState, step_packages
-from nftop.derive.step import State
-from nftop.derive.uncore import HELD_AT_LEAST_NS, HELD_ROUNDS, BoxRates, added_up, box_rates
-from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.derive.fold import State
+from nftop.derive.package.table import PackageState, step_packages
+from nftop.derive.package.uncore import HELD_AT_LEAST_NS, HELD_ROUNDS, BoxRates, added_up, box_rates
 from nftop.model.column import Bools, Column
 from nftop.model.frame import BoxTraffic
-from nftop.model.metric import ESTIMATE_BELOW
+from nftop.model.metrics.metric import ESTIMATE_BELOW
+from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.topology import Host, Topology

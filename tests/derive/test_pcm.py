@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.step import State
-from nftop.derive.told import told
-from nftop.model.catalogue_package import PACKAGE_METRICS
-from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
+from nftop.derive.fold import State
+from nftop.derive.pcm.values import told
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
+from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.pcm import PCIE_EVENTS, PcmTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.derive.pcm_energy import EnergyState, step_energy
-from nftop.derive.step import State
+from nftop.derive.fold import State
+from nftop.derive.pcm.energy import EnergyState, step_energy
 from nftop.model.column import column, from_readings
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.sources.pcm.topology import topology_of

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nftop.derive.compare import DIFFERS, SAMPLES_NEEDED, Compared, compared
-from nftop.derive.power import lacking_samples, least_samples, needed_after
-from nftop.derive.ranksum import SURE_Z, shift
-from nftop.model.catalogue import cpu_metric
+from nftop.derive.compare.metric import DIFFERS, SAMPLES_NEEDED, Compared, compared
+from nftop.derive.compare.power import lacking_samples, least_samples, needed_after
+from nftop.derive.compare.ranksum import SURE_Z, shift
 from nftop.model.column import Floats
+from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason
 
 WHY = Missing(Reason.WARMING, "to come")

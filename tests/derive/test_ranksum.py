@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.ranksum import LIKELY_Z, deviation, median, shift
+from nftop.derive.compare.ranksum import LIKELY_Z, deviation, median, shift
 from nftop.model.column import Floats
 
 Noise = Callable[[np.random.Generator, int], Floats]

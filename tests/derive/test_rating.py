@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.rating import Rated, identity, rate_counters, rate_of
+from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of
 from nftop.model.reading import Missing, Reason
 from tests.samples import S
 

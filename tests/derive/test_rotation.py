@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.counters import (
+from nftop.derive.cpu.counters import (
     AWAITING_TURN,
     NEVER_RAN,
     CounterRates,

@@ -8,18 +8,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from nftop.derive.baseline import BaselineState, keep, step_baselines
-from nftop.derive.class_cost import _of_nf, _summed
-from nftop.derive.finding_measures import core_ipc
-from nftop.derive.finding_places import Seen
-from nftop.derive.verdict_nf import _of_one_clock
-from nftop.derive.window import CLOCKS, NF_KEPT, nf_sample
-from nftop.model.catalogue import cpu_metric
+from nftop.derive.cache.class_cost import _of_nf, _summed
+from nftop.derive.compare.baseline import BaselineState, keep, step_baselines
+from nftop.derive.compare.verdict_nf import _of_one_clock
+from nftop.derive.compare.window import CLOCKS, NF_KEPT, nf_sample
+from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.measures import core_ipc
 from nftop.model.ids import Cpu
+from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
-from nftop.render.table import estimates
-from nftop.store.samples import Samples
+from nftop.render.cores.table import estimates
+from nftop.store.history.samples import Samples
 from tests.derive.scene import (
     MPPS_10,
     START,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.counters import CounterRates
-from nftop.derive.siblings import sibling_columns
-from nftop.model.catalogue_sibling import SIBLING_METRICS
+from nftop.derive.cpu.counters import CounterRates
+from nftop.derive.cpu.siblings import sibling_columns
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.ids import Cpu
+from nftop.model.metrics.sibling import SIBLING_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
 from tests.samples import topology

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.nf import WHOLE_RATIO
-from nftop.model.nf_ovs import OvsTable
-from nftop.model.nf_vpp import VppTable
+from nftop.derive.nf.rates import WHOLE_RATIO
+from nftop.model.nf.ovs import OvsTable
+from nftop.model.nf.vpp import VppTable
 from nftop.model.sample import Sample
 from tests.derive.nf_scene import (
     full_frames,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nftop.model.frame import Frame
-from nftop.model.nf_vpp import VppInterfaces, VppNodes
+from nftop.model.nf.vpp import VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkPort, Sample
 from tests.derive.nf_scene import instance, vpp

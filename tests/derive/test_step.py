@@ -6,11 +6,11 @@ from dataclasses import fields, replace
 
 import pytest
 
+from nftop.derive.fold import polling_cpus
 from nftop.derive.select import only_cpus
-from nftop.derive.step import polling_cpus
-from nftop.model.catalogue import CPU_METRICS
-from nftop.model.catalogue_nf import NF_METRICS
 from nftop.model.frame import CounterCost
+from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, Sample
 from nftop.model.topology import Topology

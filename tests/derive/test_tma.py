@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nftop.derive.counters import CounterRates, CounterState, step_counters
-from nftop.derive.shares import ShareState
-from nftop.derive.tma import counts_of_cores, tma_columns
-from nftop.model.catalogue_tma import TMA_METRICS
+from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
+from nftop.derive.topdown.group_ratios import ShareState
+from nftop.derive.topdown.tma import counts_of_cores, tma_columns
 from nftop.model.column import Column, column
+from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology

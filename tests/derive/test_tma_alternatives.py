@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nftop.derive.counters import CounterState, step_counters
-from nftop.derive.shares import ShareState
-from nftop.derive.tma import tma_columns
+from nftop.derive.cpu.counters import CounterState, step_counters
+from nftop.derive.topdown.group_ratios import ShareState
+from nftop.derive.topdown.tma import tma_columns
 from nftop.model.column import Column
-from nftop.model.metric import ESTIMATE_BELOW
+from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.counters import NEVER_RAN, CounterRates, CounterState, step_counters
+from nftop.derive.cpu.counters import NEVER_RAN, CounterRates, CounterState, step_counters
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from tests.samples import S, topology

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.derive.changes import groups_in, together
-from nftop.derive.compare import DIFFERS, LEAST_SAMPLES, compared, moved, percent, steady
-from nftop.derive.settle import LEAST_S, MOST_S, SPAN_S, UNMETERED_S, Term
-from nftop.derive.verdict import Verdict, verdict_of
-from nftop.derive.verdict_nf import NO_SAMPLE
-from nftop.model.catalogue import cpu_metric
-from nftop.model.catalogue_nf import NF_METRICS
+from nftop.derive.cache.changes import groups_in, together
+from nftop.derive.compare.metric import DIFFERS, LEAST_SAMPLES, compared, moved, percent, steady
+from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S, UNMETERED_S, Term
+from nftop.derive.compare.verdict import Verdict, verdict_of
+from nftop.derive.compare.verdict_nf import NO_SAMPLE
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT, ResctrlTable
+from nftop.model.metrics.catalogue import cpu_metric
+from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.render.verdict import lines as card_lines
-from nftop.store.history import History
+from nftop.render.cache.verdict import lines as card_lines
+from nftop.store.history.history import History
 from tests.frames import SECOND_NS, START_NS, with_cells
 from tests.rdt import MIB, group, in_cache
 from tests.story import Story, part, word

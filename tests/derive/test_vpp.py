@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.vpp_nodes import NodeState, busy_ratio, clocks_per_packet, step_nodes
-from nftop.derive.vpp_packets import rate_packets
+from nftop.derive.nf.vpp_nodes import NodeState, busy_ratio, clocks_per_packet, step_nodes
+from nftop.derive.nf.vpp_packets import rate_packets
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.nf_vpp import VppNodes, VppTable, VppThread
+from nftop.model.nf.vpp import VppNodes, VppTable, VppThread
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample
 from tests.derive.nf_scene import (

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.ways import free_ways, shares_of
-from nftop.model.allocation import Cbm
-from nftop.model.rdt import IoWays
+from nftop.derive.cache.ways import free_ways, shares_of
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import IoWays
 from nftop.model.reading import Missing, Reason
 from tests.rdt import DOMAINS, WAYS, frame_of, group, in_cache, table
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.export.asking import Answer, answer, wanted
-from nftop.export.sheet import Form
+from nftop.export.http.request import Answer, answer, wanted
+from nftop.export.openmetrics.writer import Form
 from nftop.model.reading import Missing, Reason
 
 ASK = b"GET /metrics HTTP/1.1\r\nHost: localhost"

@@ -15,22 +15,22 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nftop.derive.step import State
-from nftop.doctor import report_json
+from nftop.cli.commands.doctor import report_json
+from nftop.derive.fold import State
 from nftop.export.batch import run_batch
 from nftop.export.csv import HEADER, frame_csv, header_csv
-from nftop.export.encode import json_bytes
-from nftop.export.jsonl import frame_json, rfc3339
-from nftop.model.allocation import Cbm
-from nftop.model.catalogue import CPU_METRICS
-from nftop.model.catalogue_frequency import SETTING_METRICS
+from nftop.export.json.encode import json_bytes
+from nftop.export.json.frame import frame_json, rfc3339
+from nftop.export.output import OutputError
 from nftop.model.finding import Finding
+from nftop.model.focus import Looking
 from nftop.model.frame import BoxTraffic, Frame
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.looking import Looking
-from nftop.model.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
+from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.frequency import SETTING_METRICS
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.output import OutputError
 from nftop.sources.base import Check
 from tests.derive.scene import START, forwarding, tick
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values

@@ -10,19 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.derive.step import State
-from nftop.export import families
-from nftop.export.families import OF_CPUS, OF_GROUPS, OF_MONITORS, OF_NFS, OF_PACKAGES, Family
-from nftop.export.openmetrics import Tally, ending, page
-from nftop.export.sheet import Form, labels
-from nftop.model.catalogue import METRICS
+from nftop.derive.fold import State
+from nftop.export.openmetrics import families
+from nftop.export.openmetrics.families import (
+    OF_CPUS,
+    OF_GROUPS,
+    OF_MONITORS,
+    OF_NFS,
+    OF_PACKAGES,
+    Family,
+)
+from nftop.export.openmetrics.page import Tally, ending, page
+from nftop.export.openmetrics.writer import Form, labels
 from nftop.model.finding import Finding
 from nftop.model.frame import CounterCost, Frame
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.metric import Unit
-from nftop.model.rdt import Metered, MonitoringGroup
+from nftop.model.metrics.catalogue import METRICS
+from nftop.model.metrics.metric import Unit
+from nftop.model.rdt.rdt import Metered, MonitoringGroup
 from nftop.model.reading import Missing, Reason
-from nftop.render.text import printable
+from nftop.render.base.text import printable
 from nftop.sources.pcm.document import table_of
 from nftop.sources.pcm.json_form import parse_json
 from nftop.sources.pcm.topology import topology_of

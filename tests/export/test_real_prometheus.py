@@ -17,10 +17,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from nftop.export.board import Board
-from nftop.export.openmetrics import Tally, ending, page
-from nftop.export.serving import Serving
-from nftop.export.sheet import Form
+from nftop.export.http.latest import Board
+from nftop.export.http.server import Serving
+from nftop.export.openmetrics.page import Tally, ending, page
+from nftop.export.openmetrics.writer import Form
 from nftop.model.frame import CounterCost, Frame
 from nftop.model.loopback import Loopback
 from tests import frames

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from nftop.derive.step import State
-from nftop.export.jsonl import frame_json
+from nftop.derive.fold import State
+from nftop.export.json.frame import frame_json
 from nftop.sources.pcm.document import table_of
 from nftop.sources.pcm.json_form import parse_json
 from nftop.sources.pcm.topology import topology_of

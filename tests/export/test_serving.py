@@ -15,10 +15,11 @@ from unittest import mock
 
 import pytest
 
-from nftop.export import board as boards
-from nftop.export import openmetrics, serving
-from nftop.export.board import Board
-from nftop.export.serving import MAX_CONNECTIONS, MAX_DRAINING, MAX_HEAD_BYTES, Serving
+from nftop.export.http import latest as boards
+from nftop.export.http import server as serving
+from nftop.export.http.latest import Board
+from nftop.export.http.server import MAX_CONNECTIONS, MAX_DRAINING, MAX_HEAD_BYTES, Serving
+from nftop.export.openmetrics import page as openmetrics
 from nftop.model.loopback import Loopback
 from tests import frames
 from tests.command import NFTOP, called

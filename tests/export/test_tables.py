@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from nftop.export.events import event_columns, gap_columns
-from nftop.export.outputs import Outputs, OutputsError
-from nftop.export.tables import TABLES
-from nftop.export.writers import text_writer
+from nftop.export.tables.events import event_columns, gap_columns
+from nftop.export.tables.outputs import Outputs, OutputsError
+from nftop.export.tables.tables import TABLES
+from nftop.export.tables.writers import text_writer
 from nftop.model.finding import Finding
 from nftop.model.frame import Frame, MonitorRow
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host
-from nftop.store.records import Marker
-from nftop.store.scan import Loss
+from nftop.store.format.records import Marker
+from nftop.store.reading.scan import Loss
 from tests.frames import HOSTILE, hostile
 from tests.recordings import taken
 
@@ -181,7 +181,7 @@ def test_what_happened_has_tables_of_its_own(tmp_path: Path) -> None:
 def test_without_pyarrow_it_is_said_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "nftop.export.parquet", None)
+    monkeypatch.setitem(sys.modules, "nftop.export.tables.parquet", None)
     with pytest.raises(OutputsError, match=r"pip install 'nftop\[parquet\]'"):
         outputs(tmp_path / "new", "parquet")
     assert not (tmp_path / "new").exists()

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nftop.control.isst.calls import Call
-from nftop.control.isst.part import SpeedSelect
-from nftop.control.sst import tree
+from nftop.control.cpufreq import sysfs
+from nftop.control.speed_select.backend import SpeedSelect
+from nftop.control.speed_select.operations import Call
 from nftop.model.reading import Missing, Reason
-from nftop.sources.runner import Said
+from nftop.sources.runtime.command import Said
 from tests.control.hosts import Death
 from tests.control.sst_trees import NOMINAL, make_tree
 from tests.isst.tool import NAME, Domain, State, Tool, banner, twins_of
@@ -48,7 +48,7 @@ def make_tool(root: Path, *, split: bool = False) -> Tool:
     else:
         domains = [Domain(0, [0, 1, 4, 5], [1, 5]), Domain(1, [2, 3, 6, 7], [2, 6])]
     state = State(domains, dict.fromkeys(range(4), 3))
-    return Tool(state, twins_of(range(8), 4), root / tree.FOLDER)
+    return Tool(state, twins_of(range(8), 4), root / sysfs.FOLDER)
 
 
 def part(root: Path, tool: Tool, death: Death | None = None) -> FakeSpeedSelect:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from nftop.sources.readiness import wait_readable
+from nftop.sources.runtime.readiness import wait_readable
 from tests.lab import machine, namespace, syscalls
 from tests.lab.calls import affinity, mounting, supervisor
 from tests.lab.calls.affinity import Placement

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.allocation import Cbm
+from nftop.model.rdt.masks import Cbm
 
 widths = st.integers(1, 32)
 

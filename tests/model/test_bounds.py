@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from nftop.model.allocation import MAX_WAYS, Cbm
 from nftop.model.bounds import BOUNDS, MAX_CPUS, BoundsError, check, check_all
+from nftop.model.rdt.masks import MAX_WAYS, Cbm
 from nftop.model.topology import Topology
-from nftop.store.shapes import classes, described
+from nftop.store.format.schema import classes, described
 from tests.hostile import honest
 
 _OF_HEADERS = {"CoreBaseline", "NfBaseline", "Baselines"}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from nftop.model.catalogue import CPU_METRICS, EXPLAINED, METRICS, cpu_metric
+from nftop.model.metrics.catalogue import CPU_METRICS, EXPLAINED, METRICS, cpu_metric
 
 
 def test_ids_and_labels_are_unique_within_a_scope() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.model.dpdk_busy import busy_advice
+from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.sample import DpdkApp
 
 OPTION = "--record-core-cycles"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.queue_map import parse_queue_map, parse_triples
+from nftop.model.nf.queue_map import parse_queue_map, parse_triples
 
 
 def test_l3fwd_config() -> None:

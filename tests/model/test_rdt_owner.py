@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.rdt import ROOT
-from nftop.model.rdt_owner import NFTOP, OWN_PREFIX, owner_of
+from nftop.model.rdt.owner import NFTOP, OWN_PREFIX, owner_of
+from nftop.model.rdt.rdt import ROOT
 
 
 @pytest.mark.parametrize(

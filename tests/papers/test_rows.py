@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.model.roles import NF_KINDS
+from nftop.model.nf.kinds import NF_KINDS
 from nftop.papers.changes import changes_of
 from nftop.papers.rows import matching, of_a_cpu, rows, workload_of
 from nftop.papers.table import papers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nftop.model.ids import Cpu
-from nftop.sources.threads import ThreadFiles
+from nftop.sources.process.threads import ThreadFiles
 
 
 def bound_to(cpu: Cpu) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.nf_ovs import OvsSwitch
+from nftop.model.nf.ovs import OvsSwitch
 from nftop.sources.ovs.source import OvsSource
 from tests.real.ovs import DPDK, PLAIN, Ovs, dpdk_ovs, dummy_ovs
 from tests.real.test_newer import mounted

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.nf_ovs import OvsPmd, OvsSwitch
+from nftop.model.nf.ovs import OvsPmd, OvsSwitch
 from nftop.sources.ovs.source import OvsSource
 from tests.real.ovs import DPDK, PLAIN, Ovs, dpdk_ovs, dummy_ovs, inject, start_dummy
 from tests.real.test_batch import Frame, nftop

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli import build_parser
-from nftop.export.jsonl import frame_json
-from nftop.hosts import open_asked
+from nftop.cli.compose.hosts import open_asked
+from nftop.cli.compose.recorders import header_of
+from nftop.cli.main import build_parser
+from nftop.export.json.frame import frame_json
 from nftop.model.frame import Frame
-from nftop.recorders import header_of
 from nftop.session.replay import Replay
-from nftop.store.readable import FileBytes
-from nftop.store.recorder import Recorder
-from nftop.store.sink import FileSink
+from nftop.store.reading.bytes import FileBytes
+from nftop.store.recording.recorder import Recorder
+from nftop.store.recording.sink import FileSink
 from tests.real.testpmd import running_testpmd
 from tests.recordings import same
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import CpuTable
 from nftop.model.reading import Missing, Reason
-from nftop.render.bars import PARTS, apportion, bars, shares
-from nftop.render.columns import columns_for
-from nftop.render.line import Tone
-from nftop.render.rows import View, arrange
-from nftop.render.table import table_lines
+from nftop.render.base.bars import PARTS, apportion, bars, shares
+from nftop.render.base.line import Tone
+from nftop.render.cores.columns import columns_for
+from nftop.render.cores.rows import View, arrange
+from nftop.render.cores.table import table_lines
 from tests.frames import bare, frame
 
 NAMES = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")

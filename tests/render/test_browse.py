@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
-from nftop.render.browse import Place, find, move, settle
-from nftop.render.rows import Rows, View, arrange
+from nftop.render.cores.cursor import Place, find, move, settle
+from nftop.render.cores.rows import Rows, View, arrange
 from tests.frames import frame
 
 CPUS = frame(64).cpus

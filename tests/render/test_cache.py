@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.allocation import Cbm
-from nftop.model.catalogue import cpu_metric
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import L3Domain
-from nftop.model.rdt import ROOT, IoWays
+from nftop.model.metrics.catalogue import cpu_metric
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, IoWays
 from nftop.model.reading import Missing, Reason
-from nftop.render.cache import cache_lines
-from nftop.render.columns import columns_for
-from nftop.render.detail import Trend, detail_lines
-from nftop.render.line import Tone
-from nftop.render.pages import help_lines
-from nftop.render.plain import frame_text
-from nftop.render.rows import View
-from nftop.render.table import table_lines
+from nftop.render.base.line import Tone
+from nftop.render.cache.panel import cache_lines
+from nftop.render.cores.columns import columns_for
+from nftop.render.cores.detail import Trend, detail_lines
+from nftop.render.cores.rows import View
+from nftop.render.cores.table import table_lines
+from nftop.render.pages.batch_text import frame_text
+from nftop.render.pages.help import help_lines
 from tests.frames import HOSTILE, REASONS, frame
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
 from tests.sim.hosts import Frozen, S

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nftop.derive.changes import ChangeState, step_changes
-from nftop.model.action import Cell, Change, Made, Noticed
-from nftop.model.allocation import Cbm
+from nftop.derive.cache.changes import ChangeState, step_changes
+from nftop.model.change import Cell, Change, Made, Noticed
 from nftop.model.frame import CacheClass, Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.rdt import (
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import (
     ROOT,
     CacheDomain,
     IoWays,
@@ -26,13 +26,13 @@ from nftop.model.rdt import (
 )
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
-from nftop.render.cache_detail import Trends, budget_line, class_lines
-from nftop.render.cache_page import card, judged, page, upper
-from nftop.render.line import Line
-from nftop.render.noticed import texts, who
-from nftop.render.verdict import lines as verdict_lines
-from nftop.render.verdict import summary
-from nftop.store.history import History
+from nftop.render.base.line import Line
+from nftop.render.cache.detail import Trends, budget_line, class_lines
+from nftop.render.cache.page import card, judged, page, upper
+from nftop.render.cache.verdict import lines as verdict_lines
+from nftop.render.cache.verdict import summary
+from nftop.render.frame.observed_changes import texts, who
+from nftop.store.history.history import History
 from tests.frames import HOSTILE, REASONS, SECOND_NS, frame
 from tests.rdt import DOMAINS, MIB, SIZE, frame_of, group, in_cache, table, values
 from tests.sources.resctrl.trees import captured, read, write

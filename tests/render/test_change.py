@@ -8,16 +8,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.control.entry import Entry
-from nftop.export.changes import change_json, classes_json
-from nftop.model.action import Cell, Change, Proposal
-from nftop.model.allocation import Cbm
+from nftop.control.journal_entry import Entry
+from nftop.export.json.changes import change_json, classes_json
+from nftop.model.change import Cell, Change, Proposal
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.rdt import L2Mask, MonitoringGroup, ResctrlTable
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import L2Mask, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.render.change import drawn, limit, named, preview
-from nftop.render.classes import classes
-from nftop.render.confirm import confirm_lines
+from nftop.render.cache.show import classes
+from nftop.render.editor.change import drawn, limit, named, preview
+from nftop.render.editor.preview import confirm_lines
 from tests.rdt import table
 
 CHANGES = (

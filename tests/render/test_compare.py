@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nftop.derive.comparison import Comparison, Part, comparison
-from nftop.derive.intervals import Interval, Thing
-from nftop.model.catalogue_group import GROUP_METRICS
-from nftop.render.compare import comparison_text, interval_line
-from nftop.render.text import cells
+from nftop.derive.compare.intervals import Interval, Thing
+from nftop.derive.compare.intervals_report import Comparison, Part, comparison
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.render.base.text import cells
+from nftop.render.pages.compare import comparison_text, interval_line
 from tests.frames import HOSTILE
 
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.column import column
 from nftop.model.frame import Clock, Frame, SourceState
+from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.core_tree import core_lines, meaning_of, tree_of
-from nftop.render.core_tree import words as words_of
-from nftop.render.line import Line, Tone
-from nftop.render.pages import explain_core_lines, explain_package_lines
+from nftop.render.base.line import Line, Tone
+from nftop.render.pages.help import explain_core_lines, explain_package_lines
+from nftop.render.topdown.tree import core_lines, meaning_of, tree_of
+from nftop.render.topdown.tree import words as words_of
 from nftop.uarch.focus import tree
 from nftop.uarch.table import load
 from tests.focus import NO_REMOTE, with_focus

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control import draft as drafts
-from nftop.control.draft import Draft
-from nftop.derive.ways import shares_of
-from nftop.model.action import Receipt, State
+from nftop.control.resctrl import draft as drafts
+from nftop.control.resctrl.draft import Draft
+from nftop.derive.cache.ways import shares_of
+from nftop.model.change import Receipt, State
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.rdt import MbaUnit
+from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.reading import Missing, Reason
-from nftop.render.board import Board, LineRule, Row, Spot, shares_at
-from nftop.render.cache_table import cache_table
-from nftop.render.confirm import confirm_lines
-from nftop.render.editor import diff_lines, editor_lines, where_text
-from nftop.render.line import line
-from nftop.render.standing import outcome_lines, outcome_text, unkept_lines
-from nftop.ui.desk import Desk
+from nftop.render.base.line import line
+from nftop.render.cache.table import cache_table
+from nftop.render.editor.model import Board, LineRule, Row, Spot, shares_at
+from nftop.render.editor.page import diff_lines, editor_lines, where_text
+from nftop.render.editor.preview import confirm_lines
+from nftop.render.frame.pending_change import outcome_lines, outcome_text, unkept_lines
+from nftop.ui.editor_model import Desk
 from tests.frames import HOSTILE, SETTING
 from tests.rdt import MIB
 from tests.ui.gates import WAYS, frame_at, open_gate

@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.derive.finding_rules import RULES, rule_called
+from nftop.derive.findings.rules import RULES, rule_called
 from nftop.model.finding import Finding
 from nftop.model.frame import Frame
-from nftop.render.explain import explain_rule
-from nftop.render.findings import (
+from nftop.render.cores.layout import share_out
+from nftop.render.cores.map import map_metric
+from nftop.render.frame.findings import (
     finding_lines,
     finding_page_lines,
     finding_text_lines,
     lines_for,
 )
-from nftop.render.header import Status
-from nftop.render.layout import share_out
-from nftop.render.map import map_metric
-from nftop.render.plain import frame_text
+from nftop.render.frame.header import Status
+from nftop.render.pages.batch_text import frame_text
+from nftop.render.pages.explain import explain_rule
 from tests.frames import HOSTILE, frame
 
 NOW_NS = frame().wall_ns

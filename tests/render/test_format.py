@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.metric import Unit
+from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render import format as fmt
+from nftop.render.base import format as fmt
 
 REASONS = [reason for reason in Reason if reason is not Reason.PRESENT]
 missing = st.sampled_from(REASONS).map(Missing)

@@ -8,12 +8,12 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.catalogue import cpu_metric
-from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
-from nftop.render.header import Status
-from nftop.render.layout import LEAST_WIDTH, Parts, share_out
+from nftop.model.metrics.catalogue import cpu_metric
+from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.render.cores.layout import LEAST_WIDTH, Parts, share_out
+from nftop.render.frame.header import Status
 from tests.frames import frame
 
 CPP = cpu_metric("cpp")

@@ -10,13 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nftop.derive.select import only_cpus
-from nftop.model.catalogue import cpu_metric
 from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu
+from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason
-from nftop.render.line import Tone
-from nftop.render.map import LEGEND, map_lines, map_metric
-from nftop.render.text import ascii_only
+from nftop.render.base.line import Tone
+from nftop.render.base.text import ascii_only
+from nftop.render.cores.map import LEGEND, map_lines, map_metric
 from tests.frames import all_missing, bare, frame, topology, with_cells
 
 CPP = cpu_metric("cpp")

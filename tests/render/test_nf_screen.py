@@ -7,17 +7,17 @@ from functools import lru_cache
 
 import pytest
 
-from nftop.derive.baseline import keep
-from nftop.derive.by_core import here_of
-from nftop.derive.step import comparing
+from nftop.derive.compare.baseline import keep
+from nftop.derive.fold import comparing
+from nftop.derive.nf.by_core import here_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.model.nf_parts import NfQueue, NfThread
+from nftop.model.nf.parts import NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.nf_detail import joined, nf_detail
-from nftop.render.nf_page import explain_nf_lines
-from nftop.render.nf_papers import choices, reference_lines, title_of
-from nftop.render.nf_table import NfOrder, header_line, in_order, nf_columns, nf_line
+from nftop.render.nfs.detail import joined, nf_detail
+from nftop.render.nfs.page import explain_nf_lines
+from nftop.render.nfs.papers import choices, reference_lines, title_of
+from nftop.render.nfs.table import NfOrder, header_line, in_order, nf_columns, nf_line
 from tests.frames import all_missing, frame, hostile
 from tests.sim.hosts import Frozen, S
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
+from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.packages import package_lines
-from nftop.render.plain import frame_text
+from nftop.render.cores.packages import package_lines
+from nftop.render.pages.batch_text import frame_text
 from tests.frames import frame
 
 

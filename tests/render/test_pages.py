@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.column import from_readings
 from nftop.model.frame import Clock, Frame
 from nftop.model.ids import Cpu
+from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.detail import Trend, absences, detail_lines, trend_metric
-from nftop.render.header import Status, header_lines, short_model, time_of_day
-from nftop.render.line import Line, Tone
-from nftop.render.nfs import nf_lines
-from nftop.render.pages import explain_lines, help_lines
-from nftop.render.plain import frame_text
+from nftop.render.base.line import Line, Tone
+from nftop.render.cores.detail import Trend, absences, detail_lines, trend_metric
+from nftop.render.cores.nfs import nf_lines
+from nftop.render.frame.header import Status, header_lines, short_model, time_of_day
+from nftop.render.pages.batch_text import frame_text
+from nftop.render.pages.help import explain_lines, help_lines
 from tests.frames import REASONS, all_missing, bare, frame, hostile, with_cells
 
 FRAMES: dict[str, Callable[[], Frame]] = {

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.column import column
 from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.reading import Missing, Reason
-from nftop.render.peers import NODES, Grouping, group_lines, once_per_core, peers_of
+from nftop.render.topdown.peers import NODES, Grouping, group_lines, once_per_core, peers_of
 from tests.frames import all_missing, frame, hostile, with_cells
 
 HOST = frame(16, 3, tma=True)

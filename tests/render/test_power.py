@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.derive.step import State
-from nftop.model.catalogue import METRICS
-from nftop.model.catalogue_pcm import PCM_PACKAGE_METRICS
+from nftop.derive.fold import State
 from nftop.model.frame import Accelerator, Frame, SourceState
 from nftop.model.ids import Package
+from nftop.model.metrics.catalogue import METRICS
+from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.columns import LABEL_KEYS, POWER_CPU_METRICS, columns_for
-from nftop.render.explain import explain_metric
-from nftop.render.header import Status, Tabs
-from nftop.render.layout import LEAST_WIDTH, Parts
-from nftop.render.line import Line
-from nftop.render.pages import explain_package_lines, explain_power_lines
-from nftop.render.power import POWER_PACKAGE_METRICS, START, power_parts
-from nftop.render.text import printable
-from nftop.render.traffic import traffic
+from nftop.render.base.line import Line
+from nftop.render.base.text import printable
+from nftop.render.cores.columns import LABEL_KEYS, POWER_CPU_METRICS, columns_for
+from nftop.render.cores.layout import LEAST_WIDTH, Parts
+from nftop.render.frame.header import Status, Tabs
+from nftop.render.pages.explain import explain_metric
+from nftop.render.pages.help import explain_package_lines, explain_power_lines
+from nftop.render.power.page import POWER_PACKAGE_METRICS, START, power_parts
+from nftop.render.traffic.page import traffic
 from nftop.sources.pcm.topology import topology_of
 from tests.derive.test_pcm import NAMES, table
 from tests.frames import HOSTILE

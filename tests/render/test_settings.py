@@ -19,8 +19,8 @@ from nftop.model.sst import (
     SstState,
     UncoreLimits,
 )
-from nftop.render.columns import columns_for
-from nftop.render.settings import (
+from nftop.render.cores.columns import columns_for
+from nftop.render.power.settings import (
     fitted,
     governor_text,
     host_lines,

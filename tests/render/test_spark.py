@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.metric import Unit
-from nftop.render.spark import BLOCKS, graph, scale_top, span_for
+from nftop.model.metrics.metric import Unit
+from nftop.render.base.spark import BLOCKS, graph, scale_top, span_for
 
 NAN = float("nan")
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.frame import CpuTable
-from nftop.model.metric import Unit
+from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render import format as fmt
-from nftop.render.columns import columns_for
-from nftop.render.line import Line, Tone
-from nftop.render.rows import Rows, View, arrange
-from nftop.render.table import body_lines, header_line, table_lines
+from nftop.render.base import format as fmt
+from nftop.render.base.line import Line, Tone
+from nftop.render.cores.columns import columns_for
+from nftop.render.cores.rows import Rows, View, arrange
+from nftop.render.cores.table import body_lines, header_line, table_lines
 from tests.frames import all_missing, bare, frame, hostile, with_cells
 
 GONE = Missing(Reason.STALE, "too old")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from nftop.render.line import Line, Span, Tone, crop, line
-from nftop.render.text import ascii_only, fit, printable, truncate, wrap
+from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.text import ascii_only, fit, printable, truncate, wrap
 from tests.frames import HOSTILE
 
 nasty = st.text(

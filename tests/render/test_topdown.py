@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.derive.tma import tma_of_counts
+from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.topdown import report, tree
+from nftop.render.topdown.report import report, tree
 from nftop.uarch.focus import is_beyond
-from nftop.uarch.parts import Topdown
+from nftop.uarch.sections import Topdown
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES, loaded
 

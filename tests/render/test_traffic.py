@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.catalogue_package import PACKAGE_METRICS
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
-from nftop.model.metric import Metric, Unit
+from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.traffic import Traffic, traffic
-from nftop.render.traffic_rows import TRAFFIC_METRICS, hit_ratio, sections
+from nftop.render.traffic.page import Traffic, traffic
+from nftop.render.traffic.rows import TRAFFIC_METRICS, hit_ratio, sections
 from tests.frames import frame
 from tests.traffic import NO_UNIT, TAKEN, with_traffic
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from nftop.derive.baseline import keep
-from nftop.derive.step import State, comparing, step
-from nftop.export.jsonl import frame_json
+from nftop.derive.compare.baseline import keep
+from nftop.derive.fold import State, comparing, step
+from nftop.export.json.frame import frame_json
 from nftop.model.baseline import Baselines, NfBaseline
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing
 from nftop.session.live import Live
 from nftop.sources.simulated import simulated_host
-from nftop.store.baselines import plain
-from nftop.store.encoder import Encoder
-from nftop.store.recorder import Recorder
-from nftop.store.records import BASELINE, Header, Marker
-from nftop.store.sink import FileSink
+from nftop.store.format.encoder import Encoder
+from nftop.store.format.records import BASELINE, Header, Marker
+from nftop.store.recording.recorder import Recorder
+from nftop.store.recording.sink import FileSink
+from nftop.store.user.baselines import plain
 from tests.bench.scenes import Clocked
 from tests.recordings import Taken, header_of, same, taken
 from tests.session.test_replay import all_of, number, replaying

@@ -10,15 +10,15 @@ from unittest import mock
 
 import pytest
 
-from nftop.derive.findings import begun
-from nftop.derive.step import State
+from nftop.derive.findings.engine import begun
+from nftop.derive.fold import State
 from nftop.model.finding import Finding
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample
 from nftop.session.replay import Replay
-from nftop.store.recorder import Recorder
-from nftop.store.records import Marker
-from nftop.store.sink import FileSink
+from nftop.store.format.records import Marker
+from nftop.store.recording.recorder import Recorder
+from nftop.store.recording.sink import FileSink
 from tests.bench.scenes import Clocked
 from tests.command import called
 from tests.recordings import everything, header_of, same

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from nftop.session.interval import Cut, Named, named, opened, ticks
-from nftop.session.tape import NoMomentError, NoRecordingError
-from nftop.store.records import Marker
+from nftop.session.reader import NoMomentError, NoRecordingError
+from nftop.store.format.records import Marker
 from tests.recordings import Taken, same, taken
 
 TICKS = 26

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from nftop.derive.step import State
+from nftop.derive.fold import State
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.looking import Looking
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadTable
 from nftop.session.live import MIN_INTERVAL_S, Live

@@ -12,25 +12,25 @@ from unittest import mock
 
 import pytest
 
-from nftop.derive import step as fold
+from nftop.derive import fold
+from nftop.derive.fold import State
 from nftop.derive.select import only_cpus
-from nftop.derive.step import State
 from nftop.export.batch import run_batch
 from nftop.export.csv import frame_csv
-from nftop.export.jsonl import frame_json
+from nftop.export.json.frame import frame_json
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.position import Position
+from nftop.model.replay_position import Position
 from nftop.model.sample import Sample
 from nftop.session.feed import Player
 from nftop.session.markers import marker_before, next_marker
+from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.replay import Replay
-from nftop.session.tape import NoMomentError, NoRecordingError
-from nftop.session.when import moment_ns, span_ns
-from nftop.store.encoder import Chunk, Encoder
-from nftop.store.readable import Readable
-from nftop.store.records import Marker
-from nftop.store.scan import Loss
+from nftop.session.time_spec import moment_ns, span_ns
+from nftop.store.format.encoder import Chunk, Encoder
+from nftop.store.format.records import Marker
+from nftop.store.reading.bytes import Readable
+from nftop.store.reading.scan import Loss
 from tests.recordings import Taken, joined, same, taken
 from tests.samples import S
 from tests.store.test_scan import Bytes
@@ -546,7 +546,7 @@ def test_a_tick_whose_numbers_make_no_sense_is_a_loss_and_the_next_is_shown() ->
     encoder = Encoder(whole.header)
     data = joined([encoder.tick(at, each) for at, each in enumerate(whole.samples[:10])])
     told: list[Loss] = []
-    with mock.patch("nftop.session.tape.step", side_effect=failing_at(whole.samples[5].wall_ns)):
+    with mock.patch("nftop.session.reader.step", side_effect=failing_at(whole.samples[5].wall_ns)):
         frames = all_of(data, on_loss=told.append)
     assert len(frames) == 9
     (loss,) = told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nftop.derive.step import State, step
+from nftop.derive.fold import State, step
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample, SourceReading
 from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.simulated import simulated_gate
-from nftop.model.action import Cell, SetSchemata, State, difference
+from nftop.model.change import Cell, SetSchemata, State, difference
 from nftop.model.column import Floats
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing
 from nftop.sim import scenario, workloads
 from nftop.sim.classes import numbered

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from nftop.cli import build_parser
-from nftop.derive.finding_rules import RULES
+from nftop.cli.main import build_parser
+from nftop.derive.findings.rules import RULES
 from nftop.sim import scenario
 from tests.sim.hosts import Frozen, S
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.model.catalogue_core import CORE_METRICS, NODE_METRICS
 from nftop.model.frame import CoreFocus, Frame
 from nftop.model.ids import Cpu
+from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nftop.model.column import Floats
 from nftop.model.frame import Frame, GroupCacheRow
-from nftop.model.rdt import EVENTS, ROOT, Event
+from nftop.model.rdt.rdt import EVENTS, ROOT, Event
 from nftop.model.reading import Missing, Reason
 from nftop.sim import scenario
 from nftop.sim.filling import settle

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nftop.derive.counters import CounterState, step_counters
-from nftop.derive.shares import ShareState
-from nftop.derive.tma import tma_columns
-from nftop.model.catalogue import CPU_METRICS
-from nftop.model.catalogue_tma import TMA_LEVEL_2_COVERAGE, TMA_METRICS
+from nftop.derive.cpu.counters import CounterState, step_counters
+from nftop.derive.topdown.group_ratios import ShareState
+from nftop.derive.topdown.tma import tma_columns
+from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.tma import TMA_LEVEL_2_COVERAGE, TMA_METRICS
 from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
-from nftop.render.table import estimates
+from nftop.render.cores.table import estimates
 from nftop.sim import workloads
 from nftop.sim.payloads import counter_table
 from nftop.uarch import table

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from nftop.model.catalogue_package import PACKAGE_METRICS
+from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.sim.boxes import boxes
 from nftop.sim.uncore import uncore_table

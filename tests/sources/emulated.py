@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.derive.counters import CounterState, step_counters
+from nftop.derive.cpu.counters import CounterState, step_counters
 from nftop.model.reading import Reading
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.pmu import encode, read_pmu

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.nf_ovs import OvsSwitch, OvsTable
-from nftop.model.nf_vpp import VppTable
+from nftop.model.nf.ovs import OvsSwitch, OvsTable
+from nftop.model.nf.vpp import VppTable
 from nftop.model.owner import UNPRIVILEGED
 from nftop.model.reading import Missing, Reason
-from nftop.sources import trust
 from nftop.sources.ovs.source import OvsSource
 from nftop.sources.pcm.client import Address
 from nftop.sources.pcm.source import PcmSource
+from nftop.sources.trust import trust
 from nftop.sources.vpp import reader
 from nftop.sources.vpp.reader import MAX_SEGMENT_BYTES, Reader
 from nftop.sources.vpp.source import VppSource

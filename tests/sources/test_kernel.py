@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CpuTimes
-from nftop.sources.kernel import KernelSource, parse_cpu_times
+from nftop.sources.host.cpu_time import KernelSource, parse_cpu_times
 
 HEAD = "cpu  7132 0 4833 170517 708 0 160 14 0 0\n"
 TAIL = "intr 524580 0 0 15\nctxt 1153061\nbtime 1\nsoftirq 1 2 3\n"

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.netdev import NetdevTable
+from nftop.model.nf.netdev import NetdevTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.netdev import taps
 from nftop.sources.netdev.links import parse_links

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from nftop.model.ids import Core, Cpu, Package
 from nftop.model.sample import CounterUse
 from nftop.model.topology import CpuInfo, Topology
-from nftop.sources.affinity import Affinity, choose_cpus
-from nftop.sources.own import OwnSource
+from nftop.sources.runtime.affinity import Affinity, choose_cpus
+from nftop.sources.runtime.self_usage import OwnSource
 
 HALF = 4
 
@@ -103,9 +103,9 @@ def test_choice_is_the_best_there_is(
 
 MOVE = """
 import json, os, sys, threading
-from nftop.sources.affinity import Affinity
-from nftop.sources.own import OwnSource
-from nftop.sources.topology import read_topology
+from nftop.sources.runtime.affinity import Affinity
+from nftop.sources.runtime.self_usage import OwnSource
+from nftop.sources.host.topology import read_topology
 
 stop = threading.Event()
 threads = [threading.Thread(target=stop.wait) for _ in range(3)]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nftop.sources.perf.probe import Survey, survey
 from nftop.sources.perf.problems import NO_REGISTER, REGISTER_IGNORED
-from nftop.sources.perf.survey import Survey, survey
 from nftop.uarch import table
 from tests.sources.perf_kernel import Event, FakeKernel
 from tests.sources.trees import PMUS, put

@@ -19,8 +19,8 @@ from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, Source
 from nftop.sources.perf import source as source_module
 from nftop.sources.perf.group import open_group
+from nftop.sources.perf.probe import survey
 from nftop.sources.perf.source import PerfSource
-from nftop.sources.perf.survey import survey
 from nftop.uarch.table import Encoding, parse
 from tests.sources.perf_kernel import (
     CONTEXT_SWITCHES,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.counters import CounterRates, CounterState, step_counters
+from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
-from nftop.sources.perf.trials import FIRST_NS, MOST_NS, Pace
+from nftop.sources.perf.retry import FIRST_NS, MOST_NS, Pace
 from tests.samples import topology
 from tests.sources.perf_kernel import INSTRUCTIONS, STARTED_NS, Event, FakeKernel
 from tests.sources.test_perf_turns import (

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from nftop.model.owner import Owner
-from nftop.sources.polling import Identity, poll_all
-from nftop.sources.trust import Facts, judge
+from nftop.sources.runtime.poll_loop import Identity, poll_all
+from nftop.sources.trust.trust import Facts, judge
 
 LONG_S = 30.0
 

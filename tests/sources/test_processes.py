@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadRow, ThreadTable
-from nftop.sources import threads
-from nftop.sources.processes import ProcessSource
+from nftop.sources.process import threads
+from nftop.sources.process.source import ProcessSource
 from tests.waiting import until
 
 S = 1_000_000_000
@@ -373,7 +373,7 @@ def test_real_hidepid_is_counted_not_ignored(hidepid: int) -> None:
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("needs root and unshare to mount a /proc with hidepid")
     code = (
-        "import os; from nftop.sources.processes import ProcessSource\n"
+        "import os; from nftop.sources.process.source import ProcessSource\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "source = ProcessSource()\n"
         "print(source.read().hidden, source.check()[0].reason.key)\n"

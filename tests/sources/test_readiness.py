@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Missing
-from nftop.sources.readiness import wait_readable, wait_writable
-from nftop.sources.runner import run
+from nftop.sources.runtime.command import run
+from nftop.sources.runtime.readiness import wait_readable, wait_writable
 from tests.descriptors import FD_SETSIZE, many_descriptors
 
 LONG_S = 180.0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nftop.sources import tcp_peer
-from nftop.sources.tcp_peer import Pair, Row, accepted_uid, other_end
+from nftop.sources.trust import tcp_peer
+from nftop.sources.trust.tcp_peer import Pair, Row, accepted_uid, other_end
 
 UID = 65534
 ESTABLISHED, FIN_WAIT2 = 1, 5

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nftop.sources.sysfs import parse_cpu_mask
-from nftop.sources.topology import read_host, read_topology
+from nftop.sources.host.sysfs import parse_cpu_mask
+from nftop.sources.host.topology import read_host, read_topology
 from tests.sources.trees import consistent, write_tree
 
 MIB = 1 << 20

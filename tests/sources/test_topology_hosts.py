@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nftop.model.topology import Topology
-from nftop.sources.topology import read_host, read_topology
+from nftop.sources.host.topology import read_host, read_topology
 from tests.sources.trees import consistent, write_tree
 
 MIB = 1 << 20

@@ -20,8 +20,8 @@ from nftop.model.owner import (
     Owner,
     owned_name,
 )
-from nftop.sources import trust
-from nftop.sources.trust import Facts, judge
+from nftop.sources.trust import trust
+from nftop.sources.trust.trust import Facts, judge
 
 NOBODY, ME = 65534, 1000
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")

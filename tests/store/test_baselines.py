@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nftop.baselines import open_book
+from nftop.cli.compose.baselines import open_book
 from nftop.model.baseline import Baselines, CoreBaseline, Level, NfBaseline
 from nftop.model.ids import Cpu
 from nftop.model.topology import Host
-from nftop.store.baselines import file_of, from_plain, plain, read_baselines, write_baselines
+from nftop.store.user.baselines import file_of, from_plain, plain, read_baselines, write_baselines
 
 HOST = Host("edge-07", "some Xeon", "SKX")
 KEPT = Baselines(

@@ -18,17 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from nftop.model.allocation import Cbm
+from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading, ThreadTable
-from nftop.store.codec import Codec, UnknownError
-from nftop.store.columns import MOST_BYTES as MOST_UNPACKED_BYTES
-from nftop.store.columns import DamagedError, Numbers, Reader, Writer
-from nftop.store.decoder import Decoder
-from nftop.store.encoder import Encoder
-from nftop.store.records import MOST_BYTES, Header, Tick, unframed
-from nftop.store.shapes import PAYLOADS, Shape, classes, described, records_read
-from nftop.store.zstandard import ZstdDecompressor
+from nftop.store.format.codec import Codec, UnknownError
+from nftop.store.format.columns import MOST_BYTES as MOST_UNPACKED_BYTES
+from nftop.store.format.columns import DamagedError, Numbers, Reader, Writer
+from nftop.store.format.decoder import Decoder
+from nftop.store.format.encoder import Encoder
+from nftop.store.format.records import MOST_BYTES, Header, Tick, unframed
+from nftop.store.format.schema import PAYLOADS, Shape, classes, described, records_read
+from nftop.store.format.zstd import ZstdDecompressor
 from tests.bench.scenes import Clocked
 from tests.recordings import header_of, same
 from tests.samples import thread
@@ -295,7 +295,7 @@ def test_a_sample_that_readers_would_refuse_is_recorded_as_absent() -> None:
     clocked = Clocked(2)
     first, second = clocked.sample(), clocked.sample()
     header = header_of(clocked)
-    with mock.patch("nftop.store.encoder.MOST_BYTES", 1000):
+    with mock.patch("nftop.store.format.encoder.MOST_BYTES", 1000):
         read = decoded(header, first)
     assert {each.value.reason for each in read[0].readings.values()} == {Reason.ERROR}
     assert same(decoded(header, first, second)[1], second)
@@ -358,7 +358,7 @@ def test_a_source_that_readers_have_no_room_for_is_recorded_as_absent() -> None:
     few = [vcpus(10, floating, second) for second in range(4)]
     texts = tuple(replace(row, comm="x" * 4096) for row in few[1].threads * 1000)
     tables = [few[0], replace(few[1], threads=texts), few[2], few[3]]
-    with mock.patch("nftop.store.encoder.MOST_BYTES", 1 << 30):
+    with mock.patch("nftop.store.format.encoder.MOST_BYTES", 1 << 30):
         pairs = zip(samples, tables, strict=True)
         written = [with_threads(sample, table) for sample, table in pairs]
         read = decoded(header_of(clocked), *written)

@@ -18,17 +18,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from nftop.export.files import write_new
-from nftop.export.outputs import Outputs, OutputsError
+from nftop.export.tables.files import write_new
+from nftop.export.tables.outputs import Outputs, OutputsError
 from nftop.model.topology import Host
-from nftop.store.baselines import read_baselines, write_baselines
-from nftop.store.encoder import Chunk
-from nftop.store.files import Keep, let_go
 from nftop.store.folders import Person, open_file, open_folder
-from nftop.store.own import read_text
-from nftop.store.profiles import read_profiles
-from nftop.store.seekpoint import SeekPoint
-from nftop.store.sink import FileSink
+from nftop.store.format.encoder import Chunk
+from nftop.store.reading.seekpoint import SeekPoint
+from nftop.store.recording.files import Keep, let_go
+from nftop.store.recording.sink import FileSink
+from nftop.store.user.baselines import read_baselines, write_baselines
+from nftop.store.user.config_dir import read_text
+from nftop.store.user.profiles import read_profiles
 from tests.command import called, nftop
 from tests.waiting import until
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from nftop import store
-from nftop.export.jsonl import frame_json
+from nftop.export.json.frame import frame_json
 from nftop.model.sample import CounterTable
 from nftop.session.replay import Replay
-from nftop.store.records import Header, Marker
-from nftop.store.scan import Loss
-from nftop.store.seekpoint import SIZE
-from nftop.store.shapes import described
+from nftop.store.format.records import Header, Marker
+from nftop.store.format.schema import described
+from nftop.store.reading.scan import Loss
+from nftop.store.reading.seekpoint import SIZE
 from tests.recordings import everything, joined, taken, ticks_of
 from tests.store.test_scan import Bytes
 

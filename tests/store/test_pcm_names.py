@@ -20,9 +20,9 @@ from nftop.model.pcm import (
     PcmTable,
 )
 from nftop.model.reading import Reason
-from nftop.store.codec import Codec
-from nftop.store.columns import Reader, Writer
-from nftop.store.shapes import Fields, described
+from nftop.store.format.codec import Codec
+from nftop.store.format.columns import Reader, Writer
+from nftop.store.format.schema import Fields, described
 from tests.derive.test_pcm import frames, growing, nudged, of_package, reason, table
 from tests.recordings import same
 

@@ -10,14 +10,14 @@ from functools import lru_cache
 
 import pytest
 
-from nftop.export.jsonl import frame_json
+from nftop.export.json.frame import frame_json
 from nftop.session.markers import all_markers
+from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.replay import Replay
-from nftop.session.tape import NoMomentError, NoRecordingError
-from nftop.store.pipe import PipeBytes
-from nftop.store.records import Marker, Tick
-from nftop.store.scan import Found, Loss, Scan
-from nftop.store.seek import last_place, next_place
+from nftop.store.format.records import Marker, Tick
+from nftop.store.reading.pipe import PipeBytes
+from nftop.store.reading.scan import Found, Loss, Scan
+from nftop.store.reading.seek import last_place, next_place
 from tests.recordings import Taken, taken
 from tests.samples import S
 from tests.session.test_replay import number

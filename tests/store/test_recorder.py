@@ -18,20 +18,20 @@ from unittest import mock
 
 import pytest
 
-from nftop.model.allocation import Cbm
-from nftop.model.rdt import ResctrlTable
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.sample import Sample
-from nftop.store import sink
-from nftop.store.changed import changes
-from nftop.store.encoder import Chunk, Encoder
-from nftop.store.files import Keep, create, default_file, let_go, make_folder, timed
 from nftop.store.folders import Person, caller
-from nftop.store.recorder import Recorder, Recording
-from nftop.store.records import Gap, Marker
-from nftop.store.scan import Found, Loss
-from nftop.store.seekpoint import SIZE, SeekPoint, packed
-from nftop.store.sink import FileSink, Rotation, StreamSink
-from nftop.store.zstandard import FRAME_END
+from nftop.store.format.encoder import Chunk, Encoder
+from nftop.store.format.records import Gap, Marker
+from nftop.store.format.zstd import FRAME_END
+from nftop.store.reading.scan import Found, Loss
+from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
+from nftop.store.recording import sink
+from nftop.store.recording.class_changes import changes
+from nftop.store.recording.files import Keep, create, default_file, let_go, make_folder, timed
+from nftop.store.recording.recorder import Recorder, Recording
+from nftop.store.recording.sink import FileSink, Rotation, StreamSink
 from tests.bench.scenes import Clocked
 from tests.recordings import everything, header_of, same, taken, ticks_of
 from tests.waiting import until
@@ -99,7 +99,7 @@ def test_the_past_that_is_kept_has_a_bound(
 ) -> None:
     taking = recorder(**options)
     file = tmp_path / "a.nftop"
-    with mock.patch("nftop.store.encoder.FRAME_NS", 5_000_000_000):
+    with mock.patch("nftop.store.format.encoder.FRAME_NS", 5_000_000_000):
         for sample in samples():
             taking.take(sample)
             until(lambda: taking._waiting == 0)
@@ -152,7 +152,7 @@ def full_disk(most: int) -> Iterator[SimpleNamespace]:
         disk.used += done
         return done
 
-    with mock.patch("nftop.store.sink.os.write", written):
+    with mock.patch("nftop.store.recording.sink.os.write", written):
         yield disk
 
 
@@ -244,7 +244,7 @@ def test_a_disk_that_does_not_answer_is_not_nothing_recorded(tmp_path: Path) -> 
     taking = recorder()
     taking.start(Stuck(file))
     taking.take(samples()[0])
-    with mock.patch("nftop.store.recorder._WHOLE_S", 0.01):
+    with mock.patch("nftop.store.recording.recorder._WHOLE_S", 0.01):
         until(lambda: taking._waiting == 0)
         done = taking.close()
     assert done is not None and (done.name, done.ticks) == (str(file), 1)
@@ -265,12 +265,12 @@ def test_what_the_disk_does_not_confirm_stays_and_is_said(tmp_path: Path) -> Non
         into.write(encoder.tick(number, samples()[number]))
 
     write(0)
-    with mock.patch("nftop.store.sink.os.fdatasync", side_effect=full):
+    with mock.patch("nftop.store.recording.sink.os.fdatasync", side_effect=full):
         write(1)
         into.write(encoder.tick(2, samples()[2]))
     doubt = "the disk does not confirm what was written: No space left on device"
     assert (into.problem, into.lost, into.ticks) == (doubt, 0, 3)
-    with mock.patch("nftop.store.sink.os.write", side_effect=full):
+    with mock.patch("nftop.store.recording.sink.os.write", side_effect=full):
         write(3)
     assert into.lost == 1
     found, ended, rest = everything(file)

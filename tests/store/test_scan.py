@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.store.encoder import Encoder
-from nftop.store.records import Gap, Header, Marker
-from nftop.store.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, Found, Loss, Scan
-from nftop.store.seek import last_before, last_place, places
-from nftop.store.seekpoint import SIZE, SeekPoint, packed
-from nftop.store.zstandard import FRAME_END
+from nftop.store.format.encoder import Encoder
+from nftop.store.format.records import Gap, Header, Marker
+from nftop.store.format.zstd import FRAME_END
+from nftop.store.reading.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, Found, Loss, Scan
+from nftop.store.reading.seek import last_before, last_place, places
+from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from tests.recordings import Taken, everything, joined, same, taken, ticks_of
 
 TICKS, FRAME = 50, 20

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.catalogue import EXPLAINED
-from nftop.model.catalogue_core import CORE_METRICS
 from nftop.model.frame import TmaNode
+from nftop.model.metrics.catalogue import EXPLAINED
+from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.uarch import table
 from nftop.uarch.focus import evaluate_focus, tree

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.catalogue_tma import TMA_METRICS
 from nftop.model.column import column
+from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.grammar import FormulaError

@@ -8,9 +8,9 @@ from nftop.sources.perf.pmu import Pmu, encode
 from nftop.uarch import grammar, table
 from nftop.uarch.event_names import EventNames, Named
 from nftop.uarch.events import Encoding
-from nftop.uarch.parts import Uncore
+from nftop.uarch.explain import perf_name
+from nftop.uarch.sections import Uncore
 from nftop.uarch.table import Uarch
-from nftop.uarch.told import perf_name
 from tests.uarch.counters import CORE, core_encoding, on_core
 from tests.uarch.vectors import UARCHES, facts, loaded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nftop.uarch import table
-from nftop.uarch.bases import whole
+from nftop.uarch.inherit import whole
 from nftop.uarch.table import Encoding, PmuTerms
 from tests.command import python
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from nftop.derive.tma import tma_of_counts
+from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.reading import Missing, Reason
 from nftop.sources.counts.read import read_counts
-from nftop.uarch.to_count import groups_to_count, perf_group, takes_all_counters
+from nftop.uarch.perf_command import groups_to_count, perf_group, takes_all_counters
 from tests.uarch.vectors import UARCHES, loaded
 
 CASES = [

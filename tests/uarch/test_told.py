@@ -6,7 +6,7 @@ import pytest
 
 from nftop.uarch.event_names import EventNames
 from nftop.uarch.events import Encoding, PmuTerms
-from nftop.uarch.told import definition, perf_name
+from nftop.uarch.explain import definition, perf_name
 from tests.uarch.vectors import UARCHES, loaded
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from queue import SimpleQueue
 
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
-from nftop.model.looking import Looking
 
 
 class StepFeed:

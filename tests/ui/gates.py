@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nftop.control import transaction
-from nftop.control.entry import Entry
 from nftop.control.gate import Gate
+from nftop.control.guard_client import in_a_process
 from nftop.control.journal import Journal
-from nftop.control.pending import in_a_process
+from nftop.control.journal_entry import Entry
 from nftop.control.rules import Rules
 from nftop.control.transaction import Asked
-from nftop.derive.cache import CacheState, step_cache
-from nftop.model.action import Action, Proposal, Receipt, State, parts
-from nftop.model.allocation import Cbm
+from nftop.derive.cache.table import CacheState, step_cache
+from nftop.model.change import Action, Proposal, Receipt, State, parts
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.rdt import (
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import (
     ROOT,
     CacheDomain,
     GroupCache,

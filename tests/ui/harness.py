@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.pilot import Pilot
 
 from nftop.model.frame import Frame
-from nftop.store.history import History
+from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from tests.ui.feeds import StepFeed

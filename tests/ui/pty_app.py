@@ -13,10 +13,10 @@ from threading import Thread
 
 from textual.strip import Strip
 
-from nftop.leaving import leaving_when_told
+from nftop.cli.signals import leaving_when_told
 from nftop.model.frame import Frame
-from nftop.render.line import Line
-from nftop.store.history import History
+from nftop.render.base.line import Line
+from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
 from nftop.ui.options import options_from
 from nftop.ui.widgets import lines

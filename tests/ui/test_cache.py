@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.action import Made
+from nftop.model.change import Made
 from nftop.model.frame import Frame
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT
 from nftop.ui.options import Options
 from tests.frames import frame
 from tests.rdt import frame_of, group, in_cache, table

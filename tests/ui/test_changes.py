@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from nftop.model.action import Outcome, Proposal, Receipt
-from nftop.ui.changing import Changes
+from nftop.model.change import Outcome, Proposal, Receipt
+from nftop.ui.pending_change import Changes
 
 KEEP_WITHIN_S = 0.2
 

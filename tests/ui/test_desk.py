@@ -7,15 +7,15 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control import draft as drafts
-from nftop.control.plan import propose
-from nftop.control.profile.pqos_file import parse
-from nftop.model.action import Cell
+from nftop.control.profile.pqos_config import parse
+from nftop.control.resctrl import draft as drafts
+from nftop.control.resctrl.plan import propose
+from nftop.model.change import Cell
 from nftop.model.frame import SourceState
 from nftop.model.reading import Reason
-from nftop.render.board import rows_of
-from nftop.render.editor import editor_lines
-from nftop.ui.desk import Desk
+from nftop.render.editor.model import rows_of
+from nftop.render.editor.page import editor_lines
+from nftop.ui.editor_model import Desk
 from nftop.ui.keys import EDITOR
 from tests.ui.gates import frame_at, open_gate
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.control import draft as drafts
-from nftop.control.plan import propose
-from nftop.control.profile.pqos_file import parse
+from nftop.control.profile.pqos_config import parse
+from nftop.control.resctrl import draft as drafts
+from nftop.control.resctrl.plan import propose
 from nftop.control.rules import Rules
-from nftop.model.action import Cell, Receipt, State
+from nftop.model.change import Cell, Receipt, State
 from nftop.ui.keys import CONFIRM, EDITOR
 from nftop.ui.options import Options
 from nftop.ui.screens.confirm import ConfirmScreen, IsPlanned

@@ -10,7 +10,7 @@ import pytest
 
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
-from nftop.render.line import Line
+from nftop.render.base.line import Line
 from nftop.ui.keys import hints
 from nftop.ui.options import Options
 from nftop.ui.screens.views import KEYS, VIEWS

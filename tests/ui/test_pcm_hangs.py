@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from textual.pilot import Pilot
 
-from nftop.derive.step import State
+from nftop.derive.fold import State
 from nftop.model.frame import Frame
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live
 from nftop.sources.pcm.topology import PcmTopologySource, topology_of
-from nftop.store.history import History
+from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
 from tests.peers.pcm_server import pcm_server
 from tests.samples import HOST

@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from nftop.session.replay import Replay
-from nftop.store.files import create
-from nftop.store.history import History
-from nftop.store.recorder import Recorder
-from nftop.store.records import Marker
-from nftop.store.sink import FileSink
+from nftop.store.format.records import Marker
+from nftop.store.history.history import History
+from nftop.store.recording.files import create
+from nftop.store.recording.recorder import Recorder
+from nftop.store.recording.sink import FileSink
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from tests.bench.scenes import Clocked

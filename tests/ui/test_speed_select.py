@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from nftop.control.combined_gate import Joined
+from nftop.control.cpufreq.choices import choices
 from nftop.control.gate import PartGate
-from nftop.control.isst.part import ISST
-from nftop.control.joined import Joined
 from nftop.control.simulated import MemoryJournal, NearPending
-from nftop.control.sst.choices import choices
+from nftop.control.speed_select.backend import ISST
 from nftop.model.frame import Frame
 from nftop.model.ids import Package
 from nftop.model.reading import Missing

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.style import Style
 from textual.strip import Strip
 
-from nftop.render.line import Line, Span, Tone, crop, line
-from nftop.render.text import printable
+from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.text import printable
 from nftop.ui.widgets.lines import _regions
 from nftop.ui.widgets.strips import Ink, LineStrip
 from tests.ui.emulator import Screen, cells

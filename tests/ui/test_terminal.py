@@ -28,7 +28,7 @@ import pyte
 import pytest
 
 from nftop.model.frame import Frame
-from nftop.sources.readiness import wait_readable
+from nftop.sources.runtime.readiness import wait_readable
 from tests.command import NFTOP
 from tests.frames import HOSTILE, frame, hostile, ticks
 from tests.ui.emulator import Screen, cells

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.model.focus import Looking
 from nftop.model.ids import Cpu
-from nftop.model.looking import Looking
 from nftop.ui.options import Options
 from tests.frames import frame, ticks
 from tests.traffic import with_traffic

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nftop.model.ids import Cpu, Package
 from nftop.model.sst import PstateDriver, UncoreLimits
-from nftop.sources.sysfs import SysTree
+from nftop.sources.host.sysfs import SysTree
 
 _POLICY = re.compile(r"policy(\d{1,6})")
 _DIE = re.compile(r"package_(\d{1,4})_die_(\d{1,4})")

@@ -23,7 +23,7 @@ from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import SstPackage, SstState, Switch
 from nftop.sources.cpufreq.isst_lines import Level, items
-from nftop.sources.runner import Said, find, run
+from nftop.sources.runtime.command import Said, find, run
 
 PROGRAM = "intel-speed-select"
 LIMIT_S = 10.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nftop.model.sst import Keeper
-from nftop.sources.process_scan import process_names
+from nftop.sources.process.scan import process_names
 
 # What operators call them, by the name of their process (the kernel keeps 15 characters). Sources:
 # the projects' own unit files and container images.

@@ -17,7 +17,7 @@ from nftop.sources.cpufreq import checks
 from nftop.sources.cpufreq.files import FrequencyFiles, Limits, Standing
 from nftop.sources.cpufreq.isst import read_sst
 from nftop.sources.cpufreq.keepers import read_keepers
-from nftop.sources.online import OnlineCpus
+from nftop.sources.host.online import OnlineCpus
 
 # What the kernel has cached: three files a CPU, some 25 us.
 LIMITS_EVERY_NS = 5_000_000_000

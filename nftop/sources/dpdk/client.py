@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Iterable
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources import peer
 from nftop.sources.dpdk import replies
 from nftop.sources.dpdk.replies import Greeting, ReplyError
+from nftop.sources.trust import peer
 
 # Every question nftop may ask. All of them only read: some commands of DPDK reset counters, and
 # an unknown one is logged in the application's own log.

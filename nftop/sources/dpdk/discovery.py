@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from nftop.sources.places import (
+from nftop.sources.process.mounts import (
     SURVEY_NS,
     Found,
     Views,

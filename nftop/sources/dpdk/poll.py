@@ -7,15 +7,15 @@ from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
-from nftop.sources import peer, trust
-from nftop.sources.dpdk import client, dialogue
+from nftop.sources.dpdk import client, protocol
+from nftop.sources.dpdk.app_info import Facts
 from nftop.sources.dpdk.client import Link, LinkError, NobodyThereError
-from nftop.sources.dpdk.dialogue import Answers, Counters
-from nftop.sources.dpdk.facts import Facts
+from nftop.sources.dpdk.protocol import Answers, Counters
 from nftop.sources.dpdk.replies import TEXT_LIMIT, ReplyError
-from nftop.sources.peer import Peer
-from nftop.sources.places import Found
-from nftop.sources.polling import Identity, Standing
+from nftop.sources.process.mounts import Found
+from nftop.sources.runtime.poll_loop import Identity, Standing
+from nftop.sources.trust import peer, trust
+from nftop.sources.trust.peer import Peer
 
 REFRESH_NS = 5_000_000_000  # ports, lcores and arguments seldom change
 _GIVE_UP_NS = 60_000_000_000
@@ -177,14 +177,14 @@ class Session:
     def _converse(self, link: Link) -> Generator[tuple[str, ...], Answers, None]:
         """A tick's dialogue with the application."""
         if len(link.listed) == 1:
-            link.listed = yield from dialogue.ask_commands()
+            link.listed = yield from protocol.ask_commands()
         if self._facts is None or self._clock() >= self._refresh_at_ns:
-            self._facts = yield from dialogue.ask_facts(self._facts)
+            self._facts = yield from protocol.ask_facts(self._facts)
             self._refresh_at_ns = self._clock() + REFRESH_NS
-        self._facts, self._counters = yield from dialogue.ask_counters(
+        self._facts, self._counters = yield from protocol.ask_counters(
             self._facts, link.message_bytes
         )
-        self._facts = yield from dialogue.ask_remedy(self._facts)
+        self._facts = yield from protocol.ask_remedy(self._facts)
 
     def _advance(self, answers: Answers | None) -> None:
         """Carry the dialogue on until something has to be waited for, or it is over."""

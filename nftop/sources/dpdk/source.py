@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from nftop.model.dpdk_busy import busy_advice
+from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.base import Check
 from nftop.sources.dpdk.discovery import APPLICATION, Finder
 from nftop.sources.dpdk.poll import Session
-from nftop.sources.places import Views, closed_sentence
-from nftop.sources.polling import Standing, poll_all
+from nftop.sources.process.mounts import Views, closed_sentence
+from nftop.sources.runtime.poll_loop import Standing, poll_all
 
 DEADLINE_S = 0.2
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nftop.model.ids import format_cpu_list, parse_cpu_list
-from nftop.model.netdev import Interface, InterfaceKind, NetdevTable
+from nftop.model.nf.netdev import Interface, InterfaceKind, NetdevTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
+from nftop.sources.host.sysfs import SysTree, read_up_to
 from nftop.sources.netdev.links import link_kinds
 from nftop.sources.netdev.taps import owners
 from nftop.sources.netdev.texts import parse_dev, parse_forwarded, parse_softnet
-from nftop.sources.sysfs import SysTree, read_up_to
 
 # Beyond this a text is no longer what it is meant to be: 4096 CPUs, or ten thousand interfaces.
 _LIMIT_BYTES = 2 << 20

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from nftop.sources.sysfs import read_up_to
-from nftop.sources.thread_roles import is_nf
+from nftop.sources.host.sysfs import read_up_to
+from nftop.sources.process.roles import is_nf
 
 _TUN = Path("/dev/net/tun")
 _INTERFACE = re.compile(rb"^iff:\t(.+)$", re.MULTILINE)

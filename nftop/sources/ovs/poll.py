@@ -6,17 +6,17 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nftop.model.nf_ovs import OvsSwitch
+from nftop.model.nf.ovs import OvsSwitch
 from nftop.model.reading import Missing, Reason
-from nftop.sources import peer, trust
-from nftop.sources.ovs import client
-from nftop.sources.ovs.client import Link, LinkError, NobodyThereError
+from nftop.sources.ovs import jsonrpc
 from nftop.sources.ovs.commands import COUNTING, VERSION, Call, calls_for, release_of
+from nftop.sources.ovs.jsonrpc import Link, LinkError, NobodyThereError
 from nftop.sources.ovs.replies import Reply, ReplyError, text
 from nftop.sources.ovs.switch import Counters, counters
-from nftop.sources.peer import Peer
-from nftop.sources.places import Found
-from nftop.sources.polling import Identity, Standing
+from nftop.sources.process.mounts import Found
+from nftop.sources.runtime.poll_loop import Identity, Standing
+from nftop.sources.trust import peer, trust
+from nftop.sources.trust.peer import Peer
 
 _GIVE_UP_NS = 60_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
@@ -151,7 +151,7 @@ class Session:
     def _open(self, claimed: set[Identity]) -> None:
         self.standing = Standing.APPLICATION
         try:
-            link = client.connect(self.found.path, self._clock)
+            link = jsonrpc.connect(self.found.path, self._clock)
         except NobodyThereError:
             # Who comes has a socket of its own; only between its bind and its listen it is this.
             self.standing = Standing.NOBODY

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nftop.model.ids import Cpu
-from nftop.model.nf_ovs import OvsPmd
+from nftop.model.nf.ovs import OvsPmd
 from nftop.sources.ovs.commands import COUNTING, PERF, RXQ, STATS, Call
-from nftop.sources.ovs.forms import Counted, Polled, counted, polled
+from nftop.sources.ovs.parse import Counted, Polled, counted, polled
 from nftop.sources.ovs.replies import Reply
 
 

@@ -9,9 +9,9 @@ from nftop.model.pcm import PcmTable
 from nftop.model.pcm_places import ANOTHERS, places
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
+from nftop.sources.host.sysfs import SysTree
+from nftop.sources.host.topology import read_topology
 from nftop.sources.pcm.client import Address
-from nftop.sources.sysfs import SysTree
-from nftop.sources.topology import read_topology
 
 HOLDS_RDT = (
     "the server uses RDT monitors of its own, so that fewer are left for cache classes; "

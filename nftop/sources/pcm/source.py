@@ -14,13 +14,13 @@ import numpy as np
 from nftop.model.owner import UNKNOWN, Owner
 from nftop.model.pcm import ASKED_EVERY_S, PcmTable
 from nftop.model.reading import Missing, Reason
-from nftop.sources import tcp_peer, trust
 from nftop.sources.base import Check
 from nftop.sources.pcm import checks
 from nftop.sources.pcm.client import Address, Answer, NoAnswerError, get
 from nftop.sources.pcm.document import BadDocumentError, table_of
 from nftop.sources.pcm.json_form import parse_json
 from nftop.sources.pcm.text_form import parse_text
+from nftop.sources.trust import tcp_peer, trust
 
 LIMIT_S = 3.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0

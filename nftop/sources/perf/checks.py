@@ -9,11 +9,11 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.perf.abi import Kernel
-from nftop.sources.perf.cores import CoreGroups
+from nftop.sources.perf.cpu_groups import CoreGroups
+from nftop.sources.perf.cpu_state import Row
 from nftop.sources.perf.occupancy import count_general_counters, perf_event_holders
+from nftop.sources.perf.probe import made_up_for, stand_ins
 from nftop.sources.perf.problems import NO_CPU, Problem, sysctl
-from nftop.sources.perf.rows import Row
-from nftop.sources.perf.survey import made_up_for, stand_ins
 from nftop.uarch.table import Uarch
 
 _NO_TABLE = Problem(

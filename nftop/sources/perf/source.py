@@ -16,14 +16,14 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
-from nftop.sources.online import OnlineCpus
+from nftop.sources.host.online import OnlineCpus
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
 from nftop.sources.perf.checks import counter_checks, table_checks
-from nftop.sources.perf.cores import CoreGroups
+from nftop.sources.perf.cpu_groups import CoreGroups
+from nftop.sources.perf.probe import Survey, survey
 from nftop.sources.perf.problems import NO_CPU, Problem
-from nftop.sources.perf.survey import Survey, survey
-from nftop.sources.perf.tables import TableLayout
-from nftop.sources.perf.trials import Pace
+from nftop.sources.perf.retry import Pace
+from nftop.sources.perf.table import TableLayout
 from nftop.uarch import table as uarch_table
 
 _CLOSED = Problem(Reason.SOURCE, "the perf source has been closed")

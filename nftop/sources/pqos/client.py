@@ -10,10 +10,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources import helper
-from nftop.sources.helper import Helper
-from nftop.sources.pqos.looked import Looked, Metered, line, looked_of, metered_of
-from nftop.sources.readiness import wait_readable
+from nftop.sources.pqos.protocol import Looked, Metered, line, looked_of, metered_of
+from nftop.sources.runtime import helper
+from nftop.sources.runtime.helper import Helper
+from nftop.sources.runtime.readiness import wait_readable
 
 # libpqos asks every CPU in its turn, and a CPU that polls with real-time priority answers late.
 ANSWER_S = 10.0

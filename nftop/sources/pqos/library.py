@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from nftop.sources.pqos.fit import binding_version, unfit
-from nftop.sources.pqos.looked import Looked
+from nftop.sources.pqos.compat import binding_version, unfit
+from nftop.sources.pqos.protocol import Looked
 
 DEVICE = "dev/cpu/0/msr"
 

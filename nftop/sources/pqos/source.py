@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from nftop.model.rdt import ResctrlTable
+from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.sources.base import RETRY_AFTER_NS, Check
-from nftop.sources.pqos.fit import INSTALL, binding_version
-from nftop.sources.pqos.looked import Looked, Metered, table_of
+from nftop.sources.host.topology import read_topology
+from nftop.sources.pqos.compat import INSTALL, binding_version
+from nftop.sources.pqos.protocol import Looked, Metered, table_of
 from nftop.sources.resctrl.files import read_text
 from nftop.sources.resctrl.mount import Mount, find_mount
-from nftop.sources.topology import read_topology
 
 _FLAGS_BYTES = 1 << 14  # the first CPU's part of /proc/cpuinfo
 WAYS = ("auto", "off", "read", "monitor")

@@ -14,8 +14,8 @@ from dataclasses import asdict
 from typing import Any
 
 from nftop.sources.pqos.library import Library, UnusableError
-from nftop.sources.pqos.looked import Looked, line
-from nftop.sources.pqos.meters import Meters
+from nftop.sources.pqos.monitoring import Meters
+from nftop.sources.pqos.protocol import Looked, line
 
 # What a terminal sends is for nftop, whose end is the end of the input.
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
-from nftop.sources.online import OnlineCpus
+from nftop.sources.host.online import OnlineCpus
 from nftop.sources.perf.problems import QUIET, Problem
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf.groups import basic_events, fitting

@@ -12,7 +12,7 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
-from nftop.sources.online import OnlineCpus
+from nftop.sources.host.online import OnlineCpus
 from nftop.sources.perf.abi import raise_open_files
 from nftop.sources.perf.problems import CAME_BACK, NO_CPU, QUIET, Problem
 from nftop.sources.pyperf.checks import table_checks

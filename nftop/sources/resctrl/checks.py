@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt import EVENTS, ResctrlTable
+from nftop.model.rdt.rdt import EVENTS, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.base import Check
 from nftop.sources.resctrl.files import read_text

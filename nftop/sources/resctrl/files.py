@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.sysfs import read_up_to
+from nftop.sources.host.sysfs import read_up_to
 
 # More than any file but `tasks` has, on any host; that one has a line for every thread.
 _LIMIT_BYTES = 1 << 16

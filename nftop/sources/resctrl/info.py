@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from nftop.model.allocation import Cbm
-from nftop.model.rdt import Event, IoWays, Limits
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import Event, IoWays, Limits
 from nftop.model.reading import Missing, Reason
 from nftop.sources.resctrl.files import folders, read_if_there
 from nftop.sources.resctrl.parse import (

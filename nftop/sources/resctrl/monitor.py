@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nftop.model.ids import L3Domain
-from nftop.model.rdt import EVENTS, Event, Metered
+from nftop.model.rdt.rdt import EVENTS, Event, Metered
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
+from nftop.sources.resctrl.cpu_choice import Place
 from nftop.sources.resctrl.files import folders, inode, read_as
 from nftop.sources.resctrl.parse import monitor_domain, monitor_part, parse_value
-from nftop.sources.resctrl.place import Place
 from nftop.sources.resctrl.tree import Found, Tree
 
 _REPLACED = Missing(Reason.RESET, "the group was removed or made anew while it was read")

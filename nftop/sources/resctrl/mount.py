@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.model.rdt import MbaUnit
+from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.reading import Missing, Reason
+from nftop.sources.host.sysfs import read_up_to
+from nftop.sources.host.topology import read_cpuid
 from nftop.sources.resctrl.files import reason
 from nftop.sources.resctrl.parse import parse_mounts
-from nftop.sources.sysfs import read_up_to
-from nftop.sources.topology import read_cpuid
 
 USUAL = "/sys/fs/resctrl"
 FIX = f"mount -t resctrl resctrl {USUAL}"

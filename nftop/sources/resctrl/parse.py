@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 from nftop.model.ids import L3Domain
-from nftop.model.rdt import EVENTS, USAGE, WORDS, Event
+from nftop.model.rdt.rdt import EVENTS, USAGE, WORDS, Event
 from nftop.model.reading import Missing
 
 # What a line of schemata is by its name, and the base of its numbers.

@@ -8,15 +8,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nftop.model.allocation import Cbm
 from nftop.model.ids import L3Domain
-from nftop.model.rdt import ResctrlTable
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
-from nftop.sources.affinity import Affinity
 from nftop.sources.base import Check
+from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.resctrl import checks
+from nftop.sources.resctrl.cpu_choice import Place, place_of, queues
 from nftop.sources.resctrl.files import reason
+from nftop.sources.resctrl.iio_register import read_io_ways
 from nftop.sources.resctrl.info import Info, read_info
 from nftop.sources.resctrl.lock import holder, shared_lock
 from nftop.sources.resctrl.monitor import (
@@ -28,11 +30,9 @@ from nftop.sources.resctrl.monitor import (
     read_counters,
 )
 from nftop.sources.resctrl.mount import Mount, find_mount, mba_unit_of
-from nftop.sources.resctrl.place import Place, place_of, queues
-from nftop.sources.resctrl.register import read_io_ways
 from nftop.sources.resctrl.table import Gathered, table_of
 from nftop.sources.resctrl.tree import Tree, read_tasks, read_tree
-from nftop.sources.topology import read_cpuid, read_topology
+from nftop.sources.runtime.affinity import Affinity
 
 # Each counter read disturbs a CPU, so there is about one a second however fast the ticks are.
 _COUNTERS_EVERY_NS = 750_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nftop.model.allocation import Cbm
 from nftop.model.ids import L3Domain
-from nftop.model.rdt import (
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import (
     UNLIMITED_MBPS,
     CacheDomain,
     GroupCache,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nftop.model.ids import Cpu, parse_cpu_list
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing
 from nftop.sources.resctrl.files import (
     TASKS_BYTES,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.reading import Reason
-from nftop.sources.sysfs import read_up_to
+from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.tuning.look import CPU, NOBODY_POLLS, Found, Look, as_advised, cpus, otherwise
 
 _GRUB = "in the kernel's command line (GRUB_CMDLINE_LINUX of /etc/default/grub; then reboot)"

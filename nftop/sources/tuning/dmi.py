@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.sources.sysfs import read_up_to
+from nftop.sources.host.sysfs import read_up_to
 
 _ENTRY = re.compile(r"17-[0-9]{1,4}")
 _SIZE_AT, _EXTENDED_AT, _TYPE_AT = 0x0C, 0x1C, 0x12

@@ -10,7 +10,7 @@ from pathlib import Path
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Reason
 from nftop.model.topology import Topology
-from nftop.sources.sysfs import SysTree
+from nftop.sources.host.sysfs import SysTree
 
 CPU = "sys/devices/system/cpu"
 NOBODY_POLLS = "no thread polls here now"

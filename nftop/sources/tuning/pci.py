@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nftop.sources.sysfs import SysTree, read_up_to
+from nftop.sources.host.sysfs import SysTree, read_up_to
 
 _DEVICES = "sys/bus/pci/devices"
 _NETWORK_CLASS = "0x02"

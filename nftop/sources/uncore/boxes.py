@@ -13,7 +13,7 @@ from nftop.model.reading import Reason
 from nftop.model.topology import Topology
 from nftop.sources.perf import pmu as sysfs
 from nftop.sources.perf.problems import Problem
-from nftop.uarch.parts import Uncore
+from nftop.uarch.sections import Uncore
 
 _DEVICES = "sys/bus/event_source/devices"
 # What the kernel calls the units of a CPU that it learns of from the hardware alone.

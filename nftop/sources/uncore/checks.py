@@ -12,9 +12,9 @@ from nftop.model.uncore import UncoreTable
 from nftop.sources.base import Check
 from nftop.sources.perf.problems import Problem
 from nftop.sources.uncore.counters import UncoreCounters
-from nftop.sources.uncore.opened import OpenBox
-from nftop.sources.uncore.rota import shares, turns_of
-from nftop.uarch.parts import Uncore
+from nftop.sources.uncore.multiplex import shares, turns_of
+from nftop.sources.uncore.open_counters import OpenBox
+from nftop.uarch.sections import Uncore
 
 _TAKEN = "{events}: a group never got onto the counters of {boxes} boxes; another program has them"
 _TAKEN_FIX = "stop the other user of the PMU (perf, pcm, a profiler)"

@@ -12,14 +12,14 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.sources.base import RETRY_AFTER_NS
-from nftop.sources.online import OnlineCpus
+from nftop.sources.host.online import OnlineCpus
+from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.abi import Kernel, raise_open_files
+from nftop.sources.perf.cpu_state import Costs
 from nftop.sources.perf.problems import Problem, explain
-from nftop.sources.perf.rows import Costs
-from nftop.sources.topology import read_topology
 from nftop.sources.uncore.boxes import NO_UNCORE, Found, find_boxes
-from nftop.sources.uncore.opened import BoxReader, OpenBox, close_box, open_box
-from nftop.sources.uncore.rota import Rota, Slice, round_of, shares, turns_of
+from nftop.sources.uncore.multiplex import Rota, Slice, round_of, shares, turns_of
+from nftop.sources.uncore.open_counters import BoxReader, OpenBox, close_box, open_box
 from nftop.sources.uncore.tables import LOST, UncoreLayout
 from nftop.uarch.table import Uarch
 

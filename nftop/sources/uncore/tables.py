@@ -13,8 +13,8 @@ from nftop.model.ids import Package
 from nftop.model.reading import Reason
 from nftop.model.uncore import UNWANTED, UncoreTable
 from nftop.sources.perf.problems import Problem, explain
-from nftop.sources.uncore.opened import BoxReadings, OpenBox
-from nftop.uarch.parts import Uncore
+from nftop.sources.uncore.open_counters import BoxReadings, OpenBox
+from nftop.uarch.sections import Uncore
 
 LOST = Problem(
     Reason.RESET, "its package went offline and came back, or is offline: counting starts again"

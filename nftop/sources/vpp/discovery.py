@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from nftop.sources.places import (
+from nftop.sources.process.mounts import (
     SURVEY_NS,
     Found,
     Views,

@@ -8,9 +8,9 @@ import numpy as np
 
 from nftop.model.bounds import VPP_ROWS
 from nftop.model.ids import Cpu
-from nftop.model.nf_vpp import VppInterfaces, VppNodes, VppThread
+from nftop.model.nf.vpp import VppInterfaces, VppNodes, VppThread
 from nftop.model.sample import Counts
-from nftop.sources.vpp.told import Rows, Told, ToldNodes
+from nftop.sources.vpp.protocol import Rows, Told, ToldNodes
 
 _NAME_LIMIT = 256
 

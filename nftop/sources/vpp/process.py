@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.ids import Cpu
-from nftop.sources.process_scan import GONE
-from nftop.sources.threads import ThreadFiles, parse_stat
+from nftop.sources.process.scan import GONE
+from nftop.sources.process.threads import ThreadFiles, parse_stat
 
 # src/vlib/threads.c: `thread-prefix` in VPP's `cpu` section stands for `vpp`.
 _MAIN = re.compile(r"(?:.*_)?main")

@@ -10,8 +10,8 @@ import weakref
 import msgspec
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources import helper
-from nftop.sources.vpp.told import Answer, Question, Told
+from nftop.sources.runtime import helper
+from nftop.sources.vpp.protocol import Answer, Question, Told
 
 _MODULE = "nftop.sources.vpp.worker"
 _LONGEST_LINE = 1 << 24

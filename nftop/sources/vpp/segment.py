@@ -19,7 +19,7 @@ from typing import Any
 from vpp_papi import vpp_stats
 
 from nftop.model.reading import Reason
-from nftop.sources.vpp.told import Rows, Told, ToldNodes
+from nftop.sources.vpp.protocol import Rows, Told, ToldNodes
 
 _VERSION = 2
 _HEADER_BYTES = 64

@@ -8,20 +8,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from nftop.model.ids import Cpu
-from nftop.model.nf_vpp import VppInstance
+from nftop.model.nf.vpp import VppInstance
 from nftop.model.owner import SOCKET_FILE
 from nftop.model.reading import Missing, Reason
-from nftop.sources import trust
-from nftop.sources.peer import Credentials
-from nftop.sources.places import Found
-from nftop.sources.polling import Identity, Standing
-from nftop.sources.vpp import fit, last, link, process
-from nftop.sources.vpp.last import Last
-from nftop.sources.vpp.link import Link, LinkError, NobodyThereError
+from nftop.sources.process.mounts import Found
+from nftop.sources.runtime.poll_loop import Identity, Standing
+from nftop.sources.trust import trust
+from nftop.sources.trust.peer import Credentials
+from nftop.sources.vpp import cache, compat, connection, process
+from nftop.sources.vpp.cache import Last
+from nftop.sources.vpp.connection import Link, LinkError, NobodyThereError
+from nftop.sources.vpp.liveness import Pulse, Signs, felt, why_still
 from nftop.sources.vpp.process import Life
+from nftop.sources.vpp.protocol import Question, Told
 from nftop.sources.vpp.reader import Reader, ReaderError, TooLargeError
-from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
-from nftop.sources.vpp.told import Question, Told
 
 _THREADS_NS = 5_000_000_000  # threads seldom move
 _GIVE_UP_NS = 60_000_000_000
@@ -144,7 +144,7 @@ class Session:
         if self.standing is not Standing.APPLICATION or not self._tick:
             return None
         name = "vpp" if self._life is None else process.program(self._life)
-        return last.instance(
+        return cache.instance(
             self._last,
             identity=self.identity,
             name=name,
@@ -184,7 +184,7 @@ class Session:
     def _connect(self, claimed: set[Identity]) -> None:
         self.standing = Standing.APPLICATION
         try:
-            opened = link.connect(self.found.path)
+            opened = connection.connect(self.found.path)
         except NobodyThereError:
             self._leave(Standing.NOBODY)
         except PermissionError:
@@ -233,7 +233,7 @@ class Session:
         if not self._due():
             return
         if self._reader is None:
-            unfit = fit.unfit(fit.installed())
+            unfit = compat.unfit(compat.installed())
             if unfit is not None:
                 self._fail(unfit)
                 return
@@ -252,7 +252,7 @@ class Session:
 
     def _take(self, told: Told) -> None:
         try:
-            found = self._last = last.after(self._last, told)
+            found = self._last = cache.after(self._last, told)
         except ValueError as error:
             self._fail(Missing(Reason.ERROR, f"its stats segment is not used: {error}"))
             return

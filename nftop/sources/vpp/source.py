@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nftop.model.ids import format_cpu_list
-from nftop.model.nf_vpp import VppInstance, VppTable
+from nftop.model.nf.vpp import VppInstance, VppTable
 from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
-from nftop.sources.places import Views, closed_sentence
-from nftop.sources.polling import Standing, poll_all
-from nftop.sources.vpp import fit
+from nftop.sources.process.mounts import Views, closed_sentence
+from nftop.sources.runtime.poll_loop import Standing, poll_all
+from nftop.sources.vpp import compat
 from nftop.sources.vpp.discovery import VPP, Finder
 from nftop.sources.vpp.reader import Reader
 from nftop.sources.vpp.session import Session
@@ -129,7 +129,7 @@ def _vpp_check(vpp: VppInstance) -> Check:
         f"{vpp.name} (pid {vpp.pid}{suffix(vpp.owner)})",
     )
     if vpp.problem is not None:
-        fix = fit.INSTALL if fit.unfit(fit.installed()) is not None else ""
+        fix = compat.INSTALL if compat.unfit(compat.installed()) is not None else ""
         return Check(name, vpp.problem.reason, f"{who}: {vpp.problem.sentence}", fix)
     bound = [each.cpu for each in vpp.threads if each.cpu is not None]
     where = f"on CPU {format_cpu_list(sorted(bound))}" if bound else "on no single CPU each"

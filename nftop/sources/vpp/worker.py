@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import msgspec
 
-from nftop.sources.vpp.told import Answer, Question
+from nftop.sources.vpp.protocol import Answer, Question
 
 CPU_S = 2.0
 # What a terminal sends is for nftop, whose end is the end of the input.

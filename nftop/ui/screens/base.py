@@ -7,8 +7,8 @@ from typing import TypeVar
 from textual import events
 from textual.screen import Screen
 
-from nftop.ui.changing import Changes
 from nftop.ui.keys import named
+from nftop.ui.pending_change import Changes
 from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.footer import Footer
 

@@ -9,22 +9,22 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.verdict import Verdict
-from nftop.derive.window import ClassKey
-from nftop.model.action import Noticed
+from nftop.derive.compare.verdict import Verdict
+from nftop.derive.compare.window import ClassKey
+from nftop.model.change import Noticed
 from nftop.model.frame import Frame
-from nftop.model.rdt import ROOT
-from nftop.render.cache import group_name
-from nftop.render.cache_detail import Trends, class_lines
-from nftop.render.cache_page import Page, card, judged, page, upper, whole
-from nftop.render.header import Status
-from nftop.render.layout import above_text
-from nftop.render.line import Line, pointed_at
-from nftop.render.pages import explain_class_lines
+from nftop.model.rdt.rdt import ROOT
+from nftop.render.base.line import Line, pointed_at
+from nftop.render.cache.detail import Trends, class_lines
+from nftop.render.cache.page import Page, card, judged, page, upper, whole
+from nftop.render.cache.panel import group_name
+from nftop.render.cores.layout import above_text
+from nftop.render.frame.header import Status
+from nftop.render.pages.help import explain_class_lines
 from nftop.ui.keys import ALWAYS, CLASSES, EDIT, MOVE, Key
+from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.stage import Stage
-from nftop.ui.watch import Watch
+from nftop.ui.session_view import Watch
 
 
 class CacheView(ScreenView):

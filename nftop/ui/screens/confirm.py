@@ -12,17 +12,17 @@ from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 
-from nftop.control.changing import Changing
-from nftop.model.action import Proposal
+from nftop.control.interface import Changing
+from nftop.model.change import Proposal
 from nftop.model.frame import Frame
-from nftop.model.rdt import MbaUnit
-from nftop.render.confirm import confirm_lines
-from nftop.render.footer import footer_line
-from nftop.render.header import alert_lines, badge_lines
-from nftop.render.line import Line, line
-from nftop.ui.changing import Changes
+from nftop.model.rdt.rdt import MbaUnit
+from nftop.render.base.line import Line, line
+from nftop.render.editor.preview import confirm_lines
+from nftop.render.frame.footer import footer_line
+from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.ui.keys import CONFIRM, CONFIRM_HINTS, bindings
 from nftop.ui.options import Options
+from nftop.ui.pending_change import Changes
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.page import keys_page
 from nftop.ui.widgets.banner import Banner

@@ -7,18 +7,18 @@ from functools import partial
 from typing import ClassVar
 
 from nftop.model.frame import Frame
-from nftop.render.columns import Col, columns_for
-from nftop.render.detail import trend_metric
-from nftop.render.footer import where
-from nftop.render.header import Status
-from nftop.render.layout import Parts, share_out
-from nftop.render.line import Line
-from nftop.render.map import map_metric
-from nftop.render.pages import explain_lines
+from nftop.render.base.line import Line
+from nftop.render.cores.columns import Col, columns_for
+from nftop.render.cores.detail import trend_metric
+from nftop.render.cores.layout import Parts, share_out
+from nftop.render.cores.map import map_metric
+from nftop.render.frame.footer import where
+from nftop.render.frame.header import Status
+from nftop.render.pages.help import explain_lines
 from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, MOVE, Key
+from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.stage import Stage
-from nftop.ui.watch import Watch
+from nftop.ui.session_view import Watch
 
 
 class CoresView(ScreenView):

@@ -13,33 +13,33 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
-from nftop.control import draft as drafts
-from nftop.control.changing import Changing
-from nftop.control.draft import Draft
+from nftop.control.interface import Changing
+from nftop.control.resctrl import draft as drafts
+from nftop.control.resctrl.draft import Draft
 from nftop.control.rules import Rules
-from nftop.derive.settle import Term
-from nftop.derive.verdict import verdict_of
-from nftop.model.action import State
+from nftop.derive.compare.settling import Term
+from nftop.derive.compare.verdict import verdict_of
+from nftop.model.change import State
 from nftop.model.frame import Frame
-from nftop.model.rdt import ROOT
-from nftop.render.board import Board
-from nftop.render.cache import group_name
-from nftop.render.cache_page import card
-from nftop.render.editor import diff_lines, editor_lines, where_text
-from nftop.render.footer import footer_line
-from nftop.render.header import alert_lines, badge_lines
-from nftop.render.line import Line, line
-from nftop.render.pages import editor_help_lines
-from nftop.render.text import printable
-from nftop.ui.changing import Changes
-from nftop.ui.desk import Desk, Fate, drift_of, has_masks
+from nftop.model.rdt.rdt import ROOT
+from nftop.render.base.line import Line, line
+from nftop.render.base.text import printable
+from nftop.render.cache.page import card
+from nftop.render.cache.panel import group_name
+from nftop.render.editor.model import Board
+from nftop.render.editor.page import diff_lines, editor_lines, where_text
+from nftop.render.frame.footer import footer_line
+from nftop.render.frame.header import alert_lines, badge_lines
+from nftop.render.pages.help import editor_help_lines
+from nftop.ui.editor_model import Desk, Fate, drift_of, has_masks
 from nftop.ui.keys import EDITOR, EDITOR_HINTS, bindings, help_rows
 from nftop.ui.messages import Answer
 from nftop.ui.options import Options
+from nftop.ui.pending_change import Changes
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.page import PageScreen, PageText
-from nftop.ui.watch import Watch
+from nftop.ui.session_view import Watch
 from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines

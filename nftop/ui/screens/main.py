@@ -11,29 +11,29 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from nftop.model.action import Made
+from nftop.model.change import Made
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
-from nftop.model.looking import Looking
-from nftop.render.findings import finding_page_lines
-from nftop.render.footer import footer_line
-from nftop.render.header import Tabs, waiting_lines
-from nftop.render.pages import help_lines
+from nftop.render.frame.findings import finding_page_lines
+from nftop.render.frame.footer import footer_line
+from nftop.render.frame.header import Tabs, waiting_lines
+from nftop.render.pages.help import help_lines
 from nftop.session.feed import Feed
-from nftop.store.history import History
-from nftop.ui.aim import aimed
-from nftop.ui.changing import Changes
-from nftop.ui.deck import Deck
-from nftop.ui.editing import Editing
-from nftop.ui.inquiry import Inquiry
+from nftop.store.history.history import History
+from nftop.ui.focus_request import aimed
 from nftop.ui.keys import bindings, help_rows, hints, named
+from nftop.ui.layout import Stage
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
+from nftop.ui.open_editor import Editing
 from nftop.ui.options import Options
+from nftop.ui.pending_change import Changes
+from nftop.ui.prompts import Inquiry
+from nftop.ui.recording_keys import Deck
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.screens.views import KEYS, TABS, VIEWS, place_of
-from nftop.ui.stage import Stage
-from nftop.ui.watch import Watch
+from nftop.ui.session_view import Watch
 from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.cpu_table import CpuTableView
 from nftop.ui.widgets.detail import Detail

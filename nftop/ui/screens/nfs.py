@@ -8,20 +8,20 @@ from typing import ClassVar
 
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.render.browse import Place
-from nftop.render.columns import Col
-from nftop.render.header import Status
-from nftop.render.layout import above_text
-from nftop.render.line import BLANK, Line, Span, Tone, crop, line, selected
-from nftop.render.nf_detail import joined, nf_detail
-from nftop.render.nf_page import explain_nf_lines
-from nftop.render.nf_papers import choices, title_of
-from nftop.render.nf_table import SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
-from nftop.render.nfs import nobody
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, selected
+from nftop.render.cores.columns import Col
+from nftop.render.cores.cursor import Place
+from nftop.render.cores.layout import above_text
+from nftop.render.cores.nfs import nobody
+from nftop.render.frame.header import Status
+from nftop.render.nfs.detail import joined, nf_detail
+from nftop.render.nfs.page import explain_nf_lines
+from nftop.render.nfs.papers import choices, title_of
+from nftop.render.nfs.table import SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
 from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, Key
+from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.stage import Stage
-from nftop.ui.watch import Watch
+from nftop.ui.session_view import Watch
 
 # Lines that the table keeps for itself; from this height on parts stand apart.
 _TABLE_LEAST, _APART_FROM = 4, 40

@@ -9,12 +9,12 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from nftop.render.footer import footer_line
-from nftop.render.line import Line
-from nftop.render.pages import section
-from nftop.ui.changing import Changes
+from nftop.render.base.line import Line
+from nftop.render.frame.footer import footer_line
+from nftop.render.pages.help import section
 from nftop.ui.keys import PAGE, PAGE_HINTS, Key, bindings, help_rows
 from nftop.ui.options import Options
+from nftop.ui.pending_change import Changes
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.views import LEADING
 from nftop.ui.widgets.banner import Banner

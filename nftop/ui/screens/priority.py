@@ -10,18 +10,18 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from nftop.control.sst.choices import Choice, choices
+from nftop.control.cpufreq.choices import Choice, choices
 from nftop.model.ids import Cpu
-from nftop.render.footer import footer_line
-from nftop.render.line import line
-from nftop.render.priority import Effect, priority_lines
-from nftop.ui.changing import Changes
+from nftop.render.base.line import line
+from nftop.render.frame.footer import footer_line
+from nftop.render.power.priority import Effect, priority_lines
 from nftop.ui.keys import PRIORITY, PRIORITY_HINTS, bindings
 from nftop.ui.options import Options
+from nftop.ui.pending_change import Changes
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.page import keys_page
-from nftop.ui.watch import Watch
+from nftop.ui.session_view import Watch
 from nftop.ui.widgets.banner import Banner
 from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines

@@ -6,21 +6,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.looking import Looking
-from nftop.render.columns import columns_for
-from nftop.render.core_tree import core_lines
-from nftop.render.footer import where
-from nftop.render.header import Status
-from nftop.render.layout import above_text
-from nftop.render.line import Line, line
-from nftop.render.pages import explain_core_lines
-from nftop.render.peers import Grouping, group_lines
+from nftop.render.base.line import Line, line
+from nftop.render.cores.columns import columns_for
+from nftop.render.cores.layout import above_text
+from nftop.render.frame.footer import where
+from nftop.render.frame.header import Status
+from nftop.render.pages.help import explain_core_lines
+from nftop.render.topdown.peers import Grouping, group_lines
+from nftop.render.topdown.tree import core_lines
 from nftop.ui.keys import ALWAYS, CPUS, MOVE, TOPDOWN, Key
+from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.stage import Stage
-from nftop.ui.watch import Watch
+from nftop.ui.session_view import Watch
 
 # In the order of the key: one core, then groups.
 _GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")

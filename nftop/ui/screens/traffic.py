@@ -9,19 +9,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.focus import Looking
 from nftop.model.frame import Frame
 from nftop.model.ids import Package
-from nftop.model.looking import Looking
-from nftop.render.header import Status
-from nftop.render.layout import above_text
-from nftop.render.line import Line, pointed_at
-from nftop.render.pages import explain_package_lines
-from nftop.render.traffic import traffic
-from nftop.render.traffic_rows import TrafficRow
+from nftop.render.base.line import Line, pointed_at
+from nftop.render.cores.layout import above_text
+from nftop.render.frame.header import Status
+from nftop.render.pages.help import explain_package_lines
+from nftop.render.traffic.page import traffic
+from nftop.render.traffic.rows import TrafficRow
 from nftop.ui.keys import ALWAYS, EDIT, MOVE, Key
+from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.stage import Stage
-from nftop.ui.watch import Watch
+from nftop.ui.session_view import Watch
 
 
 class TrafficView(ScreenView):

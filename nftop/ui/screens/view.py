@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal, Protocol
 
+from nftop.model.focus import Looking
 from nftop.model.frame import CacheClass, Frame
-from nftop.model.looking import Looking
-from nftop.model.rdt import ROOT
-from nftop.render.header import Status
-from nftop.render.line import Line
+from nftop.model.rdt.rdt import ROOT
+from nftop.render.base.line import Line
+from nftop.render.frame.header import Status
 from nftop.ui.keys import Key
-from nftop.ui.stage import Stage
-from nftop.ui.watch import Watch
+from nftop.ui.layout import Stage
+from nftop.ui.session_view import Watch
 
 
 class ScreenView(Protocol):

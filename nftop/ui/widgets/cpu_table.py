@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from textual import events
 
 from nftop.model.frame import CpuTable
-from nftop.render.browse import Place
-from nftop.render.columns import Col
-from nftop.render.line import selected
-from nftop.render.rows import Rows, View
-from nftop.render.table import body_lines, header_line
+from nftop.render.base.line import selected
+from nftop.render.cores.columns import Col
+from nftop.render.cores.cursor import Place
+from nftop.render.cores.rows import Rows, View
+from nftop.render.cores.table import body_lines, header_line
 from nftop.ui.messages import WHEEL_LINES, LineClicked, Wheel
 from nftop.ui.widgets.lines import Lines
 

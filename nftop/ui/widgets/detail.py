@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nftop.model.frame import Frame
-from nftop.render.detail import Trend, detail_lines, graph_points, trend_metric
-from nftop.render.spark import span_for
-from nftop.store.history import History
+from nftop.render.base.spark import span_for
+from nftop.render.cores.detail import Trend, detail_lines, graph_points, trend_metric
+from nftop.store.history.history import History
 from nftop.ui.widgets.lines import Lines
 
 

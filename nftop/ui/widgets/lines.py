@@ -12,7 +12,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from nftop.render.line import BLANK, Line, Tone, crop
+from nftop.render.base.line import BLANK, Line, Tone, crop
 from nftop.ui.widgets.strips import Ink, LineStrip
 
 

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
-from nftop.render.text import printable
+from nftop.render.base.text import printable
 from nftop.ui.messages import Answer
 
 

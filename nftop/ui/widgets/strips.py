@@ -16,8 +16,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from nftop.render.line import Line, Tone
-from nftop.render.text import ascii_only, cells, printable
+from nftop.render.base.line import Line, Tone
+from nftop.render.base.text import ascii_only, cells, printable
 
 _SYSTEMS = {
     "standard": ColorSystem.STANDARD,

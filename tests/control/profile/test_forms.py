@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control.plan import propose
-from nftop.control.profile import pqos_file, toml_file
-from nftop.control.profile.drawn import drawn, pqos_text
-from nftop.control.profile.fitting import fit
-from nftop.control.profile.listing import Cpus, Limit, Listing, Mask, Span, Tasks, mended
-from nftop.control.profile.toml_file import toml_text
+from nftop.control.profile import pqos_config, toml
+from nftop.control.profile.exported import drawn, pqos_text
+from nftop.control.profile.profile import Cpus, Limit, Listing, Mask, Span, Tasks, mended
+from nftop.control.profile.toml import toml_text
+from nftop.control.profile.validate import fit
+from nftop.control.resctrl.operations import EXCLUSIVE
+from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.steps import EXCLUSIVE
-from nftop.model.action import Cell, CreateGroup, MoveTasks, SetSchemata, State
+from nftop.model.change import Cell, CreateGroup, MoveTasks, SetSchemata, State
 from nftop.model.ids import Cpu
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT
 from tests.control.hosts import LabHost
 from tests.control.worlds import hosts
 
@@ -60,7 +60,7 @@ NOWHERE = Span(0, 0, 0)
     ],
 )
 def test_what_pqos_takes(line: str, expected: list[object] | None) -> None:
-    listing = pqos_file.parse(line)
+    listing = pqos_config.parse(line)
     if expected is None:
         assert [each.fatal for each in listing.problems] == [True]
         return
@@ -89,7 +89,7 @@ def test_what_pqos_takes(line: str, expected: list[object] | None) -> None:
     ],
 )
 def test_what_it_does_not_take(line: str, said: str, fixed: str | None) -> None:
-    (problem,) = pqos_file.parse(line).problems
+    (problem,) = pqos_config.parse(line).problems
     assert problem.fatal
     assert said in problem.text
     assert bool(problem.edits) == (fixed is not None)
@@ -110,7 +110,7 @@ def test_what_it_does_not_take(line: str, said: str, fixed: str | None) -> None:
     ],
 )
 def test_what_is_to_be_known_stops_nothing(line: str, said: str) -> None:
-    (problem,) = pqos_file.parse(line).problems
+    (problem,) = pqos_config.parse(line).problems
     assert not problem.fatal
     assert said in problem.text
 
@@ -126,7 +126,7 @@ _WORDS = st.sampled_from(
 def test_no_text_raises_and_mending_ends(text: str) -> None:
     state, rules = small()
     for _ in range(6):
-        found = fit(pqos_file.parse(text), state, rules)
+        found = fit(pqos_config.parse(text), state, rules)
         assert not found.actions or not any(each.fatal for each in found.problems)
         if not any(each.edits for each in found.problems):
             break
@@ -137,7 +137,7 @@ def test_no_text_raises_and_mending_ends(text: str) -> None:
 
 @given(st.text(max_size=80))
 def test_no_text_is_too_bad_for_toml(text: str) -> None:
-    found = fit(toml_file.parse(text), *small())
+    found = fit(toml.parse(text), *small())
     assert not found.actions or not any(each.fatal for each in found.problems)
 
 
@@ -149,7 +149,7 @@ group = "/"
 l3 = "7ff"
 cpus = "2-9"
 """
-    problems = fit(toml_file.parse(text), *small()).problems
+    problems = fit(toml.parse(text), *small()).problems
     assert [each.fatal for each in problems] == [True, True]
     assert not any(each.edits for each in problems)
 
@@ -175,8 +175,8 @@ def _same(host: LabHost, listing: Listing) -> None:
 def test_what_is_written_is_what_there_is(host: LabHost) -> None:
     profile = drawn(host.state(), host.rules())
     for text, parse in (
-        (pqos_text(profile), pqos_file.parse),
-        (toml_text(profile), toml_file.parse),
+        (pqos_text(profile), pqos_config.parse),
+        (toml_text(profile), toml.parse),
     ):
         assert all(len(line) < 255 for line in text.splitlines())
         listing = parse(text)
@@ -212,7 +212,7 @@ def test_classes_by_name_have_numbers_for_pqos_and_are_found_again() -> None:
     text = pqos_text(drawn(state, rules))
     assert "# nftop: COS 2 is group ovs\n# nftop: COS 3 is group vpp\n" in text
     assert "alloc-class-set: llc:3=0x4\n" in text
-    assert pqos_file.parse(text).groups == {2: "ovs", 3: "vpp"}
+    assert pqos_config.parse(text).groups == {2: "ovs", 3: "vpp"}
 
 
 def test_toml_has_values_by_domain_and_makes_what_is_missing() -> None:
@@ -226,7 +226,7 @@ l3 = { 1 = "3" }
 mba_percent = 50
 cpus = "2-3"
 """
-    found = fit(toml_file.parse(text), state, rules)
+    found = fit(toml.parse(text), state, rules)
     assert found.problems == ()
     assert list(found.actions[:3]) == [
         CreateGroup("nftop.batch"),
@@ -251,7 +251,7 @@ cpus = "2-3"
     ],
 )
 def test_what_is_no_profile_of_nftops(text: str, said: str) -> None:
-    (problem,) = toml_file.parse(text).problems
+    (problem,) = toml.parse(text).problems
     assert problem.fatal
     assert said in problem.text
 
@@ -271,7 +271,7 @@ def test_what_is_no_profile_of_nftops(text: str, said: str) -> None:
     ],
 )
 def test_what_a_host_does_not_take(line: str, said: str) -> None:
-    found = fit(pqos_file.parse(line), *small())
+    found = fit(pqos_config.parse(line), *small())
     (problem,) = found.problems
     assert said in problem.text
     assert found.actions == ()
@@ -282,7 +282,7 @@ def test_the_later_of_two_statements_holds_and_threads_are_moved() -> None:
         "alloc-class-set: llc:0=0xf0;llc:0=0xf\nalloc-assoc-set: llc:0=1\n"
         "# nftop: COS 1 is group nftop.a\nalloc-assoc-set: llc:1=1;pid:1=41\n"
     )
-    found = fit(pqos_file.parse(text), *small())
+    found = fit(pqos_config.parse(text), *small())
     assert [each.text for each in found.problems] == [
         "CPU 1 is in two classes; the later one holds"
     ]

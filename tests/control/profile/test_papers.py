@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from nftop.control.profile.fitting import Fitted, fit
-from nftop.control.profile.listing import mended
-from nftop.control.profile.pqos_file import parse
+from nftop.control.profile.pqos_config import parse
+from nftop.control.profile.profile import mended
+from nftop.control.profile.validate import Fitted, fit
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.model.action import Cell, MoveCpus, SetSchemata, State
+from nftop.model.change import Cell, MoveCpus, SetSchemata, State
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT
 
 DATA = Path(__file__).parents[2] / "data/profiles"
 OVERLAPPING_1 = {0: 0xFFFF0, 1: 0x00F00, 2: 0x000F0, 3: 0x0000F}

@@ -10,14 +10,14 @@ import json
 import sys
 from dataclasses import dataclass, field
 
-from nftop.derive.counters import CounterRates, CounterState, step_counters
-from nftop.derive.shares import ShareState
-from nftop.derive.tma import tma_columns
+from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
+from nftop.derive.topdown.group_ratios import ShareState
+from nftop.derive.topdown.tma import tma_columns
 from nftop.model.column import ratio
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
+from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.source import PerfSource
-from nftop.sources.topology import read_topology
 from nftop.uarch import table
 from tests.lab.tests.inside_uncore import CONTROL, S, now_ns, step
 

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nftop.derive.packages import PackageState, step_packages
+from nftop.derive.package.table import PackageState, step_packages
 from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.reading import Missing, Reading
 from nftop.model.sample import SourceReading
 from nftop.model.uncore import UncoreTable
+from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.abi import host_kernel
-from nftop.sources.topology import read_topology
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.uarch import table
 

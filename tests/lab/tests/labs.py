@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from nftop.sources.readiness import wait_readable
+from nftop.sources.runtime.readiness import wait_readable
 from tests.lab.requirements import missing
 
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.sources.readiness import wait_readable
+from nftop.sources.runtime.readiness import wait_readable
 from tests.lab.calls import affinity, caller, seccomp, supervisor
 from tests.lab.tests.labs import ROOT
 

@@ -20,7 +20,7 @@ needs_pqos = pytest.mark.skipif(
 _HELP = r"""
     import pty, re, signal, subprocess, sys, time
     from pathlib import Path
-    from nftop.sources.readiness import wait_readable
+    from nftop.sources.runtime.readiness import wait_readable
     TOP = Path("/sys/fs/resctrl")
     NFTOP = [sys.executable, "-m", "nftop"]
 

@@ -13,9 +13,9 @@ from nftop.model.ids import format_cpu_list
 from nftop.sim.model import Model, model_of
 from nftop.sim.payloads import cpu_times
 from nftop.sim.scenario import load
-from nftop.sources.kernel import parse_cpu_times
-from nftop.sources.sysfs import parse_cpu_mask
-from nftop.sources.topology import read_cpuid, read_host, read_topology
+from nftop.sources.host.cpu_time import parse_cpu_times
+from nftop.sources.host.sysfs import parse_cpu_mask
+from nftop.sources.host.topology import read_cpuid, read_host, read_topology
 from nftop.uarch.table import identify
 from tests.lab import machine, proc
 from tests.lab.files import sysfs_folders, topology_of, update_files, without, write_files

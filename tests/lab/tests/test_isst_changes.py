@@ -12,7 +12,7 @@ _HELP = r"""
     import subprocess, sys
     from pathlib import Path
     sys.path.insert(0, os.getcwd())
-    from nftop.sources.topology import read_topology
+    from nftop.sources.host.topology import read_topology
     from tests.isst.tool import NAME, Domain, State, Tool, install, load, save
     mount = ["mount", "-t", "tmpfs", "-o", "mode=755", "none", "/usr/local/sbin"]
     subprocess.run(mount, check=True)

@@ -148,7 +148,7 @@ def test_a_monitor_that_can_not_start_leaves_every_association_as_it_was() -> No
 
 _REFUSED = """
     from nftop.control.pqos import open_pqos
-    from nftop.control.part import AbsentError
+    from nftop.control.backend import AbsentError
     def refused():
         try:
             open_pqos(writing=True)

@@ -26,7 +26,7 @@ _HELP = """
     from pathlib import Path
     from nftop.model.reading import Missing
     from nftop.sources.resctrl.source import ResctrlSource
-    from nftop.sources.topology import read_topology
+    from nftop.sources.host.topology import read_topology
 
     TOP = "/sys/fs/resctrl"
     # Counters are read once a second, which is whenever anybody looks at this clock.

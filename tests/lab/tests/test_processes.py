@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.sources.readiness import wait_readable
+from nftop.sources.runtime.readiness import wait_readable
 from tests.lab.tests.labs import LONGEST_S, ROOT, enter, gone, needs_lab, running
 
 pytestmark = needs_lab

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.model.rdt import EVENTS, ROOT
+from nftop.model.rdt.rdt import EVENTS, ROOT
 from nftop.sim import scenario
 from nftop.sim.model import Model, model_of
 from nftop.sim.rdt import rdt_of, value

@@ -13,7 +13,7 @@ pytestmark = needs_lab
 _HELP = r"""
     import signal, subprocess, sys, time
     from pathlib import Path
-    from nftop.sources.readiness import wait_readable
+    from nftop.sources.runtime.readiness import wait_readable
     AT = Path("/sys/devices/system/cpu/cpufreq")
     NFTOP = [sys.executable, "-m", "nftop"]
     NAMES = ("scaling_governor", "energy_performance_preference", "scaling_min_freq",

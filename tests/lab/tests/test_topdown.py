@@ -24,8 +24,8 @@ UARCHS = {"bdx": "BDX", "skx-4": "SKX", "skx-7": "CLX", "icx": "ICX", "spr": "SP
 # a tick that comes late here has no turn.
 _UNTIL = """
 from pathlib import Path
-from nftop.hosts import open_host
-from nftop.export.jsonl import frame_object
+from nftop.cli.compose.hosts import open_host
+from nftop.export.json.frame import frame_object
 
 def until(level, nodes):
     feed = open_host(tma_level=level).feed(interval_s=0.2)
@@ -92,8 +92,8 @@ def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> 
 
 _LOOK = f"""
 from pathlib import Path
-from nftop.hosts import open_host
-from nftop.model.looking import Looking
+from nftop.cli.compose.hosts import open_host
+from nftop.model.focus import Looking
 feed = open_host().feed(interval_s=0.2)
 for number, frame in enumerate(feed.frames()):
     if number == 2:
@@ -145,8 +145,8 @@ def test_the_core_that_is_looked_at_has_the_model_s_level_3(
 
 
 _WITHOUT_REGISTER = f"""
-from nftop.hosts import open_host
-from nftop.model.looking import Looking
+from nftop.cli.compose.hosts import open_host
+from nftop.model.focus import Looking
 from nftop.model.reading import Missing
 LACKING = {{"microcode_sequencer", "few_uops_instructions"}}
 feed = open_host().feed(interval_s=0.2)

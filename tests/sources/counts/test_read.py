@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.tma import tma_of_counts
+from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.sources.counts.read import Counts, read_counts
 from nftop.sources.counts.rows import BadCountsError

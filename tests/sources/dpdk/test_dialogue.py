@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from nftop.model.sample import DpdkPort
 from nftop.sources.dpdk import replies
-from nftop.sources.dpdk.dialogue import (
+from nftop.sources.dpdk.app_info import Facts, PortFacts
+from nftop.sources.dpdk.protocol import (
     DICT_ENTRIES,
     Answers,
     Counters,
@@ -22,7 +23,6 @@ from nftop.sources.dpdk.dialogue import (
     ask_facts,
     ask_remedy,
 )
-from nftop.sources.dpdk.facts import Facts, PortFacts
 from nftop.sources.dpdk.replies import ReplyError
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.nf_ovs import OvsSwitch
+from nftop.model.nf.ovs import OvsSwitch
 from nftop.model.reading import Reason
 from nftop.sources.ovs.commands import ALLOWED
 from nftop.sources.ovs.source import OvsSource

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nftop.derive.step import State, step
+from nftop.derive.fold import State, step
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.sources.pcm.topology import PcmTopologySource, topology_of

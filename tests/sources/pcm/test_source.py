@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.derive.step import State
+from nftop.derive.fold import State
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live

@@ -9,7 +9,7 @@ from typing import Any
 
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.topology import CpuInfo, L3Cache, Topology
-from nftop.sources.pqos.looked import Looked
+from nftop.sources.pqos.protocol import Looked
 
 MIB = 1 << 20
 CPUS = {0: (0, 1, 4, 5), 2: (2, 3, 6, 7)}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources import helper
-from nftop.sources.pqos import looked
+from nftop.sources.pqos import protocol
 from nftop.sources.pqos.client import Client
+from nftop.sources.runtime import helper
 from tests.descriptors import many_descriptors
 from tests.sources.pqos.fake import Fake
 
@@ -33,8 +33,8 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], C
 
 def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None:
     own = Fake(apart=True).look()
-    metered = looked.Metered(1, 0, {"llc_occupancy": 5}, 77)
-    answer = looked.line({"looked": asdict(own), "metered": [asdict(metered)]}).decode()
+    metered = protocol.Metered(1, 0, {"llc_occupancy": 5}, 77)
+    answer = protocol.line({"looked": asdict(own), "metered": [asdict(metered)]}).decode()
     asked = worker(
         f"""
         import sys

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.sources.pqos.looked import Metered
-from nftop.sources.pqos.meters import Meters
+from nftop.sources.pqos.monitoring import Meters
+from nftop.sources.pqos.protocol import Metered
 from tests.sources.pqos.fake import Fake
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from nftop.derive.cache import classes_reading
-from nftop.model.allocation import Cbm
-from nftop.model.rdt import ROOT, ResctrlTable
+from nftop.derive.cache.table import classes_reading
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.sources.pqos import source
-from nftop.sources.pqos.looked import Looked, Metered, table_of
+from nftop.sources.pqos.protocol import Looked, Metered, table_of
 from nftop.sources.pqos.source import PqosSource, offered
 from tests.sources.pqos.fake import MIB, TOPOLOGY, Fake
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli import build_parser
+from nftop.cli.main import build_parser
 from nftop.model.reading import Missing, Reason
 from nftop.sources.perf.problems import Problem
 from nftop.sources.perf.source import PerfSource

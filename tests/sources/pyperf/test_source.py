@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nftop.derive.step import State
+from nftop.derive.fold import State
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.rdt import ResctrlTable
+from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.resctrl import monitor
 from nftop.sources.resctrl import source as module

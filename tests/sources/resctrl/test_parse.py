@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.rdt import EVENTS, USAGE, WORDS
+from nftop.model.rdt.rdt import EVENTS, USAGE, WORDS
 from nftop.model.reading import Missing
 from nftop.sources.resctrl import parse
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.allocation import Cbm
-from nftop.model.rdt import ROOT, WORDS, IoWays, Limits, ResctrlTable
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, WORDS, IoWays, Limits, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.session.sampler import Worker
 from nftop.sources.resctrl import monitor

@@ -10,7 +10,7 @@ import pytest
 
 from nftop.model.reading import Reason
 from nftop.model.topology import Topology
-from nftop.sources.topology import read_topology
+from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning import rows
 from nftop.sources.tuning.look import Found, Look
 from nftop.sources.tuning.rows import ROWS, HostCheck, host_checks

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from nftop.derive.packages import PackageState, step_packages
+from nftop.derive.package.table import PackageState, step_packages
 from nftop.model.frame import PackageRow
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.uncore import UncoreTable
-from nftop.sources.topology import read_topology
+from nftop.sources.host.topology import read_topology
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.uarch import table
 from tests.sources.uncore.kernel import FakeUncore

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from nftop.derive.step import State
+from nftop.derive.fold import State
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.nf_vpp import VppTable
+from nftop.model.nf.vpp import VppTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample
 from nftop.sources.vpp.source import VppSource
-from nftop.store.encoder import Encoder
-from nftop.store.records import Header
-from nftop.store.seekpoint import packed
-from nftop.store.zstandard import FRAME_END
+from nftop.store.format.encoder import Encoder
+from nftop.store.format.records import Header
+from nftop.store.format.zstd import FRAME_END
+from nftop.store.reading.seekpoint import packed
 from tests.derive.nf_scene import PID, host, vpp_thread
 from tests.derive.scene import START, TSC_HZ, cpu, nf
 from tests.peers.vpp_segment import APART_S, vpp_peer

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from nftop.model.bounds import VPP_ROWS
-from nftop.model.nf_vpp import VppInterfaces, VppNodes
+from nftop.model.nf.vpp import VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
-from nftop.sources.places import SURVEY_NS, Views
-from nftop.sources.vpp import last, process
+from nftop.sources.process.mounts import SURVEY_NS, Views
+from nftop.sources.vpp import cache, process
 from nftop.sources.vpp.discovery import Finder
+from nftop.sources.vpp.liveness import Pulse, Signs, felt, why_still
 from nftop.sources.vpp.payload import interfaces_of, nodes_of
+from nftop.sources.vpp.protocol import ToldNodes
 from nftop.sources.vpp.source import VppSource
-from nftop.sources.vpp.standing import Pulse, Signs, felt, why_still
-from nftop.sources.vpp.told import ToldNodes
 from tests.peers.vpp_segment import NAME, vpp_peer
 from tests.sources.dpdk.test_discovery import Host
 from tests.sources.vpp.test_reader import TOLD
@@ -199,14 +199,14 @@ def test_parts_that_do_not_fit_are_no_reading() -> None:
     )
     for changes in broken:
         with pytest.raises(ValueError, match=r"names|range|inhomogeneous|bounds"):
-            last.after(None, replace(TOLD, **changes))
+            cache.after(None, replace(TOLD, **changes))
 
 
 def test_nodes_are_kept_until_vpp_refreshes_them() -> None:
-    first = last.after(None, TOLD)
-    same = last.after(first, replace(TOLD, nodes=None))
+    first = cache.after(None, TOLD)
+    same = cache.after(first, replace(TOLD, nodes=None))
     assert same.nodes is first.nodes and same.nodes_beat == 7
-    assert last.after(same, replace(TOLD, nodes=None, counts_nodes=False)).nodes is None
+    assert cache.after(same, replace(TOLD, nodes=None, counts_nodes=False)).nodes is None
 
 
 def test_a_program_that_is_no_vpp_gets_no_process(tmp_path: Path) -> None:

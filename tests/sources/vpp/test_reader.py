@@ -14,14 +14,15 @@ import pytest
 from vpp_papi import vpp_stats
 
 from nftop.model.reading import Reason
-from nftop.sources import helper, trust
-from nftop.sources.places import Found
+from nftop.sources.process.mounts import Found
+from nftop.sources.runtime import helper
+from nftop.sources.trust import trust
 from nftop.sources.vpp import segment as stats_segment
 from nftop.sources.vpp import session
+from nftop.sources.vpp.protocol import Answer, Question, Told, ToldNodes
 from nftop.sources.vpp.reader import Reader, ReaderError
 from nftop.sources.vpp.segment import Segment as StatsSegment
 from nftop.sources.vpp.segment import UnreadableError
-from nftop.sources.vpp.told import Answer, Question, Told, ToldNodes
 from tests.peers.vpp_segment import Segment
 from tests.waiting import until
 

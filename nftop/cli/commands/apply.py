@@ -1,0 +1,210 @@
+"""What the commands that change the host have in common: show, ask, do, ask again; and the end.
+
+What is asked for goes through the gate: shown, confirmed, done by its guard, and taken back by that
+unless it is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, TypeAlias, TypeVar
+
+from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.confirmation import (
+    ENDED,
+    GOES_BACK,
+    GOES_ON,
+    INTERRUPTED,
+    UNCHANGED,
+    EndedError,
+    apply_question,
+    confirm,
+    interrupted,
+    settle,
+    show,
+    tell,
+)
+from nftop.cli.parsers.cat_actions import GoneError, UsageError
+from nftop.control.backend import AbsentError
+from nftop.control.gate import needed
+from nftop.control.history import standing
+from nftop.control.interface import Gated
+from nftop.control.journal import DEFAULT as JOURNAL
+from nftop.control.journal import Journal, unfinished
+from nftop.control.journal_entry import DamagedError
+from nftop.export.output import FAILURE, OK, USAGE, put, say
+from nftop.model.change import Outcome, Proposal, Receipt
+from nftop.model.error_text import said
+from nftop.render.base.text import printable
+
+# The host is not, or is not known to be, as it was asked to be.
+OTHER = 5
+BADGE = "SIMULATED"
+CODES: Mapping[Outcome, int] = {
+    "kept": OK,
+    "applied": OTHER,
+    "reverted": OTHER,
+    "conflict": OTHER,
+    "differs": OTHER,
+    "overwritten": OTHER,
+    "partial": OTHER,
+    "locked": FAILURE,
+    "refused": FAILURE,
+    "failed": OTHER,
+}
+Planned: TypeAlias = tuple[Proposal, tuple[int, ...]]
+
+
+class WithJournal(Gated, Protocol):
+    """A gate with its journal."""
+
+    @property
+    def journal(self) -> Journal:
+        """Of what it changes."""
+
+
+G = TypeVar("G", bound=WithJournal)
+
+
+def change(
+    options: argparse.Namespace,
+    open_gate: Callable[[argparse.Namespace], G],
+    plan: Callable[[G], Planned | None],
+    missed: Callable[[G], str] = lambda _: "",
+) -> int:
+    """Show, ask, do, ask again; the exit code.
+
+    Args:
+        options: the command line.
+        open_gate: what is changed.
+        plan: what is to be done to it, and the changes that this takes back; None: nothing is.
+        missed: says of what is done and kept what of it is not as was asked for; may raise
+            GoneError where there is nobody any more whom that could be said of.
+    """
+    with ending(options, UNCHANGED) as ended:
+        ended[0] = _changed(options, open_gate(options), plan, missed)
+    return ended[0]
+
+
+def _changed(
+    options: argparse.Namespace,
+    gate: G,
+    plan: Callable[[G], Planned | None],
+    missed: Callable[[G], str],
+) -> int:
+    if not needs(options) and unfinished(gate.journal):
+        raise EndedError(unfinished(gate.journal), FAILURE)
+    planned = plan(gate)
+    if planned is None:
+        put(sys.stdout, f"there is nothing to take back{_bygone(gate.journal)}\n")
+        return OK
+    proposal, undoes = planned
+    show(gate, proposal)
+    if proposal.refusals:
+        return FAILURE
+    if options.dry_run:
+        return OK
+    if not proposal.changes:
+        return OTHER if proposal.unmet else OK
+    demand_privilege(options)
+    if options.yes:
+        receipt = _kept_at_once(gate, proposal, undoes)
+    else:
+        receipt = _confirmed(options, gate, proposal, undoes)
+    unmet = proposal.unmet + receipt.unmet
+    if receipt.outcome == "kept":
+        with contextlib.suppress(GoneError):  # it ended meanwhile
+            try:
+                missing = missed(gate)
+            except OSError as error:  # it is kept: that is to be told all the same
+                missing = f"whether all of it was moved can't be read: {said(error)}"
+            unmet += (missing,) * bool(missing)
+            receipt = replace(receipt, sentences=(*receipt.sentences, *[missing] * bool(missing)))
+    tell(receipt)
+    if options.scenario is not None:
+        change = ", and the change with it" * (receipt.outcome == "kept")
+        put(sys.stdout, f"{BADGE}: its host ended with this command{change}\n")
+    return OTHER if receipt.outcome == "kept" and unmet else CODES[receipt.outcome]
+
+
+def _bygone(journal: Journal) -> str:
+    """Why changes in the journal can't be taken back; "" without any."""
+    numbers = [entry.number for entry in standing(journal.history())]
+    if not numbers:
+        return ""
+    return (
+        f": change {numbers[-1]} was made before a reboot or a remount of resctrl, which reset it, "
+        "or its part of the host is not available now"
+    )
+
+
+def _confirmed(
+    options: argparse.Namespace, gate: Gated, proposal: Proposal, undoes: tuple[int, ...]
+) -> Receipt:
+    """Ask, apply and, unless the proposal is final, ask whether it stays. Raises EndedError."""
+    keep_within_s = options.keep_within_s
+    confirm(apply_question(proposal, keep_within_s))
+    if proposal.final:
+        return _kept_at_once(gate, proposal, undoes)
+    meaning = GOES_BACK if gate.lasts else ENDED
+    with interrupted(meaning):
+        pending = gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
+    return settle(pending, keep_within_s, meaning)
+
+
+def _kept_at_once(gate: Gated, proposal: Proposal, undoes: tuple[int, ...]) -> Receipt:
+    """Apply without a second question; the guard goes on if this process is interrupted."""
+    with interrupted(GOES_ON if gate.lasts else ENDED):
+        return gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
+
+
+@contextlib.contextmanager
+def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]]:
+    """What ends a command early as a sentence; the exit code is in the list.
+
+    `meaning`: what Ctrl-C means to it.
+    """
+    ended = [OK]
+    why = ""
+    if options.scenario is not None and not wants_json(options) and not _for_a_file(options):
+        put(sys.stdout, f"{BADGE}: nothing of this machine is shown or changed\n")
+    try:
+        yield ended
+    except EndedError as error:
+        why, ended[0] = str(error), error.code
+    except UsageError as error:
+        why, ended[0] = str(error), USAGE
+    except PermissionError as error:
+        what = error.filename if isinstance(error.filename, str) else ""
+        ours = not what or Path(what).is_relative_to(JOURNAL)
+        who = "the journal of changes is root's" if ours else f"{what} can't be read or written"
+        why, ended[0] = f"{who}: run it with sudo", FAILURE
+    except BrokenPipeError:
+        raise
+    except (AbsentError, DamagedError, GoneError, OSError) as error:
+        why, ended[0] = said(error), FAILURE
+    except KeyboardInterrupt:
+        why, ended[0] = meaning, INTERRUPTED
+    if why:
+        say(f"nftop: {printable(why)}")
+
+
+def demand_privilege(options: argparse.Namespace) -> None:
+    """Raises EndedError where a privilege is lacking."""
+    if needs(options):
+        raise EndedError(needs(options), FAILURE)
+
+
+def needs(options: argparse.Namespace) -> str:
+    """The privilege that is lacking; the simulated host takes none."""
+    return "" if options.scenario is not None else needed()
+
+
+def _for_a_file(options: argparse.Namespace) -> bool:
+    """Whether standard output is a profile, which has its badge in a comment."""
+    return getattr(options, "deed", "") == "export" and options.output is None

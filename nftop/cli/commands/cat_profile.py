@@ -1,0 +1,126 @@
+"""`nftop cat import` and `nftop cat export`: profiles into a proposal, and out of a host."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nftop.cli.parsers.cat_actions import UsageError
+from nftop.control.interface import Changing
+from nftop.control.profile.exported import drawn
+from nftop.control.profile.formats import PARSERS, WRITERS, form_of
+from nftop.control.profile.profile import Problem, mended
+from nftop.control.profile.validate import Fitted, fit
+from nftop.control.wording import counted
+from nftop.export.output import put
+from nftop.export.tables.files import write_new
+from nftop.model.change import Proposal
+from nftop.render.base.text import printable
+from nftop.store.folders import open_file
+
+_MOST_BYTES = 1 << 20
+
+
+def imported(options: argparse.Namespace, gate: Changing, ask: Callable[[str], bool]) -> Proposal:
+    """What a file asks for; what is wrong is told, and mended only as far as `ask` says yes.
+
+    With `--fix` every edit that is offered is accepted. A profile that does not fit is a proposal
+    with refusals.
+
+    Raises:
+        UsageError: the file can't be read.
+    """
+    text = _read(options.file)
+    parse = PARSERS[options.profile or form_of(options.file, text)]
+    state, rules = gate.host.state(), gate.host.rules()
+    found = fit(parse(text), state, rules)
+    seen = {text}
+    while offered := [each for each in found.problems if each.edits]:
+        accepted = _accepted(offered, text, (lambda _: True) if options.fix else ask)
+        text = mended(text, accepted)
+        if not accepted or text in seen:
+            break
+        seen.add(text)
+        found = fit(parse(text), state, rules)
+    _tell(each for each in found.problems if not each.edits)
+    words = ["cat", "import", options.file, *["--fix"] * options.fix]
+    commands = (f"{gate.program} {shlex.join(words)}",)
+    if any(each.fatal for each in found.problems):
+        return Proposal(state, (), refusals=_refusals(found, options), commands=commands)
+    return gate.propose(found.actions, commands)
+
+
+def _accepted(offered: Sequence[Problem], text: str, ask: Callable[[str], bool]) -> list[Problem]:
+    """Those whose edits are wanted, one by one."""
+    accepted = []
+    for problem in offered:
+        _tell([problem])
+        put(sys.stdout, _edit_text(problem, text))
+        if ask("mend it so? [y/N] "):
+            accepted.append(problem)
+    return accepted
+
+
+def _edit_text(problem: Problem, text: str) -> str:
+    """The line of a problem before and after its edits, or the line that it would add."""
+    span = problem.edits[0].span
+    after = mended(text, [problem]).splitlines()
+    if span is None:
+        return f"  added: {printable(after[-1])}\n"
+    before = text.splitlines()[span.line - 1]
+    return f"  now:  {printable(before)}\n  then: {printable(after[span.line - 1])}\n"
+
+
+def _tell(problems: Iterable[Problem]) -> None:
+    for each in problems:
+        where = f"line {each.line}: " if each.line else ""
+        put(
+            sys.stdout, printable(f"{'error' if each.fatal else 'note'}: {where}{each.text}") + "\n"
+        )
+
+
+def _refusals(found: Fitted, options: argparse.Namespace) -> tuple[str, ...]:
+    left = [each for each in found.problems if each.fatal]
+    unmade = sum(bool(each.edits) for each in left)
+    hint = f"; {unmade} can be mended: --fix does, or answer yes on a terminal" * bool(unmade)
+    verb = "is" if len(left) == 1 else "are"
+    return (f"{counted(len(left), 'error')} in {options.file} {verb} left, see above{hint}",)
+
+
+def exported(options: argparse.Namespace, gate: Changing, badge: str) -> None:
+    """The host's classes as a profile, on standard output or in a new file.
+
+    `badge`: what is to be said of the host before all else; "" where it is this one.
+    """
+    state = gate.host.state()
+    groups = [cell.group for cell in state if cell.kind == "group"]
+    rules = replace(gate.host.rules(), tasks=gate.host.tasks(groups, ()))
+    profile = drawn(state, rules)
+    head = f"# {badge}: no real host's classes\n" if badge else ""
+    text = head + WRITERS[options.profile or form_of(options.output or "", "")](profile)
+    if options.output is None:
+        put(sys.stdout, text)
+        return
+    write_new(Path(options.output), text)
+    notes = [f"  not in it: {note}" for note in profile.notes]
+    lines = [f"written: {options.output}", *notes]
+    put(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
+
+
+def _read(name: str) -> str:
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with os.fdopen(open_file(Path(name), wait=True), "rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"{name}: no profile is longer than {_MOST_BYTES >> 20} MiB")
+    return data.decode("utf-8", "replace")

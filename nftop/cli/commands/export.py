@@ -1,0 +1,156 @@
+"""`compare` and `export`: what is made of recordings."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from nftop.cli.signals import handling
+from nftop.derive.compare.intervals_report import comparison
+from nftop.derive.compare.metric import SAMPLES_NEEDED
+from nftop.export.json.compare import comparison_json
+from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.export.tables.outputs import Outputs, OutputsError
+from nftop.export.tables.tables import TABLES
+from nftop.render.base.text import printable
+from nftop.render.pages.compare import comparison_text, interval_line
+from nftop.session.compare import notes, side
+from nftop.session.interval import Cut, named, opened, ticks
+from nftop.session.reader import NoMomentError, NoRecordingError
+from nftop.store.folders import caller
+
+BAD_RECORDING = 4
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def compare(options: argparse.Namespace) -> int:
+    """What differs between two intervals."""
+    cuts: list[Cut] = []
+    try:
+        for text in (options.a, options.b):
+            cut = _opened(text)
+            if isinstance(cut, int):
+                return cut
+            cuts.append(cut)
+        if _overlap(*cuts):
+            return fail("A and B overlap: what is in both can't differ", USAGE)
+        for name, cut in zip("AB", cuts, strict=True):
+            _say_if_short(name, cut)
+        return _compared(cuts[0], cuts[1], json=options.form == "json")
+    finally:
+        for cut in cuts:
+            cut.data.close()
+
+
+def _say_if_short(name: str, cut: Cut) -> None:
+    """Say before it is read that an interval is too short for its differences to be found."""
+    samples = cut.expected_samples
+    if samples is not None and samples < SAMPLES_NEEDED:
+        say(
+            f"nftop: {name} has {samples} samples at most, and a difference needs "
+            f"{SAMPLES_NEEDED}, more where noise persists: {SAMPLES_NEEDED - samples} more"
+        )
+
+
+def _overlap(a: Cut, b: Cut) -> bool:
+    same = (a.began_ns, a.host) == (b.began_ns, b.host)
+    # A tick at the border is counted in the former interval; it only starts the latter.
+    return same and a.from_ns < b.to_ns and b.from_ns < a.to_ns
+
+
+def _compared(a: Cut, b: Cut, *, json: bool) -> int:
+    ended: list[int] = []
+    try:
+        with _ending(ended, a, b):
+            both = side(a, b), side(b, a)
+    except InterruptedError:
+        return 128 + ended[0]
+    told = comparison(both[0].interval, both[1].interval, (both[0].context, both[1].context))
+    if json:
+        put(sys.stdout, comparison_json(*both, told, notes(*both)).decode() + "\n")
+    else:
+        lines = [
+            interval_line(name, each.file, each.host, each.interval, simulated=each.simulated)
+            for name, each in zip("AB", both, strict=True)
+        ]
+        put(sys.stdout, "\n".join(lines) + "\n" + comparison_text(told, notes(*both)))
+    return BAD_RECORDING if a.damaged or b.damaged else OK
+
+
+def export(options: argparse.Namespace) -> int:
+    """A recording as tables."""
+    if options.table is not None and options.table not in TABLES:
+        there = ", ".join(TABLES)
+        return fail(f"no table is called {printable(options.table)!r}; there is {there}", USAGE)
+    if options.output == "-" and (options.table is None or options.form == "parquet"):
+        return fail("only one table, and none of Parquet, goes to standard output", USAGE)
+    cut = _opened(options.file)
+    if isinstance(cut, int):
+        return cut
+    names = tuple(TABLES) if options.table is None else (options.table,)
+    try:
+        outputs = Outputs(
+            None if options.output == "-" else Path(options.output).absolute(),
+            options.form,
+            names,
+            folder=options.table is None,
+            who=caller(os.environ),
+            host=cut.host,
+        )
+        return _exported(cut, outputs)
+    except OutputsError as error:
+        return fail(printable(str(error)), FAILURE)
+    finally:
+        cut.data.close()
+
+
+def _exported(cut: Cut, outputs: Outputs) -> int:
+    ended: list[int] = []
+    done = False
+    try:
+        with _ending(ended, cut):
+            for shown in ticks(cut, outputs.marker):
+                outputs.tick(shown.number, shown.frame)
+            outputs.losses(cut.losses)
+            rows = outputs.close()
+            done = True
+    except InterruptedError:
+        return 128 + ended[0]
+    finally:
+        if not done:
+            outputs.discard()
+    for _, loss in cut.losses:
+        say(f"nftop: {loss.sentence}")
+    if cut.unfinished:
+        say(f"nftop: {cut.unfinished}")
+    for name, count in rows.items():
+        say(f"nftop: {count} rows in {printable(name)}")
+    return BAD_RECORDING if cut.damaged else OK
+
+
+def _ending(ended: list[int], *cuts: Cut) -> AbstractContextManager[None]:
+    """Signals end the reading, wherever it is, and are put into `ended`."""
+
+    def end(number: int) -> None:
+        ended.append(number)
+        for cut in cuts:
+            cut.data.stop()
+
+    return handling(_SIGNALS, end)
+
+
+def _opened(text: str) -> Cut | int:
+    """The interval that is meant; where there is none it is said why, and this is the exit code."""
+    name = named(text)
+    try:
+        return opened(name)
+    except NoRecordingError as error:
+        return fail(f"{printable(name.file)}: {printable(str(error))}", BAD_RECORDING)
+    except NoMomentError as error:
+        return fail(f"{printable(name.file)}: {printable(str(error))}", USAGE)
+    except OSError as error:
+        return fail(f"{printable(name.file)}: {error.strerror}", FAILURE)

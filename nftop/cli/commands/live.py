@@ -1,0 +1,185 @@
+"""The default command: frames of a host, on the screen or on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import shutil
+import sys
+import threading
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nftop.cli.compose.baselines import Book, open_book
+from nftop.cli.compose.hosts import OpenHost, open_asked
+from nftop.cli.signals import leaving_when_told, stopping
+from nftop.control.profile.formats import parse
+from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
+from nftop.model.baseline import Baselines
+from nftop.model.error_text import said
+from nftop.render.base.text import printable
+from nftop.render.frame.recording import recorded
+from nftop.session.feed import Feed, FeedError
+from nftop.store.user.profiles import folder_of, read_profiles
+
+# What a screen starts at most: one for each source, Textual's, the feed's and the terminal's.
+_SCREEN_THREADS = 24
+
+if TYPE_CHECKING:
+    from nftop.store.history.history import History
+    from nftop.ui.options import Options
+
+
+def live(options: argparse.Namespace) -> int:
+    """The default command: the screen, or frames on standard output where there is no screen."""
+    try:
+        here = open_asked(options)
+        book = open_book(options, here.host)
+    except ValueError as error:
+        return fail(str(error), USAGE)
+    asked = {
+        "interval_s": options.interval_s,
+        "cpus": options.cpu_list,
+        "queue_map": options.queue_map,
+        "baselines": book.begun,
+    }
+    if wants_batch(options):
+        return batch(here.feed(**asked), options)
+    if not has_screen():
+        say("nftop: no terminal here, so frames as text (--batch)")
+        return batch(here.feed(**asked), options)
+    return _live_screen(here, asked, book, options)
+
+
+def _live_screen(
+    here: OpenHost, asked: dict[str, Any], book: Book, options: argparse.Namespace
+) -> int:
+    from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
+    from nftop.control.recorded_gate import RecordedGate  # noqa: PLC0415 - only here
+    from nftop.store.history.history import History  # noqa: PLC0415
+    from nftop.store.recording.recorder import Recorder  # noqa: PLC0415
+
+    recorder = Recorder(header_of(here, options, book.begun))
+
+    def kept(baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
+        recorder.kept(baselines, wall_ns, monotonic_ns)
+        book.keep(baselines)
+
+    # Somebody who looks at the screen should not wait a long interval for the first numbers.
+    feed = here.feed(
+        **asked,
+        soon_s=1.0,
+        on_sample=recorder.take,
+        on_finding=recorder.found,
+        on_baseline=kept,
+    )
+    try:
+        sink = partial(default_sink, here.host.name)
+        drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)
+        if drawn.gate is not None:
+
+            def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate tells it
+                recorder.acted(text, classes=classes)
+                here.on_change()
+
+            drawn = replace(drawn, gate=RecordedGate(drawn.gate, acted))
+        return screen(feed, History(), drawn)
+    finally:
+        done = recorder.close()
+        if done is not None:
+            problem = f"; {done.problem}" if done.problem else ""
+            say(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
+        if book.close():
+            say(f"nftop: the baseline was not kept: {book.problem}")
+
+
+def wants_batch(options: argparse.Namespace) -> bool:
+    """Whether frames on standard output are asked for."""
+    return options.batch or options.form != "text" or options.count is not None
+
+
+def batch(feed: Feed, options: argparse.Namespace) -> int:
+    """Write frames to standard output. Raises OutputError, FeedError."""
+    from nftop.export.batch import run_batch  # noqa: PLC0415 - only here
+
+    if isinstance(sys.stdout, io.TextIOWrapper) and options.form != "text":
+        sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: JSON is UTF-8
+    with stopping(feed.stop) as ended:
+        try:
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            run_batch(feed, sys.stdout, form=options.form, count=options.count, width=width)
+        except (OutputError, FeedError):
+            raise  # who knows more says it
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
+            return fail(said(error), FAILURE)
+    return 128 + ended[0] if ended else OK
+
+
+def screen(feed: Feed, history: History, drawn: Options) -> int:
+    """Draw frames until somebody leaves."""
+    from nftop.papers.rows import rows  # noqa: PLC0415 - only for the screen
+    from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
+
+    # Textual draws on standard error; `nftop 2>log` must not draw into the log, and libraries that
+    # write to it not on the screen. What can't be encoded is escaped there, and so it is here.
+    if isinstance(sys.__stdout__, io.TextIOWrapper):
+        sys.__stdout__.reconfigure(errors="backslashreplace")
+    sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
+    _require_threads(_SCREEN_THREADS)
+    rows()  # now, and not when the NFs screen is drawn first: that is to read no file
+    app = NftopApp(feed, history, options=drawn)
+    with leaving_when_told(app.leave, sys.stdin.fileno()):
+        app.run()
+    if app.last_words:
+        say(f"nftop: {printable(app.last_words)}")
+    return app.return_code or OK
+
+
+def _require_threads(count: int) -> None:
+    """Raise RuntimeError, as `Thread.start` does, where so many more threads can't be started.
+
+    A screen that comes up without one of its threads hangs, or ends with a traceback.
+    """
+    release = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(count):
+            thread = threading.Thread(target=release.wait, name="nftop-probe", daemon=True)
+            thread.start()
+            started.append(thread)
+    finally:
+        release.set()
+        for thread in started:
+            thread.join()
+
+
+def style_of(options: argparse.Namespace) -> Options:
+    """How the screen may draw."""
+    from nftop.ui.options import options_from  # noqa: PLC0415 - only for the screen
+
+    return options_from(os.environ, color=options.color, ascii_only=options.ascii)
+
+
+def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
+    """How the screen may draw, and what it may change."""
+    # The simulated host is there to be tried out.
+    unlocked = options.rw or here.host.simulated
+    # Without a gate there is no editor to take them.
+    texts = {} if here.gate is None else read_profiles(folder_of(os.environ))
+    return replace(
+        style_of(options),
+        gate=here.gate,
+        no_gate=here.no_gate,
+        no_frequencies=here.no_frequencies,
+        rw=unlocked,
+        profiles={name: parse(name, text) for name, text in texts.items()},
+    )
+
+
+def has_screen() -> bool:
+    """Whether there is a terminal to draw on."""
+    streams = (sys.stdin, sys.stdout)  # None where nftop was started with it closed
+    here = all(stream is not None and stream.isatty() for stream in streams)
+    return here and os.environ.get("TERM", "dumb") != "dumb"

@@ -1,0 +1,260 @@
+"""`record` and `replay`: a session into a file, and out of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import sys
+import threading
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nftop.cli.commands.live import batch, has_screen, screen, style_of, wants_batch
+from nftop.cli.compose.baselines import open_book
+from nftop.cli.compose.hosts import open_asked
+from nftop.cli.compose.recorders import default_sink, header_of
+from nftop.cli.signals import stopping
+from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.render.base.text import printable
+from nftop.render.frame.recording import missing, recorded
+from nftop.session.feed import FeedError
+from nftop.session.live import Live
+from nftop.session.markers import all_markers
+from nftop.session.reader import NoMomentError
+from nftop.session.replay import Replay
+from nftop.store.folders import caller, open_file, open_folder
+from nftop.store.history.history import History
+from nftop.store.reading.bytes import FileBytes, Readable
+from nftop.store.reading.pipe import LITTLE, MUCH, PipeBytes
+from nftop.store.reading.scan import Loss
+from nftop.store.recording.files import Keep, exists
+from nftop.store.recording.recorder import Recorder, Recording
+from nftop.store.recording.sink import FileSink, Rotation, Sink, StreamSink
+
+BAD_RECORDING = 4
+_NO_GATE = "a recording can't be changed"
+
+
+def record(options: argparse.Namespace) -> int:
+    """Record this host, or the simulated one, until told to end."""
+    wrong = _wrong_output(options)
+    if wrong:
+        return fail(wrong, USAGE)
+    try:
+        here = open_asked(options)
+        book = open_book(options, here.host)
+    except ValueError as error:
+        return fail(str(error), USAGE)
+    recorder = Recorder(header_of(here, options, book.begun), past_bytes=0)
+    recorder.start(_sink(here.host.name, options))
+    feed = here.feed(
+        interval_s=options.interval_s,
+        cpus=options.cpu_list,
+        queue_map=options.queue_map,
+        baselines=book.begun,
+        on_sample=recorder.take,
+        on_finding=recorder.found,
+    )
+    with stopping(feed.stop) as ended:
+        try:
+            _run(feed, recorder, options.duration)
+        finally:
+            done = recorder.close()
+    return _told(done, recorder.broken, ended)
+
+
+def _wrong_output(options: argparse.Namespace) -> str:
+    """What speaks against recording there; "" if nothing does yet."""
+    rotates = options.rotate_size is not None or options.rotate_time is not None
+    if rotates and options.output is None:
+        return "--rotate-size and --rotate-time go with -o FILE"
+    if (options.keep is not None or options.keep_size is not None) and not rotates:
+        return "--keep and --keep-size go with --rotate-size or --rotate-time"
+    if options.output == "-":
+        if rotates:
+            return "standard output can't be rotated: -o FILE"
+        if sys.stdout.isatty():
+            return "a recording is nothing for a terminal: -o FILE, or a pipe behind -o -"
+        return ""
+    return "" if options.output is None else _wrong_file(options.output, rotates=rotates)
+
+
+def _wrong_file(file: str, *, rotates: bool) -> str:
+    """As `_wrong_output`."""
+    path = Path(file).absolute()
+    if not rotates and exists(path):
+        return f"{printable(file)} exists, and no recording is written over"
+    # One that is only mistyped would be made, and filled where nobody looks.
+    try:
+        open_folder(path.parent).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return f"there is no folder {printable(str(path.parent))}"
+    except OSError as error:
+        return f"{printable(str(path.parent))}: {error.strerror}"
+    return ""
+
+
+def _sink(host: str, options: argparse.Namespace) -> Sink:
+    if options.output == "-":
+        return StreamSink(sys.stdout.fileno())
+    if options.output is None:
+        return default_sink(host)
+    keep = Keep(options.keep, options.keep_size)
+    rotation = Rotation(options.rotate_size, options.rotate_time, keep)
+    return FileSink(Path(options.output).absolute(), who=caller(os.environ), rotation=rotation)
+
+
+def _run(feed: Live, recorder: Recorder, duration_ns: int | None) -> None:
+    """Until the time is over, somebody ends it, or nothing more can be written."""
+    began_ns: int | None = None
+    problem = ""
+    with closing(feed.frames()) as frames:
+        for frame in frames:
+            began_ns = frame.monotonic_ns if began_ns is None else began_ns
+            now = recorder.recording
+            if recorder.broken is not None:
+                return
+            if now is not None and now.problem != problem:
+                problem = now.problem
+                told = problem or "goes on"
+                say(f"nftop: {printable(now.name)}: {told}; {missing(now.lost)}")
+            gone_ns = frame.monotonic_ns - began_ns
+            # A tick has a span of time before it: without the last one it would be too short.
+            if duration_ns is not None and gone_ns >= duration_ns:
+                return
+
+
+def _told(done: Recording | None, broken: OSError | None, ended: list[int]) -> int:
+    """Say what became of it; the exit code."""
+    if isinstance(broken, BrokenPipeError):
+        kept = "" if done is None else f" after {done.ticks} ticks"
+        return fail(f"standard output: who read it went away{kept}", FAILURE)
+    if done is None:
+        return fail("nothing was recorded", FAILURE)
+    name = printable(done.name)
+    if broken is not None:
+        lost = missing(done.lost) if done.ticks else "nothing was recorded"
+        return fail(f"{name}: {done.problem}; {lost}", FAILURE)
+    say(f"nftop: {recorded(done.name, done.ticks, done.size)}")
+    if done.lost or done.problem:
+        why = f"{done.problem}; " if done.problem else ""
+        return fail(f"{name}: {why}{missing(done.lost)}", FAILURE)
+    return 128 + ended[0] if ended else OK
+
+
+def _list(options: argparse.Namespace) -> int:
+    """Every marker of a recording, a line each: when, of what kind, its text."""
+    news = threading.Event()
+    try:
+        data = _open(options.file, news, keys=False)
+    except OSError as error:
+        return fail(f"{printable(options.file)}: {error.strerror}", FAILURE)
+    code = OK
+    with closing(data):
+        feed = Replay(data, follow=False)
+        try:
+            if not data.piped:
+                feed.open()
+            for each in all_markers(data, news):
+                if isinstance(each, Loss):
+                    say(f"nftop: {each.sentence}")
+                    code = BAD_RECORDING if each.damage else code
+                else:
+                    when = datetime.fromtimestamp(each.wall_ns // 10**9, UTC)
+                    put(sys.stdout, f"{when:%Y-%m-%dT%H:%M:%SZ} {each.kind:<8}"
+                                    f"{printable(each.text)}".rstrip() + "\n")  # fmt: skip
+        except FeedError as error:
+            return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
+    return code
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Show a recording, or write its frames, or list its markers."""
+    if options.listed:
+        return _list(options)
+    from_pipe = options.file == "-"
+    batched = wants_batch(options) or not _can_draw(from_pipe=from_pipe)
+    if batched and not wants_batch(options):
+        say("nftop: no terminal here, so frames as text (--batch)")
+    news = threading.Event()
+    damaged = False
+
+    def on_loss(loss: Loss) -> None:
+        nonlocal damaged
+        damaged = damaged or loss.damage
+        if batched:
+            say(f"nftop: {loss.sentence}")
+
+    try:
+        data = _open(options.file, news, keys=not batched)
+    except OSError as error:
+        return fail(f"{printable(options.file)}: {error.strerror}", FAILURE)
+    history = History()
+    feed = Replay(
+        data,
+        news=news,
+        at=options.at,
+        paced=not batched,
+        follow=not batched or options.follow or data.piped,
+        stays=not batched,
+        on_frame=None if batched else history.append,
+        on_loss=on_loss,
+    )
+    try:
+        if not data.piped:
+            feed.open()
+        code = batch(feed, options) if batched else _on_screen(feed, history, options)
+    except NoMomentError as error:
+        return fail(f"{printable(options.file)}: {printable(str(error))}", USAGE)
+    except FeedError as error:
+        return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
+    if batched and feed.unfinished:
+        say(f"nftop: {feed.unfinished}")
+    return BAD_RECORDING if batched and damaged and code == OK else code
+
+
+def _on_screen(feed: Replay, history: History, options: argparse.Namespace) -> int:
+    """Until somebody leaves. Raises FeedError."""
+    drawn = replace(style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE)
+    code = screen(feed, history, drawn)
+    if feed.is_none and code == OK:
+        raise FeedError("it is no recording")
+    return code
+
+
+def _can_draw(*, from_pipe: bool) -> bool:
+    """Whether there is a terminal to draw on; a pipe leaves the keys to the controlling one."""
+    if not from_pipe:
+        return has_screen()
+    if sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    try:
+        os.close(os.open(_TERMINAL, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+_TERMINAL = "/dev/tty"
+
+
+def _open(file: str, news: threading.Event, *, keys: bool) -> Readable:
+    """The recording; with `keys` standard input is the terminal from now on. Raises OSError."""
+    if file == "-":
+        handle = os.dup(0)
+        if keys:
+            os.dup2(os.open(_TERMINAL, os.O_RDONLY | os.O_CLOEXEC), 0)
+        about = os.fstat(handle)
+    else:
+        handle = open_file(Path(file), wait=True)
+        about = os.fstat(handle)
+    if stat.S_ISREG(about.st_mode):
+        return FileBytes(handle)
+    if stat.S_ISDIR(about.st_mode):
+        os.close(handle)
+        raise IsADirectoryError(0, "it is a folder")
+    # Only on a screen does anybody go back.
+    return PipeBytes(handle, MUCH if keys else LITTLE, more=news.set)

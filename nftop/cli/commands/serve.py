@@ -1,0 +1,61 @@
+"""`nftop serve`: frames of a host for Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+
+from nftop.cli.compose.baselines import open_book
+from nftop.cli.compose.hosts import OpenHost, open_asked
+from nftop.cli.signals import stopping
+from nftop.export.http.latest import Board
+from nftop.export.http.server import Serving
+from nftop.export.output import FAILURE, OK, USAGE, fail, say
+from nftop.model.baseline import Baselines
+from nftop.model.error_text import said
+from nftop.model.focus import Looking
+
+# Whoever asks in the first interval should not get the frame without rates for long.
+_SOON_S = 1.0
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve the latest frame until told to end; SIGTERM, as a service is told, is no failure."""
+    board = Board(options.interval_s)
+    try:
+        serving = Serving(options.listen, board.reply, board.counted)
+    except OSError as error:
+        return fail(f"can't listen at {options.listen.shown}: {error.strerror}", FAILURE)
+    try:
+        try:
+            here = open_asked(options)
+            book = open_book(options, here.host)
+        except ValueError as error:
+            return fail(str(error), USAGE)
+        # Before the frames begin, which move every thread there is off the cores that poll.
+        serving.start()
+        badge = f"{here.host.badge}: " if here.host.badge else ""
+        say(f"nftop: {badge}http://{serving.where.shown}/metrics")
+        return _frames(here, options, board, book.begun)
+    finally:
+        serving.close()
+
+
+def _frames(
+    here: OpenHost, options: argparse.Namespace, board: Board, baselines: Baselines | None
+) -> int:
+    feed = here.feed(
+        interval_s=options.interval_s,
+        cpus=options.cpu_list,
+        queue_map=options.queue_map,
+        baselines=baselines,
+        soon_s=_SOON_S,
+    )
+    feed.look_at(Looking(traffic=options.traffic))
+    with stopping(feed.stop) as ended:
+        try:
+            for frame in feed.frames():
+                board.publish(frame)
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
+            return fail(said(error), FAILURE)
+    return OK if ended[:1] in ([], [signal.SIGTERM]) else 128 + ended[0]

@@ -1,0 +1,226 @@
+"""The commands that show and change the frequencies and priority of cores."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from nftop.cli.commands.apply import Planned, change, ending
+from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.compose.gates import classes_gate, frequencies_gate, isst_gate
+from nftop.cli.compose.hosts import open_asked
+from nftop.cli.parsers.cat_actions import GoneError
+from nftop.control.cpufreq.backend import Frequencies
+from nftop.control.cpufreq.shown import Core, cores
+from nftop.control.doctor import news
+from nftop.control.gate import PartGate
+from nftop.control.journal import FileJournal
+from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect
+from nftop.export.output import put
+from nftop.model.change import (
+    Action,
+    PinCpus,
+    PinEvery,
+    ReleaseCpus,
+    SetCpClass,
+    SstAction,
+    SwitchBf,
+    parts,
+)
+from nftop.model.frame import NfRow
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.rdt.rdt import ROOT
+from nftop.model.reading import Missing, Reason
+from nftop.model.sst import SstState, Switch
+from nftop.render.base.text import printable
+from nftop.sources.cpufreq.isst import read_sst
+
+# Of an NF nothing is known before the second reading.
+_FRAMES = 3
+_LOOK_S = 0.5
+_ROOT_NAMES = ("/", "default")
+
+
+def sst(options: argparse.Namespace) -> int:
+    """`nftop sst`: show, or change."""
+    if options.deed == "show":
+        with ending(options) as ended:
+            _show(options)
+        return ended[0]
+
+    if options.deed in _SPEED_SELECT:
+        action, words = _SPEED_SELECT[options.deed](options)
+
+        def switch(gate: PartGate[SpeedSelect]) -> Planned:
+            return gate.propose([action], (f"{gate.program} {shlex.join(words)}",)), ()
+
+        return change(options, isst_gate, switch)
+
+    def plan(gate: PartGate[Frequencies]) -> Planned:
+        return gate.propose(_DEEDS[options.deed](options, gate), (_command(options, gate),)), ()
+
+    return change(options, frequencies_gate, plan)
+
+
+def _bf(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
+    packages = tuple(sorted(set(options.package or ())))
+    words = ["sst", "bf", options.state]
+    words += [word for each in packages for word in ("--package", str(each))]
+    return SwitchBf(options.state == "on", packages), words
+
+
+def _cp(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
+    cpus, number = tuple(options.cpus), options.cp_class
+    words = ["sst", "cp", "--cpus", format_cpu_list(cpus), "--class", str(number)]
+    return SetCpClass(cpus, number), words
+
+
+def _pin(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:
+    return [PinCpus(_cpus(options, gate))]
+
+
+def _release(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:
+    return [ReleaseCpus(_cpus(options, gate))]
+
+
+def _apply(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:  # noqa: ARG001 - as the others
+    return [PinEvery(options.mode)]
+
+
+def _cpus(options: argparse.Namespace, gate: PartGate[Frequencies]) -> tuple[Cpu, ...]:
+    """Whom the command line names. Raises GoneError, OSError."""
+    if options.cpus:
+        return tuple(options.cpus)
+    if options.group is not None:
+        return _of_group(options)
+    if options.nf is not None:
+        return _of_nf(options)
+    facts = gate.host.facts()
+    online = {cpu for policy in facts.policies for cpu in policy.cpus} - facts.offline
+    return tuple(map(Cpu, sorted(online)))
+
+
+def _of_group(options: argparse.Namespace) -> tuple[Cpu, ...]:
+    group = ROOT if options.group in _ROOT_NAMES else options.group
+    state = classes_gate(options).host.state()
+    if group != ROOT and not any(cell.group == group for cell in state):
+        raise GoneError(f"there is no group {group}")
+    found = [cell.number for cell, where in state.items()
+             if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
+    if not found:
+        raise GoneError(f"group {group} has no CPU")
+    return tuple(map(Cpu, sorted(found)))
+
+
+def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
+    """Its CPUs as the screen shows them; all NFs of that name."""
+    feed = open_asked(options).feed(interval_s=_LOOK_S)
+    names: set[str] = set()
+    try:
+        for count, frame in enumerate(feed.frames(), 1):
+            names |= {row.name for row in frame.nfs}
+            found = {cpu for row in frame.nfs if _is(row, options.nf) for cpu in row.cpus}
+            if found:
+                return tuple(sorted(found))
+            if count == _FRAMES:
+                break
+    finally:
+        feed.stop()
+    known = ", ".join(sorted(names)) or "none that polls"
+    raise GoneError(f"there is no network function {options.nf} that polls; there is {known}")
+
+
+def _is(row: NfRow, name: str) -> bool:
+    """By the name that the screen shows, or the program's alone."""
+    return name in (row.name, row.name.rpartition("/")[2])
+
+
+def _command(options: argparse.Namespace, gate: PartGate[Frequencies]) -> str:
+    words = ["sst", options.deed]
+    if options.deed == "apply":
+        words += ["--mode", options.mode]
+    elif options.cpus:
+        words += ["--cpus", format_cpu_list(options.cpus)]
+    elif options.group is not None:
+        words += ["--group", options.group]
+    elif options.nf is not None:
+        words += ["--nf", options.nf]
+    else:
+        words += ["--all"]
+    return f"{gate.program} {shlex.join(words)}"
+
+
+def _show(options: argparse.Namespace) -> None:
+    part = frequencies_gate(options).host
+    facts = part.facts()
+    rows, others = cores(facts, part.state()), part.keepers()
+    is_simulated = options.scenario is not None
+    told: SstState | Missing = Missing(Reason.SOURCE, NOT_SIMULATED)
+    if not is_simulated:
+        told = read_sst([core.cpu for core in rows])
+    cut_off = "" if is_simulated else news(FileJournal())
+    if wants_json(options):
+        from nftop.export.json.sst import cores_json  # noqa: PLC0415 - only here
+
+        text = cores_json(rows, others, told, simulated=is_simulated, unfinished=cut_off)
+        put(sys.stdout, text + "\n")
+        return
+    classes = {} if isinstance(told, Missing) else told.cp_class
+    lines = [printable(cut_off), ""] * bool(cut_off) + [*_table(rows, classes)]
+    lines += ["", *_packages(told)]
+    lines += ["", *(f"warning: {printable(each)}" for each in others)] * bool(others)
+    put(sys.stdout, "\n".join(lines) + "\n")
+
+
+_HEAD = (
+    "CPU", "SIBLING", "PRIORITY", "BASE MHz", "MIN", "MAX", "LIMITS", "GOVERNOR", "EPP", "SST-CP",
+)  # fmt: skip
+
+
+def _table(rows: Sequence[Core], classes: Mapping[int, int]) -> list[str]:
+    """`classes`: SST-CP classes; no column where there are none."""
+    count = len(_HEAD) - (not classes)
+    cells = [_HEAD[:count], *(_row(row, classes)[:count] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(count)]
+    return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in cells]  # fmt: skip
+
+
+def _row(core: Core, classes: Mapping[int, int]) -> tuple[str, ...]:
+    return (
+        str(core.cpu), format_cpu_list(core.siblings) or "-", core.priority or "-",
+        _mhz(core.base_khz), _mhz(core.min_khz), _mhz(core.max_khz),
+        f"{_mhz(core.least_khz)}-{_mhz(core.most_khz)}" + " pinned" * core.pinned,
+        printable(core.governor or "-"), printable(core.epp or "-"),
+        str(classes.get(core.cpu, "-")),
+    )  # fmt: skip
+
+
+def _packages(told: SstState | Missing) -> list[str]:
+    """What intel-speed-select tells of each, or why nothing."""
+    if isinstance(told, Missing):
+        return [printable(told.sentence)]
+    return [f"package {each.package}{f' die {each.die}' * bool(each.die)}: "
+            f"SST-BF {_state(each.bf, each.bf_supported)}, "
+            f"SST-CP {_state(each.cp, each.cp_supported)}" for each in told.packages]  # fmt: skip
+
+
+def _state(switch: Switch, supported: Switch) -> str:
+    return "not supported" if supported is False else _SWITCH[switch]
+
+
+_SWITCH: Mapping[Switch, str] = {True: "on", False: "off", None: "not told"}
+
+
+def _mhz(khz: int | None) -> str:
+    return "-" if khz is None else f"{khz / 1000:g}"
+
+
+_SPEED_SELECT: Mapping[str, Callable[[argparse.Namespace], tuple[SstAction, list[str]]]] = {
+    "bf": _bf, "cp": _cp,
+}  # fmt: skip
+_DEEDS: Mapping[
+    str, Callable[[argparse.Namespace, PartGate[Frequencies]], Sequence[Action]]
+] = {"pin": _pin, "release": _release, "apply": _apply}  # fmt: skip

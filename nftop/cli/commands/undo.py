@@ -1,0 +1,103 @@
+"""The commands that take changes back, whatever part of the host they are of, and the history."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from nftop.cli.commands.apply import CODES, change, demand_privilege, ending
+from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.compose.gates import journal_of, whole_gate
+from nftop.cli.confirmation import GOES_BACK, UNCHANGED, EndedError, confirm, interrupted, tell
+from nftop.control.doctor import news
+from nftop.control.guard_client import recover
+from nftop.control.journal import FileJournal, unfinished
+from nftop.control.journal_entry import DamagedError, completed
+from nftop.control.wording import undoing
+from nftop.export.output import FAILURE, OK, put, say_lines
+from nftop.render.base.text import printable
+
+
+def undo(options: argparse.Namespace) -> int:
+    """`nftop undo`."""
+    return change(options, whole_gate, lambda gate: gate.propose_undo(beyond=options.beyond))
+
+
+def history(options: argparse.Namespace) -> int:
+    """`nftop history`: all that was done, the oldest first."""
+    from nftop.export.json.changes import change_json  # noqa: PLC0415 - only here
+
+    with ending(options) as ended:
+        is_simulated, journal = options.scenario is not None, journal_of(options)
+        unfinished, pending = news(journal), None
+        try:
+            entries, pending = journal.history(), journal.pending()
+        except DamagedError as error:  # what can be read is shown all the same
+            entries, ended[0] = journal.known()[0], FAILURE
+            _explain(error)
+        if wants_json(options):
+            cut_off = pending is not None and completed(pending, entries) is None
+            rows = (*entries, *[pending] * cut_off)
+            for each in filter(None, rows):
+                left = unfinished if pending is not None and each is rows[-1] else ""
+                told = change_json(each, simulated=is_simulated, unfinished=left)
+                put(sys.stdout, told + "\n")
+            return ended[0]
+        for each in entries:
+            undone = f" ({undoing(each)})" if each.undoes else ""
+            undone += "" if each.verified else " (unverified: no checksum)"
+            text = f"{each.number:>4}  {each.time}  {each.operator}  {each.outcome}{undone}"
+            put(sys.stdout, printable(f"{text}  {each.command}") + "\n")
+        if not entries and not unfinished and ended[0] == OK:
+            put(sys.stdout, "nothing was changed by nftop\n")
+        put(sys.stdout, f"{printable(unfinished)}\n" if unfinished else "")
+    return ended[0]
+
+
+def _explain(error: DamagedError) -> None:
+    """What is damaged, what it holds and how to clear it, on standard error."""
+    head, *details = (str(error), *error.details)
+    rows = [f"nftop: {printable(head)}", *(f"  {printable(row)}" for row in details)]
+    say_lines("\n".join(rows))
+
+
+def recovery(options: argparse.Namespace) -> int:
+    """`nftop recover`: what a crash cut off is taken back."""
+    with ending(options, UNCHANGED) as ended:
+        try:
+            ended[0] = _recover(options)
+        except DamagedError as error:
+            ended[0] = FAILURE
+            _explain(error)
+    return ended[0]
+
+
+def _recover(options: argparse.Namespace) -> int:
+    demand_privilege(options)
+    journal = FileJournal()
+    # A simulated host ends with its command: none was left by another.
+    entry = journal.pending() if options.scenario is None else None
+    if entry is not None and journal.holder():
+        raise EndedError(unfinished(journal), FAILURE)
+    if entry is None:
+        if options.scenario is None:
+            journal.history()  # one that is damaged is to be cleared too
+        put(sys.stdout, "nothing was cut off\n")
+        return OK
+    command = printable(entry.command) or "no command"
+    done = completed(entry, journal.known()[0])
+    state = "is not complete" if done is None else f"was {done.outcome} and is only to be closed"
+    put(sys.stdout, f"change {entry.number} of {entry.time} {state}: {command}\n")
+    if done is None and entry.undoes:
+        numbers = ", ".join(map(str, sorted(entry.undoes)))
+        put(sys.stdout, f"it was to take back {numbers}: recovery leaves that for `nftop undo`\n")
+    if done is None and not options.yes:
+        confirm("take it back? [y/N] ")
+    with interrupted(GOES_BACK):
+        receipt = recover(journal)
+    if receipt is None:
+        put(sys.stdout, "nothing was cut off: it has come to its end meanwhile\n")
+        return OK
+    tell(receipt)
+    unmended = receipt.outcome in ("failed", "overwritten", "partial")
+    return CODES[receipt.outcome] if unmended or receipt.number is None else OK

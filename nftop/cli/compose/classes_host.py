@@ -1,0 +1,59 @@
+"""The host that a command line about classes means: this one, or with `demo` a simulated one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nftop.cli.parsers.cat_actions import Threads, UsageError
+from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.resctrl import threads_of
+from nftop.model.rdt.rdt import ResctrlTable
+from nftop.model.reading import Missing
+from nftop.sources.base import Source
+from nftop.sources.host.topology import read_topology
+from nftop.sources.pqos.source import PqosSource, offered
+from nftop.sources.resctrl.source import ResctrlSource
+
+if TYPE_CHECKING:
+    from nftop.sources.simulated import SimulatedHost
+
+
+def table_of(options: argparse.Namespace) -> ResctrlTable | Missing:
+    """Its classes. Raises UsageError."""
+    if options.scenario is not None:
+        from nftop.sim.rdt import resctrl_table  # noqa: PLC0415 - numpy comes with it
+
+        moment = simulated(options).world.now()
+        return resctrl_table(moment.rdt, moment.t_ns)
+    root = Path("/")
+    here = PqosSource if offered(root) else ResctrlSource
+    source: Source = here(root, read_topology(root))
+    table: ResctrlTable | Missing = source.read()
+    source.close()
+    return table
+
+
+def simulated(options: argparse.Namespace) -> SimulatedHost:
+    """A simulated host that begins now. Raises UsageError where there can be none such."""
+    from nftop.sources.simulated import simulated_host  # noqa: PLC0415 - as above
+
+    try:
+        return simulated_host(options.scenario, options.simulated_cpus)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def processes(options: argparse.Namespace, host: Host) -> Threads:
+    """What gives the threads of a process of a host."""
+    if options.scenario is None:
+        return threads_of
+    from nftop.control.simulated import SimulatedResctrl  # noqa: PLC0415 - as above
+
+    return host.threads_of if isinstance(host, SimulatedResctrl) else threads_of
+
+
+def wants_json(options: argparse.Namespace) -> bool:
+    """Whether it is to say it as JSON, where it can; both the command and nftop have --json."""
+    return getattr(options, "json", False) or options.form == "json"

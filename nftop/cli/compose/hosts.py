@@ -1,0 +1,296 @@
+"""The hosts that can be shown: this one, the simulated one, another by its sensor server.
+
+The one place that puts sources together.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from nftop.cli.compose.gates import real_gates
+from nftop.control.backends import CLASSES
+from nftop.control.cpufreq.cpufreq import CPUFREQ
+from nftop.control.doctor import notice
+from nftop.control.gate import needed
+from nftop.control.interface import Changing
+from nftop.control.journal import FileJournal
+from nftop.derive.fold import State, comparing
+from nftop.model.baseline import Baselines
+from nftop.model.finding import Finding
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.nf.queue_map import QueueMap
+from nftop.model.reading import Missing
+from nftop.model.sample import Sample
+from nftop.model.topology import Host, Topology
+from nftop.render.base.text import printable
+from nftop.session.live import Live
+from nftop.sources.base import Check, Source
+from nftop.sources.cpufreq.source import CpufreqSource
+from nftop.sources.dpdk.source import DpdkSource
+from nftop.sources.host.cpu_time import KernelSource
+from nftop.sources.host.topology import read_cpuid, read_host, read_topology
+from nftop.sources.host.topology_source import TopologySource
+from nftop.sources.netdev.source import NetdevSource
+from nftop.sources.ovs.source import OvsSource
+from nftop.sources.pcm.client import PORT, Address, parse_url
+from nftop.sources.pcm.source import PcmSource
+from nftop.sources.pcm.topology import PcmTopologySource, topology_of
+from nftop.sources.perf.source import PerfSource
+from nftop.sources.pqos.source import PqosSource, offered
+from nftop.sources.process.mounts import Views
+from nftop.sources.process.source import ProcessSource
+from nftop.sources.pyperf.choice import choose
+from nftop.sources.resctrl.iio_register import UARCHS as WITH_IO_REGISTER
+from nftop.sources.resctrl.source import ResctrlSource
+from nftop.sources.runtime.affinity import Affinity
+from nftop.sources.runtime.self_usage import OwnSource
+from nftop.sources.uncore.source import UncoreSource
+from nftop.sources.vpp.source import VppSource
+from nftop.uarch.table import GENERIC, Uarch, identify, load
+
+_ROOT = Path("/")
+_ONLY_TELLS = "a sensor server only tells: log in on its host to change it"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHost:
+    """Every source nftop has for a host, and the topology it started with.
+
+    `on_pollers` is told where that host's pollers are, for nftop to keep off them; `checks` are
+    doctor's of what is no source here. `gate` changes it; `no_gate` says why its classes can't be
+    changed, `no_frequencies` the same of its frequencies.
+    `notice` is what to tell who watches it, beside the numbers; `on_change` is told when nftop has
+    changed it, so that what is looked at seldom is looked at next.
+    """
+
+    host: Host
+    topology: Topology
+    sources: tuple[Source, ...]
+    uarch: Uarch
+    on_pollers: Callable[[Collection[int], Topology], None]
+    checks: tuple[Check, ...] = ()
+    gate: Changing | None = None
+    no_gate: str = ""
+    no_frequencies: str = ""
+    notice: Callable[[], str] | None = None
+    on_change: Callable[[], None] = lambda: None
+
+    def feed(
+        self,
+        *,
+        interval_s: float,
+        cpus: tuple[Cpu, ...] | None = None,
+        queue_map: QueueMap | None = None,
+        soon_s: float | None = None,
+        on_sample: Callable[[Sample], None] | None = None,
+        on_finding: Callable[[Finding, int, int], None] | None = None,
+        baselines: Baselines | None = None,
+        on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
+    ) -> Live:
+        """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them.
+
+        `baselines` is what numbers are compared with to begin with.
+        """
+        self.on_pollers((), self.topology)
+        return Live(
+            self.sources,
+            comparing(State(self.host, self.topology, self.uarch, queue_map or {}), baselines),
+            interval_s,
+            on_pollers=self.on_pollers,
+            cpus=cpus,
+            soon_s=soon_s,
+            notice=self.notice,
+            on_sample=on_sample,
+            on_finding=on_finding,
+            on_baseline=on_baseline,
+        )
+
+
+def open_host(
+    cpus: tuple[Cpu, ...] | None = None,
+    quiet_cpus: tuple[Cpu, ...] = (),
+    *,
+    tma_level: int = 2,
+    pmu: str = "auto",
+    pqos: str = "auto",
+) -> OpenHost:
+    """Build the sources of this host; nothing is read or opened beyond the topology.
+
+    No counter is opened on `quiet_cpus`, nor outside the cores of `cpus` where they are given.
+    `pmu` is who counts: one of `choice.WAYS`; `pqos` what is done through MSRs where the kernel has
+    no resctrl: one of `pqos.source.WAYS`.
+
+    Raises:
+        ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
+    """
+    topology = read_topology(_ROOT)
+    uarch = _uarch(topology)
+    # Packages are shown whole, whatever CPUs are: only a CPU to be left alone leaves one out.
+    uncore = UncoreSource(uarch, root=_ROOT, quiet_cpus=quiet_cpus)
+    not_counted = _not_counted(topology, cpus, quiet_cpus)
+    own_groups = PerfSource(
+        root=_ROOT,
+        uarch=uarch,
+        quiet_cpus=not_counted,
+        turns=tma_level > 1,
+        threads_of=lambda cpu: topology.with_siblings((cpu,)),
+    )
+    choice = choose(pmu, own_groups, uarch, root=_ROOT, quiet_cpus=not_counted)
+    perf = choice.source
+    affinity = Affinity()
+    host = read_host(_ROOT, uarch.name)
+    resctrl = ResctrlSource(
+        _ROOT,
+        topology,
+        quiet_cpus=quiet_cpus,
+        io_register=uarch.name in WITH_IO_REGISTER,
+        affinity=affinity,
+    )
+    msrs = PqosSource(_ROOT, topology, way=pqos, quiet_cpus=quiet_cpus)
+    classes = (resctrl, msrs) if offered(_ROOT) else (resctrl,)
+    views = Views()
+    vpp = VppSource(views=views)
+    cpufreq = CpufreqSource(_ROOT, quiet_cpus=quiet_cpus)
+    own = OwnSource((perf, uncore, *classes), affinity, (vpp,))
+    sources = (
+        perf,
+        uncore,
+        KernelSource(_ROOT),
+        NetdevSource(_ROOT),
+        ProcessSource(_ROOT),
+        DpdkSource(views=views),
+        OvsSource(views=views),
+        vpp,
+        *classes,
+        cpufreq,
+        PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
+        TopologySource(_ROOT),
+        own,
+    )
+
+    def on_pollers(pollers: Collection[int], here: Topology) -> None:
+        own.keep_off(pollers, here)
+        uncore.on_pollers(pollers)
+
+    gate, absent = _gate(msrs if msrs in classes else None)
+    return OpenHost(
+        host,
+        topology,
+        sources,
+        uarch,
+        on_pollers,
+        choice.checks,
+        gate=gate,
+        no_gate=absent.get(CLASSES, ""),
+        no_frequencies=absent.get(CPUFREQ, ""),
+        notice=partial(notice, FileJournal()),
+        on_change=cpufreq.soon,
+    )
+
+
+def _gate(msrs: PqosSource | None) -> tuple[Changing | None, Mapping[str, str]]:
+    """What changes this host, and why parts of it can't be; `msrs` where classes are theirs."""
+    if needed():
+        return None, dict.fromkeys((CLASSES, CPUFREQ), needed())
+    refused = None if msrs is None else msrs.refused
+    found, absent = real_gates({} if refused is None else {CLASSES: refused.sentence})
+    return found, absent
+
+
+def _uarch(topology: Topology) -> Uarch:
+    """The table of this host's CPUs, with the counter groups for its hyper-threading."""
+    cpuid = read_cpuid(_ROOT)
+    name = GENERIC if cpuid is None else identify(*cpuid)
+    return load(name).with_smt(on=any(info.siblings for info in topology.cpus))
+
+
+def open_demo(options: argparse.Namespace) -> OpenHost:
+    """The simulated host; nftop's own cost is real, and its affinity stays as it is.
+
+    Raises:
+        ValueError: no such scenario, or a CPU that the host doesn't or can't have.
+    """
+    from nftop.control.cpufreq.simulated import simulated_gates  # noqa: PLC0415 - only for the demo
+    from nftop.sources.simulated import simulated_host  # noqa: PLC0415
+
+    demo = simulated_host(
+        options.scenario,
+        options.simulated_cpus,
+        not_counted=lambda topology: _not_counted(topology, options.cpu_list, options.quiet_cpus),
+        turns=options.tma_level > 1,
+    )
+    topology = demo.model.layout.topology
+    sources: tuple[Source, ...] = (*demo.sources, OwnSource((), Affinity()))
+    return OpenHost(
+        demo.host,
+        topology,
+        sources,
+        demo.uarch,
+        lambda _pollers, _topology: None,
+        gate=simulated_gates(demo.world),
+    )
+
+
+def open_remote(options: argparse.Namespace) -> OpenHost:
+    """The host of the sensor server at `options.pcm`, as far as that tells of it.
+
+    Raises:
+        ValueError: that is no such URL, or a CPU is named that the host doesn't have.
+        ConnectionError: the server does not answer; the text says how.
+    """
+    try:
+        address = parse_url(options.pcm)
+    except ValueError as error:
+        raise ValueError(f"--pcm {printable(options.pcm)}: {error}") from None
+    server = PcmSource(address)
+    first = server.read()
+    if isinstance(first, Missing):
+        raise ConnectionError(first.sentence)
+    topology = topology_of(first)
+    _not_counted(topology, options.cpu_list, options.quiet_cpus)
+    own = OwnSource((), Affinity())
+    host = Host(address.shown, "unknown CPU", GENERIC, remote=options.pcm)
+    sources = (server, PcmTopologySource(server), own)
+    return OpenHost(
+        host,
+        topology,
+        sources,
+        load(GENERIC),
+        lambda _pollers, _topology: None,
+        no_gate=_ONLY_TELLS,
+        no_frequencies=_ONLY_TELLS,
+    )
+
+
+def open_asked(options: argparse.Namespace) -> OpenHost:
+    """The host that the command line means. Raises ValueError, ConnectionError as those above."""
+    if options.scenario is not None:
+        return open_demo(options)
+    if options.pcm is not None:
+        return open_remote(options)
+    return open_host(
+        options.cpu_list,
+        options.quiet_cpus,
+        tma_level=options.tma_level,
+        pmu=options.pmu,
+        pqos=options.pqos,
+    )
+
+
+def _not_counted(
+    topology: Topology, cpus: tuple[Cpu, ...] | None, quiet_cpus: tuple[Cpu, ...]
+) -> frozenset[int]:
+    """CPUs without hardware counters; ValueError if one is named that the host doesn't have.
+
+    Of the cores of `cpus` every thread is counted: top-down is of a core.
+    """
+    for wanted in (cpus or (), quiet_cpus):
+        unknown = [cpu for cpu in wanted if cpu not in topology.row_of]
+        if unknown:
+            raise ValueError(f"this host has no CPU {format_cpu_list(unknown)}")
+    hidden = topology.row_of.keys() - topology.with_siblings(cpus) if cpus else frozenset()
+    return frozenset({*quiet_cpus, *hidden})

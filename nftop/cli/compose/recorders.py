@@ -1,0 +1,49 @@
+"""What a session records into."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+
+from nftop import __version__
+from nftop.cli.compose.hosts import OpenHost
+from nftop.model.baseline import Baselines
+from nftop.model.metrics.catalogue import METRICS
+from nftop.render.base.text import printable
+from nftop.store.folders import caller
+from nftop.store.format.records import Header
+from nftop.store.recording.files import default_file
+from nftop.store.recording.sink import FileSink
+
+
+def header_of(
+    here: OpenHost, options: argparse.Namespace, baselines: Baselines | None = None
+) -> Header:
+    """What all of a recording of this host has in common; `baselines` as it begins."""
+    return Header(
+        began_ns=time.time_ns(),
+        host=here.host,
+        topology=here.topology,
+        uarch=here.uarch.name,
+        smt=any(info.siblings for info in here.topology.cpus),
+        interval_ns=int(options.interval_s * 1e9),
+        queue_map=options.queue_map,
+        cpus=options.cpu_list,
+        command=tuple(map(printable, sys.argv)),
+        versions={
+            "nftop": __version__,
+            "python": platform.python_version(),
+            "kernel": os.uname().release,
+        },
+        baselines=baselines,
+        catalogue=tuple((each.id, each.label, each.unit.value, each.scope) for each in METRICS),
+    )
+
+
+def default_sink(host: str) -> FileSink:
+    """A file with the host and the time in its name, in the caller's data folder."""
+    path = default_file(os.environ, host, time.time_ns())
+    return FileSink(path, who=caller(os.environ))

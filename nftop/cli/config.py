@@ -1,0 +1,178 @@
+"""The operator's configuration: options of the command line that always are to be given.
+
+`/etc/nftop/config.toml` for a host, then the operator's own `~/.config/nftop/config.toml`; what the
+command line says wins. Nothing in it unlocks what changes a host, or points nftop at another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nftop.model.bounded_toml import parse_toml
+from nftop.model.terminal_text import safe_line
+from nftop.store.user.config_dir import config_folder, read_text
+
+MAX_BYTES = 1 << 16
+HOST_FILE = Path("/etc/nftop/config.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key.
+
+    Attributes:
+        option: of the command line, that takes it.
+        attribute: where argparse keeps it.
+        kind: of the value; `texts` is an array of texts, each of which is given by itself.
+        default: shown where nothing sets it; it is the command line's.
+        hardware: there is no such thing on the simulated host.
+    """
+
+    name: str
+    option: str
+    attribute: str
+    kind: str
+    default: str
+    hardware: bool = False
+
+
+KEYS: tuple[Key, ...] = (
+    Key("interval_s", "-d", "interval_s", "number", "1.0"),
+    Key("cpu_list", "--cpu-list", "cpu_list", "text", '""'),
+    Key("quiet_cpus", "--quiet-cpus", "quiet_cpus", "text", '""'),
+    Key("tma_level", "--tma-level", "tma_level", "number", "2"),
+    Key("queue_map", "--queue-map", "queue_map", "texts", "[]"),
+    Key("color", "--color", "color", "text", '"auto"'),
+    Key("ascii", "--ascii", "ascii", "flag", "false"),
+    Key("pmu", "--pmu", "pmu", "text", '"auto"', hardware=True),
+    Key("pqos", "--pqos", "pqos", "text", '"auto"', hardware=True),
+)
+_BY_NAME = {key.name: key for key in KEYS}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A key that a file sets: the arguments that say the same, and which file it was."""
+
+    key: Key
+    value: Any
+    arguments: tuple[str, ...]
+    file: Path
+
+
+class ConfigError(ValueError):
+    """A file says what can't be; the text names it."""
+
+
+def files(environ: Mapping[str, str]) -> tuple[Path, Path]:
+    """Where they are, whether there or not; the later wins."""
+    return HOST_FILE, config_folder(environ) / "config.toml"
+
+
+def read_config(paths: Sequence[Path], taken: Callable[[Sequence[str]], object]) -> list[Setting]:
+    """What the files set, each key once.
+
+    Args:
+        paths: those that are not there or may not be read say nothing.
+        taken: raises ValueError, with why, where the command line would not take arguments.
+
+    Raises:
+        ConfigError: a file can't be read, or says what no option takes.
+    """
+    found: dict[str, Setting] = {}
+    for path in paths:
+        try:
+            table = parse_toml(read_text(path, MAX_BYTES))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue  # it is somebody else's, and `shown` says so
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from None
+        except ValueError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        for name, value in table.items():
+            found[name] = _setting(path, name, value, taken)
+    return list(found.values())
+
+
+def _setting(
+    path: Path, name: str, value: Any, taken: Callable[[Sequence[str]], object]
+) -> Setting:
+    key = _BY_NAME.get(name)
+    if key is None:
+        known = ", ".join(_BY_NAME)
+        raise ConfigError(f"{path}: there is no {name!r}; there are {known}")
+    arguments = _arguments(key, value)
+    if arguments is None:
+        wanted = {"number": "a number", "text": "a text", "texts": "an array of texts"}
+        raise ConfigError(f"{path}: {name} is to be {wanted.get(key.kind, 'true or false')}")
+    try:
+        taken(arguments)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {name}: {error}") from None
+    return Setting(key, value, arguments, path)
+
+
+def _arguments(key: Key, value: Any) -> tuple[str, ...] | None:
+    """What says the same on the command line; None where the value is of another kind.
+
+    Option and value are one word, so that no value is taken for an option.
+    """
+    if key.kind == "flag":
+        return ((key.option,) if value else ()) if isinstance(value, bool) else None
+    if key.kind == "number":
+        whole = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return (_joined(key, str(value)),) if whole else None
+    texts = value if key.kind == "texts" else [value]
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        return None
+    return tuple(_joined(key, each) for each in texts if each)
+
+
+def _joined(key: Key, value: str) -> str:
+    return f"{key.option}{'=' if key.option.startswith('--') else ''}{value}"
+
+
+def shown(settings: Sequence[Setting], paths: Sequence[Path]) -> str:
+    """Every key, as TOML that could be a file: its value, and who says so."""
+    by_name = {each.key.name: each for each in settings}
+    # A line feed in a path would end the comment.
+    lines = [safe_line(f"# {path}{_state(path)}") for path in paths]
+    for key in KEYS:
+        setting = by_name.get(key.name)
+        value = key.default if setting is None else toml_value(setting.value)
+        origin = "default" if setting is None else safe_line(str(setting.file))
+        lines.append(f"{key.name} = {value}  # {origin}")
+    return "\n".join(lines) + "\n"
+
+
+def _state(path: Path) -> str:
+    try:
+        read_text(path, MAX_BYTES)
+    except FileNotFoundError:
+        return ": not there"
+    except OSError as error:
+        return f": {error.strerror}"
+    return ""
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it: a flag, a number, a text or an array of texts."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if not isinstance(value, str):
+        return str(value)
+    escaped = "".join(map(_escaped, value))
+    return f'"{escaped}"'
+
+
+def _escaped(char: str) -> str:
+    r"""A character within a TOML text; what is unsafe on a terminal as \u or \U and its code."""
+    if char not in '"\\' and safe_line(char) == char:
+        return char
+    code = ord(char)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"

@@ -1,0 +1,134 @@
+"""What the commands that change the host ask of whoever gave them, and tell him."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+from nftop.control.interface import Gated, Settling
+from nftop.export.output import FAILURE, USAGE, put
+from nftop.model.change import Proposal, Receipt
+from nftop.render.base.text import printable
+from nftop.render.editor.change import preview
+from nftop.sources.runtime.readiness import wait_readable
+
+INTERRUPTED = 128 + signal.SIGINT  # the exit code of Ctrl-C
+UNCHANGED = "nothing was changed"
+# What Ctrl-C means while the guard is at it.
+GOES_ON = "the guard goes on: `nftop history` says what became of the change"
+GOES_BACK = "the guard takes it back: `nftop history` says when it has"
+ENDED = "the simulated host ended with this command"
+
+
+class EndedError(Exception):
+    """It ends here, with a sentence and an exit code."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+def show(gate: Gated, proposal: Proposal) -> None:
+    """What would be done: the changes, what comes with them, what is written. Raises OSError."""
+    rules = gate.rules_for(proposal)
+    ways = {line: rule.ways for line, rule in rules.masks.items()}
+    unit = "percent" if rules.limit is None else rules.limit.unit
+    lines = preview(proposal, ways, unit)
+    writes = gate.writes(proposal)
+    if writes:
+        lines += ["writes:", *(f"  {printable(each)}" for each in writes)]
+    elif proposal.unmet:
+        lines.append("there is nothing else to change")
+    elif not proposal.refusals:
+        lines.append("nothing to change: it is so already")
+    put(sys.stdout, "\n".join(lines) + "\n")
+
+
+def apply_question(proposal: Proposal, keep_within_s: float) -> str:
+    """The question whether to apply a proposal; it says what happens if nobody keeps it."""
+    if proposal.final:
+        meaning = "final: kept at once, there is no second question"
+    else:
+        meaning = f"taken back after {keep_within_s:g} s unless you keep it then"
+    return f"apply? ({meaning}) [y/N] "
+
+
+def confirm(question: str) -> None:
+    """Go on only after a yes. Raises EndedError."""
+    if not _anybody():
+        raise EndedError("nobody to ask: without a terminal a change needs --yes", USAGE)
+    try:
+        put(sys.stdout, question)
+        yes = _yes(_answer())
+    except KeyboardInterrupt:
+        put(sys.stdout, "\n")
+        raise
+    if not yes:
+        raise EndedError(UNCHANGED, FAILURE)
+
+
+def settle(pending: Settling, seconds: float, meaning: str) -> Receipt:
+    """Ask whether it stays; time may be up before there is an answer.
+
+    `meaning`: what a second Ctrl-C means to it. Raises EndedError after the first.
+    """
+    if pending.receipt.outcome != "applied":
+        return pending.receipt
+    deadline = time.monotonic() + seconds
+    try:
+        tell(pending.receipt)
+        put(sys.stdout, f"keep? [y/N] (taken back by itself in {seconds:g} s) ")
+        while time.monotonic() < deadline and pending.settled(0) is None:
+            if wait_readable([sys.stdin], 0.2):
+                return pending.keep() if _yes(_answer()) else pending.revert()
+        put(sys.stdout, "\n")
+        return pending.revert()
+    except KeyboardInterrupt:
+        with interrupted(meaning):
+            put(sys.stdout, "\nit is being taken back\n")
+            tell(pending.revert())
+        raise EndedError("", INTERRUPTED) from None
+
+
+@contextlib.contextmanager
+def interrupted(sentence: str) -> Iterator[None]:
+    """Ctrl-C while the guard is at it, which that does not hear, ends with this sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise EndedError(sentence, INTERRUPTED) from None
+
+
+def agreed(question: str) -> bool:
+    """Whether somebody is there who says yes."""
+    if not _anybody():
+        return False
+    put(sys.stdout, question)
+    return _yes(_answer())
+
+
+def tell(receipt: Receipt) -> None:
+    """What became of it."""
+    head, *more = receipt.sentences or ("",)
+    lines = [f"{receipt.outcome}: {head}", *(f"  {each}" for each in more)]
+    put(sys.stdout, "\n".join(map(printable, lines)) + "\n")
+
+
+def _anybody() -> bool:
+    """Whether somebody sits at a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def _answer() -> str:
+    """A line from the terminal; nothing where its input has ended."""
+    text = sys.stdin.readline()
+    if not text.endswith("\n"):
+        put(sys.stdout, "\n")
+    return text
+
+
+def _yes(answer: str) -> bool:
+    return answer.strip().lower() in ("y", "yes")

@@ -1,0 +1,310 @@
+"""The command line.
+
+Exit codes: 0 ok, 1 failure, 2 usage, 4 a recording that can't be read, 5 the host is
+not as a change was to make it, 128 + n ended by signal n.
+
+`--help` must be instant, so nothing heavy is imported before a command is known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, TextIO, cast
+
+from nftop import __version__
+from nftop.cli import config
+from nftop.cli.parsers import cat, record, recorded, sst
+from nftop.cli.parsers.common import DEFAULTS, add_batch, add_sampling, count_of
+from nftop.export.output import (
+    FAILURE,
+    USAGE,
+    OutputError,
+    discard_stdout,
+    fail,
+    put,
+    say,
+    say_lines,
+)
+from nftop.model.error_text import exhausted, said
+from nftop.model.loopback import PORT, Loopback, parse_loopback
+from nftop.model.nf.queue_map import parse_queue_map
+from nftop.model.terminal_text import safe_line
+
+# What of another host's sensor server can be asked.
+_BY_SERVER = ("live", "doctor", "serve", "record")
+# These do what they are told on the command line, whatever is configured.
+_WITHOUT_CONFIG = frozenset({*cat.NAMES, "sst", "explain", "tma"})
+_EPILOG = """\
+without a terminal on standard output nftop writes frames as text, as with --batch
+keys: ? for help, q to quit
+
+examples:
+  sudo nftop                       what forwards packets here, live
+  sudo nftop --batch -n 5 --json   five frames as JSON Lines
+  nftop demo                       all of it on a simulated host: needs no privilege
+  nftop doctor                     what can be seen here, and how to see more
+  nftop explain cpp                what a number means
+  sudo nftop record -o FILE        all of it into a file; nftop replay FILE shows it again
+  ssh HOST sudo nftop record -o - | nftop replay -    another host, live
+  perf stat -j ... 2>&1 >/dev/null | nftop tma --uarch SPR -    top-down from anywhere
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse and run one command; returns the exit code."""
+    try:
+        return _run(arguments)
+    except OutputError as error:
+        discard_stdout()
+        if isinstance(error.cause, BrokenPipeError):  # the reader has what it wanted
+            return 128 + signal.SIGPIPE
+        return fail(f"can't write: {error.cause.strerror or error.cause}", FAILURE)
+    except Exception as error:
+        sentence = said(error) if isinstance(error, OSError) else exhausted(error)
+        if not sentence:
+            raise
+        return fail(sentence, FAILURE)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    parser, options = _parse(arguments)
+    if options.pcm is not None and options.command not in _BY_SERVER:
+        # It would act on this host, or say nothing of the other.
+        parser.error(f"--pcm only shows: it does not go with {options.command}")
+    try:
+        options.queue_map = parse_queue_map(options.queue_map)
+    except ValueError as error:
+        parser.error(f"--queue-map: {error}")
+    if sys.stdout is None:  # started with it closed
+        raise OutputError(OSError(errno.EBADF, "standard output is closed"))
+    from nftop.cli import dispatch as commands  # noqa: PLC0415 - --help needs none of it
+
+    return commands.COMMANDS[options.command](options)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Writes as every command does: argparse itself ignores a stream that can't be written."""
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        put(cast("TextIO | None", file), message)
+
+    def error(self, message: str) -> NoReturn:
+        say_lines(f"{self.format_usage()}{self.prog}: error: {safe_line(message)}")
+        sys.exit(USAGE)
+
+
+def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    parser = build_parser()
+    arguments = record.with_times(arguments)
+    options, rest = parser.parse_known_args(arguments)
+    try:
+        settings = config.read_config(config.files(os.environ), _taken)
+    except config.ConfigError as error:
+        if options.command not in _WITHOUT_CONFIG:
+            parser.error(str(error))
+        # What takes changes back must not hang on a typing error.
+        say(f"nftop: the configuration is left out: {error}")
+        settings = []
+    if options.command == "demo":
+        # All that stands around the word is a command line of its own, on another host.
+        word = arguments.index("demo")
+        parser = build_parser(demo=True)
+        arguments = [*arguments[:word], *arguments[word + 1 :]]
+        settings = [each for each in settings if not each.key.hardware]
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    options = parser.parse_args(
+        [*(word for each in settings for word in each.arguments), *arguments]
+    )
+    ours = next((len(each.arguments) for each in settings if each.key.name == "queue_map"), 0)
+    if len(options.queue_map) > ours:  # the command line's own is instead of the file's
+        options.queue_map = options.queue_map[ours:]
+    options.settings = settings
+    return parser, options
+
+
+class _Strict(argparse.ArgumentParser):
+    """Says what is wrong instead of ending nftop."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message.partition(": ")[2] or message)
+
+
+def _taken(arguments: Sequence[str]) -> None:
+    """Raises ValueError, with why, where a configuration says what no option takes."""
+    parser = _Strict(add_help=False)
+    parser.set_defaults(**DEFAULTS)
+    add_sampling(parser)
+    _add_screen(parser)
+    _add_pmu(parser)
+    _add_pqos(parser)
+    parse_queue_map(parser.parse_args(arguments).queue_map)
+
+
+def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
+    """Every command and option; with `demo`, as they are on the simulated host."""
+    parser: argparse.ArgumentParser = _Parser(
+        prog="nftop demo" if demo else "nftop",
+        description="A top for hosts that forward packets in software: per core who polls there, "
+        "packets per second, cycles per packet, IPC.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command="live", scenario=None, pcm=None, **DEFAULTS)
+    parser.add_argument("--version", action="version", version=f"nftop {__version__}")
+    add_sampling(parser)
+    _add_screen(parser)
+    add_batch(parser)
+
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    if demo:
+        _add_demo_options(parser)
+    else:
+        hint = "any command on a simulated host: demo --help"
+        commands.add_parser("demo", help=hint, add_help=False).set_defaults(command="demo")
+        _add_pmu(parser)
+        _add_pqos(parser)
+    doctor = commands.add_parser("doctor", help="what can be seen here, and how to see more")
+    doctor.add_argument("--json", action="store_true", help="one JSON object")
+    doctor.set_defaults(command="doctor")
+    explain = commands.add_parser(
+        "explain", help="what a metric or a finding means, and whose it is"
+    )
+    explain.add_argument(
+        "metric", nargs="?", metavar="METRIC", help="such as cpp, busy_ratio or low-ipc"
+    )
+    explain.add_argument("--all", action="store_true", help="every metric and finding")
+    explain.add_argument(
+        "--uarch", metavar="NAME", default=None,
+        help="with which CPU's formulas and events: such as SKX, or all (default this host's)",
+    )  # fmt: skip
+    explain.add_argument(
+        "--references", action="store_true",
+        help="what papers measured: of every network function, or of the METRIC or workload named",
+    )  # fmt: skip
+    explain.add_argument("--json", action="store_true", help="with --references: JSON Lines")
+    explain.set_defaults(command="explain")
+    shown = commands.add_parser("config", help="what the configuration files set, and which")
+    shown.add_argument("--show", action="store_true", required=True, help="every key, as TOML")
+    shown.set_defaults(command="config")
+    _add_serve(commands)
+    cat.add_commands(commands)
+    sst.add_commands(commands)
+    record.add_record(commands)
+    if not demo:
+        record.add_replay(commands)
+        recorded.add_commands(commands)
+        _add_pcm(parser)
+        _add_tma(commands)
+    return parser
+
+
+def _add_screen(parser: argparse.ArgumentParser) -> None:
+    screen = parser.add_argument_group("screen")
+    screen.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto",
+        help="auto heeds NO_COLOR (default)",
+    )  # fmt: skip
+    screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
+    screen.add_argument(
+        "--rw", action="store_true",
+        help="unlock what changes the host, such as the editor of cache classes (the simulated "
+        "host's is unlocked)",
+    )  # fmt: skip
+
+
+def _add_pcm(parser: argparse.ArgumentParser) -> None:
+    remote = parser.add_argument_group("sensor server")
+    remote.add_argument(
+        "--pcm", metavar="URL",
+        help="show what the pcm-sensor-server at this address tells of its host, and nothing of "
+        "this one: http://HOST:PORT, best a tunnel's end (ssh -L 9738:127.0.0.1:9738 HOST). "
+        "Without it, one of this host at 127.0.0.1:9738 adds to what is counted here",
+    )  # fmt: skip
+
+
+def _add_pmu(parser: argparse.ArgumentParser) -> None:
+    """Of hardware, so that there is none of the simulated host."""
+    parser.add_argument(
+        "--pmu", choices=("auto", "perf", "python-perf"), default="auto",
+        help="who counts: perf is nftop's own counter groups, one read per CPU and frame; "
+        "python-perf is the kernel's Python module with the kernel's own top-down, one read per "
+        "event; auto (default) takes the latter where only the kernel knows the CPU's top-down",
+    )  # fmt: skip
+
+
+def _add_pqos(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pqos", choices=("auto", "off", "read", "monitor"), default="auto",
+        help="where the kernel has no resctrl: classes through MSRs, by PyPI's pqos and libpqos. "
+        "read writes nothing; monitor also meters them, which writes RMIDs; auto (default) reads "
+        "unless --quiet-cpus are given, on which libpqos runs for a moment when it starts",
+    )  # fmt: skip
+
+
+def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Of a file, so that there is none of the simulated host."""
+    tma = commands.add_parser(
+        "tma",
+        help="top-down from counts taken elsewhere",
+        description="The top-down method on counts that were taken elsewhere: perf stat -x or -j "
+        "output, or a JSON object of counts by event, named as the vendor, perf or nftop does. "
+        "Counts are of whole physical cores, all their threads added up; --events prints the "
+        "command that takes them.",
+    )
+    tma.add_argument("--uarch", metavar="NAME", required=True,
+                     help="the CPU the counts are of, such as SKX or SPR")  # fmt: skip
+    tma.add_argument("--smt", choices=("on", "off"),
+                     help="whether hyper-threading was on (default off)")  # fmt: skip
+    tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
+    tma.add_argument("--events", action="store_true",
+                     help="print the perf command that counts what is needed")  # fmt: skip
+    tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
+    tma.set_defaults(command="tma")
+
+
+def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="the latest frame for Prometheus, over HTTP on loopback",
+        description="The latest frame as OpenMetrics, at http://127.0.0.1:9739/metrics for every "
+        "user of this machine. A scrape reads nothing of the host: -d says how often that is read, "
+        "and what span of time rates and ratios are of. Best it is Prometheus' scrape_interval.",
+    )
+    serve.add_argument(
+        "--listen", metavar="ADDRESS:PORT", type=_loopback, default=f"127.0.0.1:{PORT}",
+        help=f"where, on loopback only (default 127.0.0.1:{PORT}; port 0: any free one)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--traffic", action="store_true",
+        help="count the requests of cores and their register accesses (MMIO), too: up to twelve "
+        "reads and interrupts a frame of the CPU where a package is counted, instead of four",
+    )  # fmt: skip
+    serve.set_defaults(command="serve")
+
+
+def _add_demo_options(parser: argparse.ArgumentParser) -> None:
+    simulated = parser.add_argument_group("simulated host")
+    simulated.add_argument(
+        "--scenario", metavar="NAME", default="default",
+        help="what happens there: default (one poller shares its CPU), healthy (no finding), noisy "
+        "(a neighbour starts to stream through the cache after a minute); and, from second 20 to "
+        "40, something to find: apart, burst, channels, ddio, descriptors, doorbells, frontend, "
+        "idle, lowcore, remote, shared, sibling, slow, speculation; sst-bf (two kinds of cores)",
+    )  # fmt: skip
+    simulated.add_argument(
+        "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"), default=88,
+        help="its CPUs, 2 to 512 (default 88)",
+    )  # fmt: skip
+
+
+def _loopback(text: str) -> Loopback:
+    try:
+        return parse_loopback(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,196 @@
+"""The command lines that change classes: `cat`, `undo`, `history`, `recover`.
+
+Imports nothing heavy: `--help` must be instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.keep_timeout import KEEP_WITHIN_S
+
+Commands: TypeAlias = Any  # argparse has no public name for what add_subparsers gives
+
+NAMES = ("cat", "undo", "history", "recover")
+# Options of masks, and the line of schemata that each is about.
+MASKS = {
+    "l3": "L3", "l3code": "L3CODE", "l3data": "L3DATA",
+    "l2": "L2", "l2code": "L2CODE", "l2data": "L2DATA",
+}  # fmt: skip
+UNLIMITED = "unlimited"
+_EPILOG = """\
+A change is shown first: what would be different, what comes with it, what is written. It is done
+after a `y`, and taken back by itself unless a second `y` comes in time. --yes is both. What takes
+back the newest change alone is final after the first `y`.
+
+exit codes: 0 it is as asked for (or was before); 1 nothing was changed, since it could not be or
+you said no; 2 usage, or nobody to ask; 5 it is not, or not known to be, as asked for: somebody else
+changed the classes meanwhile, a part was left alone, it was taken back, or the guard was killed;
+130 Ctrl-C: nothing was changed, or it was taken back
+
+examples:
+  sudo nftop cat set --group vpp --l3 0=3f0 --l3 1=ff0 --mba 0=50
+  sudo nftop cat create --group nftop.batch --l3 0=3 --cpus 20-23 --yes
+  sudo nftop cat move --group nftop.batch --tasks 4711
+  sudo nftop undo
+"""
+
+
+def add_commands(commands: Commands) -> None:
+    """All of them."""
+    cat = commands.add_parser(
+        "cat",
+        help="cache classes: show and change them safely",
+        description="Cache classes of resctrl: what they may fill, and changes with a way back.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    cat.set_defaults(command="cat")
+    deeds = cat.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
+    show = deeds.add_parser("show", help="every class: owner, ways, CPUs, limits, ways of I/O")
+    show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
+    put = _deed(deeds, "set", "masks and limits of a class")
+    _add_masks(put)
+    move = _deed(deeds, "move", "CPUs or threads into a class")
+    who = move.add_mutually_exclusive_group(required=True)
+    _add_cpus(who)
+    who.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
+                     help="these processes with all their threads, or these threads")  # fmt: skip
+    create = _deed(deeds, "create", "a class of nftop's own (nftop.NAME), or a monitoring group")
+    _add_masks(create)
+    _add_cpus(create)
+    _add_monitor(create)
+    remove = _deed(deeds, "remove", "a class or a monitoring group that nftop made")
+    _add_monitor(remove)
+    add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))
+    _add_profiles(deeds)
+
+    undo = commands.add_parser(
+        "undo",
+        help="take back the last change that was kept",
+        description="Take back the newest change that was kept and is not taken back yet. That is "
+        "final once it is confirmed. Where a newer change is passed over, since somebody else has "
+        "overwritten it or nothing of it is left, the undo ends by itself unless it is kept.",
+    )
+    add_confirmation(undo)
+    undo.add_argument("--past", dest="beyond", action="store_true",
+                      help="pass over changes that somebody else has overwritten")  # fmt: skip
+    undo.set_defaults(command="undo")
+    history = commands.add_parser("history", help="every change that nftop made on this host")
+    history.add_argument("--json", action="store_true", help="JSON Lines, schema nftop.change/1")
+    history.set_defaults(command="history")
+    recover = commands.add_parser("recover", help="take back what a crash cut off")
+    recover.add_argument("--yes", action="store_true", help="do it without asking")
+    recover.set_defaults(command="recover")
+
+
+def _add_profiles(deeds: Commands) -> None:
+    take = deeds.add_parser("import", help="what a profile asks for: nftop's own, or `pqos -f`'s")
+    take.add_argument("file", metavar="FILE", help="- is standard input")
+    take.add_argument(
+        "--fix",
+        action="store_true",
+        help="mend what is wrong in it wherever that can be; else it is asked",
+    )
+    add_confirmation(take)
+    give = deeds.add_parser("export", help="the classes of this host as a profile")
+    give.add_argument("-o", dest="output", metavar="FILE", help="a new file; else standard output")
+    for parser in (take, give):
+        parser.add_argument(
+            "--profile",
+            choices=("toml", "pqos"),
+            default=None,
+            help="its form; else by the file's name or its text, or toml",
+        )
+
+
+def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = deeds.add_parser(name, help=text)
+    parser.add_argument("--group", metavar="G", required=True,
+                        help="the class, by its directory; / is the root group")  # fmt: skip
+    add_confirmation(parser)
+    return parser
+
+
+def add_confirmation(parser: argparse.ArgumentParser) -> None:
+    """Whether it is asked, shown only or done, and how long it waits to be kept."""
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument("--yes", action="store_true", help="do it and keep it, without asking")
+    asked.add_argument("--dry-run", action="store_true", help="show what would be done")
+    parser.add_argument(
+        "--keep-within", dest="keep_within_s", metavar="S", type=_seconds, default=KEEP_WITHIN_S,
+        help="seconds until it is taken back unless it is kept (default %(default)g)",
+    )  # fmt: skip
+
+
+def _add_masks(parser: argparse.ArgumentParser) -> None:
+    for option, line in MASKS.items():
+        parser.add_argument(
+            f"--{option}", metavar="ID=MASK", action="append", type=_pair(16), default=[],
+            help=f"ways in {line} ID, hexadecimal, such as 0=3f0; may be repeated",
+        )  # fmt: skip
+    parser.add_argument(
+        "--mba", metavar="ID=N", action="append", type=_pair(10), default=[],
+        help="limit on memory bandwidth of L3 ID, in resctrl's unit (per cent), or unlimited",
+    )  # fmt: skip
+
+
+def _add_cpus(parser: Any) -> None:
+    parser.add_argument(
+        "--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 2-7,66-71"
+    )
+
+
+def _add_monitor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--monitor", metavar="M", default=None,
+                        help="a monitoring group of that class (nftop.NAME)")  # fmt: skip
+
+
+def _pair(base: int) -> Callable[[str], tuple[int, int | None]]:
+    """The type of `ID=VALUE`; None for no limit."""
+    digits = "0123456789abcdef"[:base]
+
+    def parse(text: str) -> tuple[int, int | None]:
+        domain, equals, value = text.lower().partition("=")
+        if base == 16:
+            value = value.removeprefix("0x")
+        fine = domain.isascii() and domain.isdigit() and len(domain) <= 6 and equals
+        if fine and base == 10 and value == UNLIMITED:
+            return int(domain), None
+        if not fine or not 0 < len(value) <= 10 or set(value) - set(digits):
+            kind = "MASK, in hexadecimal" if base == 16 else "N"
+            raise argparse.ArgumentTypeError(f"{text!r} is not ID={kind}")
+        return int(domain), int(value, base)
+
+    return parse
+
+
+def _tasks(text: str) -> tuple[int, ...]:
+    words = text.split(",")
+    if not all(word.isascii() and word.isdigit() and len(word) <= 10 for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is not PID,...")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def cpu_list(text: str) -> tuple[Cpu, ...]:
+    """An argument that names CPUs, at least one; argparse says what is wrong with another."""
+    try:
+        cpus = parse_cpu_list(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not cpus:
+        raise argparse.ArgumentTypeError("names no CPU")
+    return cpus
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError("between 1 and 3600 seconds")
+    return seconds

@@ -1,0 +1,135 @@
+"""The options of `nftop cat` as actions, and as the command line that does the same."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from nftop.cli.parsers.cat import MASKS
+from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.resctrl import threads_of
+from nftop.model.change import (
+    Action,
+    CreateGroup,
+    CreateMonitor,
+    MoveCpus,
+    MoveTasks,
+    RemoveGroup,
+    RemoveMonitor,
+    SetSchemata,
+    parts,
+)
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
+
+Threads: TypeAlias = Callable[[int], tuple[int, ...]]
+_ROOT_NAMES = ("/", "default")  # the second is what nftop's screen calls it
+
+
+class UsageError(Exception):
+    """The command line asks for nothing that can be; the text says why."""
+
+
+class GoneError(Exception):
+    """What it names is not on this host; the text says what."""
+
+
+def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequence[Action]:
+    """What is asked for. Raises UsageError, GoneError.
+
+    `threads` gives a process's; of this host where it is not told.
+    """
+    group = ROOT if options.group in _ROOT_NAMES else options.group
+    if getattr(options, "tasks", None):
+        return [MoveTasks(_threads(options.tasks, threads or threads_of), group)]
+    return _DEEDS[options.deed](options, group)
+
+
+def missed(options: argparse.Namespace, host: Host, threads: Threads | None = None) -> str:
+    """A sentence for threads of a process that was moved which are elsewhere now; "" if none are.
+
+    A thread that was started between the preview and the move by one not moved yet.
+    """
+    wanted = [each for each in actions(options, threads) if isinstance(each, MoveTasks)]
+    left = [
+        name
+        for each in wanted
+        for name, where in host.tasks((), each.tids).items()
+        if parts(where)[0] != each.group
+    ]
+    if not left:
+        return ""
+    return f"{len(left)} of its threads came since and are not moved: give the command again"
+
+
+def _move(options: argparse.Namespace, group: str) -> Sequence[Action]:
+    return [MoveCpus(options.cpus, group)]
+
+
+def _remove(options: argparse.Namespace, group: str) -> Sequence[Action]:
+    if options.monitor is not None:
+        return [RemoveMonitor(group, options.monitor)]
+    return [RemoveGroup(group)]
+
+
+def _set(options: argparse.Namespace, group: str) -> Sequence[Action]:
+    masks = _masks(options, group)
+    if not masks:
+        raise UsageError("nothing to set: --l3 ID=MASK, --mba ID=N, ...")
+    return masks
+
+
+def _create(options: argparse.Namespace, group: str) -> Sequence[Action]:
+    masks = _masks(options, group)
+    if options.monitor is None:
+        moved = [MoveCpus(options.cpus, group)] if options.cpus else []
+        return [CreateGroup(group), *masks, *moved]
+    if masks:
+        raise UsageError("a monitoring group has no masks of its own: it has its class's")
+    return [CreateMonitor(group, options.monitor, options.cpus)]
+
+
+def _masks(options: argparse.Namespace, group: str) -> list[Action]:
+    found: list[Action] = []
+    for option, resource in {**MASKS, "mba": "MB"}.items():
+        pairs = getattr(options, option)
+        if len({domain for domain, _ in pairs}) < len(pairs):
+            raise UsageError(f"--{option} is given twice for one ID")
+        values = tuple((domain, _unlimited(value)) for domain, value in pairs)
+        if values:
+            found.append(SetSchemata(group, resource, values))
+    return found
+
+
+def _unlimited(value: int | None) -> int:
+    return UNLIMITED_MBPS if value is None else value
+
+
+def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
+    found = {pid: threads(pid) for pid in pids}
+    gone = [pid for pid, own in found.items() if not own]
+    if gone:
+        raise GoneError(f"there is no process {', '.join(map(str, gone))}")
+    return tuple(dict.fromkeys(tid for own in found.values() for tid in own))
+
+
+def command(options: argparse.Namespace, program: str) -> str:
+    """The command line of `program` that does the same, for the history."""
+    words = ["cat", options.deed, "--group", options.group]
+    for option, base in {**dict.fromkeys(MASKS, "x"), "mba": "d"}.items():
+        for domain, value in getattr(options, option, ()):
+            text = "unlimited" if value is None else format(value, base)
+            words += [f"--{option}", f"{domain}={text}"]
+    for option in ("cpus", "tasks"):
+        values = getattr(options, option, ())
+        if values:
+            words += [f"--{option}", ",".join(map(str, values))]
+    if getattr(options, "monitor", None) is not None:
+        words += ["--monitor", options.monitor]
+    return f"{program} {shlex.join(words)}"
+
+
+_DEEDS: Mapping[str, Callable[[argparse.Namespace, str], Sequence[Action]]] = {
+    "move": _move, "remove": _remove, "set": _set, "create": _create,
+}  # fmt: skip

@@ -1,0 +1,107 @@
+"""Options that several commands take, before the command's name or behind it.
+
+Imports nothing heavy: `--help` must be instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from nftop.cli.parsers import cat
+
+# Where they stand before the command's name, or nowhere. Parsers behind it have no defaults
+# (`argument_default`): what is not given there is as it stands before.
+DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "interval_s": 1.0,
+        "cpu_list": None,
+        "quiet_cpus": (),
+        "tma_level": 2,
+        "queue_map": [],
+        "baseline": None,
+        "batch": False,
+        "count": None,
+        "form": "text",
+    }
+)
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """How often and what is read."""
+    parser.add_argument(
+        "-d", dest="interval_s", metavar="S", type=interval,
+        help="seconds between frames (default 1, at least 0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cpu-list", metavar="LIST", type=cat.cpu_list,
+        help="show only these CPUs, such as 2-7,66-71, and read the counters of no other core (but "
+        "of their hyper-thread siblings, which top-down takes in); what packages and caches count "
+        "is read all the same: --quiet-cpus leaves that out",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quiet-cpus", metavar="LIST", type=cat.cpu_list,
+        help="read no hardware counters on these CPUs (each read interrupts its CPU): neither "
+        "their own, nor those of a package (memory, PCIe, links) or a cache that the kernel reads "
+        "on one of them; nftop doctor says on which",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tma-level", metavar="N", type=int, choices=(1, 2),
+        help="top-down level to count all the time (default 2). 1: where level 2 needs counter "
+        "groups that take turns, do without them and read each CPU once a tick",
+    )  # fmt: skip
+    parser.add_argument(
+        "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append",
+        help="which lcore of a DPDK application polls which queue, where it does not say itself; "
+        "PREFIX is its --file-prefix (rte if it has none)",
+    )  # fmt: skip
+
+    parser.add_argument(
+        "--baseline", metavar="NAME",
+        help="compare with the baselines kept under this name in your data folder, and keep there "
+        "those that key b makes; without it they are forgotten when nftop ends",
+    )  # fmt: skip
+
+
+def add_batch(parser: argparse.ArgumentParser) -> None:
+    """Frames on standard output."""
+    batch = parser.add_argument_group("batch")
+    batch.add_argument(
+        "--batch",
+        action="store_true",
+        help="write frames, draw no screen",
+    )
+    batch.add_argument(
+        "-n", dest="count", metavar="N", type=count_of("frames"),
+        help="end after N frames; implies --batch",
+    )  # fmt: skip
+    form = batch.add_mutually_exclusive_group()
+    form.add_argument("--json", dest="form", action="store_const", const="json",
+                      help="JSON Lines, schema nftop.frame/1")  # fmt: skip
+    form.add_argument("--csv", dest="form", action="store_const", const="csv",
+                      help="CSV, a row per CPU and frame; packages, cache classes and "
+                      "network functions are in --json alone")  # fmt: skip
+
+
+def interval(text: str) -> float:
+    """The type of an option: seconds between frames."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError("between 0.1 and 3600 seconds")
+    return seconds
+
+
+def count_of(of: str) -> Callable[[str], int]:
+    """The type of an option that counts these: a whole number from 1 on."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) <= 9):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {of}")
+        return int(text)
+
+    return parse

@@ -1,0 +1,76 @@
+"""The command lines of what is made of recordings: `compare`, `export`.
+
+Imports nothing heavy: `--help` must be instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, TypeAlias
+
+from nftop.session.time_spec import FORMS
+
+Commands: TypeAlias = Any  # argparse has no public name for what add_subparsers gives
+
+NAMES = ("compare", "export")
+FORMATS = ("csv", "jsonl", "parquet")
+_TIMES = f"""\
+FROM and TO are {FORMS}, or the name of a marker; + counts from the recording's start, - from
+its end. Either may be left out: @,+10m is the first ten minutes.
+"""
+_COMPARE = f"""\
+Medians of every network function, cache class and package in both intervals, and whether they
+differ by more than their noise. Where the load moved, what is counted per packet is inconclusive.
+
+{_TIMES}
+exit codes: 0 compared, whatever the outcome; 1 one can't be opened; 2 usage, and
+times that were not recorded; 4 a recording is none, or damaged
+
+examples:
+  nftop compare edge.nftop@03:00,03:10 edge.nftop@03:20,03:30
+  nftop compare before.nftop after.nftop --json
+"""
+_EXPORT = f"""\
+Tidy tables, a row per tick and thing: cpus, nfs, groups, monitors, packages, findings, actions,
+markers, gaps. Columns are named as nftop explain has them, with units. A number that is not there
+is an empty cell (null), and the column missing says why: cpp=idle. Nothing is written over.
+
+{_TIMES}
+exit codes: 0 all is written; 1 it is not; 2 usage, and times that were not recorded; 4 the
+recording is none, or damaged: what could be read is written, and gaps has the rest
+
+examples:
+  nftop export edge.nftop --format parquet -o edge
+  nftop export edge.nftop@03:00,03:10 --format csv --table nfs -o nfs.csv
+"""
+
+
+def add_commands(commands: Commands) -> None:
+    """Both of them."""
+    compare = _add(
+        commands, "compare", "what differs between two intervals of recordings", _COMPARE
+    )
+    for name in ("a", "b"):
+        compare.add_argument(name, metavar=f"{name.upper()}[@FROM,TO]",
+                             help="a recording, or an interval of it")  # fmt: skip
+    compare.add_argument("--json", dest="form", action="store_const", const="json",
+                         help="one JSON object, schema nftop.compare/1")  # fmt: skip
+    export = _add(commands, "export", "a recording as CSV, JSON Lines or Parquet", _EXPORT)
+    export.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
+    export.add_argument("--format", dest="form", choices=FORMATS, required=True, help="as what")
+    export.add_argument("--table", metavar="NAME", default=None, help="only this table")
+    export.add_argument("-o", dest="output", metavar="PATH", required=True,
+                        help="a folder, made if it is not there; with --table a file, or - for "
+                        "standard output")  # fmt: skip
+
+
+def _add(commands: Commands, name: str, told: str, epilog: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=told,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.set_defaults(command=name)
+    return parser

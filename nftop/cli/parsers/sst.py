@@ -1,0 +1,91 @@
+"""The command lines that show and change the frequencies and priority of cores: `sst`.
+
+Imports nothing heavy: `--help` must be instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from nftop.cli.parsers.cat import Commands, add_confirmation, cpu_list
+
+NAMES = ("sst",)
+_EPILOG = """\
+High-priority cores (SST-BF) are fixed in silicon: what can be set is how a core uses what it has.
+pin sets both limits of a core to its guaranteed frequency (base_frequency), all its threads with
+it; release brings back what was before nftop's pin, or, where that is not known, all the hardware
+can. A change is shown, confirmed, kept and taken back as those of cache classes are (cat --help),
+with the same exit codes; nftop undo takes the last back, with governor and limits as they were.
+
+bf and cp go through intel-speed-select, where that is installed and the platform has SST-BF and
+SST-CP at run time (Xeons of the third generation and later). bf switches the one bit of SST-BF, as
+`base-freq enable` without -a does; cp sets the SST-CP class of cores, all their threads with them.
+Both are read back by the tool: what it can't tell is not set.
+
+examples:
+  sudo nftop sst show
+  sudo nftop sst pin --cpus 4,6
+  sudo nftop sst pin --nf vpp --yes
+  sudo nftop sst apply --mode bf       every core to its own, as sst_bf.py -s
+  sudo nftop sst bf on --package 0
+  sudo nftop sst cp --cpus 4,6 --class 0
+  sudo nftop undo
+"""
+
+
+def add_commands(commands: Commands) -> None:
+    """All of them."""
+    sst = commands.add_parser(
+        "sst",
+        help="core priority and frequency limits: show and change them safely",
+        description="Frequency limits, governors and priority of cores (cpufreq, Intel SST).",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    sst.set_defaults(command="sst")
+    deeds = sst.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
+    show = deeds.add_parser("show", help="every core: priority, base frequency, limits, governor")
+    show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")
+    _add_who(deeds.add_parser("pin", help="cores to their guaranteed frequencies"))
+    _add_who(deeds.add_parser("release", help="cores to what they were before they were pinned"))
+    apply = deeds.add_parser("apply", help="all cores of the host at once")
+    apply.add_argument(
+        "--mode",
+        choices=("bf", "base"),
+        required=True,
+        help="bf: governor powersave, each core fixed to its own base frequency (sst_bf.py -s); "
+        "base: all cores fixed to the nominal frequency (sst_bf.py -m)",
+    )
+    add_confirmation(apply)
+    bf = deeds.add_parser("bf", help="SST-BF on or off, by intel-speed-select")
+    bf.add_argument("state", choices=("on", "off"))
+    bf.add_argument(
+        "--package", metavar="N", type=_number, action="append", default=None,
+        help="this package alone; may be given again (default: all)",
+    )  # fmt: skip
+    add_confirmation(bf)
+    cp = deeds.add_parser("cp", help="the SST-CP class of cores, by intel-speed-select")
+    cp.add_argument("--cpus", metavar="LIST", type=cpu_list, required=True, help="such as 4,6-7")
+    cp.add_argument(
+        "--class", metavar="N", dest="cp_class", type=int, choices=range(4), required=True,
+        help="0 to 3; where priority is ordered, 0 comes first",
+    )  # fmt: skip
+    add_confirmation(cp)
+
+
+def _number(text: str) -> int:
+    """A package's."""
+    if not (text.isascii() and text.isdigit() and len(text) < 5):
+        raise argparse.ArgumentTypeError(f"{text!r} is no package")
+    return int(text)
+
+
+def _add_who(parser: argparse.ArgumentParser) -> None:
+    who = parser.add_mutually_exclusive_group(required=True)
+    who.add_argument("--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 4,6-7")
+    who.add_argument("--group", metavar="G", default=None, help="the CPUs of a cache class")
+    who.add_argument(
+        "--nf", metavar="NAME", default=None, help="the CPUs that a network function polls on"
+    )
+    who.add_argument("--all", action="store_true", help="every CPU")
+    add_confirmation(parser)

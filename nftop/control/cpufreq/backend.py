@@ -1,0 +1,107 @@
+"""What every part with frequencies has in common, whoever's host it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from nftop.control.backend import History, Part
+from nftop.control.cpufreq.operations import Write, in_shell, writes
+from nftop.control.cpufreq.plan import propose
+from nftop.control.cpufreq.policies import Facts
+from nftop.control.history import kept, unverified
+from nftop.control.journal_entry import DamagedError, Entry
+from nftop.control.rules import Rules
+from nftop.model.change import Action, Cell, Change, Proposal, ReleaseCpus, State
+
+
+class Frequencies(Part[Write], Protocol):
+    """A part whose cells are frequency policies."""
+
+    def facts(self) -> Facts:
+        """What can be asked of it. Raises OSError.
+
+        To tell its base frequency the kernel interrupts each CPU for some microseconds: for a
+        preview that somebody asked for, never for what is only watched.
+        """
+
+    def keepers(self) -> tuple[str, ...]:
+        """Who else may set what is set here, sentences."""
+
+    def state(self) -> State:
+        """Every policy in use. Raises OSError."""
+
+    @property
+    def subject(self) -> str:
+        return "the frequencies"
+
+    @property
+    def renewed(self) -> str:
+        return "cpufreq has another driver since, which undid it"
+
+    def became(self, changes: Sequence[Change], found: State) -> tuple[Change, ...]:
+        """Limits may be clamped: by another's request, or since turbo was switched off."""
+        return tuple(
+            replace(each, new=found.get(each.cell, each.new))
+            if each.cell.kind in ("min_khz", "max_khz")
+            else each
+            for each in changes
+        )
+
+    def reach(self, changes: Iterable[Change]) -> State:
+        return self.read([each.cell for each in changes])
+
+    def inside(self, groups: Collection[str]) -> Mapping[str, str]:  # noqa: ARG002 - it has none
+        return {}
+
+    def rules(self) -> Rules:
+        return Rules()
+
+    def steps(self, state: State, changes: Iterable[Change]) -> tuple[Write, ...]:
+        return writes(state, changes)
+
+    def forbidden(
+        self,
+        state: State,  # noqa: ARG002 - what can't be is known when it is planned
+        changes: Iterable[Change],  # noqa: ARG002
+    ) -> Iterator[str]:
+        return iter(())
+
+    def plan(
+        self, actions: Sequence[Action], commands: tuple[str, ...], history: History
+    ) -> Proposal:
+        facts, state = self.facts(), self.state()
+        known, said = list[Entry](), ""
+        try:
+            known += history()
+        except PermissionError:
+            said = "what it was before nftop's changes is not known: the journal is root's"
+        except DamagedError as error:
+            said = f"what it was before nftop's changes is not known: {error}"
+        found = propose(state, facts, known, actions, commands)
+        others = self.keepers() if found.changes else ()
+        if any(isinstance(each, ReleaseCpus) for each in actions):
+            cells = {each.cell for each in found.changes}
+            used = [each for each in kept(known) if cells & {row.cell for row in each.changes}]
+            others = (*unverified(used), *others)
+        return replace(found, warnings=(*[said] * bool(said), *found.warnings, *others))
+
+    def judged(
+        self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
+    ) -> Proposal:
+        del target
+        own = {(each.cell.number, each.cell.name) for each in changes}
+        seen = {cell: value for cell, value in base.items() if (cell.number, cell.name) in own}
+        said = self.keepers() if changes else ()
+        return Proposal(seen, tuple(changes), warnings=said, commands=commands)
+
+    def shell(self, proposal: Proposal) -> tuple[str, ...]:
+        planned = writes(proposal.base, proposal.changes)
+        return (f"cd {self.where}", *in_shell(planned)) if planned else ()
+
+
+def alike(state: State, like: Iterable[Cell]) -> State:
+    """Of a state the policies that these cells are of."""
+    own = {(cell.number, cell.name) for cell in like}
+    return {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}

@@ -1,0 +1,137 @@
+"""What can be done about the frequency of a core that is looked at, as the screen offers it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from nftop.model.change import (
+    FrequencyAction,
+    PinCpus,
+    PinEvery,
+    ReleaseCpus,
+    SetCpClass,
+    SstAction,
+    SwitchBf,
+)
+from nftop.model.frame import CacheClass, Frame
+from nftop.model.ids import Cpu, format_cpu_list, mhz_text
+from nftop.model.reading import Missing
+from nftop.model.sst import SstPackage
+
+CP_CLASSES = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Attributes.
+
+    key: what it is called by in a footer or test. text: what it does, untrusted names in it.
+    action: for the gate. command: the command line that does the same.
+    """
+
+    key: str
+    text: str
+    action: FrequencyAction | SstAction
+    command: str
+
+
+def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
+    """For the core of a row of the frame's CPUs, its NF, its class, and the host."""
+    table = frame.cpus
+    cpu = table.topology.cpus[row].cpu
+    core = tuple(sorted(frame.topology.with_siblings((cpu,))))
+    found = [*_both("core", f"the core of CPU {format_cpu_list(core)}{_bases(frame, core)}",
+                    core, ["--cpus", format_cpu_list(core)], program)]  # fmt: skip
+    pid = table.nf_pid[row]
+    nfs = [each for each in frame.nfs if each.pid == pid and each.cpus]
+    classed: list[tuple[str, Sequence[Cpu]]] = [(f"the core of CPU {format_cpu_list(core)}", core)]
+    classed += [(f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}", nf.cpus) for nf in nfs]
+    for nf in nfs:
+        text = f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}{_bases(frame, nf.cpus)}"
+        # By its CPUs: a name may be that of several.
+        found += _both("nf", text, nf.cpus, ["--cpus", format_cpu_list(nf.cpus)], program)
+    group = table.group[row]
+    if isinstance(group, CacheClass):
+        members = [each.cpus for each in frame.groups if each.name == group.name]
+        cpus = members[0] if members else ()
+        if cpus:
+            text = f"class {group.name}: CPU {format_cpu_list(cpus)}{_bases(frame, cpus)}"
+            found += _both("group", text, cpus, ["--group", group.name], program)
+    online = tuple(info.cpu for info in frame.topology.cpus)
+    return (
+        *found,
+        Choice(
+            "bf",
+            "every core to its own guaranteed frequency, governor powersave (sst_bf.py -s)",
+            PinEvery("bf"),
+            f"{program} sst apply --mode bf",
+        ),
+        Choice(
+            "base",
+            "all cores to the nominal frequency (sst_bf.py -m)",
+            PinEvery("base"),
+            f"{program} sst apply --mode base",
+        ),
+        Choice("release-all", "release every core", ReleaseCpus(online),
+               f"{program} sst release --all"),
+        *_speed_select(frame, row, classed, program),
+    )  # fmt: skip
+
+
+def _speed_select(
+    frame: Frame, row: int, classed: Sequence[tuple[str, Sequence[Cpu]]], program: str
+) -> Iterator[Choice]:
+    """SST-BF of the core's package and SST-CP classes, where intel-speed-select tells of them."""
+    told = frame.frequencies
+    if isinstance(told, Missing) or isinstance(told.sst, Missing):
+        return
+    package = frame.cpus.topology.cpus[row].package
+    own = [each for each in told.sst.packages if each.package == package]
+    if own and all(each.can_switch_bf for each in own):
+        yield from _switches(own, program)
+    if own and all(each.cp_supported for each in own):
+        for text, cpus in classed:
+            for number in CP_CLASSES:
+                yield Choice(
+                    f"class-{number}",
+                    f"SST-CP class {number} for {text}",
+                    SetCpClass(tuple(cpus), number),
+                    f"{program} sst cp --cpus {format_cpu_list(cpus)} --class {number}",
+                )
+
+
+def _switches(own: Sequence[SstPackage], program: str) -> Iterator[Choice]:
+    package = own[0].package
+    for on, word in ((True, "on"), (False, "off")):
+        if any(each.bf is not on for each in own):
+            yield Choice(
+                f"sst-bf-{word}",
+                f"SST-BF {word} for package {package}, with base frequencies of all its cores",
+                SwitchBf(on, (package,)),
+                f"{program} sst bf {word} --package {package}",
+            )
+
+
+def _both(
+    key: str, text: str, cpus: Sequence[Cpu], words: Sequence[str], program: str
+) -> Iterator[Choice]:
+    told = shlex.join(words)
+    yield Choice(f"pin-{key}", f"pin {text}", PinCpus(tuple(cpus)), f"{program} sst pin {told}")
+    yield Choice(
+        f"release-{key}",
+        f"release {text.partition(', guaranteed')[0]}",
+        ReleaseCpus(tuple(cpus)),
+        f"{program} sst release {told}",
+    )
+
+
+def _bases(frame: Frame, cpus: Collection[Cpu]) -> str:
+    """`, guaranteed 2700 MHz`; "" where that is not known."""
+    if isinstance(frame.frequencies, Missing):
+        return ""
+    rows = frame.frequencies.row_of
+    known = {rows[cpu].base_hz for cpu in cpus if cpu in rows}
+    bases = sorted(each for each in known if each is not None)
+    return f", guaranteed {', '.join(mhz_text(hz // 1000) for hz in bases)}" if bases else ""

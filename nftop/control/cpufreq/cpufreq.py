@@ -1,0 +1,222 @@
+"""The kernel's cpufreq as a part of the host: its state, and the only writes to it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.control.backend import AbsentError, RefusedError
+from nftop.control.cpufreq import sysfs
+from nftop.control.cpufreq.backend import Frequencies
+from nftop.control.cpufreq.operations import FILES, Write
+from nftop.control.cpufreq.policies import Facts, Policy
+from nftop.control.resctrl.resctrl import boot_id
+from nftop.control.revert_plan import differing
+from nftop.model.change import POLICY_KINDS, Cell, State
+from nftop.model.ids import format_cpu_list, parse_cpu_list
+from nftop.sources.cpufreq.files import FrequencyFiles
+from nftop.sources.cpufreq.keepers import read_keepers
+from nftop.sources.host.topology import read_host, read_topology
+
+CPUFREQ = "cpufreq"
+_PAUSE_S = 0.005
+# Limits are in effect a moment after they were written, as soon as the kernel has done the work.
+_SETTLE_S = 1.0
+# On a busy host this process may not run for longer than that between two readings.
+_LEAST_READS = 20
+# All that is ever written: a governor's or a preference's name, or a number.
+_WORD = re.compile(r"[a-zA-Z0-9_-]{1,32}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_NOMINAL = re.compile(r"@ ?([0-9])\.([0-9]{2})GHz")
+_NONE = (
+    "this host has no cpufreq, so that its frequencies can't be set from here: a virtual machine, "
+    "or P-states are the firmware's (BIOS: hardware P-states, OS control)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cpufreq(Frequencies):
+    """`root` is /, or a test's."""
+
+    root: Path = Path("/")
+
+    @property
+    def identity(self) -> str:
+        """The boot, and the driver: with another one all policies are made anew."""
+        with self._open() as folder:
+            drivers = {sysfs.read(folder, each, "scaling_driver") for each in sysfs.numbers(folder)}
+        names = ",".join(sorted(filter(None, drivers))).replace(" ", "_")
+        return f"{boot_id(self.root)} {CPUFREQ} {names}"
+
+    @property
+    def where(self) -> str:
+        return f"/{sysfs.FOLDER}"
+
+    def facts(self) -> Facts:
+        topology = read_topology(self.root)
+        with self._open() as folder:
+            turbo = _turbo(self.root)
+            policies = [_policy(folder, each, turbo=turbo) for each in sysfs.numbers(folder)]
+        here = tuple(each for each in policies if each is not None)
+        online = {int(info.cpu) for info in topology.cpus}
+        every = {cpu for policy in here for cpu in policy.cpus}
+        return Facts(
+            policies=here,
+            offline=frozenset(every | set(_present(self.root))) - online,
+            siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
+            nominal_khz=_nominal(here, read_host(self.root, "").model),
+            turbo=turbo,
+            packages={int(info.cpu): info.package for info in topology.cpus},
+            hybrid=FrequencyFiles(self.root).hybrid,
+        )
+
+    def keepers(self) -> tuple[str, ...]:
+        return tuple(
+            f"{each.name} may set frequencies here too ({each.seen}"
+            + (f", pid {each.pid})" if each.pid else ")")
+            for each in read_keepers(self.root)
+        )
+
+    def state(self) -> State:
+        with self._open() as folder:
+            return _state(folder, sysfs.numbers(folder))
+
+    def read(self, like: Iterable[Cell]) -> State:
+        with self._open() as folder:
+            return _state(folder, sorted({cell.number for cell in like}))
+
+    def read_back(self, foreseen: State) -> State:
+        deadline = time.monotonic() + _SETTLE_S
+        state, reads = self.read(foreseen), 1
+        while differing(foreseen, state) and (reads < _LEAST_READS or time.monotonic() < deadline):
+            time.sleep(_PAUSE_S)
+            state, reads = self.read(foreseen), reads + 1
+        return state
+
+    def do(self, step: Write) -> None:
+        kind, number = step.cell.kind, step.cell.number
+        pattern = _NUMBER if kind in ("min_khz", "max_khz") else _WORD
+        if kind not in FILES or number < 0 or not pattern.fullmatch(step.value):
+            raise RefusedError(f"{step.value!r} is nothing to be written to {kind}")
+        try:
+            with self._open() as folder:
+                sysfs.write(folder, number, FILES[kind], step.value)
+        except OSError as error:
+            raise RefusedError(f"{step.shell}: {self._why(step, error)}") from None
+
+    def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
+        """None: cpufreq has none, and the journal's holds off every other nftop."""
+        return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[int]:
+        try:
+            with sysfs.opened(self.root) as folder:
+                yield folder
+        except FileNotFoundError:
+            raise OSError(_NONE) from None
+
+    def _why(self, step: Write, error: OSError) -> str:
+        """The kernel's errors, which are few, in words."""
+        policy = step.cell.number
+        with contextlib.suppress(OSError), self._open() as folder:
+            if sysfs.read(folder, policy, "scaling_governor") is None:
+                return f"CPU {step.cell.name} is offline now, or its policy is gone"
+            if step.cell.kind == "epp" and sysfs.read(folder, policy, FILES["governor"]) == (
+                "performance"
+            ):
+                return "the kernel takes no other EPP under the performance governor"
+        return error.strerror or str(error)
+
+
+def open_cpufreq(root: Path = Path("/")) -> Cpufreq:
+    """The frequencies of this host. Raises AbsentError."""
+    part = Cpufreq(root)
+    try:
+        with sysfs.opened(root) as handle:
+            there = sysfs.numbers(handle)
+    except OSError:
+        there = ()
+    if not there:
+        raise AbsentError(_NONE)
+    return part
+
+
+def _policy(folder: int, number: int, *, turbo: bool | None) -> Policy | None:
+    """None where nothing of it is in use. Without turbo no limit is above the base frequency.
+
+    Source: `intel_pstate_get_max_freq` of Linux 6.1; `cpuinfo_max_freq` stays what it was.
+    """
+
+    def khz(file: str) -> int | None:
+        text = sysfs.read(folder, number, file)
+        return int(text) if text is not None and _NUMBER.fullmatch(text) else None
+
+    least, most = khz("cpuinfo_min_freq"), khz("cpuinfo_max_freq")
+    cpus = _cpus(sysfs.read(folder, number, "related_cpus") or "")
+    if least is None or most is None or not cpus:
+        return None
+    base = khz("base_frequency")
+    if turbo is False and base is not None:
+        most = min(most, base)
+    governors = (sysfs.read(folder, number, "scaling_available_governors") or "").split()
+    return Policy(
+        number=number,
+        cpus=cpus,
+        driver=sysfs.read(folder, number, "scaling_driver") or "",
+        governors=tuple(each for each in governors if _WORD.fullmatch(each)),
+        least_khz=least,
+        most_khz=most,
+        base_khz=base,
+    )
+
+
+def _state(folder: int, policies: Iterable[int]) -> State:
+    found: dict[Cell, str] = {}
+    for number in policies:
+        cpus = _cpus(sysfs.read(folder, number, "related_cpus") or "")
+        for kind in POLICY_KINDS if cpus else ():
+            text = sysfs.read(folder, number, FILES[kind])
+            pattern = _NUMBER if kind in ("min_khz", "max_khz") else _WORD
+            if text is not None and pattern.fullmatch(text):
+                found[Cell(kind, "", format_cpu_list(cpus), number)] = text
+    return found
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    """`related_cpus` are apart by blanks."""
+    try:
+        return tuple(map(int, parse_cpu_list(",".join(text.split()))))
+    except ValueError:
+        return ()
+
+
+def _present(root: Path) -> tuple[int, ...]:
+    try:
+        return _cpus((root / "sys/devices/system/cpu/present").read_text(encoding="ascii"))
+    except (OSError, UnicodeDecodeError):
+        return ()
+
+
+def _nominal(policies: Iterable[Policy], model: str) -> int | None:
+    """P1: what all have, or what the CPU's name says (`@ 2.30GHz`) where SST-BF tells them apart.
+
+    Source: sst_bf.py shows the same number as `Base`.
+    """
+    known = {policy.base_khz for policy in policies if policy.base_khz is not None}
+    if len(known) == 1:
+        return known.pop()
+    found = _NOMINAL.search(model)
+    return None if found is None else int(found[1]) * 1_000_000 + int(found[2]) * 10_000
+
+
+def _turbo(root: Path) -> bool | None:
+    try:
+        text = (root / "sys/devices/system/cpu/intel_pstate/no_turbo").read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return {"0": True, "1": False}.get(text.strip())

@@ -1,0 +1,106 @@
+"""A change of frequencies as single writes, in an order whose every state is valid.
+
+For each policy: governor and EPP, the upper limit where it rises, the lower limit, the upper limit
+where it falls. So the lower limit is never above the upper one: the kernel would clamp it, keep
+what was asked for, and let it come up again later.
+
+Kernel facts, `drivers/cpufreq` of Linux 6.1 to 6.12: limits are requests, and what is in effect
+follows a moment later (`cpufreq_notifier_min` only schedules the work); with another governor
+intel_pstate sets EPP by itself: to `performance` with that governor, else to what it had kept, and
+refuses any other EPP under it (EBUSY), though some kernels go on showing what was written before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from nftop.control.backend import KERNELS, advance, goal
+from nftop.model.change import Cell, Change, Kind, State
+
+# What the kernel may set by itself when this is written.
+_BRINGS: Mapping[Kind, Kind] = MappingProxyType({"governor": "epp"})
+FILES: Mapping[Kind, str] = MappingProxyType(
+    {
+        "governor": "scaling_governor",
+        "epp": "energy_performance_preference",
+        "min_khz": "scaling_min_freq",
+        "max_khz": "scaling_max_freq",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write of one file of a policy."""
+
+    cell: Cell
+    value: str
+
+    def delta(self, state: State) -> Mapping[Cell, str | None]:
+        """What is different after it; what comes with it is the kernel's to say."""
+        delta = {self.cell: self.value}
+        brought = _BRINGS.get(self.cell.kind)
+        other = None if brought is None else self.cell._replace(kind=brought)
+        if other is not None and other in state:
+            delta[other] = KERNELS
+        return delta
+
+    @property
+    def shell(self) -> str:
+        """As an operator would type it."""
+        return f"echo {self.value} > policy{self.cell.number}/{FILES[self.cell.kind]}"
+
+
+def in_shell(planned: Iterable[Write]) -> Iterator[str]:
+    """Writes as a shell would do them: policies with the same ones together.
+
+    No policy waits for another, so that it comes to the same.
+    """
+    by_policy: dict[int, list[Write]] = {}
+    for each in planned:
+        by_policy.setdefault(each.cell.number, []).append(each)
+    alike: dict[tuple[tuple[Kind, str], ...], list[int]] = {}
+    for number, own in by_policy.items():
+        alike.setdefault(tuple((each.cell.kind, each.value) for each in own), []).append(number)
+    for pairs, numbers in alike.items():
+        if len(numbers) == 1:
+            yield from (each.shell for each in by_policy[numbers[0]])
+            continue
+        yield f"for n in {' '.join(map(str, numbers))}; do"
+        yield from (f"  echo {value} > policy$n/{FILES[kind]}" for kind, value in pairs)
+        yield "done"
+
+
+def writes(state: State, changes: Iterable[Change]) -> tuple[Write, ...]:
+    """The operations that take a state through changes."""
+    rows = list(changes)
+    target = goal(state, rows)
+    now = dict(state)
+    found: list[Write] = []
+    for policy in sorted({(each.cell.number, each.cell.name) for each in rows}):
+        for kind in _order(now, target, policy):
+            cell = Cell(kind, "", policy[1], policy[0])
+            wanted = target.get(cell, KERNELS)
+            if wanted not in (KERNELS, now.get(cell)) and cell in now:
+                step = Write(cell, wanted)
+                advance(now, step.delta(now))
+                found.append(step)
+    return tuple(found)
+
+
+def _order(now: State, target: State, policy: tuple[int, str]) -> Iterator[Kind]:
+    number, name = policy
+    upper = Cell("max_khz", "", name, number)
+    yield from _by_governor(target, policy)
+    rises = upper in now and upper in target and int(target[upper]) > int(now[upper])
+    yield from ("max_khz", "min_khz") if rises else ("min_khz", "max_khz")
+
+
+def _by_governor(target: State, policy: tuple[int, str]) -> Iterator[Kind]:
+    """EPP after the governor, which brings its own; before where that would refuse it."""
+    number, name = policy
+    governor, epp = (target.get(Cell(kind, "", name, number)) for kind in ("governor", "epp"))
+    refused = governor == "performance" and epp not in (None, KERNELS, "performance")
+    yield from ("epp", "governor") if refused else ("governor", "epp")

@@ -1,0 +1,262 @@
+"""Actions on frequencies to a proposal: what would change, what comes with it, why it can't be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nftop.control.backend import KERNELS
+from nftop.control.cpufreq.original_values import before
+from nftop.control.cpufreq.policies import Facts, Policy
+from nftop.control.journal_entry import Entry
+from nftop.model.change import (
+    POLICY_KINDS,
+    Action,
+    Cell,
+    Change,
+    PinCpus,
+    PinEvery,
+    Proposal,
+    ReleaseCpus,
+    State,
+    difference,
+)
+from nftop.model.ids import Cpu, format_cpu_list, mhz_text
+
+_GOVERNOR = "powersave"
+_NO_BASE = (
+    "CPU {}: {} tells no base_frequency, so there is no guaranteed frequency to pin it to "
+    "(intel_pstate with HWP tells it)"
+)
+_NO_NOMINAL = (
+    "the nominal frequency (P1) is not known: base frequencies differ, and the CPU's name has none"
+)
+_ALIKE = (
+    "base frequencies do not differ within a package: SST-BF is not on here, and no core is "
+    "favoured by this"
+)
+_HYBRID = (
+    "cores are of different kinds, whose base frequencies differ by that: this is not SST-BF, and "
+    "no core is favoured by it"
+)
+_CLAMPED = (
+    "a lower limit that is at the upper one, or an upper one below the hardware's, may be a higher "
+    "request that the kernel has clamped, which nobody can read: undo brings back what is in "
+    "effect now"
+)
+
+
+@dataclass(slots=True)
+class _Draft:
+    facts: Facts
+    history: Sequence[Entry]
+    base: State
+    state: dict[Cell, str]
+    touched: list[Policy] = field(default_factory=list)
+    effects: list[str] = field(default_factory=list)
+    rounded: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def policies(self, cpus: Iterable[int]) -> list[Policy]:
+        """Of these CPUs and the others of their cores; what can't be is a refusal."""
+        asked = tuple(dict.fromkeys(cpus))
+        every = self.facts.with_siblings(asked)
+        found = {cpu: self.facts.of(cpu) for cpu in every}
+        gone = [cpu for cpu, policy in found.items() if policy is None]
+        if gone:
+            why = self.facts.why_none or "it is not there, or offline"
+            self.refusals.append(f"CPU {format_cpu_list(gone)}: {why}")
+            return []
+        policies = list(dict.fromkeys(each for each in found.values() if each is not None))
+        self._say_who_else(asked, every, policies)
+        self.touched += policies
+        return policies
+
+    def limits(self, policy: Policy, low_khz: int, high_khz: int) -> None:
+        """Both limits of a policy, as the kernel will have them."""
+        asked = {"min_khz": low_khz, "max_khz": high_khz}
+        for cell in (policy.cell("min_khz"), policy.cell("max_khz")):
+            wanted = asked[cell.kind]
+            given = policy.clamped(wanted)
+            if given != wanted:
+                self.rounded.append(
+                    f"CPU {policy.name}: {mhz_text(wanted)} becomes {mhz_text(given)}, "
+                    "the hardware's limit there"
+                )
+            if cell in self.state:
+                self.state[cell] = str(given)
+
+    def _say_who_else(
+        self, asked: Sequence[int], every: Sequence[int], policies: Sequence[Policy]
+    ) -> None:
+        more = sorted(set(every) - set(asked))
+        if more:
+            verb = "is another thread" if len(more) == 1 else "are other threads"
+            self.effects.append(
+                f"CPU {format_cpu_list(more)} {verb} of the same cores and changed with them"
+            )
+        for policy in policies:
+            others = set(policy.cpus) - set(every)
+            if others:
+                own = format_cpu_list(set(policy.cpus) - others)
+                self.effects.append(
+                    f"CPU {format_cpu_list(others)} shares a frequency policy "
+                    f"(policy{policy.number}) with CPU {own} and is changed with it"
+                )
+
+
+def propose(
+    state: State,
+    facts: Facts,
+    history: Sequence[Entry],
+    actions: Sequence[Action],
+    commands: tuple[str, ...] = (),
+) -> Proposal:
+    """What the actions, in their order, would change; nothing is touched.
+
+    The proposal's base is of the policies that are touched: what others do to the rest is no
+    conflict.
+    """
+    draft = _Draft(facts, history, state, dict(state))
+    for action in actions:
+        if not draft.refusals:
+            _ACTS[type(action)](draft, action)
+    own = {(each.number, each.name) for each in draft.touched}
+    base = {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}
+    told, rounded = tuple(dict.fromkeys(draft.effects)), tuple(dict.fromkeys(draft.rounded))
+    if draft.refusals:
+        refusals = tuple(dict.fromkeys(draft.refusals))
+        return Proposal(base, (), told, refusals=refusals, commands=commands)
+    target = {cell: draft.state[cell] for cell in base}
+    changes = difference(base, target)
+    effects = (*rounded, *told, *_may_be_clamped(draft, changes)) if changes else ()
+    return Proposal(
+        base, changes, effects, rounded=rounded, commands=commands,
+        warnings=tuple(draft.warnings) if changes else (),
+    )  # fmt: skip
+
+
+def _pin(draft: _Draft, action: PinCpus) -> None:
+    policies = draft.policies(action.cpus)
+    for policy in policies:
+        if policy.base_khz is None:
+            draft.refusals.append(_NO_BASE.format(policy.name, policy.driver or "its driver"))
+        else:
+            draft.limits(policy, policy.base_khz, policy.base_khz)
+    _say_low(draft, policies)
+
+
+def _say_low(draft: _Draft, policies: Iterable[Policy]) -> None:
+    """Low-priority cores among those that are pinned."""
+    kinds = draft.facts.priorities
+    low: dict[tuple[int, int], list[int]] = {}
+    for policy in policies:
+        for cpu in policy.cpus:
+            if kinds.get(Cpu(cpu)) == "low":
+                bases = (policy.base_khz or 0, draft.facts.high_khz(cpu))
+                low.setdefault(bases, []).append(cpu)
+    for (base, high), cpus in low.items():
+        draft.effects.append(
+            f"CPU {format_cpu_list(cpus)}: low priority (SST-BF), guaranteed {mhz_text(base)}; "
+            f"high-priority cores of the same package have {mhz_text(high)}"
+        )
+
+
+def _release(draft: _Draft, action: ReleaseCpus) -> None:
+    open_again, pinned = [], []
+    for policy in draft.policies(action.cpus):
+        cells = [policy.cell(kind) for kind in POLICY_KINDS if policy.cell(kind) in draft.state]
+        old = before(draft.history, cells, draft.state)
+        draft.state.update(old)
+        if any(cell.kind in ("min_khz", "max_khz") for cell in old):
+            pinned += [policy] * _at_one(draft.state, policy)
+            continue
+        was = {cell: draft.state[cell] for cell in cells}
+        draft.limits(policy, policy.least_khz, policy.most_khz)
+        if any(draft.state[cell] != value for cell, value in was.items()):
+            open_again.append(policy)
+    if open_again:
+        spans = {f"{mhz_text(each.least_khz)} to {mhz_text(each.most_khz)}" for each in open_again}
+        names = format_cpu_list(cpu for each in open_again for cpu in each.cpus)
+        draft.effects.append(
+            f"CPU {names}: the limits are not nftop's, or not as it left them, so they become the "
+            f"hardware's ({', '.join(sorted(spans))})"
+        )
+
+    if pinned:
+        names = format_cpu_list(cpu for each in pinned for cpu in each.cpus)
+        draft.effects.append(
+            f"CPU {names}: pinned before nftop's last change of the limits too, and so pinned still"
+        )
+
+
+def _at_one(state: State, policy: Policy) -> bool:
+    """Whether a policy is at one frequency only, though the hardware has more."""
+    low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
+    return low is not None and low == high and policy.least_khz < policy.most_khz
+
+
+def _pin_every(draft: _Draft, action: PinEvery) -> None:
+    facts = draft.facts
+    cpus = [cpu for policy in facts.policies for cpu in policy.cpus if cpu not in facts.offline]
+    if not cpus:
+        draft.refusals.append(facts.why_none or "no CPU here has a frequency policy")
+        return
+    policies = draft.policies(cpus)
+    if facts.offline:
+        draft.effects.append(f"CPU {format_cpu_list(facts.offline)}: offline, left as it is")
+    if action.mode == "base":
+        nominal = facts.nominal_khz
+        if nominal is None:
+            draft.refusals.append(_NO_NOMINAL)
+            return
+        for policy in policies:
+            draft.limits(policy, nominal, nominal)
+        return
+    without = [policy for policy in policies if policy.base_khz is None]
+    if without:
+        names = format_cpu_list(cpu for policy in without for cpu in policy.cpus)
+        draft.refusals.append(_NO_BASE.format(names, without[0].driver or "its driver"))
+        return
+    if not facts.priorities:
+        draft.warnings.append(_HYBRID if facts.hybrid else _ALIKE)
+    if facts.turbo is False:
+        draft.warnings.append("turbo is off (no_turbo), and SST-BF needs it on")
+    for policy in policies:
+        _to_powersave(draft, policy)
+        draft.limits(policy, policy.base_khz or 0, policy.base_khz or 0)
+
+
+def _to_powersave(draft: _Draft, policy: Policy) -> None:
+    governor, epp = policy.cell("governor"), policy.cell("epp")
+    if draft.state.get(governor) in (None, _GOVERNOR):
+        return
+    if _GOVERNOR not in policy.governors:
+        draft.refusals.append(f"CPU {policy.name}: there is no governor {_GOVERNOR} here")
+        return
+    draft.state[governor] = _GOVERNOR
+    if epp in draft.state:
+        draft.state[epp] = KERNELS
+        draft.effects.append(
+            "EPP: with another governor the kernel sets it by itself; undo brings it back"
+        )
+
+
+def _may_be_clamped(draft: _Draft, changes: Iterable[Change]) -> tuple[str, ...]:
+    """Another's limit, such as a thermal one, hides a request; so does turbo that is off."""
+    most = {(each.number, each.name): each.most_khz for each in draft.touched}
+    for each in changes:
+        if each.cell.kind != "max_khz" or each.old is None:
+            continue
+        pinned = draft.base.get(each.cell._replace(kind="min_khz")) == each.old
+        below = int(each.old) < most[each.cell.number, each.cell.name]
+        if pinned or below or draft.facts.turbo is False:
+            return (_CLAMPED,)
+    return ()
+
+
+_ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
+    PinCpus: _pin, ReleaseCpus: _release, PinEvery: _pin_every,
+}  # fmt: skip

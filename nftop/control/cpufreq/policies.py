@@ -1,0 +1,95 @@
+"""What the kernel tells of frequency policies: what can be asked of them, and who is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nftop.model.change import Cell, Kind
+from nftop.model.ids import Cpu, Package, format_cpu_list
+from nftop.model.sst import Priority, priorities
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy that is in use: of one CPU, or of several that have their frequency together.
+
+    Attributes:
+        number: `policyN`.
+        cpus: all that it is of, those that are offline too (`related_cpus`).
+        driver: as `scaling_driver` has it.
+        governors: those it takes.
+        least_khz, most_khz: the hardware's limits (`cpuinfo_*_freq`).
+        base_khz: the guaranteed frequency (`base_frequency`); None where the driver tells none.
+    """
+
+    number: int
+    cpus: tuple[int, ...]
+    driver: str
+    governors: tuple[str, ...]
+    least_khz: int
+    most_khz: int
+    base_khz: int | None
+
+    @property
+    def name(self) -> str:
+        """Its CPUs, as its cells have them."""
+        return format_cpu_list(self.cpus)
+
+    def cell(self, kind: Kind) -> Cell:
+        """One of its cells."""
+        return Cell(kind, "", self.name, self.number)
+
+    def clamped(self, khz: int) -> int:
+        """What the kernel makes of a limit."""
+        return max(self.least_khz, min(khz, self.most_khz))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Of one host.
+
+    Attributes:
+        policies: those in use, ascending by number.
+        offline: CPUs that are there and offline.
+        siblings: by CPU the others of its core.
+        nominal_khz: the marked frequency (P1); None where it is not known.
+        why_none: why there are no policies, a sentence.
+        turbo: whether turbo is allowed; None where that is not told.
+        packages: by CPU; None where it is not known.
+        hybrid: cores are of different kinds, whose base frequencies differ without SST-BF.
+    """
+
+    policies: tuple[Policy, ...]
+    offline: frozenset[int] = frozenset()
+    siblings: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    nominal_khz: int | None = None
+    why_none: str = ""
+    turbo: bool | None = None
+    packages: Mapping[int, Package | None] = field(default_factory=dict)
+    hybrid: bool = False
+
+    @property
+    def priorities(self) -> Mapping[Cpu, Priority]:
+        """SST-BF's two kinds of cores among the CPUs online; empty where it is not on."""
+        return {} if self.hybrid else priorities(self._bases())
+
+    def high_khz(self, cpu: int) -> int:
+        """The highest base frequency in a CPU's package; 0 where none is known."""
+        package = self.packages.get(cpu)
+        return max((khz or 0 for _, other, khz in self._bases() if other == package), default=0)
+
+    def _bases(self) -> Iterator[tuple[Cpu, Package | None, int | None]]:
+        for policy in self.policies:
+            for cpu in policy.cpus:
+                if cpu not in self.offline:
+                    yield Cpu(cpu), self.packages.get(cpu), policy.base_khz
+
+    def of(self, cpu: int) -> Policy | None:
+        """The policy of a CPU."""
+        return next((each for each in self.policies if cpu in each.cpus), None)
+
+    def with_siblings(self, cpus: Collection[int]) -> tuple[int, ...]:
+        """These and the other threads of their cores, but for those that are offline."""
+        both = {*cpus, *(each for cpu in cpus for each in self.siblings.get(cpu, ()))}
+        return tuple(sorted(both - (self.offline - set(cpus))))

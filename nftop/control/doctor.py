@@ -1,0 +1,68 @@
+"""What `nftop doctor` says of changes of the host."""
+
+from __future__ import annotations
+
+import os
+
+from nftop.control.journal import Journal, unfinished
+from nftop.control.journal_entry import DamagedError
+from nftop.model.error_text import said
+from nftop.model.reading import Reason
+from nftop.sources.base import Check
+
+_NAME = "changes"
+
+
+def notice(journal: Journal) -> str:
+    """What whoever watches this host is to know of changes now, a sentence; "" if nothing.
+
+    Nothing either for those who may not know: `check` tells them so. Nothing of a change that this
+    nftop has asked for itself: its screen tells of that, and does so at once.
+    """
+    told = news(journal)
+    return f"changes: {told}" if told else ""
+
+
+def news(journal: Journal) -> str:
+    """The same without a word of what it is about."""
+    try:
+        told = unfinished(journal)
+        return "" if told and _is_ours(journal.holder()) else told
+    except PermissionError:
+        return ""
+    except (DamagedError, OSError) as error:
+        return said(error)
+
+
+def _is_ours(holder: str) -> bool:
+    """Whether `pid N` is a guard that this process has started: a child of it."""
+    pid = holder.removeprefix("pid ")
+    if not (pid.isascii() and pid.isdigit() and int(pid)):
+        return False
+    try:
+        os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (ChildProcessError, OverflowError):
+        return False
+    return True
+
+
+def check(journal: Journal) -> Check:
+    """Whether a change is under way, or was left so by a crash."""
+    try:
+        told, holder = unfinished(journal), journal.holder()
+        history = journal.history()
+    except PermissionError:
+        why = "the journal of changes is root's: whether one was cut off is not known"
+        return Check(_NAME, Reason.PERMISSION, why, "sudo nftop doctor")
+    except DamagedError as error:
+        fix = "" if error.reason == "folder" else "sudo nftop recover"
+        return Check(_NAME, Reason.ERROR, said(error), fix)
+    except OSError as error:
+        return Check(_NAME, Reason.ERROR, said(error))
+    if told:
+        fix = "" if holder else "sudo nftop recover"
+        return Check(_NAME, Reason.TAKEN if holder else Reason.ERROR, told, fix)
+    done = f"{len(history)} in the history" if history else "none was ever made by nftop"
+    without = sum(not entry.verified for entry in history)
+    done += f", {without} of them unverified (no checksum)" * bool(without)
+    return Check(_NAME, Reason.PRESENT, f"no change is under way; {done}")

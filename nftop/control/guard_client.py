@@ -1,0 +1,168 @@
+"""A change that was asked of a guard, and the guard started: a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from nftop.control.backend import AnyPart
+from nftop.control.guard import KEEP, receipt_of, recovery, request
+from nftop.control.journal import FileJournal, Journal
+from nftop.control.transaction import Asked
+from nftop.model.change import Proposal, Receipt
+from nftop.sources.runtime.readiness import wait_readable
+
+# How long the guard may take for the writes: thousands of threads may be among them, and resctrl's
+# lock another program's for a while.
+_ANSWER_S = 90.0
+_SILENT = (
+    "the guard ended without a word, so it is not known what is on the host now: `nftop recover` "
+    "says what it left half done, and takes it back; `nftop history` has what is complete"
+)
+_SLOW = "the guard is still at it after {:g} s: `nftop history` will say what became of the change"
+_END_S = 5.0
+# Nothing of the caller's environment is to reach root's Python, and no package beside nftop is to
+# come before Python's own: the words after it are the folder of the package and its module.
+_START = (
+    "import runpy, sys; folder, name = sys.argv[1:]; sys.path.insert(0, folder); import nftop; "
+    "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
+)
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+_NOTHING = Receipt("reverted", ("nothing was under way",))
+
+
+class Pending:
+    """A change that was asked for: `receipt` says what became of it so far.
+
+    If it was applied it is there until the time is up, unless `keep` is called before.
+    """
+
+    def __init__(
+        self, guard: subprocess.Popen[bytes], channel: socket.socket, errors: IO[bytes]
+    ) -> None:
+        """`channel`: to the guard, which has been told what to do; `errors`: what it complains."""
+        self._guard: subprocess.Popen[bytes] | None = guard
+        self._channel = channel
+        self._errors = errors
+        self._heard = b""
+        self.receipt = self._answer(self._line(_ANSWER_S))
+        if self.receipt.outcome != "applied":
+            self._end()
+
+    def keep(self) -> Receipt:
+        """It stays."""
+        return self._settle(KEEP)
+
+    def revert(self) -> Receipt:
+        """Take it back now."""
+        return self._settle(b"revert\n")
+
+    def settled(self, seconds: float) -> Receipt | None:
+        """What became of it in the end, if that is known within so many seconds; else None."""
+        if self._guard is not None:
+            line = self._line(seconds)
+            if line is None:
+                return None
+            self.receipt = self._answer(line)
+            self._end()
+        return self.receipt
+
+    def _settle(self, word: bytes) -> Receipt:
+        if self._guard is not None:
+            with contextlib.suppress(OSError):
+                # Its time may be up, or it was killed: what it said last, if anything, tells.
+                self._channel.sendall(word)
+        return self.settled(_ANSWER_S) or self._answer(None)
+
+    def _answer(self, line: bytes | None) -> Receipt:
+        """What the guard said; None: nothing in time. b"": it ended, its last complaint is why."""
+        if line is None:
+            return Receipt("failed", (_SLOW.format(_ANSWER_S),))
+        try:
+            raw = json.loads(line)
+            return _NOTHING if raw is None else receipt_of(raw)
+        except (ValueError, KeyError, TypeError):
+            self._errors.seek(0)
+            why = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+            said = [f"the last it said: {each}" for each in why]
+            return Receipt("failed", (_SILENT, *said))
+
+    def _line(self, seconds: float) -> bytes | None:
+        """The guard's next line; b"" once it has ended, None if it is not there in time."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._heard:
+            if not wait_readable([self._channel], deadline - time.monotonic()):
+                return None
+            try:
+                more = self._channel.recv(65536)
+            except OSError:
+                more = b""
+            if not more:
+                return b""
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line
+
+    def _end(self) -> None:
+        self._channel.close()
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guard.wait(_END_S)
+            self._errors.close()
+
+
+def in_a_process(
+    host: AnyPart,
+    journal: Journal,
+    proposal: Proposal,
+    asked: Asked,
+    keep_within_s: float | None,
+) -> Pending:
+    """The guard of this host: a process of its own, which outlives this one and opens it itself.
+
+    It does nothing where what it opens is not what the proposal is about. Raises TypeError where
+    the journal is no folder, which that process could open as well.
+    """
+    if not isinstance(journal, FileJournal):
+        raise TypeError(f"{host.where} has no journal that another process could hold")
+    pending = _ask(request(proposal, asked, journal.folder, keep_within_s))
+    if keep_within_s is None:
+        pending.settled(_ANSWER_S)
+    return pending
+
+
+def recover(journal: FileJournal) -> Receipt | None:
+    """Have a guard take back what a crash left under way; None where nothing is."""
+    journal.demand_own()
+    if not journal.folder.exists():
+        return None
+    pending = _ask(recovery(journal.folder))
+    return None if pending.receipt == _NOTHING else pending.receipt
+
+
+def _ask(what: Mapping[str, Any]) -> Pending:
+    ours, theirs = socket.socketpair()
+    errors = os.fdopen(os.memfd_create("nftop"), "w+b")
+    with theirs:
+        folder = os.fspath(Path(__file__).resolve().parents[2])
+        command = [sys.executable, "-I", "-c", _START, folder, "nftop.control.guard"]
+        guard = subprocess.Popen(  # noqa: S603 - words of our own
+            command,
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=errors,
+            env=_ENVIRONMENT,
+            start_new_session=True,
+        )
+    with contextlib.suppress(OSError):  # it ended at once: it has no answer then either
+        ours.sendall(json.dumps(what).encode() + b"\n")
+    return Pending(guard, ours, errors)

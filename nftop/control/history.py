@@ -1,0 +1,243 @@
+"""What the history says: which directories are nftop's, and what takes kept changes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from nftop.control.journal_entry import Entry
+from nftop.control.resctrl.operations import UNBORN
+from nftop.control.revert_plan import Made, changes_between, numbers_of, way_back
+from nftop.control.rules import Rules
+from nftop.control.wording import homeless, left_alone, offline_sentences
+from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State, parts
+from nftop.model.rdt.rdt import MASK_LINES, ROOT
+
+_MOST_NUMBERS = 6
+_AGAIN = "undo it once more when that is online again"
+_INCOMPLETE: frozenset[Outcome | None] = frozenset({"partial", "overwritten"})
+
+
+def kept(history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The changes that were kept and not taken back since, be it in doing; the oldest first."""
+    return tuple(entry for entry in _last(history) if entry.outcome == "kept")
+
+
+def remainders(history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Changes that were not kept and are not taken back completely, the oldest first.
+
+    Each is reduced to its changes of cells that were offline when it was taken back. A change that
+    itself takes others back has no remainder: those stand, and can be taken back again.
+    """
+    return tuple(
+        replace(entry, changes=tuple(row for row in entry.changes if row.cell in entry.offline))
+        for entry in _last(history)
+        if entry.outcome in _INCOMPLETE and entry.offline and not entry.undoes
+    )
+
+
+def revertible(history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Kept changes and `remainders`, the oldest first."""
+    entries = tuple(history)
+    return tuple(sorted((*kept(entries), *remainders(entries)), key=lambda entry: entry.number))
+
+
+def with_targets(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Entries without those that take back a change which is not among them.
+
+    An entry that was damaged and deleted by hand leaves its undo behind. That undo is no change to
+    take back: what was there before it is what the deleted change had written.
+    """
+    entries = tuple(entries)
+    numbers = {entry.number for entry in entries}
+    return tuple(entry for entry in entries if numbers.issuperset(entry.undoes))
+
+
+def standing(history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Changes of `revertible` that no later kept change took back completely, the oldest first."""
+    entries = revertible(history)
+    undone = {number for entry in entries for number in set(entry.undoes) - set(entry.leaves)}
+    return tuple(entry for entry in entries if entry.number not in undone and not entry.undoes)
+
+
+def tried(history: Iterable[Entry]) -> frozenset[int]:
+    """Numbers of changes that were taken back in part, which the operator was shown."""
+    entries = tuple(history)
+    left = {number for entry in kept(entries) for number in entry.leaves}
+    return frozenset(left | {entry.number for entry in remainders(entries)})
+
+
+def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -> bool:
+    """Whether these are the number of the newest change that stands on this host, and no other.
+
+    Args:
+        numbers: of the changes that are taken back.
+        history: the whole journal, of all parts.
+        identity: `Part.identity` of the part that the changes are of. Changes of every part count
+            that were made since the same boot, also those of an earlier mount of resctrl: whether
+            another part still has them is not known here.
+    """
+    boot = identity.split()[:1]
+    entries = standing(entry for entry in history if entry.identity.split()[:1] == boot)
+    return bool(entries) and tuple(numbers) == (entries[-1].number,)
+
+
+def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """A sentence if what these changes say can't be verified; none where it was."""
+    numbers = sorted(entry.number for entry in entries if not entry.verified)
+    if not numbers:
+        return ()
+    shown = ", ".join(map(str, numbers[:_MOST_NUMBERS]))
+    more = f" and {len(numbers) - _MOST_NUMBERS} more" * (len(numbers) > _MOST_NUMBERS)
+    what = f"change {shown}{more}: written without a checksum by an earlier nftop"
+    return (f"unverified: {what}, so what was there before can't be checked",)
+
+
+def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
+    """A change, and what was taken back of it so far.
+
+    Without the directories that were there then: only those of before are where it came from.
+    """
+    cells = {each.cell for each in entry.changes}
+    undone = [each for each in kept(history) if entry.number in each.undoes]
+    return entry, *(
+        replace(each, base={}, changes=tuple(row for row in each.changes if row.cell in cells))
+        for each in undone
+    )
+
+
+def waiting(entries: Iterable[Entry], history: Iterable[Entry]) -> tuple[Cell, ...]:
+    """Cells whose CPU or cache was offline when these changes, or their undo, were taken back.
+
+    The latter is an undo that was not kept, and is in `history` only.
+    """
+    entries = tuple(entries)
+    numbers = {entry.number for entry in entries}
+    unkept = (
+        entry
+        for entry in _last(history)
+        if entry.outcome in _INCOMPLETE and numbers & set(entry.undoes)
+    )
+    return tuple(sorted({cell for entry in (*entries, *unkept) for cell in entry.offline}))
+
+
+def initial_values(cells: Iterable[Cell], rules: Rules) -> Mapping[Cell, str]:
+    """What the kernel gives CPUs and caches that come online: the root group, all ways, no limit.
+
+    Source: `resctrl_online_cpu` and `domain_setup_ctrlval`, Linux 6.1 to 7.2.
+    """
+    values: dict[Cell, str] = {}
+    for cell in cells:
+        if cell.kind == "cpu":
+            values[cell] = ROOT
+        elif cell.kind == "schemata" and cell.name in rules.masks:
+            values[cell] = f"{(1 << rules.masks[cell.name].ways) - 1:x}"
+        elif cell.kind == "schemata" and cell.name not in MASK_LINES and rules.limit is not None:
+            values[cell] = str(rules.limit.most)
+    return values
+
+
+def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
+    """The last number of every directory that nftop made or removed; None once it is removed.
+
+    What was taken back counts by the directories that this made again, and by those it left.
+    """
+    found: dict[Cell, str | None] = {}
+    for entry in _last(history):
+        for change in entry.changes:
+            left = entry.outcome in ("overwritten", "partial")
+            is_new = left and change.old is None and change.new != UNBORN
+            if change.cell.kind in DIRECTORIES and (entry.outcome == "kept" or is_new):
+                found[change.cell] = change.new
+        found |= {cell: number for cell, number in entry.remade.items() if number != UNBORN}
+    return found
+
+
+def reversal(
+    state: State,
+    entries: Iterable[Entry],
+    history: Sequence[Entry],
+    judge: Callable[[State, State, Sequence[Change]], Proposal],
+    initial: Mapping[Cell, str] = MappingProxyType({}),
+) -> Proposal:
+    """What takes these kept changes back, the oldest first.
+
+    What they did and undid again among themselves is no change: it is left as it is.
+
+    Args:
+        state: now, with all that `Part.reach` adds for them.
+        entries: to take back.
+        history: all there is, to know a directory that was removed and made again meanwhile.
+        judge: what a change of one state that leads to another comes to.
+        initial: of cells that an undo found offline (`waiting`), the value that the kernel gives
+            them when they are online again.
+    """
+    entries = tuple(entries)
+    first, last = _ends(change for entry in entries for change in entry.changes)
+    numbers = newest(history)
+    ours = {cell: numbers.get(cell, value) if cell.kind in DIRECTORIES else value
+            for cell, value in last.items()}  # fmt: skip
+    values = {cell: frozenset((first[cell], value)) for cell, value in ours.items()}
+    # A directory that was there before it was made again counts by its last number only.
+    made_anew = [(cell, value) for cell, value in numbers.items() if value is not None]
+    known = numbers_of(*(entry.base.items() for entry in entries))
+    way = way_back(state, Made(values, first, {**known, **numbers_of(made_anew)}, initial))
+    fallen = {
+        cell: _heir(where, way.target)
+        for cell, where in state.items()
+        if cell.kind == "task" and cell not in values
+    }
+    target = {**way.target, **fallen}
+    found = judge(state, target, changes_between(state, target))
+    cells = {*way.foreign, *way.homeless, *way.offline}
+    waits = (_AGAIN,) * bool(way.offline)
+    return replace(
+        found,
+        unmet=(
+            *left_alone(way.foreign, state),
+            *homeless(way.homeless, target),
+            *offline_sentences(way.offline, first),
+            *waits,
+        ),
+        offline=way.offline,
+        leaves=tuple(
+            entry.number
+            for entry in entries
+            if not entry.undoes and cells & {each.cell for each in entry.changes}
+        ),
+    )
+
+
+def _last(history: Iterable[Entry]) -> list[Entry]:
+    """Every change by its last line: one that was kept may have been taken back after all."""
+    return [entry for _, entry in sorted({entry.number: entry for entry in history}.items())]
+
+
+def _ends(
+    changes: Iterable[Change],
+) -> tuple[Mapping[Cell, str | None], Mapping[Cell, str | None]]:
+    """What each cell was before the first of some changes, and is after the last of them.
+
+    One that is as it was is in neither; a directory is if it is there again, whatever its number.
+    Of what somebody else has removed between two of them nothing is to be had again.
+    """
+    first: dict[Cell, str | None] = {}
+    last: dict[Cell, str | None] = {}
+    for change in changes:
+        cell = change.cell
+        if change.old is None and last.get(cell) is not None:
+            first[cell] = None
+        old, last[cell] = first.setdefault(cell, change.old), change.new
+        both = cell.kind in DIRECTORIES and old is not None and change.new is not None
+        if both or old == change.new:
+            del first[cell], last[cell]
+    return first, last
+
+
+def _heir(where: str, target: State) -> str:
+    """Where a thread is when its directory may have gone."""
+    group, monitor = parts(where)
+    if group != ROOT and Cell("group", group) not in target:
+        return ROOT
+    return where if not monitor or Cell("monitor", group, monitor) in target else group

@@ -1,0 +1,393 @@
+"""A change as it is written down: a line of JSON with its own checksum.
+
+Format 2, one object in ASCII on one line:
+
+    {"format": 2, "number": 7, ..., "remade": [], "sha256": "<64 hexadecimal digits>"}
+
+`sha256` is the last member. It is the SHA-256 (FIPS 180-4) of the bytes of the same object without
+that member: of what precedes `, "sha256"`, and a closing brace. It is checked before anything of
+the line is parsed. The index of the history (`journal`) is sealed in the same way.
+
+Format 1, of nftop before that, has neither `format` nor `sha256`. Such an entry is read and undone,
+but marked as not verified, and stays so when it is written again. Any other member, a member that
+is missing or given twice, a number that is no integer or beyond 2^53, a value that its kind of cell
+can't have, or a line above 64 MiB makes an entry damaged: it is refused, and its file is kept.
+
+nftop before format 2 reads such a line as its own (it ignores members that it does not know), so a
+downgrade goes on to undo and to recover, without the checks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
+
+from nftop.model.change import DIRECTORIES, Cell, Change, Kind, Outcome, State
+from nftop.model.rdt.rdt import MASK_LINES
+
+FORMAT: Final = 2
+MOST_BYTES: Final = 64 << 20
+_MOST_NUMBER: Final = 1 << 53
+_MOST_ID: Final = 1 << 31
+_DIGITS: Final = 17
+_SEAL = re.compile(r', "sha256": "([0-9a-f]{64})"\}')
+_SEAL_LENGTH: Final = len(', "sha256": ""}') + 64
+_PLAIN = (
+    "number", "time", "identity", "operator", "command", "undoes", "leaves", "outcome", "reverting",
+    "left", "done",
+)  # fmt: skip
+_LATER = frozenset({"leaves", "done", "remade"})  # members that format 1 got in the course of time
+_FORMAT_1 = frozenset({*_PLAIN, "changes", "back", "base", "remade"})
+_FORMAT_2 = _FORMAT_1 | {"format", "verified", "offline"}
+_MASK, _DECIMAL = r"[0-9a-f]{1,16}", r"[0-9]{1,20}"
+_VALUES: Mapping[str, str] = MappingProxyType({
+    "group": _DECIMAL, "monitor": _DECIMAL, "min_khz": _DECIMAL, "max_khz": _DECIMAL,
+    "cp_class": _DECIMAL, "governor": r"[a-zA-Z0-9_-]{1,32}", "epp": r"[a-zA-Z0-9_-]{1,32}",
+    "bf": "on|off",
+})  # fmt: skip
+_NAMES: Mapping[str, str] = MappingProxyType(
+    {"task": r"[0-9]{1,10}@[0-9]{1,20}", "bf": r"[0-9]{1,9}\.[0-9]{1,9}@[0-9]{1,9}"}
+)
+_NUMBERED = frozenset({"schemata", "cpu", "governor", "epp", "min_khz", "max_khz", "cp_class"})
+
+Damage: TypeAlias = Literal[
+    "checksum",  # the content is not what was written
+    "syntax",  # no JSON, or not of this shape
+    "number",  # not an integer, or beyond the bounds
+    "depth",  # nested deeper than any entry
+    "size",  # longer than any entry
+    "type",  # not a regular file
+    "member",  # a member of the object is missing, unknown or given twice
+    "value",  # a member or a cell has a value that it can't have
+    "format",  # written by a later nftop
+    "missing",  # lines of the history that were acknowledged are not there
+    "folder",  # the folder is not root's alone
+]
+_WHY: Mapping[Damage, str] = MappingProxyType({
+    "checksum": "its checksum does not match",
+    "syntax": "it is no entry",
+    "number": "it has a number that is out of bounds",
+    "depth": "it is nested too deep",
+    "size": "it is too long",
+    "type": "it is not a regular file",
+    "member": "a member is missing, unknown or given twice",
+    "value": "it has a value that can't be",
+    "format": "it was written by a later nftop",
+    "missing": "lines are missing or changed",
+    "folder": "its folder can't be trusted",
+})  # fmt: skip
+
+
+class DamagedError(Exception):
+    """A file of the journal can't be trusted. The text is one sentence: which file, and why.
+
+    Attributes:
+        reason: code of the cause.
+        details: sentences: what the file holds as far as it can be read, and how to go on by hand.
+    """
+
+    def __init__(self, sentence: str, reason: Damage, details: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.reason: Damage = reason
+        self.details = details
+
+
+class InvalidError(ValueError):
+    """JSON that is not an entry, or not a part of one."""
+
+    def __init__(self, reason: Damage) -> None:
+        super().__init__(_WHY[reason])
+        self.reason: Damage = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change.
+
+    Attributes:
+        number: 1 for the first on this host.
+        time: when it was begun, RFC 3339.
+        identity: of the host's resctrl (`Host.identity`).
+        operator: who asked, as far as sudo tells.
+        command: the command line that does the same.
+        changes: what it was to do; as they were read back once it is done.
+        undoes: numbers of the changes that it takes back, be it in part.
+        leaves: numbers of those of which it leaves something, and of those it passes over.
+        outcome: None while it is under way.
+        base: while it is under way, the whole state before it, or before it is taken back;
+            afterwards only the directories.
+        done: its changes are as they were read back, none is the kernel's to give any more.
+        reverting: it is being taken back. back: by these changes of `base`.
+        left: what it leaves alone of them; or what is left alone of it when it is taken back:
+            sentences.
+        remade: directories that taking it back makes again, and their new numbers; "" of one of
+            which that is not known yet.
+        offline: cells that it did not take back since their CPU or cache was offline.
+        verified: its content was checked against a checksum each time it was read; False where it
+            was once read from a file without one.
+    """
+
+    number: int
+    time: str
+    identity: str
+    operator: str
+    command: str
+    changes: tuple[Change, ...]
+    undoes: tuple[int, ...] = ()
+    outcome: Outcome | None = None
+    base: State = field(default_factory=dict)
+    reverting: bool = False
+    back: tuple[Change, ...] = ()
+    left: tuple[str, ...] = ()
+    remade: State = field(default_factory=dict)
+    leaves: tuple[int, ...] = ()
+    done: bool = False
+    offline: tuple[Cell, ...] = ()
+    verified: bool = True
+
+
+def completed(entry: Entry, history: Sequence[Entry]) -> Entry | None:
+    """What the history has of one that is pending still, if nothing but to forget it is left.
+
+    "kept" is no end of one that is being taken back: the writing of that line failed.
+    """
+    done = [each for each in history if each.number == entry.number]
+    return done[-1] if done and not (entry.reverting and done[-1].outcome == "kept") else None
+
+
+def finished(entry: Entry, outcome: Outcome) -> Entry:
+    """As it is in the history."""
+    kept = {cell: value for cell, value in entry.base.items() if cell.kind in DIRECTORIES}
+    return replace(entry, outcome=outcome, base=kept, back=())
+
+
+def changes_json(changes: Sequence[Change]) -> list[Any]:
+    """Changes as JSON has them: [[kind, group, name, number], old, new]."""
+    return [[list(change.cell), change.old, change.new] for change in changes]
+
+
+def cells_of(raw: object) -> tuple[Cell, ...]:
+    """Cells from JSON: [kind, group, name, number]. Raises InvalidError."""
+    return tuple(_cell(row) for row in _list(raw))
+
+
+def changes_of(raw: object) -> tuple[Change, ...]:
+    """The reverse. Raises InvalidError."""
+    changes = []
+    for row in _rows(raw, 3):
+        cell = _cell(row[0])
+        changes.append(Change(cell, _optional(cell, row[1]), _optional(cell, row[2])))
+    return tuple(changes)
+
+
+def state_json(state: State) -> list[Any]:
+    """A state as JSON has it: [[kind, group, name, number], value]."""
+    return [[list(cell), value] for cell, value in state.items()]
+
+
+def state_of(raw: object) -> State:
+    """The reverse. Raises InvalidError."""
+    state: dict[Cell, str] = {}
+    for row in _rows(raw, 2):
+        cell = _cell(row[0])
+        if cell in state:
+            raise InvalidError("value")
+        state[cell] = _value(cell, row[1])
+    return state
+
+
+def text_of(entry: Entry) -> str:
+    """An entry as a sealed line of JSON."""
+    raw: dict[str, Any] = {"format": FORMAT, "verified": entry.verified}
+    raw |= {name: getattr(entry, name) for name in _PLAIN}
+    raw |= {"changes": changes_json(entry.changes), "back": changes_json(entry.back)}
+    raw |= {"base": state_json(entry.base), "remade": state_json(entry.remade)}
+    raw["offline"] = [list(cell) for cell in entry.offline]
+    return seal(raw)
+
+
+def entry_of(name: str, text: str) -> Entry:
+    """The reverse of `text_of`. Raises DamagedError, whose text names the file."""
+    try:
+        raw, is_sealed = unseal(text)
+        _demand_members(raw, is_sealed=is_sealed)
+        return Entry(
+            number=_integer(raw["number"], 1),
+            time=_text(raw["time"]),
+            identity=_text(raw["identity"]),
+            operator=_text(raw["operator"]),
+            command=_text(raw["command"]),
+            changes=changes_of(raw["changes"]),
+            undoes=_integers(raw["undoes"]),
+            leaves=_integers(raw.get("leaves", [])),
+            done=_boolean(raw.get("done", False)),
+            outcome=_outcome(raw["outcome"]),
+            base=state_of(raw["base"]),
+            reverting=_boolean(raw["reverting"]),
+            back=changes_of(raw["back"]),
+            left=tuple(_text(sentence) for sentence in _list(raw["left"])),
+            remade=state_of(raw.get("remade", [])),
+            offline=cells_of(raw.get("offline", [])),
+            verified=is_sealed and _boolean(raw["verified"]),
+        )
+    except InvalidError as error:
+        raise damaged(name, error.reason) from None
+
+
+def damaged(name: str, reason: Damage, details: tuple[str, ...] = ()) -> DamagedError:
+    """The error of one file, or one line of it, by its name."""
+    sentence = f"{name} of nftop's journal is damaged ({_WHY[reason]}): nothing is changed"
+    return DamagedError(
+        f"{sentence} until that is cleared by hand; `nftop recover` says how", reason, details
+    )
+
+
+def seal(raw: Mapping[str, Any]) -> str:
+    """An object as a line of JSON with its checksum."""
+    body = json.dumps(raw)
+    return f'{body[:-1]}, "sha256": "{_digest(body)}"}}\n'
+
+
+def unseal(text: str) -> tuple[dict[str, Any], bool]:
+    """The object of a line and whether it has a checksum, which then matches.
+
+    Raises InvalidError: the checksum does not match, or it is no object; in what has no checksum
+    that of another version may be a member still.
+    """
+    line = text.removesuffix("\n")
+    if len(line) > MOST_BYTES:
+        raise InvalidError("size")
+    if not line.isascii():
+        raise InvalidError("syntax")
+    match = _SEAL.fullmatch(line, max(len(line) - _SEAL_LENGTH, 0))
+    if match is None:
+        return _parsed(line), False
+    body = f"{line[: match.start()]}}}"
+    if _digest(body) != match[1]:
+        raise InvalidError("checksum")
+    return _parsed(body), True
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode("ascii")).hexdigest()
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(
+            text,
+            object_pairs_hook=_once,
+            parse_int=_bounded,
+            parse_float=_no_number,
+            parse_constant=_no_number,
+        )
+    except InvalidError:
+        raise
+    except RecursionError:
+        raise InvalidError("depth") from None
+    except ValueError:
+        raise InvalidError("syntax") from None
+    if not isinstance(raw, dict):
+        raise InvalidError("syntax")
+    return raw
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise InvalidError("member")
+    return members
+
+
+def _bounded(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise InvalidError("number")
+    return int(digits)
+
+
+def _no_number(_: str) -> NoReturn:
+    raise InvalidError("number")
+
+
+def _demand_members(raw: Mapping[str, Any], *, is_sealed: bool) -> None:
+    if not is_sealed:
+        if raw.keys() & {"format", "sha256"}:
+            raise InvalidError("checksum")
+        if not _FORMAT_1 - _LATER <= raw.keys() <= _FORMAT_1:
+            raise InvalidError("member")
+    elif raw.get("format") != FORMAT:
+        raise InvalidError("format")
+    elif raw.keys() != _FORMAT_2:
+        raise InvalidError("member")
+
+
+def _list(raw: object) -> list[Any]:
+    if not isinstance(raw, list):
+        raise InvalidError("syntax")
+    return raw
+
+
+def _rows(raw: object, width: int) -> list[list[Any]]:
+    rows = _list(raw)
+    if not all(isinstance(row, list) and len(row) == width for row in rows):
+        raise InvalidError("syntax")
+    return rows
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise InvalidError("value")
+    return raw
+
+
+def _boolean(raw: object) -> bool:
+    if not isinstance(raw, bool):
+        raise InvalidError("value")
+    return raw
+
+
+def _integer(raw: object, least: int, most: int = _MOST_NUMBER) -> int:
+    if not isinstance(raw, int) or isinstance(raw, bool) or not least <= raw <= most:
+        raise InvalidError("number")
+    return raw
+
+
+def _integers(raw: object) -> tuple[int, ...]:
+    return tuple(_integer(number, 1) for number in _list(raw))
+
+
+def _outcome(raw: object) -> Outcome | None:
+    for known in get_args(Outcome):
+        if raw is None or raw == known:
+            return None if raw is None else known
+    raise InvalidError("value")
+
+
+def _cell(raw: object) -> Cell:
+    [row] = _rows([raw], 4)
+    kind, group, name = (_text(text) for text in row[:3])
+    if kind not in get_args(Kind) or not re.fullmatch(_NAMES.get(kind, "(?s:.*)"), name):
+        raise InvalidError("value")
+    # The lowest number of what has none is -1 (`Cell`).
+    number = _integer(row[3], 0 if kind in _NUMBERED else -1, _MOST_ID)
+    return Cell(kind, group, name, number)  # type: ignore[arg-type]
+
+
+def _value(cell: Cell, raw: object) -> str:
+    """A value of a cell; "" is one that the kernel is to give (`part.KERNELS`)."""
+    text = _text(raw)
+    pattern = _VALUES.get(cell.kind)
+    if cell.kind == "schemata":
+        pattern = _MASK if cell.name in MASK_LINES else _DECIMAL
+    if text and pattern is not None and not re.fullmatch(pattern, text):
+        raise InvalidError("value")
+    return text
+
+
+def _optional(cell: Cell, raw: object) -> str | None:
+    return None if raw is None else _value(cell, raw)

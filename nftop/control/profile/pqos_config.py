@@ -1,0 +1,303 @@
+"""The files of `pqos -f`, and its command lines `pqos -e ... -a ...`, as statements.
+
+Grammar after intel-cmt-cat's `pqos` (pqos(8), `main.c`, `alloc.c`): a command a line, `#` begins a
+comment only where the line begins, and numbers are decimal unless they start with `0x`, masks too.
+Lines of 255 characters and more are cut there and the rest is taken for another command.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nftop.control.profile.profile import (
+    MOST_CLASSES,
+    Cpus,
+    Edit,
+    Limit,
+    Listing,
+    Mask,
+    Part,
+    Problem,
+    Span,
+    Statement,
+    Tasks,
+    Who,
+)
+from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.rdt.rdt import MbaUnit
+
+LONGEST = 254
+_MOST_BITS = 64
+_SET, _ASSOCIATE = "alloc-class-set", "alloc-assoc-set"
+_OPTIONS = {"-e": _SET, "--alloc-class": _SET, "-a": _ASSOCIATE, "--alloc-assoc": _ASSOCIATE}
+_TYPES = ("llc", "l2", "mba", "mba_max")
+_OF_CPUS = ("llc", "cos", "core")
+# What pqos would do beside that is no allocation, or is done in another way here.
+_PASSED_OVER: Mapping[str, str] = {
+    "reset-cat": "not run: `nftop cat reset` goes back to before nftop's first change",
+    "alloc-class-select": "not run: the masks of that name are pqos' own (`pqos -H` lists them); "
+    "write them as alloc-class-set",
+    "iface": "passed over: nftop chooses the interface",
+    "iface-os": "passed over: nftop chooses the interface",
+} | dict.fromkeys(
+    ("show-alloc", "display", "display-verbose", "log-file", "verbose-mode", "super-verbose-mode",
+     "monitor-pids", "monitor-cores", "monitor-devs", "monitor-channels", "monitor-time",
+     "monitor-interval", "monitor-file", "monitor-file-type", "monitor-top-like"),
+    "passed over: it allocates nothing",
+)  # fmt: skip
+# A name for a class, in a comment that pqos does not see.
+_NAMED = re.compile(r"#\s*nftop: COS (\d{1,5}) is group (\S+)\s*")
+NAMED = "# nftop: COS {} is group {}"
+_PQOS = re.compile(r"(?:sudo\s+)?(?:\S*/)?(pqos|pgos)\b")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What was read so far; `line` is where."""
+
+    line: int = 0
+    statements: list[Statement] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    groups: dict[int, str] = field(default_factory=dict)
+    edits: dict[tuple[str, str], list[Edit]] = field(default_factory=dict)
+
+    def wrong(self, text: str, *, fatal: bool = True) -> None:
+        self.problems.append(Problem(self.line, text, fatal=fatal))
+
+    def slip(self, old: str, new: str, start: int) -> None:
+        """A word that was meant to be another; those of a line are one problem."""
+        span = Span(self.line, start, start + len(old))
+        self.edits.setdefault((old, new), []).append(Edit(span, new))
+
+    def end_line(self) -> None:
+        for (old, new), edits in self.edits.items():
+            often = f" ({len(edits)} times)" if len(edits) > 1 else ""
+            text = f"pqos knows no {old!r}; {new!r} is meant{often}?"
+            self.problems.append(Problem(self.line, text, tuple(edits)))
+        self.edits.clear()
+
+
+def parse(text: str) -> Listing:
+    """What a file, or command lines of pqos, say. Never raises; what is wrong is in `problems`."""
+    reader = _Reader()
+    for number, line in enumerate(text.splitlines(), 1):
+        reader.line = number
+        _line(reader, line)
+        reader.end_line()
+    problems = sorted(reader.problems, key=lambda each: each.line)
+    return Listing(tuple(reader.statements), tuple(problems), reader.groups)
+
+
+def _line(reader: _Reader, line: str) -> None:
+    stripped = line.strip()
+    if not stripped:
+        return
+    if stripped.startswith("#"):
+        named = _NAMED.fullmatch(stripped)
+        if named:
+            reader.groups[int(named[1])] = named[2]
+        return
+    start = len(line) - len(line.lstrip())
+    if _PQOS.match(stripped):
+        _shell(reader, line)
+        return
+    if len(line) > LONGEST:
+        reader.wrong(
+            f"pqos cuts lines of more than {LONGEST} characters, and this has {len(line)}; "
+            "nftop reads it whole",
+            fatal=False,
+        )
+    name, colon, _ = stripped.partition(":")
+    _command(reader, name.lower() if colon else stripped, line, start + len(name) + 1)
+
+
+def _command(reader: _Reader, name: str, line: str, start: int, end: int | None = None) -> None:
+    """One command, whose argument is the line's columns `start` to `end`."""
+    end = len(line) if end is None else end
+    rule = {_SET: _set, _ASSOCIATE: _associate}.get(name)
+    if rule is None:
+        why = _PASSED_OVER.get(name)
+        if why is None:
+            reader.wrong(f"no command of pqos: {name!r}")
+        else:
+            reader.wrong(f"{name}: {why}", fatal=False)
+        return
+    if not line[start:end].strip():
+        reader.wrong(f"{name} without anything to set")
+    for at, token in _split(line, ";", start, end):
+        rule(reader, token, at)
+
+
+def _shell(reader: _Reader, line: str) -> None:
+    """A line that calls pqos: its `-e` and `-a`, quoted or not."""
+    program = _PQOS.search(line)
+    if program is not None and program[1] != "pqos":
+        reader.slip(program[1], "pqos", program.start(1))
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        reader.wrong("a quote is opened and not closed")
+        return
+    found, at = False, 0
+    for option, value in _options(words):
+        if option in _OPTIONS and value:
+            found = True
+            at = line.find(value, at)
+            if at < 0:
+                reader.wrong("quotes within an argument: write it plainly")
+                return
+            _command(reader, _OPTIONS[option], line, at, at + len(value))
+            at += len(value)
+    if not found:
+        reader.wrong("passed over: it allocates nothing", fatal=False)
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str]]:
+    for at, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if equals and option.startswith("--"):
+            yield option, value
+        elif word[:2] in _OPTIONS and len(word) > 2:
+            yield word[:2], word[2:]
+        elif word in _OPTIONS:
+            yield word, words[at + 1] if at + 1 < len(words) else ""
+
+
+def _split(line: str, mark: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    """The parts between marks that are not blank, each with the column of its first character."""
+    at = start
+    for part in line[start:end].split(mark):
+        if part.strip():
+            yield at + len(part) - len(part.lstrip()), part.strip()
+        at += len(part) + len(mark)
+
+
+def _set(reader: _Reader, token: str, at: int) -> None:
+    """`llc@0,1:2=0xff0,3c=0xf`."""
+    head, colon, values = token.partition(":")
+    kind, has_ids, ids = head.partition("@")
+    if not colon:
+        reader.wrong(f"{token!r} is not TYPE:CLASS=VALUE")
+        return
+    known = _type(reader, kind, _TYPES, at)
+    domains = _numbers(ids) if has_ids else None
+    if has_ids and domains is None:
+        reader.wrong(f"{ids!r} is no list of sockets or caches")
+        return
+    if known is None:
+        return
+    for column, value in _split(token, ",", len(token) - len(values), len(token)):
+        _value(reader, known, domains, value, at + column)
+
+
+def _value(reader: _Reader, kind: str, domains: tuple[int, ...] | None, text: str, at: int) -> None:
+    name, equals, value = text.partition("=")
+    part: Part = ""
+    if name[-1:].lower() in ("c", "d") and kind in ("llc", "l2"):
+        part, name = ("CODE" if name[-1].lower() == "c" else "DATA"), name[:-1]
+    who, number = _number(name), _number(value)
+    if who is not None and who >= MOST_CLASSES:
+        reader.wrong(f"{text!r}: no CPU has so many classes")
+        return
+    if not equals or who is None or number is None:
+        bare = equals and who is not None and _bare(reader, value, at + len(text) - len(value))
+        if not bare:
+            reader.wrong(f"{text!r} is not CLASS=VALUE")
+        return
+    start = at + len(text) - len(value.lstrip())
+    span = Span(reader.line, start, at + len(text))
+    if kind in ("llc", "l2"):
+        if not value.strip().lower().startswith("0x") and number > 9:
+            reader.wrong(f"{text!r}: pqos takes {number} as decimal: ways {number:#x}", fatal=False)
+        reader.statements.append(
+            Mask(who, "L3" if kind == "llc" else "L2", part, domains, number, span)
+        )
+    else:
+        unit = _UNITS[kind]
+        reader.statements.append(Limit(who, unit, domains, number, span))
+
+
+def _bare(reader: _Reader, value: str, at: int) -> bool:
+    """Whether it is a hexadecimal number without its `0x`, which is then offered."""
+    text = value.strip()
+    if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text):
+        return False
+    start = at + len(value) - len(value.lstrip())
+    edit = Edit(Span(reader.line, start, start + len(text)), f"0x{text}")
+    sentence = f"pqos takes {text!r} as decimal, which it is not; 0x{text} is meant?"
+    reader.problems.append(Problem(reader.line, sentence, (edit,)))
+    return True
+
+
+def _associate(reader: _Reader, token: str, at: int) -> None:
+    """`llc:1=2-5,8`, also `cos:`, `core:`; `pid:1=4711`."""
+    kind, colon, rest = token.partition(":")
+    if not colon:
+        reader.wrong(f"{token!r} is not TYPE:CLASS=LIST")
+        return
+    known = _type(reader, kind, (*_OF_CPUS, "pid"), at)
+    name, equals, listed = rest.partition("=")
+    who = _number(name)
+    if known is None:
+        return
+    if not equals or who is None or who >= MOST_CLASSES:
+        reader.wrong(f"{rest!r} is not CLASS=LIST")
+        return
+    start = at + len(token) - len(listed.lstrip())
+    span = Span(reader.line, start, at + len(token))
+    tell = _tasks if known == "pid" else _cpus
+    statement = tell(who, listed.strip(), span)
+    if statement is None:
+        reader.wrong(f"{listed.strip()!r} is no list such as 2-5,8")
+    else:
+        reader.statements.append(statement)
+
+
+def _type(reader: _Reader, kind: str, known: tuple[str, ...], at: int) -> str | None:
+    """What the type means; one that only looks like a known one is a problem with its edit."""
+    word = kind.strip()
+    if word.lower() in known:
+        return word.lower()
+    # The digit for the letter, as a printed listing may have it.
+    meant = word.lower().replace("1", "l")
+    if meant in known:
+        reader.slip(word, meant, at + len(kind) - len(kind.lstrip()))
+        return meant
+    reader.wrong(f"no type of pqos here: {word!r}; it knows {', '.join(known)}")
+    return None
+
+
+def _cpus(who: Who, text: str, span: Span) -> Cpus | None:
+    numbers = _numbers(text)
+    return None if numbers is None else Cpus(who, tuple(map(Cpu, numbers)), span)
+
+
+def _tasks(who: Who, text: str, span: Span) -> Tasks | None:
+    numbers = [_number(each) for each in text.split(",")]
+    known = tuple(each for each in numbers if each is not None)
+    return Tasks(who, known, span) if known and len(known) == len(numbers) else None
+
+
+def _numbers(text: str) -> tuple[int, ...] | None:
+    try:
+        return tuple(parse_cpu_list(text.replace(" ", ""))) or None
+    except ValueError:
+        return None
+
+
+def _number(text: str) -> int | None:
+    """As pqos reads one: hexadecimal after `0x`, else decimal; None: it is none, or too great."""
+    word = text.strip().lower()
+    digits = word.removeprefix("0x")
+    base = 16 if digits != word else 10
+    allowed = "0123456789abcdef"[:base]
+    if not 0 < len(digits) <= 20 or set(digits) - set(allowed):
+        return None
+    value = int(digits, base)
+    return value if value < 1 << _MOST_BITS else None
+
+
+_UNITS: Mapping[str, MbaUnit] = {"mba": "percent", "mba_max": "MBps"}

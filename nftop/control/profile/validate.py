@@ -1,0 +1,225 @@
+"""A profile on a host: the actions that it asks for, and what of it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from nftop.control.profile.pqos_config import NAMED
+from nftop.control.profile.profile import (
+    Cpus,
+    Edit,
+    Limit,
+    Listing,
+    Mask,
+    Problem,
+    Span,
+    Statement,
+    Tasks,
+    Who,
+)
+from nftop.control.resctrl.operations import MB
+from nftop.control.rules import MaskRule, Rules
+from nftop.control.wording import counted
+from nftop.model.change import (
+    Cell,
+    ClassAction,
+    CreateGroup,
+    MoveCpus,
+    MoveTasks,
+    SetSchemata,
+    State,
+)
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.owner import OWN_PREFIX
+from nftop.model.rdt.rdt import ROOT
+
+_T = TypeVar("_T")
+_NOWHERE = Span(0, 0, 0)
+
+# What pqos calls the directory of a class on a host with resctrl.
+_PQOS_GROUP = "COS{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Attributes.
+
+    actions: in the order in which they can be planned; empty where something fatal is wrong.
+    problems: those of the listing and those of this host, in the order of their lines.
+    """
+
+    actions: tuple[ClassAction, ...]
+    problems: tuple[Problem, ...]
+
+
+@dataclass(slots=True)
+class _Fitting:
+    state: State
+    rules: Rules
+    groups: dict[Who, str] = field(default_factory=dict)
+    values: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    cpus: dict[Cpu, str] = field(default_factory=dict)
+    tids: dict[int, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def wrong(self, span: Span, text: str, *edits: Edit, fatal: bool = True) -> None:
+        # Where the place is not known nothing can be put there.
+        known = tuple(each for each in edits if each.span is None or each.span.line)
+        self.problems.append(Problem(span.line, text, known, fatal))
+
+
+def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
+    """What a profile asks for on a host with this state and these rules; nothing is touched."""
+    fitting = _Fitting(state, rules)
+    _name_groups(fitting, listing)
+    for statement in listing.statements:
+        _take(fitting, statement, fitting.groups[statement.who])
+    if not listing.statements and not any(each.fatal for each in listing.problems):
+        fitting.wrong(_NOWHERE, "it asks for nothing: no mask, limit, CPU or thread of any class")
+    problems = sorted((*listing.problems, *fitting.problems), key=lambda each: each.line)
+    if any(each.fatal for each in problems):
+        return Fitted((), tuple(problems))
+    return Fitted(tuple(_actions(fitting)), tuple(problems))
+
+
+def _name_groups(fitting: _Fitting, listing: Listing) -> None:
+    """The directory of every class that is spoken of.
+
+    One that can't be is named too: what is asked for it is judged, and nothing is done.
+    """
+    there = {ROOT, *(cell.group for cell in fitting.state if cell.kind == "group")}
+    first: dict[Who, Span] = {}
+    for statement in listing.statements:
+        first.setdefault(statement.who, statement.span)
+    for who, span in first.items():
+        told = listing.groups.get(who) if isinstance(who, int) else who
+        group = told or (ROOT if who == 0 else _PQOS_GROUP.format(who))
+        fitting.groups[who] = group
+        if group in there or group.startswith(OWN_PREFIX):
+            continue
+        if told:
+            fitting.wrong(span, f"there is no group {group}, and nftop makes {OWN_PREFIX}NAME only")
+        else:
+            own = f"{OWN_PREFIX}cos{who}"
+            edit = Edit(None, NAMED.format(who, own))
+            text = f"class {who} has no group here ({group}); nftop can make {own} for it"
+            fitting.wrong(span, text, edit)
+
+
+def _take(fitting: _Fitting, statement: Statement, group: str) -> None:
+    match statement:
+        case Mask():
+            _mask(fitting, statement, group)
+        case Limit():
+            _limit(fitting, statement, group)
+        case Cpus():
+            _cpus(fitting, statement, group)
+        case Tasks(tids=tids):
+            fitting.tids |= dict.fromkeys(tids, group)
+
+
+def _mask(fitting: _Fitting, mask: Mask, group: str) -> None:
+    masks = fitting.rules.masks
+    divided = f"{mask.resource}CODE" in masks
+    if mask.part and not divided:
+        what = f"{mask.resource} has no masks for code and data here (CDP is off)"
+        fitting.wrong(mask.span, what)
+        return
+    parts = (mask.part,) if mask.part else ("CODE", "DATA") if divided else ("",)
+    for part in parts:
+        line = f"{mask.resource}{part}"
+        rule = masks.get(line)
+        if rule is None:
+            fitting.wrong(mask.span, f"this host has no {line} to allocate")
+            return
+        _values(fitting, mask, group, line, mask.bits)
+    _judge(fitting, mask, masks[f"{mask.resource}{parts[0]}"])
+
+
+def _judge(fitting: _Fitting, mask: Mask, rule: MaskRule) -> None:
+    full, bits = (1 << rule.ways) - 1, mask.bits
+    kept = bits & full
+    if bits > full:
+        text = f"mask {bits:#x}: the cache has {rule.ways} ways, {full:#x} at most"
+        fits = kept.bit_count() >= rule.min_bits and (
+            rule.sparse or Cbm(kept, rule.ways).contiguous
+        )
+        if fits:
+            fitting.wrong(
+                mask.span, f"{text}; {kept:#x} is what is left", Edit(mask.span, f"{kept:#x}")
+            )
+        else:
+            fitting.wrong(mask.span, text)
+    elif bits.bit_count() < rule.min_bits:
+        fitting.wrong(
+            mask.span, f"mask {bits:#x}: a class has {counted(rule.min_bits, 'way')} at least"
+        )
+    elif not rule.sparse and not Cbm(bits, rule.ways).contiguous:
+        fitting.wrong(mask.span, f"mask {bits:#x}: this CPU takes only ways that are side by side")
+
+
+def _limit(fitting: _Fitting, limit: Limit, group: str) -> None:
+    rule = fitting.rules.limit
+    if rule is None:
+        fitting.wrong(limit.span, "this host has no limits on memory bandwidth (MB)")
+    elif rule.unit != limit.unit:
+        text = f"a limit in {limit.unit}, but this host has them in {rule.unit}"
+        fitting.wrong(limit.span, text)
+    elif not rule.least <= limit.value <= rule.most:
+        text = f"limit {limit.value}: between {rule.least} and {rule.most} here"
+        fitting.wrong(limit.span, text)
+    else:
+        _values(fitting, limit, group, MB, limit.value)
+
+
+def _values(fitting: _Fitting, statement: Mask | Limit, group: str, line: str, value: int) -> None:
+    """The value in each of its domains; one that this host does not have is a problem."""
+    # Those of the root group: a group that is to be made has the same.
+    there = sorted(
+        cell.number for cell in fitting.state
+        if cell.kind == "schemata" and cell.group == ROOT and cell.name == line
+    )  # fmt: skip
+    wanted = there if statement.domains is None else statement.domains
+    unknown = sorted(set(wanted) - set(there))
+    if unknown:
+        text = f"{line} has no domain {format_cpu_list(unknown)}; it has {format_cpu_list(there)}"
+        fitting.wrong(statement.span, text)
+    known = dict.fromkeys((each for each in wanted if each in there), value)
+    fitting.values.setdefault((group, line), {}).update(known)
+
+
+def _cpus(fitting: _Fitting, statement: Cpus, group: str) -> None:
+    gone = [cpu for cpu in statement.cpus if Cell("cpu", "", number=cpu) not in fitting.state]
+    if gone:
+        left = sorted(set(statement.cpus) - set(gone))
+        text = f"CPU {format_cpu_list(gone)} is not there, or offline"
+        edits = [Edit(statement.span, format_cpu_list(left))] if left else []
+        fitting.wrong(statement.span, text + "; it can be left out" * bool(left), *edits)
+    twice = [cpu for cpu in statement.cpus if fitting.cpus.get(cpu, group) != group]
+    if twice:
+        text = f"CPU {format_cpu_list(twice)} is in two classes; the later one holds"
+        fitting.wrong(statement.span, text, fatal=False)
+    fitting.cpus |= dict.fromkeys(statement.cpus, group)
+
+
+def _actions(fitting: _Fitting) -> Iterator[ClassAction]:
+    wanted = {*fitting.groups.values()}
+    for group in sorted(wanted):
+        if group != ROOT and Cell("group", group) not in fitting.state:
+            yield CreateGroup(group)
+    for (group, line), values in sorted(fitting.values.items()):
+        yield SetSchemata(group, line, tuple(sorted(values.items())))
+    for group, cpus in sorted(_by_group(fitting.cpus).items()):
+        yield MoveCpus(tuple(sorted(cpus)), group)
+    for group, tids in sorted(_by_group(fitting.tids).items()):
+        yield MoveTasks(tuple(sorted(tids)), group)
+
+
+def _by_group(places: Mapping[_T, str]) -> dict[str, list[_T]]:
+    found: dict[str, list[_T]] = {}
+    for thing, group in places.items():
+        found.setdefault(group, []).append(thing)
+    return found

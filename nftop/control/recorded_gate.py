@@ -1,0 +1,99 @@
+"""A gate whose changes are told to somebody who writes them down, as a recording does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nftop.control.backends import CLASSES, part_of
+from nftop.control.interface import Changing, Seen, Settling
+from nftop.control.rules import Rules
+from nftop.model.change import Action, Proposal, Receipt
+from nftop.model.keep_timeout import KEEP_WITHIN_S
+
+# What is said, and whether it is about cache classes.
+Tell = Callable[[str, bool], None]
+
+
+class RecordedGate:
+    """A `Changing` that does what another does. `tell` must not wait; names in it are untrusted."""
+
+    def __init__(self, gate: Changing, tell: Tell) -> None:
+        self._gate = gate
+        self._tell = tell
+
+    @property
+    def host(self) -> Seen:
+        return self._gate.host
+
+    @property
+    def program(self) -> str:
+        return self._gate.program
+
+    @property
+    def lasts(self) -> bool:
+        return self._gate.lasts
+
+    def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
+        return self._gate.propose(actions, commands)
+
+    def rules_for(self, proposal: Proposal) -> Rules:
+        return self._gate.rules_for(proposal)
+
+    def writes(self, proposal: Proposal) -> tuple[str, ...]:
+        return self._gate.writes(proposal)
+
+    def propose_undo(self) -> tuple[Proposal, tuple[int, ...]] | None:
+        return self._gate.propose_undo()
+
+    def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
+        return self._gate.propose_reset()
+
+    def apply(
+        self,
+        proposal: Proposal,
+        *,
+        keep_within_s: float | None = KEEP_WITHIN_S,
+        undoes: tuple[int, ...] = (),
+    ) -> Settling:
+        pending = self._gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
+        self._tell(_said(proposal, pending.receipt), _of_classes(proposal))
+        return _RecordedSettling(pending, proposal, self._tell)
+
+
+class _RecordedSettling:
+    """A `Settling` whose end is told, once for each outcome."""
+
+    def __init__(self, pending: Settling, proposal: Proposal, tell: Tell) -> None:
+        self._pending = pending
+        self._proposal = proposal
+        self._tell = tell
+        self._told = pending.receipt.outcome
+
+    @property
+    def receipt(self) -> Receipt:
+        return self._pending.receipt
+
+    def keep(self) -> Receipt:
+        return self._ended(self._pending.keep())
+
+    def revert(self) -> Receipt:
+        return self._ended(self._pending.revert())
+
+    def settled(self, seconds: float) -> Receipt | None:
+        receipt = self._pending.settled(seconds)
+        return None if receipt is None else self._ended(receipt)
+
+    def _ended(self, receipt: Receipt) -> Receipt:
+        if receipt.outcome != self._told:
+            self._told = receipt.outcome
+            self._tell(_said(self._proposal, receipt), _of_classes(self._proposal))
+        return receipt
+
+
+def _of_classes(proposal: Proposal) -> bool:
+    return part_of(proposal.identity) == CLASSES
+
+
+def _said(proposal: Proposal, receipt: Receipt) -> str:
+    what = "; ".join(proposal.commands) or f"a change of {len(proposal.changes)} cells"
+    return "; ".join((f"{receipt.outcome}: {what}", *receipt.sentences))

@@ -1,0 +1,109 @@
+"""Cache classes as a part of a host: what resctrl, MSRs and the simulated host share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from nftop.control import history as past
+from nftop.control.backend import History, Part
+from nftop.control.journal_entry import DamagedError
+from nftop.control.resctrl.checks import forbidden, judged
+from nftop.control.resctrl.effects import strangers
+from nftop.control.resctrl.operations import Step, steps
+from nftop.control.resctrl.plan import propose
+from nftop.control.wording import MSR, pqos_commands, shell
+from nftop.model.change import (
+    Action,
+    Cell,
+    Change,
+    MoveTasks,
+    Proposal,
+    RemoveGroup,
+    RemoveMonitor,
+    State,
+)
+
+
+class Host(Part[Step], Protocol):
+    """What has classes: resctrl, or the simulated host's."""
+
+    @property
+    def subject(self) -> str:
+        return "the classes"
+
+    @property
+    def renewed(self) -> str:
+        return (
+            "resctrl was unmounted and mounted again since, which removed every group and reset "
+            "every mask and limit: nothing of it is left, and nothing is written"
+        )
+
+    @property
+    def reset_hint(self) -> str:
+        return ", `nftop cat reset` takes back all that can be"
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:
+        """Everything there is, and the places of these threads; one that ended is not there."""
+
+    def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
+        """Threads, as `TID@STARTTIME`, and their places: those in these groups, and these."""
+
+    def read(self, like: Iterable[Cell]) -> State:
+        return self.state([cell for cell in like if cell.kind == "task"])
+
+    def read_back(self, foreseen: State) -> State:
+        return self.read(foreseen)
+
+    def became(
+        self,
+        changes: Sequence[Change],
+        found: State,  # noqa: ARG002 - the kernel takes a class as it is, or not at all
+    ) -> tuple[Change, ...]:
+        return tuple(changes)
+
+    def reach(self, changes: Iterable[Change]) -> State:
+        rows = list(changes)
+        made = [each.cell.group for each in rows
+                if each.cell.kind in ("group", "monitor") and each.old is None]  # fmt: skip
+        inside = [Cell("task", "", name) for name in self.tasks(made, ())]
+        return self.state({*inside, *(each.cell for each in rows if each.cell.kind == "task")})
+
+    def inside(self, groups: Collection[str]) -> Mapping[str, str]:
+        return self.tasks(groups, ())
+
+    def steps(self, state: State, changes: Iterable[Change]) -> tuple[Step, ...]:
+        return steps(state, changes)
+
+    def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:
+        return forbidden(state, changes)
+
+    def plan(
+        self, actions: Sequence[Action], commands: tuple[str, ...], history: History
+    ) -> Proposal:
+        tids = [tid for each in actions if isinstance(each, MoveTasks) for tid in each.tids]
+        going = [each.group for each in actions if isinstance(each, RemoveGroup | RemoveMonitor)]
+        rules = replace(self.rules(), tasks=self.tasks(going, tids))
+        state = self.state()
+        found = propose(state, rules, actions, commands)
+        if not going or found.refusals:
+            return found
+        try:
+            said = list(strangers(state, rules, found.changes, past.newest(history())))
+        except PermissionError:
+            said = ["whether nftop made what is to go is not known: its journal is root's"]
+        except DamagedError as error:
+            said = [f"whether nftop made what is to go is not known: {error}"]
+        return replace(found, warnings=(*said, *found.warnings))
+
+    def judged(
+        self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
+    ) -> Proposal:
+        return judged(base, target, changes, self.rules(), commands)
+
+    def shell(self, proposal: Proposal) -> tuple[str, ...]:
+        if self.where == MSR:
+            return pqos_commands(proposal.changes)
+        planned = steps(proposal.base, proposal.changes)
+        return tuple(shell(step, self.where) for step in planned)

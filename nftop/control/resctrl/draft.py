@@ -1,0 +1,298 @@
+"""A draft: what every class would be, edited step by step, never written.
+
+Each step is judged by the plan that would be made of all of them (`plan.propose`), and is not
+taken where that refuses it: so a draft is one that can be asked for, whatever was pressed. A step
+gives the draft after it, and a sentence where it did nothing or something else than was asked.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+from nftop.control.backend import goal
+from nftop.control.resctrl.operations import MB
+from nftop.control.resctrl.plan import propose
+from nftop.control.rules import MaskRule, Rules
+from nftop.model.change import (
+    Cell,
+    Change,
+    ClassAction,
+    CreateGroup,
+    MoveCpus,
+    Proposal,
+    RemoveGroup,
+    SetSchemata,
+    State,
+    difference,
+    parts,
+)
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.rdt.owner import OWN_PREFIX
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Attributes.
+
+    base: the state it was begun from. rules: of that host. program: its command lines begin so.
+    target: the state it leads to; of a group to be made the values it is made with.
+    plan: what it would change, and what comes with that; never refused.
+    """
+
+    base: State
+    rules: Rules
+    program: str
+    target: State
+    plan: Proposal
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.plan.changes)
+
+
+Step: TypeAlias = tuple[Draft, str]
+# The domains that are changed alike, the one first that the others become like.
+Domains: TypeAlias = Sequence[int]
+
+
+def begin(base: State, rules: Rules, program: str) -> Draft:
+    """A draft that changes nothing; `program`: as the command lines about its host begin."""
+    return Draft(base, rules, program, MappingProxyType(dict(base)), Proposal(base, ()))
+
+
+def ask(draft: Draft, more: Sequence[ClassAction]) -> Step:
+    """All of these as well, or none: a profile's actions, or one step."""
+    proposal = propose(draft.base, draft.rules, (*actions(draft), *more))
+    if proposal.refusals:
+        return draft, proposal.refusals[0]
+    target = MappingProxyType(goal(draft.base, proposal.changes))
+    wanted = _actions(draft.base, target)
+    plan = propose(draft.base, draft.rules, wanted, commands(wanted, draft.program))
+    if plan.refusals:
+        return draft, plan.refusals[0]
+    after = replace(draft, target=MappingProxyType(goal(draft.base, plan.changes)), plan=plan)
+    return after, proposal.rounded[0] if proposal.rounded else ""
+
+
+def actions(draft: Draft) -> tuple[ClassAction, ...]:
+    """What leads from the base to the draft: nothing twice, nothing that changes nothing."""
+    return _actions(draft.base, draft.target)
+
+
+def drift(draft: Draft, now: State) -> tuple[Change, ...]:
+    """What somebody else changed since the draft was begun: old as it was, new as it is now."""
+    seen = {cell: value for cell, value in now.items() if cell.kind != "task"}
+    return difference({c: v for c, v in draft.base.items() if c.kind != "task"}, seen)
+
+
+def mask(draft: Draft, group: str, line: str, domain: int) -> int | None:
+    """The ways of a class, as bits; None where it has no such mask."""
+    value = draft.target.get(Cell("schemata", group, line, domain))
+    return None if value is None else int(value, 16)
+
+
+def toggle(draft: Draft, group: str, line: str, domains: Domains, way: int) -> Step:
+    """Give a class a way, or take it. Without gaps an edge of its mask moves to or past it."""
+
+    def changed(bits: int, rule: MaskRule) -> int | str:
+        if rule.sparse:
+            return bits ^ 1 << way
+        low, high = _edges(bits)
+        if not bits >> way & 1:
+            return _span(min(low, way), max(high, way))
+        if way - low == high - way and low != high:
+            return f"way {way} is in the middle, and this CPU takes no gaps: take ways at an edge"
+        kept = _span(low, way - 1) if high - way < way - low else _span(way + 1, high)
+        return kept or "a class has a way at least"
+
+    return _masked(draft, group, line, domains, changed)
+
+
+def shift(draft: Draft, group: str, line: str, domains: Domains, by: int) -> Step:
+    """Move a mask by so many ways, up for more than 0."""
+
+    def changed(bits: int, rule: MaskRule) -> int | str:
+        low, high = _edges(bits)
+        if low + by < 0 or high + by >= rule.ways:
+            return "the mask is at the end of the cache"
+        return bits << by if by > 0 else bits >> -by
+
+    return _masked(draft, group, line, domains, changed)
+
+
+def grow(draft: Draft, group: str, line: str, domains: Domains, way: int) -> Step:
+    """A way more, at the edge that is nearer to `way`; at the other where the cache ends there."""
+
+    def changed(bits: int, rule: MaskRule) -> int | str:
+        low, high = _edges(bits)
+        up = way - low >= high - way
+        if (high == rule.ways - 1) if up else (low == 0):
+            up = not up
+        if (high == rule.ways - 1) if up else (low == 0):
+            return "the mask reaches from end to end of the cache"
+        return bits | 1 << (high + 1 if up else low - 1)
+
+    return _masked(draft, group, line, domains, changed)
+
+
+def shrink(draft: Draft, group: str, line: str, domains: Domains, way: int) -> Step:
+    """A way less, at the edge that is nearer to `way`."""
+
+    def changed(bits: int, _rule: MaskRule) -> int | str:
+        low, high = _edges(bits)
+        left = bits & ~(1 << (high if way - low >= high - way else low))
+        return left or "a class has a way at least"
+
+    return _masked(draft, group, line, domains, changed)
+
+
+def alike(draft: Draft, group: str, line: str, domains: Domains) -> Step:
+    """The mask of the first of these in all of them."""
+    return _masked(draft, group, line, domains, lambda bits, _rule: bits)
+
+
+def limit(draft: Draft, group: str, domains: Domains, value: int) -> Step:
+    """Limit a class's memory bandwidth, in the host's unit; rounded as the kernel does, and said.
+
+    `domains` that have no limit are passed over, as where not every cache's can be limited.
+    """
+    if draft.rules.limit is None:
+        return draft, "this host has no limits on memory bandwidth (MB)"
+    there = [each for each in domains if Cell("schemata", group, MB, each) in draft.target]
+    if not there:
+        return draft, "there is no limit on memory bandwidth to set here"
+    return ask(draft, [SetSchemata(group, MB, tuple((each, value) for each in there))])
+
+
+def step_limit(draft: Draft, group: str, domains: Domains, by: int) -> Step:
+    """The limit of the first of these, so many steps up or down."""
+    rule = draft.rules.limit
+    if rule is None:
+        return draft, "this host has no limits on memory bandwidth (MB)"
+    now = draft.target.get(Cell("schemata", group, MB, domains[0]))
+    if now is None:
+        return draft, "there is no limit on memory bandwidth to set here"
+    if rule.unit == "MBps" and int(now) >= UNLIMITED_MBPS:
+        return draft, "there is no limit yet, and steps from nothing lead nowhere: b sets one"
+    value = max(rule.least, min(int(now) + by * rule.step, rule.most))
+    if value == int(now):
+        return draft, f"limits are between {rule.least} and {rule.most} here"
+    return limit(draft, group, domains, value)
+
+
+def move(draft: Draft, group: str, cpus: Sequence[Cpu]) -> Step:
+    """CPUs into a class."""
+    return ask(draft, [MoveCpus(tuple(cpus), group)]) if cpus else (draft, "no CPU was named")
+
+
+def create(draft: Draft, name: str) -> Step:
+    """A class of nftop's own, with the root group's masks; its prefix may be left out."""
+    full = name if name.startswith(OWN_PREFIX) else f"{OWN_PREFIX}{name}"
+    return ask(draft, [CreateGroup(full)])
+
+
+def remove(draft: Draft, group: str) -> Step:
+    """One of nftop's own classes; its CPUs fall to the root group.
+
+    One that the draft was to make is not made: its CPUs stay where they are.
+    """
+    if Cell("group", group) in draft.target and Cell("group", group) not in draft.base:
+        kept = [each for each in actions(draft) if each.group != group]
+        return ask(begin(draft.base, draft.rules, draft.program), kept)
+    return ask(draft, [RemoveGroup(group)])
+
+
+def reset(draft: Draft) -> Step:
+    """As it was begun."""
+    return begin(
+        draft.base, draft.rules, draft.program
+    ), "" if draft.changed else "there is nothing to take back"
+
+
+def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
+    """The command lines that do the same, one for each class that is changed."""
+    words: dict[tuple[str, str], list[str]] = {}
+    made = {each.group for each in wanted if isinstance(each, CreateGroup)}
+    for each in wanted:
+        deed, options = _worded(each)
+        if not deed:
+            continue
+        group = each.group
+        key = ("create" if group in made else deed, group)
+        words.setdefault(key, ["cat", key[0], "--group", group]).extend(options)
+    return tuple(f"{program} {shlex.join(each)}" for each in words.values())
+
+
+def _worded(action: ClassAction) -> tuple[str, list[str]]:
+    if isinstance(action, SetSchemata):
+        option, base = (
+            ("--mba", "d") if action.resource == MB else (f"--{action.resource.lower()}", "x")
+        )
+        pairs = [f"{domain}={value_text(value, base)}" for domain, value in action.values]
+        return "set", [word for pair in pairs for word in (option, pair)]
+    if isinstance(action, MoveCpus):
+        return "move", ["--cpus", format_cpu_list(action.cpus)]
+    return {CreateGroup: "create", RemoveGroup: "remove"}.get(type(action), ""), []
+
+
+def value_text(value: int, base: str) -> str:
+    """A mask (`base` x) or a limit (d) as the command line takes it."""
+    return "unlimited" if base == "d" and value >= UNLIMITED_MBPS else format(value, base)
+
+
+def _masked(
+    draft: Draft,
+    group: str,
+    line: str,
+    domains: Domains,
+    changed: Callable[[int, MaskRule], int | str],
+) -> Step:
+    """The mask of the first domain changed, and the others like it."""
+    bits, rule = mask(draft, group, line, domains[0]), draft.rules.masks.get(line)
+    if bits is None or rule is None:
+        return draft, f"{group} has no {line} {domains[0]} to set"
+    new = changed(bits, rule)
+    if isinstance(new, str):
+        return draft, new
+    there = [each for each in domains if mask(draft, group, line, each) is not None]
+    return ask(draft, [SetSchemata(group, line, tuple((each, new) for each in there))])
+
+
+def _edges(bits: int) -> tuple[int, int]:
+    return (bits & -bits).bit_length() - 1, bits.bit_length() - 1
+
+
+def _span(low: int, high: int) -> int:
+    return (1 << high + 1) - (1 << low) if low <= high else 0
+
+
+def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
+    """What leads from one to the other: classes made, masks, CPUs, classes removed."""
+    made = [cell.group for cell in target if cell.kind == "group" and cell not in base]
+    gone = [cell.group for cell in base if cell.kind == "group" and cell not in target]
+    values: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    moved: dict[str, list[Cpu]] = defaultdict(list)
+    for cell, value in sorted(target.items()):
+        if cell.kind == "schemata":
+            # A group to be made begins with the root group's.
+            born = cell._replace(group=ROOT) if cell.group in made else cell
+            if base.get(born) != value:
+                number = int(value) if cell.name == MB else int(value, 16)
+                values[cell.group, cell.name].append((cell.number, number))
+        elif cell.kind == "cpu":
+            old, new = parts(base[cell])[0], parts(value)[0]
+            if old != new and not (old in gone and new == ROOT):
+                moved[new].append(Cpu(cell.number))
+    return (
+        *(CreateGroup(group) for group in sorted(made)),
+        *(SetSchemata(group, line, tuple(each)) for (group, line), each in values.items()),
+        *(MoveCpus(tuple(cpus), group) for group, cpus in moved.items()),
+        *(RemoveGroup(group) for group in sorted(gone)),
+    )

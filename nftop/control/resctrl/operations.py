@@ -1,0 +1,266 @@
+"""A change as single operations on resctrl, in an order whose every state is valid.
+
+Each is one system call, and what the kernel makes of the state by it is known beforehand
+(`part.after`): a process that dies between two of them leaves one of the states foreseen.
+
+Kernel facts, `fs/resctrl` of Linux 7.2, the same in 6.1: writing a control group's CPUs gives what
+it loses to the root group, takes what it gains out of every other group and that one's monitoring
+groups, and clears the CPUs of all its own monitoring groups; writing a monitoring group's takes
+them out of its siblings; a thread written to a control group's tasks leaves its monitoring group,
+and can be written to a monitoring group's only while it is in the control group; removing a group
+gives its CPUs and tasks to the control group it belongs to, or to the root group.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from nftop.control.backend import KERNELS, advance, goal
+from nftop.model.change import Cell, Change, State, parts, place
+from nftop.model.ids import format_cpu_list
+from nftop.model.rdt.rdt import ROOT
+
+Deed: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task"]
+# The number of a directory that is not there yet: the kernel gives it when it makes it.
+UNBORN = KERNELS
+MB = "MB"
+SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation.
+
+    Attributes:
+        monitor: of a monitoring group below `group`; "" for the control group itself.
+        values: of `schemata`, what is written by cell.
+        cpus: of `cpus`, all that the group is to have.
+        task: of `task`, its cell.
+    """
+
+    deed: Deed
+    group: str
+    monitor: str = ""
+    values: Mapping[Cell, str] = field(default_factory=dict)
+    cpus: frozenset[int] = frozenset()
+    task: Cell | None = None
+
+    @property
+    def text(self) -> str:
+        """What is written; "" where nothing is."""
+        if self.deed == "cpus":
+            return f"{format_cpu_list(self.cpus)}\n"
+        if self.task is not None:
+            return f"{self.task.name.partition('@')[0]}\n"
+        lines: dict[str, list[str]] = {}
+        for cell, value in sorted(self.values.items()):
+            lines.setdefault(cell.name, []).append(f"{cell.number}={value}")
+        return "".join(f"{name}:{';'.join(each)}\n" for name, each in lines.items())
+
+    def delta(self, state: State) -> Mapping[Cell, str | None]:
+        """What is different after it."""
+        return _delta(state, self)
+
+
+def steps(state: State, changes: Iterable[Change]) -> tuple[Step, ...]:
+    """The operations that take `state` through `changes`.
+
+    First what is new is made, then masks are set, those that shrink before those that grow, so
+    that a class is ready before a CPU comes to it; then CPUs are moved, straight from the group
+    they are in to the one they are to be in, and given back to the monitoring groups that this
+    cleared; then threads are moved; last what is to go is removed.
+    """
+    target = goal(state, changes)
+    found: list[Step] = []
+    now = dict(state)
+    for planned in (_made, _schemata, _cpus, _monitored, _tasks, _removed):
+        for step in planned(dict(now), target):
+            found.append(step)
+            advance(now, step.delta(now))
+    return tuple(found)
+
+
+def cpus_in(state: State, group: str, monitor: str | None = None) -> frozenset[int]:
+    """The CPUs of a control group, or of a monitoring group of it."""
+    return frozenset(
+        cell.number
+        for cell, where in state.items()
+        if cell.kind == "cpu"
+        and (parts(where)[0] == group if monitor is None else where == place(group, monitor))
+    )
+
+
+def monitors_of(state: State, group: str) -> tuple[str, ...]:
+    """The names of a group's monitoring groups."""
+    return tuple(cell.name for cell in state if cell.kind == "monitor" and cell.group == group)
+
+
+def rivals(cell: Cell, other: Cell) -> bool:
+    """Whether two masks are of the same cache and of different groups; code and data share it."""
+    return (
+        (cell.kind, cell.number, cell.name[:2]) == (other.kind, other.number, other.name[:2])
+        and cell.group != other.group
+        and cell.kind == "schemata"
+    )
+
+
+def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
+    """Every mask by its cache (`L3`, 0), sorted: rivals are among those of one."""
+    found: dict[tuple[str, int], list[Cell]] = defaultdict(list)
+    for cell in sorted(cell for cell in state if cell.kind == "schemata" and cell.name != MB):
+        found[cell.name[:2], cell.number].append(cell)
+    return found
+
+
+def _delta(state: State, step: Step) -> Mapping[Cell, str | None]:
+    """What is different after a step."""
+    here = place(step.group, step.monitor)
+    if step.deed == "mkdir" and step.monitor:
+        return {Cell("monitor", step.group, step.monitor): UNBORN}
+    if step.deed == "mkdir":
+        return {Cell("group", step.group): UNBORN, Cell("mode", step.group): SHAREABLE}
+    if step.deed == "rmdir":
+        return _left(state, step)
+    if step.deed == "cpus":
+        heir = step.group if step.monitor else ROOT
+        found: dict[Cell, str | None] = {}
+        for cell, where in state.items():
+            if cell.kind == "cpu" and cell.number in step.cpus:
+                found[cell] = here
+            elif cell.kind == "cpu" and _within(where, step):
+                found[cell] = heir
+        return found
+    return dict(step.values) if step.task is None else {step.task: here}
+
+
+def _within(where: str, step: Step) -> bool:
+    """Whether a place is the step's group, or a monitoring group of it."""
+    group, monitor = parts(where)
+    return group == step.group and step.monitor in ("", monitor)
+
+
+def _left(state: State, step: Step) -> Mapping[Cell, str | None]:
+    """A directory is gone: what was in it is its heir's."""
+    heir = step.group if step.monitor else ROOT
+    found: dict[Cell, str | None] = {}
+    for cell, where in state.items():
+        if cell.kind in ("cpu", "task"):
+            if _within(where, step):
+                found[cell] = heir
+        elif cell.group == step.group and (
+            not step.monitor or (cell.kind, cell.name) == ("monitor", step.monitor)
+        ):
+            found[cell] = None
+    return found
+
+
+def _made(state: State, target: State) -> Iterator[Step]:
+    for kind in ("group", "monitor"):
+        for cell in target:
+            if cell.kind == kind and cell not in state:
+                yield Step("mkdir", cell.group, cell.name)
+
+
+def _schemata(state: State, target: State) -> Iterator[Step]:
+    by_group: dict[str, dict[Cell, str]] = defaultdict(dict)
+    for cell, value in target.items():
+        if cell.kind == "schemata" and state.get(cell) != value:
+            by_group[cell.group][cell] = value
+    now = dict(state)
+    while by_group:
+        order = [(_blocked(now, each), _grows(now, each), group)
+                 for group, each in by_group.items()]  # fmt: skip
+        group = min(order)[-1]
+        values = by_group.pop(group)
+        now |= values
+        yield Step("schemata", group, values=values)
+
+
+def _grows(state: State, values: Mapping[Cell, str]) -> bool:
+    """Whether some mask gains ways. Of a group just made nothing is known."""
+    masks = [(cell, int(value, 16)) for cell, value in values.items() if cell.name != MB]
+    return any(bits & ~int(state.get(cell, "0"), 16) for cell, bits in masks)
+
+
+def _blocked(state: State, values: Mapping[Cell, str]) -> bool:
+    """Whether these masks have ways that an exclusive group forbids until it, too, has changed."""
+    if EXCLUSIVE not in (value for cell, value in state.items() if cell.kind == "mode"):
+        return False  # as mostly: thousands of masks need no second look
+    return any(
+        int(value, 16) & int(state[other], 16)
+        for cell, value in values.items()
+        if cell.name != MB
+        for other in state
+        if rivals(cell, other)
+        and EXCLUSIVE in (state.get(Cell("mode", each.group)) for each in (cell, other))
+    )
+
+
+def _cpus(state: State, target: State) -> Iterator[Step]:
+    """A write for each group that gains, then for those that still have too many.
+
+    Each keeps at first what another is to have, so that no CPU is in the root group on its way;
+    that one gains what others lose, and can't be told to lose any. A group that is to go loses
+    what it has with its directory, but for what a monitoring group of the root group is to have:
+    that has to be the root group's before.
+    """
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for cell, where in target.items():
+        if cell.kind == "cpu" and cell in state:
+            wanted[parts(where)[0]].add(cell.number)
+    groups = [cell.group for cell in state if cell.kind == "group"]
+    metered = {cell.number for cell, where in target.items()
+               if cell.kind == "cpu" and where != ROOT and parts(where)[0] == ROOT}  # fmt: skip
+    now = dict(state)
+    gaining = [each for each in groups if wanted[each] - cpus_in(state, each)]
+    for group in gaining:
+        step = Step("cpus", group, cpus=cpus_in(now, group) - wanted[ROOT] | wanted[group])
+        advance(now, step.delta(now))
+        yield step
+    for group in groups:
+        own = cpus_in(now, group)
+        rest = own & wanted[group] if Cell("group", group) in target else own - metered
+        if own != rest:
+            step = Step("cpus", group, cpus=rest)
+            advance(now, step.delta(now))
+            yield step
+
+
+def _monitored(state: State, target: State) -> Iterator[Step]:
+    now = dict(state)
+    for cell in state:
+        if cell.kind == "monitor" and cell in target:
+            wanted = cpus_in(target, cell.group, cell.name)
+            wanted &= cpus_in(now, cell.group)
+            if cpus_in(now, cell.group, cell.name) != wanted:
+                step = Step("cpus", cell.group, cell.name, cpus=wanted)
+                advance(now, step.delta(now))
+                yield step
+
+
+def _tasks(state: State, target: State) -> Iterator[Step]:
+    for cell, where in target.items():
+        now = state.get(cell)
+        if cell.kind != "task" or now is None or now == where:
+            continue
+        (group, monitor), (own, metered) = parts(where), parts(now)
+        falls = where == ROOT and Cell("group", own) not in target and own != ROOT
+        if not falls and (group != own or (metered and not monitor)):
+            yield Step("task", group, task=cell)
+        if monitor:
+            yield Step("task", group, monitor, task=cell)
+
+
+def _removed(state: State, target: State) -> Iterator[Step]:
+    for cell in state:
+        alone = cell.kind == "monitor" and (
+            cell.group == ROOT or Cell("group", cell.group) in target
+        )
+        if alone and cell not in target:
+            yield Step("rmdir", cell.group, cell.name)
+    for cell in state:
+        if cell.kind == "group" and cell not in target:
+            yield Step("rmdir", cell.group)

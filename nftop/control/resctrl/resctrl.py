@@ -1,0 +1,260 @@
+"""resctrl as the gate sees it: its whole state, its rules, its lock, and the only writes to it.
+
+One write(2) a file and operation, since the kernel takes each as one transaction; a name of a
+group never leaves its directory (no `/`, no `..`), and no link is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.control.backend import AbsentError, LockedError, RefusedError
+from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.limits import read_rules
+from nftop.control.resctrl.operations import SHAREABLE, Step
+from nftop.control.rules import LOCKED, Rules
+from nftop.model.change import Cell, State, place
+from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS
+from nftop.model.reading import Missing
+from nftop.sources.resctrl.files import TASKS_BYTES, inode, read_text
+from nftop.sources.resctrl.lock import holder
+from nftop.sources.resctrl.mount import Mount, find_mount
+from nftop.sources.resctrl.parse import parse_tasks
+from nftop.sources.resctrl.tree import Found, read_tree
+
+_PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Resctrl(Host):
+    """The kernel's; `root` is /, or a test's."""
+
+    mount: Mount
+    root: Path
+
+    @property
+    def identity(self) -> str:
+        """The boot, and four numbers of the file system, of which a new mount changes one at least.
+
+        Its device is given out again, and its first inode is 1. Up to Linux 6.6 resctrl's inodes
+        are counted on from mount to mount (one kernfs root for the whole boot), so `info` has
+        another; later it is a new root, and since 6.6 a kernfs has a random id of its own
+        (`kernfs: attach uuid for every kernfs and report it in fsid`). Both are the file system's,
+        not the mount's, whose ids differ between namespaces. A kernel that has the one change of
+        these and not the other may show the same for a new mount: what is as a change made it
+        counts as that change's then.
+        """
+        boot = boot_id(self.root)
+        top = Path(self.mount.path).stat()
+        info = inode(f"{self.mount.path}/info")
+        random = os.statvfs(self.mount.path).f_fsid
+        return f"{boot} {top.st_dev}:{top.st_ino}:{info}:{random:x}"
+
+    @property
+    def where(self) -> str:
+        return self.mount.shown
+
+    def state(self, threads: Iterable[Cell] = ()) -> State:
+        found: dict[Cell, str] = {}
+        groups = self._groups()
+        for group in groups:
+            _tell(found, group)
+        named = {cell: int(cell.name.partition("@")[0]) for cell in threads}
+        places = _places(groups) if named else {}
+        for cell, tid in named.items():
+            if self._named(tid) == cell.name:
+                found[cell] = places.get(tid, ROOT)
+        return found
+
+    def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
+        if not groups and not tids:
+            return {}
+        tree = self._groups()
+        chosen = [each for each in tree if tids or _name(each) in groups]
+        places = _places(chosen)
+        inside = _places([each for each in tree if _name(each) in groups])
+        named = {self._named(tid): places.get(tid, ROOT) for tid in {*tids, *inside}}
+        return {name: where for name, where in named.items() if name}
+
+    def rules(self) -> Rules:
+        return read_rules(self.mount, self.root)
+
+    def do(self, step: Step) -> None:
+        folder = self._path(step.group, step.monitor)
+        try:
+            if step.deed == "mkdir":
+                Path(folder).mkdir(0o755)
+            elif step.deed == "rmdir":
+                Path(folder).rmdir()
+            elif step.task is None:
+                file = "schemata" if step.deed == "schemata" else "cpus_list"
+                _write(f"{folder}/{file}", step.text)
+            elif self._there(step.task):
+                _write(f"{folder}/tasks", step.text)
+        except OSError as error:
+            if error.errno == errno.ESRCH and step.task is not None and not self._there(step.task):
+                return  # the thread ended while it was moved, and needs no class
+            raise RefusedError(self._why(step, error)) from None
+
+    @contextlib.contextmanager
+    def lock(self, limit_s: float) -> Iterator[None]:
+        """resctrl's own: flock(2) on its mount, exclusive, as resctrl.rst has it."""
+        handle = os.open(self.mount.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            deadline = time.monotonic() + limit_s
+            while not _taken(handle):
+                if time.monotonic() >= deadline:
+                    who = holder(self.root, self.mount.path)
+                    raise LockedError(f"{who} has held resctrl's lock for {limit_s:g} s")
+                time.sleep(_PAUSE_S)
+            yield
+        finally:
+            os.close(handle)  # which lets go of it
+
+    def _groups(self) -> tuple[Found, ...]:
+        """All of them. Raises OSError where a part can't be read: what is unknown is not empty."""
+        tree = read_tree(self.mount.path)
+        if tree is None:
+            return ()
+        masks = [each.schemata for each in tree.groups if each.mode not in LOCKED]
+        unread = (*tree.unread, *(each.sentence for each in masks if isinstance(each, Missing)))
+        if unread:
+            raise OSError(errno.EIO, f"resctrl can't be read as a whole: {unread[0]}")
+        return tree.groups
+
+    def _path(self, group: str, monitor: str) -> str:
+        for name in (group, monitor):
+            if name != ROOT and ("/" in name or "\0" in name or name in (".", "..")):
+                raise RefusedError(f"{name!r} is no name of a group")
+        path = self.mount.path if group == ROOT else f"{self.mount.path}/{group}"
+        return f"{path}/mon_groups/{monitor}" if monitor else path
+
+    def _why(self, step: Step, error: OSError) -> str:
+        """The kernel's own words, read while the lock is held: it keeps only the last ones."""
+        with contextlib.suppress(OSError):
+            status = Path(self.mount.path, "info/last_cmd_status").read_text(errors="replace")
+            if status.strip() not in ("", "ok"):
+                return f"{_deed(step)}: the kernel says: {status.strip()[:300]}"
+        return f"{_deed(step)}: {error.strerror}"
+
+    def _named(self, tid: int) -> str:
+        """`TID@STARTTIME`, since numbers are used again; "" where there is no such thread."""
+        started = self._stat(tid)
+        return "" if started is None else f"{tid}@{started}"
+
+    def _stat(self, tid: int) -> int | None:
+        try:
+            text = (self.root / f"proc/{tid}/stat").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return int(text.rpartition(b")")[2].split()[19])
+
+    def _there(self, thread: Cell) -> bool:
+        return self._named(int(thread.name.partition("@")[0])) == thread.name
+
+
+def threads_of(pid: int, root: Path = Path("/")) -> tuple[int, ...]:
+    """All threads of a process; of the number of another thread only that one; none if it ended.
+
+    Raises OSError where it can't be read: that is no sign that it ended.
+    """
+    folder = root / f"proc/{pid}"
+    try:
+        lines = (folder / "status").read_text(errors="replace").splitlines()
+        if f"Tgid:\t{pid}" not in lines:
+            return (pid,)
+        return tuple(sorted(int(each.name) for each in (folder / "task").iterdir()))
+    except (FileNotFoundError, ProcessLookupError):
+        return ()
+
+
+def boot_id(root: Path = Path("/")) -> str:
+    """Another after every boot. Raises OSError."""
+    return (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def open_resctrl(root: Path = Path("/")) -> Resctrl:
+    """The mounted resctrl. Raises AbsentError."""
+    mount = find_mount(root)
+    if isinstance(mount, Missing):
+        raise AbsentError(mount.sentence)
+    return Resctrl(mount, root)
+
+
+def _name(group: Found) -> str:
+    """A directory's name; of one that is no UTF-8 something that no directory is called."""
+    if group.name == ROOT or group.path.rpartition("/")[2] == group.name:
+        return group.name
+    return f"{group.name}\0{group.inode}"
+
+
+def _tell(found: dict[Cell, str], group: Found) -> None:
+    name = _name(group)
+    if name != ROOT:
+        found[Cell("group", name)] = str(group.inode)
+    found[Cell("mode", name)] = group.mode or SHAREABLE
+    if group.mode != "pseudo-locked":  # of that the kernel shows the CPUs beside it
+        for cpu in group.cpus:
+            found[Cell("cpu", "", number=cpu)] = place(name)
+    if not isinstance(group.schemata, Missing):
+        for line, values in group.schemata.items():
+            for domain, value in values.items():
+                mask = line in MASK_LINES
+                text = f"{value:x}" if mask else str(min(value, UNLIMITED_MBPS))
+                found[Cell("schemata", name, line, domain)] = text
+    for monitor in group.monitors:
+        found[Cell("monitor", name, _name(monitor))] = str(monitor.inode)
+        for cpu in monitor.cpus:
+            found[Cell("cpu", "", number=cpu)] = place(name, _name(monitor))
+
+
+def _places(groups: Iterable[Found]) -> Mapping[int, str]:
+    """Where threads are by id; those of no group read are not there."""
+    found: dict[int, str] = {}
+    for group in groups:
+        if group.name != ROOT:  # all that are in no other
+            found |= dict.fromkeys(_threads(group), place(_name(group)))
+        for monitor in group.monitors:
+            found |= dict.fromkeys(_threads(monitor), place(_name(group), _name(monitor)))
+    return found
+
+
+def _threads(group: Found) -> tuple[int, ...]:
+    try:
+        return parse_tasks(read_text(f"{group.path}/tasks", TASKS_BYTES))
+    except FileNotFoundError:  # it is gone
+        return ()
+
+
+def _write(path: str, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        data = text.encode("ascii")
+        if os.write(handle, data) != len(data):
+            raise OSError(errno.EIO, "the kernel took only a part of what was written")
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _deed(step: Step) -> str:
+    """What was tried, in words."""
+    where = f"{step.group}:{step.monitor}" if step.monitor else step.group
+    words = {"mkdir": "make group", "rmdir": "remove group"}
+    if step.deed in words:
+        return f"{words[step.deed]} {where}"
+    return f"write {step.text.strip()!r} to {step.deed} of {where}"

@@ -1,0 +1,246 @@
+"""Cells and changes in words, for sentences."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+from nftop.control.journal_entry import Entry
+from nftop.control.resctrl.operations import MB, Step
+from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words, parts
+from nftop.model.ids import format_cpu_list, mhz_text
+from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS
+
+_MOST_NAMED = 6
+# Where classes are that no file system shows (`Host.where`), as operators know it.
+MSR = "pqos --iface=msr"
+# Masks and limits as pqos -e takes them: of a cache, a class, and what it is to be.
+_PQOS = {"L3": "llc@{}:{}=0x{}", "L3DATA": "llc@{}:{}d=0x{}", "L3CODE": "llc@{}:{}c=0x{}"}
+_PQOS_LIMIT = "mba@{}:{}={}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 way`, `2 ways`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def describe(cell: Cell) -> str:
+    """A cell in words."""
+    cpus = cell.name or str(cell.number)
+    words = {
+        "group": f"group {cell.group}",
+        "monitor": f"monitoring group {cell.group}:{cell.name}",
+        "mode": f"the mode of {cell.group}",
+        "schemata": f"{cell.name} {cell.number} of {cell.group}",
+        "cpu": f"the group of CPU {cell.number}",
+        "task": f"the group of thread {cell.name.partition('@')[0]}",
+        "governor": f"the governor of CPU {cpus}",
+        "epp": f"EPP of CPU {cpus}",
+        "min_khz": f"scaling_min_freq of CPU {cpus}",
+        "max_khz": f"scaling_max_freq of CPU {cpus}",
+        "bf": bf_words(cell),
+        "cp_class": f"the SST-CP class of CPU {cell.number}",
+    }
+    return words[cell.kind]
+
+
+def shell(step: Step, mount: str) -> str:
+    """A step as what an operator would type."""
+    folder = mount if step.group == ROOT else f"{mount}/{step.group}"
+    if step.monitor:
+        folder += f"/mon_groups/{step.monitor}"
+    if step.deed in ("mkdir", "rmdir"):
+        return f"{step.deed} {shlex.quote(folder)}"
+    file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
+    text = step.text.removesuffix("\n").replace("\n", "\\n")
+    word = "printf" if "\\n" in text else "echo"
+    end = "\\n" if word == "printf" else ""
+    return f"{word} '{text}{end}' > {shlex.quote(f'{folder}/{file}')}"
+
+
+def pqos_commands(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Changes of classes as what an operator would type where no file shows them."""
+    values: list[str] = []
+    moved: dict[str, list[int]] = {}
+    for cell, new in ((each.cell, each.new) for each in changes):
+        if cell.kind == "schemata":
+            form = _PQOS.get(cell.name, _PQOS_LIMIT)
+            values.append(form.format(cell.number, _clos(cell.group), new))
+        elif cell.kind == "cpu" and new is not None:
+            moved.setdefault(new, []).append(cell.number)
+    told = [f"-e '{';'.join(values)}'"] if values else []
+    told += [f"-a 'llc:{_clos(to)}={format_cpu_list(cpus)}'" for to, cpus in sorted(moved.items())]
+    return tuple(f"{MSR} {each}" for each in told)
+
+
+def _clos(group: str) -> str:
+    return "0" if group == ROOT else group.removeprefix("COS")
+
+
+def left_alone(cells: Iterable[Cell], state: State) -> tuple[str, ...]:
+    """A sentence for each cell that somebody else has changed, one for all CPUs."""
+    every = sorted(cells)
+    sentences = [
+        f"{describe(cell)} {_changed(cell, state)}, {_shown(cell, state.get(cell))} now"
+        for cell in every
+        if cell.kind != "cpu"
+    ]
+    moved: dict[str, list[int]] = {}
+    for cell in every:
+        if cell.kind == "cpu":
+            moved.setdefault(_changed(cell, state), []).append(cell.number)
+    sentences += [f"the group of CPU {format_cpu_list(cpus)} {how}" for how, cpus in moved.items()]
+    return tuple(sentences)
+
+
+def _changed(cell: Cell, state: State) -> str:
+    """Who changed a cell: what is as the kernel makes it online need not be anybody's change."""
+    kernel = ", or by the kernel when it came online" if _may_be_initial(cell, state) else ""
+    return f"was changed by somebody else since{kernel}: left alone"
+
+
+def _may_be_initial(cell: Cell, state: State) -> bool:
+    """Whether a cell has what the kernel gives a CPU or a cache that comes online.
+
+    That is the root group, all ways, or no limit: no class of the same cache has more.
+    """
+    value = state.get(cell)
+    if value is None or cell.kind == "cpu":
+        return value == ROOT
+    if cell.kind != "schemata":
+        return False
+    base = 16 if cell.name in MASK_LINES else 10
+    peers = [
+        int(other, base)
+        for peer, other in state.items()
+        if (peer.kind, peer.name, peer.number) == ("schemata", cell.name, cell.number)
+    ]
+    number = int(value, base)
+    return number == max(peers) and (base == 10 or number & (number + 1) == 0)
+
+
+def offline_sentences(
+    cells: Iterable[Cell], goal: Mapping[Cell, str | None] | State
+) -> tuple[str, ...]:
+    """What can't be taken back since it is offline, and what it will be when it is online again.
+
+    The kernel puts a CPU that comes online into the root group, and gives every group all ways and
+    no limit in a cache that does (`resctrl_online_cpu`, `domain_setup_ctrlval`, Linux 6.1 to 7.2).
+    """
+    every = sorted(cells)
+    by_place: dict[str, list[int]] = {}
+    for cell in every:
+        if cell.kind == "cpu":
+            by_place.setdefault(str(goal.get(cell)), []).append(cell.number)
+    sentences = [
+        f"CPU {format_cpu_list(cpus)}: offline, so it can't be moved back to {_place(where)}; "
+        "the kernel puts it into the root group when it is online again"
+        for where, cpus in by_place.items()
+    ]
+    sentences += [
+        f"{cell.name} {cell.number}: offline, so {cell.group} can't be set back to "
+        f"{_shown(cell, goal.get(cell))} there; the kernel resets it to "
+        f"{'all ways' if cell.name in MASK_LINES else 'no limit'} when it is online again"
+        for cell in every
+        if cell.kind == "schemata"
+    ]
+    sentences += [
+        f"CPU {name}: offline, so its frequencies can't be set back; it may still have those of "
+        "the change when it is online again"
+        for name in dict.fromkeys(cell.name for cell in every if _of_policy(cell))
+    ]
+    sentences += [
+        f"{describe(cell)}: offline, or it can't be read now, so it can't be set back to "
+        f"{goal.get(cell)}; it may still have the value of the change when it is online again"
+        for cell in every
+        if cell.kind in ("bf", "cp_class")
+    ]
+    return tuple(sentences)
+
+
+def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
+    """What has gone offline, a sentence for each CPU, cache or power domain."""
+    names = [
+        f"{cell.name} {cell.number}" if cell.kind == "schemata"
+        else describe(cell) if cell.kind == "bf"
+        else f"CPU {cell.name or cell.number}"
+        for cell in sorted(cells)
+    ]  # fmt: skip
+    return tuple(f"{name} is offline now" for name in dict.fromkeys(names))
+
+
+def _place(where: str) -> str:
+    group, monitor = parts(where)
+    return f"{group}:{monitor}" if monitor else group
+
+
+def _of_policy(cell: Cell) -> bool:
+    return cell.kind in POLICY_KINDS
+
+
+def undoing(entry: Entry) -> str:
+    """What a change takes back, as the history has it: `takes back 1, 2 in part; leaves 3`."""
+    back = [f"{each}{' in part' * (each in entry.leaves)}" for each in entry.undoes]
+    passed = [str(each) for each in entry.leaves if each not in entry.undoes]
+    told = [f"takes back {', '.join(back)}"] * bool(back)
+    return "; ".join(told + [f"leaves {', '.join(passed)}"] * bool(passed))
+
+
+def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...]:
+    """`CELL: OLD WORDS, NEW WORDS` for the first of some changes, and how many more there are."""
+    named = [_differs(each, old, new) for each in changes[:_MOST_NAMED]]
+    more = [f"and {len(changes) - _MOST_NAMED} more"] if len(changes) > _MOST_NAMED else []
+    return (*named, *more)
+
+
+def _differs(change: Change, old: str, new: str) -> str:
+    cell, values = change.cell, (change.old, change.new)
+    if _of_policy(cell) and None in values and cell.kind != "epp":
+        return f"CPU {cell.name} is {'on' if change.old is None else 'off'}line now"
+    if cell.kind == "cpu" and None in values:  # a CPU that is online is in some group
+        return f"CPU {cell.number} is {'on' if change.old is None else 'off'}line now"
+    if cell.kind in ("group", "monitor") and None not in values:
+        return f"{describe(cell)} is another of that name now: it was removed and made again"
+    was, is_now = (_shown(cell, each) for each in values)
+    return f"{describe(cell)}: {was} {old}, {is_now} {new}"
+
+
+def _shown(cell: Cell, value: str | None) -> str:
+    if value is None:
+        return "not there"
+    if cell.kind in ("group", "monitor"):
+        return "there"  # a directory's value is its inode
+    if cell.kind in ("min_khz", "max_khz"):
+        return mhz_text(int(value))
+    if cell.kind in ("cpu", "task"):
+        return _place(value)
+    if cell.name == MB and int(value) >= UNLIMITED_MBPS:
+        return "no limit"
+    return value
+
+
+def homeless(places: Mapping[Cell, str], target: State) -> tuple[str, ...]:
+    """Who can't be where he was, since that is gone, and where he is to be: by place a sentence."""
+    by_place: dict[str, list[Cell]] = {}
+    for cell, where in places.items():
+        by_place.setdefault(where, []).append(cell)
+    return tuple(_homeless(parts(where), cells, target) for where, cells in by_place.items())
+
+
+def _homeless(where: tuple[str, str], cells: Sequence[Cell], target: State) -> str:
+    group, monitor = where
+    falls = group != ROOT and target[cells[0]] == ROOT
+    home = Cell("group", group) if falls else Cell("monitor", group, monitor)
+    fate = "is another of that name now" if home in target else "is gone"
+    heir = "the root group has" if falls or group == ROOT else f"{group} itself has"
+    return f"{describe(home)} {fate}: {heir} {who(cells)}, which was in it"
+
+
+def who(cells: Iterable[Cell]) -> str:
+    """CPUs and threads among cells, in words: `CPU 1-3 and thread 70, 71`; "" where none are."""
+    every = sorted(cells)
+    cpus = format_cpu_list(cell.number for cell in every if cell.kind == "cpu")
+    tids = [cell.name.partition("@")[0] for cell in every if cell.kind == "task"]
+    named = ", ".join(tids[:_MOST_NAMED])
+    rest = f" and {len(tids) - _MOST_NAMED} more" if len(tids) > _MOST_NAMED else ""
+    return " and ".join([f"CPU {cpus}"] * bool(cpus) + [f"thread {named}{rest}"] * bool(tids))

@@ -1,0 +1,201 @@
+"""Changes of cache classes, noticed by what two readings have different, whoever made them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nftop.derive.absence import after_absence
+from nftop.derive.threads import ThreadRate
+from nftop.model.change import Cell, Change, Made, Noticed, parts
+from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
+from nftop.model.reading import Missing
+from nftop.model.sample import SourceReading
+
+# How many are remembered; a manager that moves threads all day must not fill the memory.
+MOST = 32
+# A tool writes group by group, and readings may fall between: what is noticed within this time of
+# the one before is one change.
+TOGETHER_NS = 3_000_000_000
+# A reading takes time: what it shows may have been written so long after its middle, or before.
+_READING_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeState:
+    """What was read last.
+
+    Attributes:
+        read_at_ns: when; None before the first reading.
+        groups: what of each group can be changed, to see fast that nothing was.
+        cells: as `action.State`. A value that a reading lacks keeps the one before.
+        tasks: the group of each thread that is in another than the root group.
+        threads: tid and start time of those that were watched then.
+        noticed: the last changes, the oldest first.
+    """
+
+    read_at_ns: int | None = None
+    groups: tuple[object, ...] = ()
+    cells: Mapping[Cell, str] = field(default_factory=dict)
+    tasks: Mapping[int, str] = field(default_factory=dict)
+    threads: Mapping[int, int] = field(default_factory=dict)
+    noticed: tuple[Noticed, ...] = ()
+
+
+def step_changes(
+    state: ChangeState,
+    reading: SourceReading[ResctrlTable] | None,
+    threads: Sequence[ThreadRate],
+    wall_ns: int,
+) -> ChangeState:
+    """Fold one reading of resctrl in: what is different from the last one was changed since.
+
+    A thread counts where it is watched before and after, or went from one group to another: any
+    other may have begun or ended by itself. After an absence of resctrl nothing is compared, since
+    it may be another mount.
+    """
+    if reading is None:
+        return replace(ChangeState(), noticed=state.noticed)
+    if isinstance(reading.value, Missing):
+        anew = ChangeState(noticed=state.noticed)
+        return after_absence(state, anew, reading.value)
+    if reading.read_at_ns == state.read_at_ns:
+        return state
+    table = reading.value
+    groups = tuple(_changeable(group) for group in table.groups)
+    same = groups == state.groups
+    tasks = {tid: group.name for group in table.groups if group.name != ROOT for tid in group.tasks}
+    watched = {rate.thread.tid: rate.thread.start_ticks for rate in threads}
+    cells = state.cells if same else _cells(table)
+    if not same:
+        there = {group.name for group in table.groups}
+        kept = {cell: text for cell, text in state.cells.items() if _outlives(cell, there)}
+        cells = {**kept, **cells}
+    noticed = state.noticed
+    if state.read_at_ns is not None:
+        found = [] if same else list(_different(state.cells, cells))
+        found += _moved(state, tasks, watched)
+        if found:
+            one = Noticed(state.read_at_ns, reading.read_at_ns, wall_ns, tuple(found))
+            noticed = (*noticed, one)[-MOST:]
+    return ChangeState(reading.read_at_ns, groups, cells, tasks, watched, noticed)
+
+
+def together(noticed: Sequence[Noticed]) -> tuple[Noticed, ...]:
+    """The same, with what was noticed right behind each other as one change."""
+    joined: list[Noticed] = []
+    for each in noticed:
+        if joined and each.since_ns - joined[-1].at_ns <= TOGETHER_NS:
+            last = joined[-1]
+            joined[-1] = replace(
+                last, at_ns=each.at_ns, wall_ns=each.wall_ns, changes=last.changes + each.changes
+            )
+        else:
+            joined.append(each)
+    return tuple(joined)
+
+
+def groups_in(changes: Iterable[Change]) -> tuple[str, ...]:
+    """The control groups that changes are about, those that a CPU or a thread left included."""
+    found: dict[str, None] = {}
+    for change in changes:
+        if change.cell.kind in ("cpu", "task"):
+            places = (change.old, change.new)
+            found |= dict.fromkeys(parts(place)[0] for place in places if place is not None)
+        else:
+            found[change.cell.group] = None
+    return tuple(found)
+
+
+def is_made_by(change: Change, noticed: Noticed, made: Sequence[Made]) -> bool:
+    """Whether nftop's own writing explains a change: written meanwhile, and from old to new.
+
+    Args:
+        change: one of those of `noticed`.
+        noticed: when.
+        made: what nftop wrote, the oldest first; a taking back is one of its own.
+    """
+    own = [
+        written
+        for each in made
+        if each.from_ns <= noticed.at_ns + _READING_NS
+        and each.until_ns >= noticed.since_ns - _READING_NS
+        for written in each.changes
+    ]
+    (was, now), born = _ends(change), False
+    # Several may lie between two readings: from what it came to back to what it was.
+    for each in reversed(own):
+        if each.cell == change.cell and _ends(each)[1] == now:
+            now = _ends(each)[0]
+            # What a class is born with is not known beforehand.
+            born = now is None and change.cell.kind == "schemata"
+            if born or now == was:
+                return True
+    return False
+
+
+def _ends(change: Change) -> tuple[str | None, str | None]:
+    """Old and new so far as both sides know them: no monitoring groups, no inodes."""
+    kind = change.cell.kind
+    if kind not in ("cpu", "task", "group"):
+        return change.old, change.new
+    ends = (None if end is None else "" if kind == "group" else parts(end)[0]
+            for end in (change.old, change.new))  # fmt: skip
+    return next(ends), next(ends)
+
+
+def _changeable(group: ResctrlGroup) -> object:
+    caches = tuple((cache.l3, cache.cbm, cache.code, cache.mba) for cache in group.caches)
+    return group.name, group.inode, group.cpus, caches, group.l2
+
+
+def _cells(table: ResctrlTable) -> dict[Cell, str]:
+    found: dict[Cell, str] = {}
+    # While a CPU moves two files may have it: the root group is where those come from that are in
+    # no other.
+    for group in sorted(table.groups, key=lambda group: group.name != ROOT):
+        if group.name != ROOT:
+            found[Cell("group", group.name)] = str(group.inode)
+        found |= dict(_schemata(group))
+        found |= dict.fromkeys((Cell("cpu", "", "", cpu) for cpu in group.cpus), group.name)
+    return found
+
+
+def _schemata(group: ResctrlGroup) -> Iterator[tuple[Cell, str]]:
+    for cache in group.caches:
+        data = "L3" if cache.code is None else "L3DATA"
+        if not isinstance(cache.cbm, Missing):
+            yield Cell("schemata", group.name, data, cache.l3), f"{cache.cbm.bits:x}"
+        if cache.code is not None:
+            yield Cell("schemata", group.name, "L3CODE", cache.l3), f"{cache.code.bits:x}"
+        if not isinstance(cache.mba, Missing):
+            yield Cell("schemata", group.name, "MB", cache.l3), str(cache.mba)
+    for mask in group.l2:
+        data = "L2" if mask.code is None else "L2DATA"
+        yield Cell("schemata", group.name, data, mask.l2), f"{mask.cbm.bits:x}"
+        if mask.code is not None:
+            yield Cell("schemata", group.name, "L2CODE", mask.l2), f"{mask.code.bits:x}"
+
+
+def _outlives(cell: Cell, groups: Collection[str]) -> bool:
+    return cell.kind == "cpu" or cell.group in groups
+
+
+def _different(old: Mapping[Cell, str], new: Mapping[Cell, str]) -> Iterator[Change]:
+    """Sorted; of a group that came or went only that."""
+    for cell in sorted(old.keys() | new.keys()):
+        was, now = old.get(cell), new.get(cell)
+        if was != now and (cell.kind == "group" or None not in (was, now)):
+            yield Change(cell, was, now)
+
+
+def _moved(
+    state: ChangeState, tasks: Mapping[int, str], watched: Mapping[int, int]
+) -> Iterator[Change]:
+    for tid in sorted(state.tasks.keys() | tasks.keys()):
+        was, now = state.tasks.get(tid, ROOT), tasks.get(tid, ROOT)
+        stayed = tid in watched and state.threads.get(tid) == watched[tid]
+        if was != now and (stayed or ROOT not in (was, now)):
+            start = watched.get(tid)
+            name = str(tid) if start is None else f"{tid}@{start}"
+            yield Change(Cell("task", "", name), was, now)

@@ -1,0 +1,258 @@
+"""Cache classes: what each resctrl group may fill, has filled, and moves to and from memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from nftop.derive.absence import after_absence
+from nftop.model.frame import CacheClass, GroupCacheRow, GroupRow, MonitorRow
+from nftop.model.ids import L3Domain
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.rdt.owner import owner_of
+from nftop.model.rdt.rdt import (
+    ROOT,
+    CacheDomain,
+    Event,
+    GroupCache,
+    Limits,
+    MbaUnit,
+    Metered,
+    ResctrlGroup,
+    ResctrlTable,
+)
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import SourceReading
+from nftop.model.topology import Topology
+
+_UNREAD = Missing(Reason.SOURCE, "no source of this session reads resctrl")
+_NO_GROUP = Missing(Reason.UNDEFINED, "no resctrl group has this CPU: is it offline?")
+_FIRST = Missing(Reason.WARMING, "its first reading: a rate needs two")
+_MADE_ANEW = Missing(
+    Reason.WARMING, "the group was removed and made anew: a rate needs two readings"
+)
+_STEPPED_BACK = Missing(Reason.RESET, "the group's counter restarted")
+_NUMBER = re.compile(r"([0-9]{1,18})")
+_RATES: Mapping[str, Event] = {
+    "mbm_total_bytes_per_s": "mbm_total_bytes",
+    "mbm_local_bytes_per_s": "mbm_local_bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """What a tick knows of cache classes.
+
+    Attributes:
+        groups, domains, limits: as in `Frame`.
+        of_cpus: a row for every CPU of the topology: the group whose `cpus` file has it.
+        of_tasks: the group of every thread that is in another than the root group.
+    """
+
+    groups: tuple[GroupRow, ...]
+    domains: tuple[CacheDomain, ...]
+    of_cpus: tuple[CacheClass | Missing, ...]
+    of_tasks: Mapping[int, CacheClass] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """The last table that was rated, and the rows it gave."""
+
+    table: ResctrlTable | None = None
+    read_at_ns: int = 0
+    rows: tuple[GroupRow, ...] = ()
+    of_tasks: Mapping[int, CacheClass] = field(default_factory=dict)
+
+
+def classes_reading(
+    readings: Mapping[str, SourceReading[ResctrlTable]],
+) -> SourceReading[ResctrlTable] | None:
+    """Of the source that tells of classes: through MSRs only where there can be no resctrl."""
+    own, other = readings.get("resctrl"), readings.get("pqos")
+    if other is None or (own is not None and not isinstance(own.value, Missing)):
+        return own
+    return other
+
+
+def step_cache(
+    state: CacheState, reading: SourceReading[ResctrlTable] | None, topology: Topology
+) -> tuple[CacheState, Classes]:
+    """Fold one reading of resctrl in: a row for every control group, the root group first.
+
+    A reading seen before keeps the rows it gave. One that is too old keeps the groups but none of
+    their values.
+    """
+    if reading is None:
+        return CacheState(), _nothing(topology, _UNREAD)
+    if isinstance(reading.value, Missing):
+        why = reading.value
+        state = after_absence(state, CacheState(), why)
+        if state.table is None:
+            return state, _nothing(topology, why)
+        rows = tuple(_without_values(row, why) for row in state.rows)
+        known = replace(_nothing(topology, why), groups=rows, domains=state.table.domains)
+        return state, replace(known, limits=state.table.limits)
+    table = reading.value
+    if state.table is None or reading.read_at_ns != state.read_at_ns:
+        elapsed_s = (reading.read_at_ns - state.read_at_ns) / 1e9
+        rows = _rows(state, table, elapsed_s, reading.read_at_ns)
+        state = CacheState(table, reading.read_at_ns, rows, _of_tasks(table))
+    of_cpus = _of_cpus(table, topology)
+    return state, Classes(state.rows, table.domains, of_cpus, state.of_tasks, table.limits)
+
+
+def rate(before: int | Missing | None, after: int | Missing, elapsed_s: float) -> Reading:
+    """A cumulative count's rate per second, or why it has none; `before` None: not counted then."""
+    if isinstance(after, Missing):
+        return after
+    if before is None or isinstance(before, Missing) or elapsed_s <= 0:
+        return _FIRST
+    return (after - before) / elapsed_s if after >= before else _STEPPED_BACK
+
+
+def _rows(
+    state: CacheState, after: ResctrlTable, elapsed_s: float, read_at_ns: int
+) -> tuple[GroupRow, ...]:
+    known = {} if state.table is None else {group.name: group for group in state.table.groups}
+    said = {row.name: row for row in state.rows}
+    domains = {domain.l3: domain for domain in after.domains}
+    ordered = sorted(after.groups, key=_order)
+    rows = []
+    for group in ordered:
+        before = known.get(group.name)
+        if before is not None and before.inode != group.inode:
+            before, none = None, _MADE_ANEW
+        else:
+            none = _FIRST
+        since = _Since(before, said.get(group.name), elapsed_s, none, read_at_ns)
+        rows.append(_row(since, group, after.mba_unit, domains))
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Since:
+    """What a group's counters are rated against.
+
+    Attributes:
+        group: as it was; None where there was none, or another of its name. row: what was said.
+        elapsed_s: since then. none: why there is no rate without it.
+        read_at_ns: when it was read now.
+    """
+
+    group: ResctrlGroup | None
+    row: GroupRow | None
+    elapsed_s: float
+    none: Missing
+    read_at_ns: int
+
+
+def _order(group: ResctrlGroup) -> tuple[bool, bool, int, list[tuple[int, str]]]:
+    """The root group, then by class, then those of unknown class by name: COS2 before COS10."""
+    parts = _NUMBER.split(group.name)
+    name = [(int(part) if part.isdecimal() else -1, part) for part in parts]
+    return group.name != ROOT, group.clos is None, group.clos or 0, name
+
+
+def _row(
+    since: _Since,
+    after: ResctrlGroup,
+    mba_unit: MbaUnit,
+    domains: Mapping[L3Domain, CacheDomain],
+) -> GroupRow:
+    old = {} if since.group is None else {cache.l3: cache for cache in since.group.caches}
+    said = {} if since.row is None else {cache.l3: cache.readings for cache in since.row.caches}
+    caches = []
+    for cache in after.caches:
+        ways = cache.ways
+        capacity = ways if isinstance(ways, Missing) else domains[cache.l3].capacity_bytes(ways)
+        metered = _metered(since, old.get(cache.l3), cache, said.get(cache.l3))
+        mba: Reading = cache.mba
+        readings = {"capacity_bytes": capacity, **metered}
+        read_at_ns = cache.read_at_ns or since.read_at_ns
+        caches.append(GroupCacheRow(cache.l3, cache.cbm, cache.code, mba, readings, read_at_ns))
+    return GroupRow(
+        name=after.name,
+        clos=after.clos,
+        cpus=after.cpus,
+        mode=after.mode,
+        mba_unit=mba_unit,
+        caches=tuple(caches),
+        rmid=after.rmid,
+        owner=after.owner,
+        tasks=len(after.tasks),
+        l2=after.l2,
+        monitors=_monitor_rows(since, after),
+    )
+
+
+def _monitor_rows(since: _Since, after: ResctrlGroup) -> tuple[MonitorRow, ...]:
+    known = {} if since.group is None else {each.name: each for each in since.group.monitors}
+    said = {} if since.row is None else {each.name: each.readings for each in since.row.monitors}
+    rows = []
+    for each in after.monitors:
+        old = known.get(each.name)
+        anew = old is not None and old.inode != each.inode
+        counted = {} if old is None or anew else {cache.l3: cache for cache in old.caches}
+        own = replace(since, none=_MADE_ANEW) if anew else since
+        readings = {
+            cache.l3: _metered(
+                own, counted.get(cache.l3), cache, said.get(each.name, {}).get(cache.l3)
+            )
+            for cache in each.caches
+        }
+        rows.append(MonitorRow(each.name, each.rmid, each.cpus, owner_of(each.name), readings))
+    return tuple(rows)
+
+
+def _metered(
+    since: _Since,
+    before: GroupCache | Metered | None,
+    after: GroupCache | Metered,
+    said: Mapping[str, Reading] | None,
+) -> dict[str, Reading]:
+    """What was metered of a group in one cache.
+
+    Counters may be read more seldom than groups: what was `said` of a reading holds on. And they
+    are read one after the other: their own time is truer than the table's.
+    """
+    elapsed_s = since.elapsed_s
+    if before is not None and before.read_at_ns and after.read_at_ns:
+        elapsed_s = (after.read_at_ns - before.read_at_ns) / 1e9
+        if elapsed_s == 0 and said is not None:
+            return {name: said[name] for name in ("occupancy_bytes", *_RATES)}
+    readings: dict[str, Reading] = {"occupancy_bytes": after.values["llc_occupancy"]}
+    for metric, event in _RATES.items():
+        old = None if before is None else before.values[event]
+        per_s = rate(old, after.values[event], elapsed_s)
+        readings[metric] = since.none if per_s is _FIRST else per_s
+    return readings
+
+
+def _of_tasks(table: ResctrlTable) -> Mapping[int, CacheClass]:
+    found: dict[int, CacheClass] = {}
+    for group in table.groups:
+        if group.name != ROOT:
+            found |= dict.fromkeys(group.tasks, CacheClass(group.name, group.clos, "task"))
+    return found
+
+
+def _of_cpus(table: ResctrlTable, topology: Topology) -> tuple[CacheClass | Missing, ...]:
+    # While a CPU moves, two files read one after the other may both have it: the root group is
+    # where those come from that are in no other.
+    found: dict[int, CacheClass] = {}
+    for group in sorted(table.groups, key=_order):
+        found |= dict.fromkeys(group.cpus, CacheClass(group.name, group.clos))
+    return tuple(found.get(info.cpu, _NO_GROUP) for info in topology.cpus)
+
+
+def _without_values(row: GroupRow, why: Missing) -> GroupRow:
+    readings = {metric.id: why for metric in GROUP_METRICS}
+    caches = tuple(GroupCacheRow(cache.l3, why, None, why, readings) for cache in row.caches)
+    return replace(row, caches=caches)
+
+
+def _nothing(topology: Topology, why: Missing) -> Classes:
+    return Classes((), (), (why,) * len(topology.cpus))

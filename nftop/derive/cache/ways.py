@@ -1,0 +1,153 @@
+"""Whose the ways of a cache are: one class' alone, several classes', devices', nobody's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nftop.model.frame import GroupCacheRow, GroupRow
+from nftop.model.ids import L3Domain
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, CacheDomain, IoWays, MbaUnit
+from nftop.model.reading import Missing, Reason
+
+# What a limit on bandwidth is that limits nothing.
+_UNLIMITED: Mapping[MbaUnit, float] = {"percent": 100, "MBps": float("inf"), "GBps/8": 2048}
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The ways of one class in one cache.
+
+    Attributes:
+        all: what it may fill, with data or code.
+        private: those no other class in use may fill and no device writes into.
+        io: those that devices write into too.
+        others: by the name of each other class in use that may fill some of them, these.
+        used: whether it is in use itself; if not it takes no way from anybody.
+    """
+
+    all: Cbm
+    private: Cbm
+    io: Cbm
+    others: Mapping[str, Cbm]
+    used: bool = True
+
+    @property
+    def shared(self) -> Cbm:
+        """Every way that another class in use may fill too."""
+        return _union(self.others.values(), self.all.width)
+
+
+def shares_with(own: Cbm, others: Mapping[str, Cbm], io: int, *, used: bool = True) -> Shares:
+    """The shares of a class that may fill `own`.
+
+    Args:
+        own: its ways.
+        others: those of every other class in use, by name.
+        io: as bits the ways that devices write into; 0 where they are not known.
+        used: whether it is in use.
+    """
+    common = {
+        name: Cbm(own.bits & its.bits, own.width)
+        for name, its in others.items()
+        if own.bits & its.bits
+    }
+    taken = _union(common.values(), own.width).bits | io
+    private = Cbm(own.bits & ~taken, own.width)
+    return Shares(own, private, Cbm(own.bits & io, own.width), common, used)
+
+
+def shares_of(groups: Sequence[GroupRow], domain: CacheDomain) -> dict[str, Shares]:
+    """By name, the shares of every class in a cache; without those whose mask is unknown.
+
+    Classes that nobody is in and nothing limits take no way from anybody.
+    """
+    masks, used = dict[str, Cbm](), dict[str, Cbm]()
+    for group in groups:
+        cache = cache_of(group, domain.l3)
+        mask = None if cache is None else ways_of(cache)
+        if mask is not None:
+            masks[group.name] = mask
+            if in_use(group):
+                used[group.name] = mask
+    io = 0 if not isinstance(domain.io, IoWays) else domain.io.cbm.bits
+    return {
+        name: shares_with(
+            mask,
+            {other: its for other, its in used.items() if other != name},
+            io,
+            used=name in used,
+        )
+        for name, mask in masks.items()
+    }
+
+
+def free_ways(shares: Mapping[str, Shares], domain: CacheDomain) -> Cbm | None:
+    """The ways that no class in use may fill; None where the cache can't be allocated."""
+    if not domain.ways:
+        return None
+    taken = _union((each.all for each in shares.values() if each.used), domain.ways)
+    return Cbm(((1 << domain.ways) - 1) & ~taken.bits, domain.ways)
+
+
+def cache_of(group: GroupRow, l3: L3Domain) -> GroupCacheRow | None:
+    """A class in one cache; None where it has no share of that."""
+    return next((cache for cache in group.caches if cache.l3 == l3), None)
+
+
+def ways_of(cache: GroupCacheRow) -> Cbm | None:
+    """All ways a class may fill, be it with data or code; None where its mask is unknown."""
+    if isinstance(cache.cbm, Missing):
+        return None
+    return cache.cbm if cache.code is None else cache.cbm.union(cache.code)
+
+
+def in_use(group: GroupRow) -> bool:
+    """`is_used` of a class as it was read."""
+    told = [cache.cbm for cache in group.caches]
+    # Where nothing can be allocated no mask limits anything; any other is not known.
+    unknown = any(isinstance(c, Missing) and c.reason is not Reason.HARDWARE for c in told)
+    masks = [cbm for cbm in told if not isinstance(cbm, Missing)]
+    masks += [cache.code for cache in group.caches if cache.code is not None]
+    for each in group.l2:
+        masks += [each.cbm] if each.code is None else [each.cbm, each.code]
+    bandwidths = [cache.mba for cache in group.caches if not isinstance(cache.mba, Missing)]
+    return is_used(
+        group.name,
+        inside=bool(group.cpus or group.tasks),
+        limited=unknown or limits(masks, bandwidths, group.mba_unit),
+        filled=has_filled(group),
+    )
+
+
+def is_used(name: str, *, inside: bool, limited: bool, filled: bool) -> bool:
+    """Whether a class is in use: something is in it, limits who would be, or has left lines.
+
+    `inside`: CPUs or threads; `limited`: as `limits` has it; `filled`: as `has_filled`.
+    """
+    return name == ROOT or inside or limited or filled
+
+
+def limits(masks: Iterable[Cbm], bandwidths: Iterable[float], unit: MbaUnit) -> bool:
+    """Whether any of the masks and limits on bandwidth of a class keeps something from it."""
+    return any(mask.ways < mask.width for mask in masks) or any(
+        each < _UNLIMITED[unit] for each in bandwidths
+    )
+
+
+def has_filled(group: GroupRow) -> bool:
+    """Whether a class has lines in any last-level cache."""
+    return any(_filled(cache) for cache in group.caches)
+
+
+def _union(masks: Iterable[Cbm], width: int) -> Cbm:
+    bits = 0
+    for each in masks:
+        bits |= each.bits
+    return Cbm(bits, width)
+
+
+def _filled(cache: GroupCacheRow) -> bool:
+    used = cache.readings["occupancy_bytes"]
+    return not isinstance(used, Missing) and used > 0

@@ -1,0 +1,309 @@
+"""Baselines: what the last ticks showed is kept when the operator says so, and compared with.
+
+What is kept is part of the fold's state. `keep` makes a baseline of the ticks folded so far; a
+recording has the result (`store/records`), so that a replay compares with the very same numbers
+from the same tick on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from nftop.derive.compare.comparability import is_full
+from nftop.derive.compare.metric import percent
+from nftop.derive.compare.ranksum import deviation, median
+from nftop.model.baseline import (
+    LEAST_TICKS,
+    LOAD_MOVED_RATIO,
+    MOST_TICKS,
+    NO_BASELINE,
+    Baselines,
+    CoreBaseline,
+    Level,
+    NfBaseline,
+)
+from nftop.model.column import Column, from_readings, missing
+from nftop.model.frame import Clock, CpuTable, NfRow, base_clock
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import SourceReading
+
+# What is kept of a network function and of each of its CPUs. Packets first: the load.
+KEPT = ("packets_per_s", "cpp", "busy_cpp", "ipp", "ipc", "llc_misses_per_packet")
+# Counted in turns and held in between: the same number again is no other sample.
+_HELD = ("llc_misses_per_packet",)
+_CYCLES = ("cpp", "busy_cpp")
+_DROPS = "drop_packets_per_s"
+
+_NO_NF = Missing(Reason.UNDEFINED, "no network function polls on this CPU")
+_NOT_THEN = Missing(Reason.SOURCE, "it was not there when the baseline was kept: b keeps another")
+_NO_CPP = Missing(Reason.SOURCE, "the baseline has no CPP of it")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """One tick: the rows as they were shown, and the sources that had anything new.
+
+    Of the CPUs it has the columns of `KEPT`: all of them for so many ticks would be much to hold.
+    """
+
+    wall_ns: int
+    cpus: CpuTable
+    nfs: tuple[NfRow, ...]
+    new: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineState:
+    """Attributes.
+
+    kept: what is compared with; None where there is nothing.
+    seen: the last `MOST_TICKS` ticks, the oldest first.
+    read_at_ns: by source, when its reading of the last tick was taken.
+    """
+
+    kept: Baselines | None = None
+    seen: tuple[Seen, ...] = ()
+    read_at_ns: Mapping[str, int] = field(default_factory=dict)
+
+
+def step_baselines(
+    state: BaselineState,
+    cpus: CpuTable,
+    nfs: tuple[NfRow, ...],
+    readings: Mapping[str, SourceReading[object]],
+    wall_ns: int,
+) -> tuple[BaselineState, CpuTable, tuple[NfRow, ...]]:
+    """Fold one tick in: its rows with `cpp_vs_base`, and the state that remembers it."""
+    read_at_ns = {name: each.read_at_ns for name, each in readings.items()}
+    new = frozenset(
+        name for name, at_ns in read_at_ns.items() if state.read_at_ns.get(name) != at_ns
+    )
+    slim = replace(cpus, columns={name: cpus.columns[name] for name in KEPT}, origins={})
+    seen = (*state.seen, Seen(wall_ns, slim, nfs, new))[-MOST_TICKS:]
+    found = {nf.key: _baseline_of(state.kept, nf, nfs) for nf in nfs}
+    compared = tuple(
+        replace(nf, readings={**nf.readings, "cpp_vs_base": nf_vs_base(nf, found[nf.key])})
+        for nf in nfs
+    )
+    table = replace(
+        cpus, columns={**cpus.columns, "cpp_vs_base": _column(state.kept, cpus, nfs, found)}
+    )
+    return replace(state, seen=seen, read_at_ns=read_at_ns), table, compared
+
+
+def keep(state: BaselineState) -> Baselines:
+    """A baseline of the ticks folded so far: medians over those in which there was anything new.
+
+    Where nobody had ticks enough, what is kept already stays.
+    """
+    nfs = state.seen[-1].nfs if state.seen else ()
+    found = [_kept(state.seen, nf) for nf in nfs]
+    too_few = all(each.ticks < LEAST_TICKS for each in found)
+    if too_few and state.kept is not None and state.kept.nfs:
+        return state.kept
+    return Baselines(
+        state.seen[-1].wall_ns if state.seen else 0,
+        tuple(each for each in found if each.ticks >= LEAST_TICKS),
+        {each.key: each.ticks for each in found if each.ticks < LEAST_TICKS},
+    )
+
+
+def _kept(seen: Sequence[Seen], nf: NfRow) -> NfBaseline:
+    """The last rows of one network function; those before it changed its CPUs are another's."""
+    sources = frozenset[str]().union(*(tick.new for tick in seen))
+    ticks: list[tuple[Seen, NfRow]] = []
+    for tick in reversed(seen):
+        row = next((each for each in tick.nfs if each.key == nf.key), None)
+        # The kernel, which has no pid, is where packets happen to come.
+        if row is None or (row.pid and row.cpus != nf.cpus):
+            break
+        is_new = nf.kind in tick.new or nf.kind not in sources
+        if is_new and not isinstance(_of_nf(row, "packets_per_s"), Missing):
+            ticks.insert(0, (tick, row))
+    rows = [row for _, row in ticks]
+    numbers = {name: [_of_nf(row, name) for row in rows] for name in (*KEPT, _DROPS)}
+    return NfBaseline(
+        key=nf.key,
+        # As a recording can have it.
+        name=nf.name.encode("utf-8", "replace").decode(),
+        kind=nf.kind,
+        pid=nf.pid,
+        levels=_levels(numbers, [row.cpp_clock for row in rows], nf.cpp_clock),
+        clock=nf.cpp_clock,
+        saturated=_full([row.saturated for row in rows]),
+        ticks=len(ticks),
+        cores=tuple(_core([tick for tick, _ in ticks], cpu) for cpu in nf.cpus),
+    )
+
+
+def _core(ticks: Sequence[Seen], cpu: Cpu) -> CoreBaseline:
+    found = [(tick.cpus, tick.cpus.topology.row_of.get(cpu)) for tick in ticks]
+    known = [(cpus, row) for cpus, row in found if row is not None]
+    clocks = [cpus.cpp_clock[row] for cpus, row in known]
+    last = next((clock for clock in reversed(clocks) if clock is not None), None)
+    numbers: dict[str, list[Reading]] = {
+        name: [cpus.columns[name][row] for cpus, row in known] for name in KEPT
+    }
+    # A shared CPU's IPC is of all threads that ran on it.
+    shared = [cpus.shared.get(cpu) for cpus, _ in known]
+    numbers["ipc"] = [why or own for why, own in zip(shared, numbers["ipc"], strict=True)]
+    return CoreBaseline(
+        cpu=cpu,
+        levels=_levels(numbers, clocks, last),
+        clock=last,
+        saturated=_full([cpus.saturated[row] for cpus, row in known]),
+    )
+
+
+def _levels(
+    numbers: Mapping[str, Sequence[Reading]], clocks: Sequence[Clock | None], clock: Clock | None
+) -> dict[str, Level]:
+    """Median, spread and count of each metric that has numbers enough."""
+    levels = {}
+    for name, readings in numbers.items():
+        values: list[float] = []
+        for each, counted_by in zip(readings, clocks, strict=True):
+            if isinstance(each, Missing) or (
+                name in _CYCLES and base_clock(counted_by) != base_clock(clock)
+            ):
+                continue
+            if name in _HELD and values and values[-1] == each:
+                continue
+            values.append(each)
+        if len(values) >= LEAST_TICKS:
+            of = np.array(values)
+            levels[name] = Level(median(of), deviation(of), len(values))
+    return levels
+
+
+def _full(told: Sequence[bool | None]) -> bool | None:
+    """Whether cores were busy all the time, as a verdict has it."""
+    known = [float(each) for each in told if each is not None]
+    return is_full(np.array(known), np.array([each is not None for each in told], np.float64))
+
+
+def _of_nf(row: NfRow, name: str) -> Reading:
+    if name == "packets_per_s":
+        name = "rx_packets_per_s" if row.direction == "rx" else "tx_packets_per_s"
+    return row.readings[name]
+
+
+def baseline_of(kept: Baselines | None, nf: NfRow, nfs: Collection[NfRow]) -> NfBaseline | None:
+    """That of a network function: of its own process, else of another of the same kind and name.
+
+    That other must be gone, and neither have a namesake: whose it would be could not be told.
+    """
+    found = _baseline_of(kept, nf, nfs)
+    return None if isinstance(found, Missing) else found
+
+
+def _baseline_of(kept: Baselines | None, nf: NfRow, nfs: Iterable[NfRow]) -> NfBaseline | Missing:
+    if kept is None:
+        return NO_BASELINE
+    for each in kept.nfs:
+        if each.key == nf.key:
+            return each
+    if nf.key in kept.short:
+        ticks = kept.short[nf.key]
+        return Missing(
+            Reason.SOURCE,
+            f"{ticks} tick{'s' * (ticks != 1)} of it when the baseline was kept, and "
+            f"{LEAST_TICKS} are needed: b keeps another",
+        )
+    there = list(nfs)
+    namesakes = [each for each in there if (each.kind, each.name) == (nf.kind, nf.name)]
+    known = [each for each in kept.nfs if (each.kind, each.name) == (nf.kind, nf.name)]
+    gone = not any(each.key == one.key for one in known for each in there)
+    return known[0] if len(namesakes) == len(known) == 1 and gone else _NOT_THEN
+
+
+def nf_vs_base(nf: NfRow, base: NfBaseline | Missing) -> Reading:
+    """How much more a packet costs one network function than in its baseline."""
+    if isinstance(base, Missing):
+        return base
+    now, then = _loads(nf, base.levels)
+    return _change(nf.readings["cpp"], now, (nf.cpp_clock, nf.saturated), base, then)
+
+
+def _loads(nf: NfRow, levels: Mapping[str, Level]) -> tuple[Reading, float | None]:
+    """What it is offered now and was then: what it took, and what its NIC dropped.
+
+    Drops are of neither where one of the two lacks them, or where what is counted is what it sends:
+    loads of two kinds can't be compared.
+    """
+    now, drops = _of_nf(nf, "packets_per_s"), nf.readings[_DROPS]
+    then = _of_levels(levels, "packets_per_s")
+    dropped = _of_levels(levels, _DROPS) if nf.direction == "rx" else None
+    if isinstance(now, Missing) or isinstance(drops, Missing) or then is None or dropped is None:
+        return now, then
+    return now + drops, then + dropped
+
+
+def _of_levels(levels: Mapping[str, Level], name: str) -> float | None:
+    return levels[name].median if name in levels else None
+
+
+def _change(
+    cpp: Reading,
+    packets: Reading,
+    now: tuple[Clock | None, bool | None],
+    base: NfBaseline | CoreBaseline,
+    load: float | None,
+) -> Reading:
+    """cpp / the baseline's - 1, or why the two can't be compared.
+
+    Full cores cost what a packet costs, whatever the load; those of any other follow it.
+    """
+    clock, saturated = now
+    if isinstance(cpp, Missing):
+        return cpp
+    if "cpp" not in base.levels or not base.levels["cpp"].median:
+        return _NO_CPP
+    if base_clock(clock) != base_clock(base.clock):
+        why = f"its cycles are of another clock ({clock}) than the baseline's ({base.clock})"
+        return Missing(Reason.UNDEFINED, why)
+    if not (saturated and base.saturated) and load and not isinstance(packets, Missing):
+        moved = packets / load - 1
+        if abs(moved) > LOAD_MOVED_RATIO:
+            return Missing(
+                Reason.UNDEFINED,
+                f"the load moved {percent(moved)} from the baseline's {load / 1e6:.3g} Mpps, and "
+                "CPP follows it: not both times were its cores busy all the time",
+            )
+    return cpp / base.levels["cpp"].median - 1
+
+
+def _column(
+    kept: Baselines | None,
+    cpus: CpuTable,
+    nfs: Iterable[NfRow],
+    found: Mapping[str, NfBaseline | Missing],
+) -> Column:
+    """`cpp_vs_base` of every CPU on which a network function polls."""
+    if kept is None:
+        return missing(len(cpus), NO_BASELINE)
+    readings: dict[int, Reading] = {}
+    for nf in nfs:
+        base = found[nf.key]
+        cores = {} if isinstance(base, Missing) else {core.cpu: core for core in base.cores}
+        for cpu in nf.cpus:
+            row = cpus.topology.row_of.get(cpu)
+            if row is not None and cpus.nf_pid[row] == nf.pid:
+                why = base if isinstance(base, Missing) else _NOT_THEN
+                core = cores.get(cpu)
+                readings[row] = why if core is None else _core_vs_base(cpus, row, core)
+    return from_readings(readings, len(cpus), _NO_NF)
+
+
+def _core_vs_base(cpus: CpuTable, row: int, core: CoreBaseline) -> Reading:
+    return _change(
+        cpus.columns["cpp"][row],
+        cpus.columns["packets_per_s"][row],
+        (cpus.cpp_clock[row], cpus.saturated[row]),
+        core,
+        _of_levels(core.levels, "packets_per_s"),
+    )

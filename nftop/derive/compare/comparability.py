@@ -1,0 +1,118 @@
+"""Which numbers of a network function can be compared at all, and what they come to.
+
+Packets are what it is for, CPP is what they cost. Where not all cores are busy CPP has their empty
+polls in it, and falls and rises with the load; where the load moved, what is counted per packet
+says nothing of anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nftop.derive.compare.metric import Compared, Word, percent
+from nftop.model.column import Floats
+from nftop.model.reading import Missing
+
+# Cores count as busy all the time where so many of their samples say so.
+_MOSTLY = 0.9
+_POLLS = "empty polls are in it: not all its cores are busy all the time"
+_BUSY_UNKNOWN = "it is not known whether its cores are busy all the time"
+PACKETS = ("packets_per_s", "drop_packets_per_s")
+_COSTS = ("cpp", "busy_cpp")
+# What has empty polls in it.
+_POLLED = ("cpp", "ipp", "ipc")
+_DECIDED: tuple[Word, ...] = ("better", "worse", "more", "less", "no difference")
+
+
+def is_full(saturated: Floats, told: Floats) -> bool | None:
+    """Whether cores were busy all the time; None where that is not known.
+
+    Args:
+        saturated: samples 0 or 1, those that tell.
+        told: 1 of each sample that tells, 0 of one that does not. A core that drops now and then
+            tells then that it is full, and of the time between nothing.
+    """
+    if not len(saturated) or told.mean() < _MOSTLY:
+        return None
+    return bool(saturated.mean() >= _MOSTLY)
+
+
+def load_moved(offered: float) -> str:
+    """Why nothing is said; `offered` is by which share what is offered moved."""
+    return f"load moved {percent(offered)}"
+
+
+def judged(row: Compared, busy: Sequence[bool | None], offered: float | None) -> Compared:
+    """A row of a network function, where the numbers of both sides can be compared.
+
+    Args:
+        row: one of its metrics.
+        busy: of either side, `is_full`.
+        offered: by which share the packets it was offered moved; None where they did not.
+    """
+    if row.word not in _DECIDED:
+        return row
+    was, now = busy
+    # Cores that are full take what they can, but drop all that is offered beyond it.
+    if offered is not None and (row.metric.id == "drop_packets_per_s" or not (was and now)):
+        return replace(row, word="inconclusive", why=load_moved(offered), code="load_moved")
+    if row.metric.id not in _POLLED or (was and now):
+        return row
+    # A bound tells in one direction: what was at most so much, and is more now, is worse.
+    certain = (was and row.word == "better") or (now and row.word == "worse")
+    if row.metric.bounded and certain:
+        return row
+    if None in busy:
+        return replace(row, word="inconclusive", why=_BUSY_UNKNOWN, code="busy_unknown")
+    return replace(row, word="inconclusive", why=_POLLS, code="empty_polls")
+
+
+def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
+    """What the rows come to, and why: packets, drops and cycles decide, and of these cycles first.
+
+    `offered` as in `judged`; None too where both sides are busy all the time.
+    """
+    of_word: dict[tuple[Word, bool], list[Compared]] = {}
+    for row in rows:
+        if row.metric.id in _COSTS + PACKETS:
+            of_word.setdefault((row.word, row.metric.id in _COSTS), []).append(row)
+    sides: dict[Word, list[Compared]] = {
+        word: [row for key, each in of_word.items() if key[0] == word for row in each]
+        for word in _SIDES
+    }
+    said = [f"{word}: {_named(each)}" for word, each in sides.items() if each]
+    if len(said) > 1:
+        return "inconclusive", "; ".join(said)
+    for word, each in sides.items():
+        if each:
+            return word, _named(each)
+    if offered is not None:
+        return "inconclusive", load_moved(offered)
+    found = next((key for key in _SUMS if key in of_word), None)
+    return ("no number", "") if found is None else (found[0], of_word[found][0].why)
+
+
+_SIDES: tuple[Word, ...] = ("better", "worse")
+# A row's word, and whether the row is a cost: the first of these that there is is the word of all.
+_SUMS: tuple[tuple[Word, bool], ...] = (
+    ("settling", True),
+    ("settling", False),
+    ("too few samples", True),
+    ("no difference", True),
+    ("inconclusive", True),
+    ("too few samples", False),
+    ("inconclusive", False),
+    ("no difference", False),
+    ("no number", True),
+    ("no number", False),
+)
+
+
+def _named(rows: Sequence[Compared]) -> str:
+    return ", ".join(
+        row.metric.label
+        if isinstance(row.change_ratio, Missing)
+        else f"{row.metric.label} {percent(row.change_ratio)}"
+        for row in rows
+    )

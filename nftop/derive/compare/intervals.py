@@ -1,0 +1,347 @@
+"""Samples of one interval of a recording, by network function, cache class and package.
+
+Ticks that follow each other are alike, and the longer an interval is, the slower the drift in it
+may be. So samples are put together before they are tested: blocks of equally many, in the order of
+time, of which the shorter of two intervals has at most `BLOCKS`; a block counts as its median. What
+persists from block to block widens the test as in `ranksum`: persistence there is bounded, which is
+safe for no more blocks than these, since with the bound on it no order of theirs is sure.
+
+Drift that is slower than an interval looks like a step between two. So where the halves of either
+interval lie half as far from each other as the intervals do, nothing is said.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from nftop.derive.compare.metric import (
+    DIFFERS,
+    Compared,
+    compared,
+    cycle_of,
+    cyclic,
+    drifts,
+    is_beyond,
+    measured,
+    moved,
+    persistent,
+)
+from nftop.derive.compare.window import (
+    NF_KEPT,
+    ReadTimes,
+    is_renewed,
+    nf_misses,
+    nf_sample,
+    nf_sources,
+    source_of,
+)
+from nftop.model.column import Floats
+from nftop.model.frame import CpuTable, Frame, NfRow, PackageRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.metrics.metric import Metric
+from nftop.model.rdt.rdt import ROOT
+from nftop.model.reading import Missing, Reading, Reason
+
+BLOCKS = 60
+RULE_BLOCKS = (
+    "samples follow each other and are alike, so they are tested as medians of equally long runs, "
+    f"at most {BLOCKS} of the interval that has fewer; where the halves of an interval lie half as "
+    "far apart as the intervals do, it is inconclusive: drift"
+)
+_SIDES = ("in A", "in B")
+PACKAGE_COMPARED = (
+    "memory.read_bytes_per_s",
+    "memory.write_bytes_per_s",
+    "pcie.read_bytes_per_s",
+    "pcie.write_bytes_per_s",
+    "pcie.ddio_hit_ratio",
+    "upi.received_bytes_per_s",
+    "upi.sent_bytes_per_s",
+)
+CLASS_COMPARED = tuple(metric.id for metric in GROUP_METRICS)
+NF_ALL = (*NF_KEPT[:-1], "ipp", "busy_ratio")
+_NONE = Missing(Reason.UNDEFINED, "there is no sample of it")
+_MISSES = NF_KEPT.index("llc_misses_per_packet")
+
+Kind: TypeAlias = Literal["nf", "class", "package"]
+
+
+class Thing(NamedTuple):
+    """What samples are of. Names are untrusted text.
+
+    A network function is known by its kind and name (`dpdk`, `vpp`, ...), since its process may be
+    another in another recording; where several of one name run at once, by its CPUs too.
+    """
+
+    kind: Kind
+    name: str
+    of: str = ""
+
+
+@dataclass(slots=True)
+class Series:
+    """One thing: each metric's values in the order of time, NaN where there was no number.
+
+    Attributes:
+        why: by metric, the last reason of a number that was not there.
+        keys: the processes it was, in the order they were seen; one, unless it was restarted.
+    """
+
+    values: dict[str, array[float]] = field(default_factory=dict)
+    why: dict[str, Missing] = field(default_factory=dict)
+    keys: dict[str, None] = field(default_factory=dict)
+
+    def of(self, metric: str) -> Floats:
+        """float64 (n,)."""
+        return np.array(self.values.get(metric, ()), dtype=np.float64)
+
+    def add(self, readings: Mapping[str, Reading]) -> None:
+        """One sample."""
+        for name, reading in readings.items():
+            if isinstance(reading, Missing):
+                self.why[name] = reading
+            number = np.nan if isinstance(reading, Missing) else reading
+            self.values.setdefault(name, array("d")).append(number)
+
+
+class Interval:
+    """What the frames of an interval have told, taken one by one in the order of time.
+
+    Attributes:
+        things: by what they are of. ticks: how many frames were taken.
+        first_ns, last_ns: wall clock of the first frame and the last.
+    """
+
+    def __init__(self) -> None:
+        self.things: dict[Thing, Series] = {}
+        self.ticks = self.first_ns = self.last_ns = 0
+        self._began_ns: float | None = None
+        self._newest_ns = 0
+        self._times = ReadTimes()
+        self._misses: dict[str, tuple[float, ...]] = {}
+        self._estimates: dict[tuple[Thing, str], Reading] = {}
+        self._metered_at_ns: dict[Thing, int] = {}
+
+    def take(self, frame: Frame) -> None:
+        """Keep what sources have read since the frame before.
+
+        A reading speaks for the time since the one before it: only those count of which all of
+        that lies behind the first frame.
+        """
+        if self._began_ns is None or frame.monotonic_ns < self._newest_ns:
+            # The first, or another session behind one.
+            span_ns = (frame.interval_s or 0.0) * 1e9
+            self._began_ns = frame.monotonic_ns - span_ns / 2
+            self._times = ReadTimes()
+            self._metered_at_ns.clear()
+        self.first_ns = self.first_ns or frame.wall_ns
+        self._newest_ns = frame.monotonic_ns
+        self.last_ns = frame.wall_ns
+        self.ticks += 1
+        renewed = self._times.renewed(frame)
+        new = {name for name, before_ns in renewed.items() if self._is_inside(before_ns)}
+        if self.ticks == 1:
+            self._take_classes(frame)
+            return
+        for thing, nf in _named(frame):
+            if is_renewed(frame, (source_of(nf),), new):
+                series = self._series(thing)
+                series.keys[nf.key] = None
+                series.add(
+                    {
+                        # What rests on more than its own counters, and of that nothing is new.
+                        name: reading
+                        if is_renewed(frame, nf_sources(frame, nf, name), new)
+                        else np.nan
+                        for name, reading in self._of_nf(frame, nf).items()
+                    }
+                )
+        self._take_classes(frame)
+        for package in frame.packages:
+            thing = Thing("package", str(package.package))
+            self._series(thing).add(
+                {
+                    name: package.readings[name]
+                    for name in PACKAGE_COMPARED
+                    if is_renewed(frame, (package.origins.get(name, "uncore"),), new)
+                    and not self._is_held(thing, name, package)
+                }
+            )
+
+    def _take_classes(self, frame: Frame) -> None:
+        for group in frame.groups:
+            shown = "(root)" if group.name == ROOT else group.name
+            for cache in group.caches:
+                thing = Thing("class", shown, f"L3 {cache.l3}")
+                before_ns = self._metered_at_ns.get(thing)
+                self._metered_at_ns[thing] = cache.metered_at_ns
+                if cache.metered_at_ns != before_ns and self._is_inside(before_ns):
+                    self._series(thing).add({name: cache.readings[name] for name in CLASS_COMPARED})
+
+    def _is_inside(self, before_ns: float | None) -> bool:
+        """Whether a reading whose predecessor was then speaks for this interval alone."""
+        return before_ns is not None and (self._began_ns or 0.0) <= before_ns
+
+    def _series(self, thing: Thing) -> Series:
+        return self.things.setdefault(thing, Series())
+
+    def _is_held(self, thing: Thing, name: str, package: PackageRow) -> bool:
+        """Whether an estimate is that of a reading before: they come once in several of them."""
+        before = self._estimates.get((thing, name))
+        self._estimates[thing, name] = now = package.readings[name]
+        return name in package.estimates and now == before
+
+    def _of_nf(self, frame: Frame, nf: NfRow) -> Mapping[str, Reading]:
+        numbers = nf_sample(frame, nf)
+        misses = nf_misses(frame, nf)
+        # They may be counted in turns, and hold in between.
+        if misses == self._misses.get(nf.key):
+            numbers[_MISSES] = np.nan
+        self._misses[nf.key] = misses
+        why = nf.problem or _NONE
+        found: dict[str, Reading] = {
+            name: number if np.isfinite(number) else _reason(frame.cpus, nf, name, why)
+            for name, number in zip(NF_KEPT[:-1], numbers, strict=True)
+        }
+        return {**found, "ipp": nf.readings["ipp"], "busy_ratio": _busy(frame.cpus, nf)}
+
+
+def _named(frame: Frame) -> Iterator[tuple[Thing, NfRow]]:
+    names = [(nf.kind, nf.name) for nf in frame.nfs]
+    for nf in frame.nfs:
+        alone = names.count((nf.kind, nf.name)) == 1
+        cpus = "" if alone else f", CPUs {format_cpu_list(nf.cpus) or 'none'}"
+        yield Thing("nf", nf.name, f"{nf.kind}{cpus}"), nf
+
+
+def _reason(cpus: CpuTable, nf: NfRow, name: str, otherwise: Missing) -> Missing:
+    told = nf.readings.get(name)
+    if isinstance(told, Missing):
+        return told
+    for cpu in nf.cpus:
+        row = cpus.topology.row_of.get(cpu)
+        reading = cpus.columns[name][row] if name in cpus.columns and row is not None else None
+        if isinstance(reading, Missing):
+            return reading
+    return otherwise
+
+
+def _busy(cpus: CpuTable, nf: NfRow) -> Reading:
+    """The mean of its CPUs' busy ratios, where all of them tell."""
+    readings = [
+        cpus.columns["busy_ratio"][cpus.topology.row_of[cpu]]
+        for cpu in nf.cpus
+        if cpu in cpus.topology.row_of
+    ]
+    numbers = [each for each in readings if not isinstance(each, Missing)]
+    if not readings or len(readings) != len(nf.cpus):
+        return Missing(Reason.SOURCE, "not all its CPUs were recorded")
+    if len(numbers) != len(readings):
+        return next(each for each in readings if isinstance(each, Missing))
+    return float(np.mean(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric of one thing in both intervals.
+
+    Attributes:
+        found: of all samples, but for its word, which is that of blocks of them.
+        blocks_a, blocks_b: how many blocks.
+    """
+
+    found: Compared
+    blocks_a: int
+    blocks_b: int
+
+
+def row_of(
+    metric: Metric,
+    a: Floats,
+    b: Floats,
+    why: Missing,
+    context: tuple[Floats, Floats] | None = None,
+) -> Row:
+    """Compare two samples in the order of time, float64 (n,) and (m,), NaN where none is.
+
+    Args:
+        metric: what they are of.
+        a: those of A.
+        b: those of B.
+        why: what to say where there is no number at all.
+        context: the samples of A and of B with those shortly before and after them; a cycle is
+            searched for in them too.
+    """
+    a, b = a[np.isfinite(a)], b[np.isfinite(b)]
+    blocks_a, blocks_b = blocks(a, b)
+    tested = compared(metric, blocks_a, blocks_b, why, over=True, sides=_SIDES)
+    # The word is that of blocks, the numbers are those of all samples.
+    numbers = measured(metric, a, b, why)
+    found = replace(
+        tested,
+        before=numbers.before,
+        after=numbers.after,
+        change_ratio=numbers.change_ratio,
+        n_before=numbers.n_before,
+        n_after=numbers.n_after,
+        spread_before=numbers.spread_before,
+        spread_after=numbers.spread_after,
+    )
+    if found.code == "few_samples" and not _can_be_added(a, b, found.lacking):
+        found = persistent(found, "noise persists: compare longer intervals")
+    if found.word in (*DIFFERS, "no difference", "too few samples") or found.code == "cyclic":
+        # Its period in samples, not in blocks, of which it may be too short to be seen.
+        cycle = cycle_of(a, b)
+        if cycle is None and context is not None:
+            longer_a, longer_b = (samples[np.isfinite(samples)] for samples in context)
+            cycle = cycle_of(longer_a, longer_b)
+        if cycle is not None and not is_beyond(cycle, found.word, a, b):
+            found = cyclic(found, cycle)
+    if found.word in DIFFERS:
+        drifting = [
+            name for name, each in zip(_SIDES, drifts(blocks_a, blocks_b), strict=True) if each
+        ]
+        if drifting:
+            which = " and ".join(drifting).replace("in ", "")
+            why_not = f"it drifts as far within {which}"
+            found = replace(found, word="inconclusive", why=why_not, code="drift")
+    return Row(found, len(blocks_a), len(blocks_b))
+
+
+def _can_be_added(a: Floats, b: Floats, counts: tuple[int | None, int | None]) -> bool:
+    """Whether so many samples more leave every sample a block of its own.
+
+    Longer blocks would be other noise, and how long that persists is not known.
+    """
+    sizes = [len(each) + (count or 0) for each, count in zip((a, b), counts, strict=True)]
+    return _block_samples(a, b) == 1 and min(sizes) <= BLOCKS
+
+
+def moved_by(a: Floats, b: Floats) -> float | None:
+    """`compare.moved` of blocks of two samples as `row_of` takes them."""
+    return moved(*blocks(a[np.isfinite(a)], b[np.isfinite(b)]))
+
+
+def blocks(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Medians of runs of both samples, equally long; the rest of a run is left out at the end.
+
+    Noise must be the same in both for the test, so that runs are as long in the longer interval.
+    """
+    size = _block_samples(a, b)
+    return _medians(a, size), _medians(b, size)
+
+
+def _block_samples(a: Floats, b: Floats) -> int:
+    """Samples of a block."""
+    return max(1, -(-min(len(a), len(b)) // BLOCKS))
+
+
+def _medians(values: Floats, size: int) -> Floats:
+    count = len(values) // size
+    return np.median(values[: count * size].reshape(count, size), axis=1) if count else values[:0]

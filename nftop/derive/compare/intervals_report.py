@@ -1,0 +1,206 @@
+"""Two intervals of recordings beside each other: what differs by more than its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nftop.derive.compare.comparability import PACKETS, is_full, judged, summed
+from nftop.derive.compare.intervals import (
+    CLASS_COMPARED,
+    PACKAGE_COMPARED,
+    Interval,
+    Row,
+    Series,
+    Thing,
+    moved_by,
+    row_of,
+)
+from nftop.derive.compare.metric import Word
+from nftop.derive.compare.window import CLOCKS, clock_indices
+from nftop.model.column import Bools, Floats
+from nftop.model.frame import base_clock
+from nftop.model.metrics.catalogue import METRICS
+from nftop.model.metrics.metric import Metric
+from nftop.model.reading import Missing, Reason
+
+_BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}
+_NF_ROWS = (
+    "packets_per_s",
+    "drop_packets_per_s",
+    "cpp",
+    "busy_cpp",
+    "ipp",
+    "ipc",
+    "llc_misses_per_packet",
+    "busy_ratio",
+)
+# What the catalogue has of CPUs only, a network function has of its own.
+_ROWS: Mapping[str, tuple[Metric, ...]] = {
+    "nf": tuple(_BY_ID.get(("nf", name)) or _BY_ID["cpu", name] for name in _NF_ROWS),
+    "class": tuple(_BY_ID["group", name] for name in CLASS_COMPARED),
+    "package": tuple(_BY_ID["package", name] for name in PACKAGE_COMPARED),
+}
+_NO_SAMPLE = Missing(Reason.WARMING, "there is no sample of it in either interval")
+_NO_CLOCK = Missing(Reason.UNDEFINED, "its cycles are counted by another clock")
+_CYCLES = ("cpp", "busy_cpp")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One network function, cache class in one cache, or package.
+
+    Attributes:
+        rows: its metrics, those without a number on either side included.
+        word, why: what a network function's come to, as in `Compared`; "no number" of others.
+        notes: what else to know of it, sentences.
+    """
+
+    thing: Thing
+    rows: tuple[Row, ...]
+    word: Word = "no number"
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Attributes.
+
+    parts: what is in both intervals: network functions, classes, packages.
+    only_a, only_b: what is in one of them alone.
+    """
+
+    parts: tuple[Part, ...]
+    only_a: tuple[Thing, ...]
+    only_b: tuple[Thing, ...]
+
+
+class _Context:
+    """Series of the intervals around A and B, in which cycles are searched for."""
+
+    def __init__(self, intervals: tuple[Interval, Interval] | None) -> None:
+        self._intervals = intervals
+
+    def of(self, thing: Thing, name: str, clock: str | None = None) -> tuple[Floats, Floats] | None:
+        """Samples of a metric, float64 (n,) and (m,); None where there are none."""
+        if self._intervals is None:
+            return None
+        a, b = (interval.things.get(thing, Series()) for interval in self._intervals)
+        if thing.kind == "nf":
+            return _of_clock(a, name, clock), _of_clock(b, name, clock)
+        return a.of(name), b.of(name)
+
+
+def comparison(
+    a: Interval, b: Interval, context: tuple[Interval, Interval] | None = None
+) -> Comparison:
+    """Everything that both have, A as before and B as after.
+
+    `context` are A and B with what lies shortly before and after them.
+    """
+    around = _Context(context)
+    both = [thing for thing in _ordered(a.things) if thing in b.things]
+    nfs = {
+        thing: _nf_part(thing, a.things[thing], b.things[thing], around)
+        for thing in both
+        if thing.kind == "nf"
+    }
+    # What packages do follows the packets: it is better or worse only under the same load.
+    loaded = any(moved is not None for _, moved in nfs.values())
+    parts = [
+        nfs[thing][0]
+        if thing.kind == "nf"
+        else _plain_part(thing, a.things[thing], b.things[thing], around, loaded=loaded)
+        for thing in both
+    ]
+    return Comparison(
+        tuple(parts),
+        tuple(thing for thing in _ordered(a.things) if thing not in b.things),
+        tuple(thing for thing in _ordered(b.things) if thing not in a.things),
+    )
+
+
+def _ordered(things: Iterable[Thing]) -> list[Thing]:
+    order = list(_ROWS)
+    return sorted(things, key=lambda thing: (order.index(thing.kind), thing.name, thing.of))
+
+
+def _plain_part(thing: Thing, a: Series, b: Series, context: _Context, *, loaded: bool) -> Part:
+    rows = []
+    for metric in _ROWS[thing.kind]:
+        name = metric.id
+        used = replace(metric, good=None) if loaded else metric
+        why = _why(name, a, b)
+        rows.append(row_of(used, a.of(name), b.of(name), why, context.of(thing, name)))
+    return Part(thing, tuple(rows))
+
+
+def _nf_part(thing: Thing, a: Series, b: Series, context: _Context) -> tuple[Part, float | None]:
+    """A network function, and by which share its load moved."""
+    offered = moved_by(a.of("offered_packets_per_s"), b.of("offered_packets_per_s"))
+    full = [_is_full(each) for each in (a, b)]
+    clock, notes = _clock(a, b)
+    rows = []
+    for metric in _ROWS["nf"]:
+        # More packets are no merit of who was offered more, but they are more.
+        own = metric.id in PACKETS and offered is not None and full != [True, True]
+        used = replace(metric, good=None) if own else metric
+        why = _why(metric.id, a, b)
+        if clock is None and metric.id in _CYCLES and _told(metric.id, a, b):
+            why = _NO_CLOCK
+        of_a, of_b = (_of_clock(each, metric.id, clock) for each in (a, b))
+        row = row_of(used, of_a, of_b, why, context.of(thing, metric.id, clock))
+        rows.append(row if own else replace(row, found=judged(row.found, full, offered)))
+    found = [row.found for row in rows]
+    word, why_word = summed(found, offered if full != [True, True] else None)
+    for name, series in (("A", a), ("B", b)):
+        if len(series.keys) > 1:
+            notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
+    return Part(thing, tuple(rows), word, why_word, tuple(notes)), offered
+
+
+def _is_full(series: Series) -> bool | None:
+    known = np.isfinite(series.of("saturated"))
+    forwards = np.isfinite(series.of("packets_per_s"))
+    return is_full(series.of("saturated")[known], known[forwards | known].astype(np.float64))
+
+
+def _clock(a: Series, b: Series) -> tuple[str | None, list[str]]:
+    """The base clock whose cycles are compared, and notes; None if A and B have none in common.
+
+    Of several, the one with the most samples in the interval that has fewer of it.
+    """
+    counts = {
+        clock: tuple(int(_counted_by(series, clock).sum()) for series in (a, b))
+        for clock in dict.fromkeys(base_clock(name) for name in CLOCKS)
+        if clock is not None
+    }
+    clock = max(counts, key=lambda name: min(counts[name]))
+    if min(counts[clock]) == 0:
+        return None, []
+    known = sum(int(np.isfinite(series.of("clock")).sum()) for series in (a, b))
+    left_out = known - sum(counts[clock])
+    note = f"{left_out} samples of CPP count by another clock than {clock} and are left out"
+    return clock, [note] if left_out else []
+
+
+def _counted_by(series: Series, clock: str | None) -> Bools:
+    """Samples whose cycles this base clock counts, read or estimated from run time: bool (n,)."""
+    return np.isin(series.of("clock"), clock_indices(clock))
+
+
+def _of_clock(series: Series, name: str, clock: str | None) -> Floats:
+    """A metric of a network function; cycles only as counted by this base clock."""
+    values = series.of(name)
+    return np.where(_counted_by(series, clock), values, np.nan) if name in _CYCLES else values
+
+
+def _told(name: str, a: Series, b: Series) -> bool:
+    return all(np.isfinite(each.of(name)).any() for each in (a, b))
+
+
+def _why(name: str, a: Series, b: Series) -> Missing:
+    return b.why.get(name) or a.why.get(name) or _NO_SAMPLE

@@ -1,0 +1,381 @@
+"""One metric before and after a change, and the word for what lies between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from nftop.derive.compare.cycle import cycle_samples
+from nftop.derive.compare.power import (
+    known_persistence,
+    lacking_samples,
+    least_samples,
+    least_shift,
+    needed_after,
+)
+from nftop.derive.compare.ranksum import LIKELY_Z, SURE_Z, deviation, median, shift
+from nftop.model.column import Floats
+from nftop.model.metrics.metric import Metric
+from nftop.model.reading import Missing, Reading, Reason
+
+# Fewer are not compared at all. How many "no difference" needs is computed: `power`.
+LEAST_SAMPLES = 10
+# So many more at a time are looked at for whether they are of the same level.
+_STEP = 15
+# What is less is of no use to anybody, however sure.
+LEAST_RATIO = 0.01
+# From here on a change is written as a multiple.
+_MANIFOLD, _MOST_MANIFOLD = 9.0, 999
+# It is looked at every tick, and chance has so many more of them: simulated, the first z to pass
+# this one in two minutes of noise that persists (lag-1 correlations up to 0.95) does so in less
+# than 1 of 200 cases. (Measured before `ranksum` took the bias out of persistence, which makes it
+# rarer; 3.89, as for one look, did so in 1 of 60.)
+_LOOKED_AT_Z = 5.0
+_RULE = (
+    f"a difference is {LEAST_RATIO:.0%} or more that noise shows {{}} (rank sums, made wider where "
+    "noise persists), or samples further apart than they are spread. It is looked for from {} "
+    "samples a side on, more where noise persists; 'no difference' states the smallest change that "
+    "would have shown in 4 of 5 cases. A load that rises and falls more slowly than the samples "
+    "last looks like a difference"
+)
+# For legends, what the words rest on: of one look, and of a card that is judged anew every tick.
+SAMPLES_NEEDED = least_samples(SURE_Z)
+RULE = _RULE.format(
+    "in less than 1 of 1000 cases, of 10 000 where it does not persist", SAMPLES_NEEDED
+)
+RULE_EVERY_TICK = _RULE.format(
+    "at any tick after less than 1 of 200 changes", least_samples(_LOOKED_AT_Z, studentized=False)
+)
+# From such a part of the difference on, the difference between halves is called a drift.
+_DRIFT_RATIO = 0.5
+
+Word: TypeAlias = Literal[
+    "better",
+    "worse",
+    "more",  # or less, of what is neither good nor bad
+    "less",
+    "no difference",
+    "settling",  # the time that is left out is not over
+    "too few samples",
+    "inconclusive",
+    "no number",
+]
+# Why a word that is no verdict was given, for programs.
+Code: TypeAlias = Literal[
+    "",
+    "few_samples",
+    "few_possible",  # as many as the time before and after the change allows are too few
+    "persistent_noise",  # noise persists too long for as many samples as are possible or usable
+    "cyclic",  # it rises and falls in a cycle of which too little was seen
+    "drift",  # it changes as much within one side
+    "load_moved",
+    "empty_polls",
+    "busy_unknown",
+]
+DIFFERS: tuple[Word, ...] = ("better", "worse", "more", "less")
+_NONE = Missing(Reason.UNDEFINED, "there is no sample of it")
+_NOT_KNOWN = Missing(Reason.UNDEFINED, "it was not looked for")
+_FROM_NOTHING = Missing(Reason.UNDEFINED, "it was 0 before")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One metric before and after.
+
+    Attributes:
+        metric: of the catalogue.
+        before, after: medians, or why there is none.
+        change_ratio: after / before - 1; UNDEFINED where `before` is 0 or either is missing.
+        n_before, n_after: how many samples.
+        spread_before, spread_after: median absolute deviations, in the metric's unit.
+        word: what it comes to. why: the reason of a word that needs one; else "".
+        code: that reason for programs; "" where the word needs none.
+        bounds: of which side the number is an upper bound of what a packet costs.
+        lacking: samples to add before and after until a difference could be found; None where
+            samples cannot be added, or where how many would be enough is not known.
+        detectable: with "no difference" the smallest one that would have been found in at least 4
+            of 5 cases, in the metric's unit; else UNDEFINED.
+    """
+
+    metric: Metric
+    before: Reading
+    after: Reading
+    change_ratio: Reading
+    n_before: int
+    n_after: int
+    spread_before: Reading
+    spread_after: Reading
+    word: Word
+    why: str = ""
+    code: Code = ""
+    bounds: tuple[bool, bool] = (False, False)
+    lacking: tuple[int | None, int | None] = (0, 0)
+    detectable: Reading = _NOT_KNOWN
+
+    @property
+    def detectable_ratio(self) -> Reading:
+        """`detectable` by the median before."""
+        if isinstance(self.detectable, Missing) or isinstance(self.before, Missing):
+            return _NOT_KNOWN
+        return self.detectable / abs(self.before) if self.before else _FROM_NOTHING
+
+
+def compared(
+    metric: Metric,
+    before: Floats,
+    after: Floats,
+    why: Missing,
+    *,
+    over: bool,
+    earlier: Floats | None = None,
+    most_after: int | None = None,
+    sides: tuple[str, str] = ("before", "after"),
+) -> Compared:
+    """Two samples, float64 (n,) and (m,), in the order of time.
+
+    Args:
+        metric: what they are of.
+        before: those from before the change.
+        after: those from after it.
+        why: what to say where there is no sample; WARMING where there will be some.
+        over: there will be no more of those after.
+        earlier: all samples before the change that no other change lies between, those of another
+            level included; a cycle is looked for in them. `before` unless given.
+        most_after: the samples before are fixed, and there can be so many after at most; None where
+            both sides can be as long as needed.
+        sides: what the two are called in sentences.
+    """
+    row = measured(metric, before, after, why)
+    word = _word(metric, before, after, why, over=over)
+    row = replace(row, word=word, why=why.sentence if word == "no number" else "")
+    if word not in (*DIFFERS, "no difference", "too few samples"):
+        return row
+    cycle = cycle_of(before if earlier is None else earlier, after)
+    if cycle is not None and not is_beyond(cycle, word, before, after):
+        return cyclic(row, cycle)
+    if word == "too few samples" and most_after is not None:
+        return _lacking_after(row, before, after, most_after, over=over)
+    if word == "too few samples":
+        return lacking(row, _lacking(before, after, over=over), sides)
+    return _with_detectable(row, before, after, over=over) if word == "no difference" else row
+
+
+def measured(metric: Metric, before: Floats, after: Floats, why: Missing) -> Compared:
+    """The numbers of two samples, float64 (n,) and (m,), without a word for their difference."""
+    middles = [median(each) if len(each) else why for each in (before, after)]
+    spreads: list[Reading] = [deviation(each) if len(each) else _NONE for each in (before, after)]
+    return Compared(
+        metric=metric,
+        before=middles[0],
+        after=middles[1],
+        change_ratio=_ratio(middles[0], middles[1]),
+        n_before=len(before),
+        n_after=len(after),
+        spread_before=spreads[0],
+        spread_after=spreads[1],
+        word="no number",
+    )
+
+
+def lacking(row: Compared, counts: tuple[int, int], sides: tuple[str, str]) -> Compared:
+    """The row with too few samples, and how many more are needed of each side."""
+    needed = [f"{count} more {side}" for count, side in zip(counts, sides, strict=True) if count]
+    return replace(
+        row, word="too few samples", why=", ".join(needed), code="few_samples", lacking=counts
+    )
+
+
+def persistent(row: Compared, why: str) -> Compared:
+    """The row whose noise persists too long for its samples."""
+    return replace(
+        row, word="too few samples", why=why, code="persistent_noise", lacking=(None, None)
+    )
+
+
+def _lacking(before: Floats, after: Floats, *, over: bool) -> tuple[int, int]:
+    """Samples to add to each side until separated ones would be found."""
+    least = [max(LEAST_SAMPLES - len(each), 0) for each in (before, after)]
+    if _is_constant(before, after):
+        return least[0], least[1]
+    persistence = known_persistence(before, after)
+    counts = lacking_samples(
+        len(before), len(after), persistence, _least_z(over=over), studentized=over
+    )
+    return max(counts[0], least[0]), max(counts[1], least[1])
+
+
+def _lacking_after(
+    row: Compared, before: Floats, after: Floats, most_after: int, *, over: bool
+) -> Compared:
+    """The row with too few samples, of which only those after the change can become more."""
+    n, m, least_z = len(before), len(after), _least_z(over=over)
+    most_after = m if over else max(m, most_after)
+
+    def needed(persistence: float) -> int | None:
+        """Samples after the change, if they are possible."""
+        if n < LEAST_SAMPLES:
+            return None
+        if _is_constant(before, after):
+            count: int | None = LEAST_SAMPLES
+        else:
+            count = needed_after(n, persistence, least_z, studentized=over)
+        return None if count is None or max(count, LEAST_SAMPLES) > most_after else count
+
+    count = needed(known_persistence(before, after))
+    if count is not None:
+        return lacking(row, (0, max(count, LEAST_SAMPLES, m + 1) - m), ("before", "after"))
+    after_text = f"{m}" if over else f"at most {most_after}"
+    if needed(0.0) is not None:
+        return persistent(row, f"noise persists too long for {n} before and {after_text} after")
+    why = f"only {n} before and {after_text} after"
+    return replace(row, word="too few samples", why=why, code="few_possible", lacking=(None, None))
+
+
+def cyclic(row: Compared, period: int) -> Compared:
+    """The row without a verdict, since it rises and falls every so many samples.
+
+    Two whole cycles are enough, unless they persist from sample to sample.
+    """
+    enough = min(row.n_before, row.n_after) >= 2 * period
+    advice = "too few of them were seen" if enough else "compare two whole cycles or more"
+    why = f"it rises and falls every {period} samples: {advice}"
+    return replace(row, word="inconclusive", why=why, code="cyclic")
+
+
+def _with_detectable(row: Compared, before: Floats, after: Floats, *, over: bool) -> Compared:
+    """The row of no difference with the smallest one that would have been found."""
+    floor = LEAST_RATIO * abs(median(before))
+    if _is_constant(before, after):
+        shown = floor
+    else:
+        shown = least_shift(before, after, _least_z(over=over), floor, studentized=over)
+    row = replace(row, detectable=shown)
+    ratio = row.detectable_ratio
+    if isinstance(ratio, Missing):
+        return row
+    return replace(row, why=f"less than {ratio:.1%} would not show")
+
+
+def _least_z(*, over: bool) -> float:
+    """The normal deviate from which on a difference is sure, of one look or of one every tick."""
+    return SURE_Z if over else _LOOKED_AT_Z
+
+
+def _is_constant(before: Floats, after: Floats) -> bool:
+    """Whether there is no noise, so that every difference shows."""
+    if not len(before) or not len(after):
+        return False
+    return not max(float(np.ptp(before)), float(np.ptp(after)))
+
+
+def cycle_of(before: Floats, after: Floats) -> int | None:
+    """The longer period of cycles on either side, in samples; None where none is seen."""
+    periods = [cycle_samples(before), cycle_samples(after)]
+    return max((each for each in periods if each is not None), default=None)
+
+
+def is_beyond(period: int, word: Word, before: Floats, after: Floats) -> bool:
+    """Whether a word holds although the samples have a cycle of so many.
+
+    It does from two cycles a side on, and a difference from one on where each side is further from
+    the other than it is wide, so that the swing is less. A cycle persists, so that there may seem
+    to be too few samples however many there are.
+    """
+    cycles = min(len(before), len(after)) / period
+    if word == "too few samples":
+        return False
+    return cycles >= 2 or (cycles >= 1 and word in DIFFERS and shift(before, after).clear)
+
+
+def drifts(before: Floats, after: Floats) -> tuple[bool, bool]:
+    """Whether either side moves half as far within itself as the two are apart."""
+    gap = abs(median(after) - median(before))
+    found = [_drift(each) >= _DRIFT_RATIO * gap for each in (before, after)]
+    return found[0], found[1]
+
+
+def _drift(values: Floats) -> float:
+    """How far the median of the later half is from that of the earlier."""
+    half = len(values) // 2
+    return abs(median(values[-half:]) - median(values[:half])) if half else 0.0
+
+
+def steady(before: Floats) -> Floats:
+    """The last samples of those before a change that are of one level, in the order of time.
+
+    What is compared is what was there when the change was made: where a load began a minute before
+    it, what was before that says nothing.
+    """
+    base = before[-_STEP:]
+    kept = len(base)
+    while kept + LEAST_SAMPLES <= len(before):
+        older = before[-(kept + _STEP) : -kept]
+        if _is_elsewhere(older, base) or abs(shift(older, before[-kept:]).z) >= LIKELY_Z:
+            break
+        kept += len(older)
+    return before[len(before) - kept :]
+
+
+def _is_elsewhere(older: Floats, base: Floats) -> bool:
+    """Whether older samples, but for a wild one, are further from the last than those are wide.
+
+    Ranks alone don't tell where noise is slow, since samples that persist weigh little.
+    """
+    low, high = float(base.min()), float(base.max())
+    away = np.maximum(low - older, older - high)
+    return int((away > max(high - low, LEAST_RATIO * abs(median(base)))).sum()) > 1
+
+
+def percent(ratio: float) -> str:
+    """A change as it is written, in 7 cells: `-12.0%`, `x50`; what is not nothing never as nothing.
+
+    A ratio is at least -1.
+    """
+    if ratio >= _MANIFOLD:
+        return f"x{ratio + 1:.3g}" if ratio + 1 < _MOST_MANIFOLD else f">x{_MOST_MANIFOLD}"
+    # What is short of all is not all.
+    text = f"{ratio:+.1%}" if ratio <= -1 else f"{max(ratio, -0.999):+.1%}"
+    if text.strip("+-") != "0.0%":
+        return text
+    return "0%" if ratio == 0 else f"{text[0]}0+%"
+
+
+def moved(before: Floats, after: Floats) -> float | None:
+    """By which share it moved where that is more than its noise; None where it is not.
+
+    More easily said than a difference: what it speaks against should not be compared.
+    """
+    if min(len(before), len(after)) < LEAST_SAMPLES:
+        return None
+    found = shift(before, after)
+    ratio = _ratio(median(before), median(after))
+    if isinstance(ratio, Missing) or abs(ratio) < LEAST_RATIO:
+        return None
+    return ratio if abs(found.z) >= LIKELY_Z or found.clear else None
+
+
+def _ratio(before: Reading, after: Reading) -> Reading:
+    if isinstance(before, Missing) or isinstance(after, Missing):
+        return _NONE
+    return after / before - 1 if before else _FROM_NOTHING
+
+
+def _word(metric: Metric, before: Floats, after: Floats, why: Missing, *, over: bool) -> Word:
+    n, m = len(before), len(after)
+    if not m and (not n or why.reason is not Reason.WARMING):
+        return "no number"
+    if min(n, m) < LEAST_SAMPLES:
+        return "too few samples"
+    found = shift(before, after)
+    was, now = median(before), median(after)
+    enough = abs(now - was) >= LEAST_RATIO * abs(was) and now != was
+    sure = found.sure if over else abs(found.z) >= _LOOKED_AT_Z
+    if enough and (sure or found.clear):
+        up = now > was
+        if metric.good is None:
+            return "more" if up else "less"
+        return "better" if up == (metric.good == "high") else "worse"
+    enough_samples = _lacking(before, after, over=over) == (0, 0)
+    return "no difference" if enough_samples else "too few samples"

@@ -1,0 +1,224 @@
+"""How long occupancy moves after a change, and which samples lie on which side of it.
+
+Lines leave a way that their class has lost only when somebody else needs the place, so what is
+measured meanwhile is of neither state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from nftop.derive.cache.changes import TOGETHER_NS, groups_in, together
+from nftop.derive.compare.metric import steady
+from nftop.derive.compare.window import ClassKey, Times, Window
+from nftop.model.change import Change, Noticed
+from nftop.model.column import Bools, Floats
+
+_S = 1_000_000_000
+# What is compared at most, to both sides.
+SPAN_S = 120
+# Always left out; left out where nobody meters occupancy; and no longer than that.
+LEAST_S, UNMETERED_S, MOST_S = 5, 15, 60
+# Occupancy stands still where so many readings stay within this share of the cache, or within what
+# so many did before the change.
+_READINGS, _STILL_RATIO = 5, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Which times belong to which side of a change, CLOCK_MONOTONIC.
+
+    Attributes:
+        from_ns, until_ns: samples from before lie between these.
+        after_ns, end_ns: those from after it do between these; `after_ns` is how far the settling
+            has come while it is not `settled`.
+        settled: whether `after_ns` is known.
+        over: there will be no more samples.
+        span_s: seconds between `after_ns` and `end_ns`.
+        at_ns: when the change was written or seen at the latest.
+        noticed: what of the change was noticed, and what before it had not settled when it came.
+        quiet_ns: no other change was noticed, nor settled, between this and `until_ns`.
+        later: changes that were noticed after it.
+        note: what to say of the settling, a sentence; "" where there is nothing.
+    """
+
+    from_ns: int
+    until_ns: int
+    after_ns: int
+    end_ns: int
+    settled: bool
+    over: bool
+    span_s: float
+    at_ns: int
+    noticed: tuple[Noticed, ...]
+    later: tuple[Change, ...]
+    note: str
+    quiet_ns: int = 0
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All that was noticed of it."""
+        return tuple(change for each in self.noticed for change in each.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """How long a change stands, as far as nftop decides that: CLOCK_MONOTONIC, ns.
+
+    Attributes:
+        until_ns: when it is taken back unless it is kept; None if no change waits to be kept.
+        taken_back_ns: when taking it back began; None if it was not taken back.
+    """
+
+    until_ns: int | None = None
+    taken_back_ns: int | None = None
+
+
+STANDS = Term()
+
+
+def sides_of(
+    window: Window, changed_at_ns: int, keys: Collection[ClassKey], term: Term = STANDS
+) -> Sides:
+    """Where a change begins and ends for what it is compared by: it and no other change between.
+
+    Args:
+        window: what is remembered.
+        changed_at_ns: CLOCK_MONOTONIC of the change.
+        keys: the classes and caches whose occupancy has to settle.
+        term: what ends the time after the change, beside other changes that were noticed.
+    """
+    now_ns, domains = window.frame.monotonic_ns, window.frame.domains
+    noticed = together(window.frame.noticed)
+    own = [each for each in noticed if each.since_ns <= changed_at_ns <= each.at_ns + TOGETHER_NS]
+    since_ns = min([changed_at_ns, *(each.since_ns for each in own)])
+    at_ns = max([changed_at_ns, *(each.at_ns for each in own)])
+    after = [each for each in noticed if each.since_ns >= at_ns and each not in own]
+    from_ns, quiet_ns = since_ns - SPAN_S * _S, 0
+    for each in reversed([each for each in noticed if each.at_ns <= since_ns and each not in own]):
+        its = [(name, domain.l3) for name in groups_in(each.changes) for domain in domains]
+        still_ns, settled, _ = _settled(window, {*keys, *its}, each.at_ns, since_ns)
+        if settled:
+            from_ns, quiet_ns = max(since_ns - SPAN_S * _S, still_ns), still_ns
+            break
+        # Nothing was ever measured between the two, so that they are judged together.
+        own.insert(0, each)
+        since_ns = each.since_ns
+        from_ns = since_ns - SPAN_S * _S
+    ends_ns = [each.since_ns for each in after]
+    if term.taken_back_ns is not None:
+        ends_ns.append(term.taken_back_ns)
+    until_ns = min([now_ns, *ends_ns])
+    after_ns, settled, note = _settled(window, keys, at_ns, until_ns)
+    end_ns = min([after_ns + SPAN_S * _S, *ends_ns])
+    over = bool(ends_ns) or (settled and end_ns <= now_ns)
+    if term.until_ns is not None:
+        end_ns = min(end_ns, term.until_ns)
+    return Sides(
+        from_ns=from_ns,
+        until_ns=since_ns,
+        after_ns=after_ns,
+        end_ns=end_ns,
+        settled=settled,
+        over=over,
+        span_s=max(0.0, (end_ns - after_ns) / _S),
+        at_ns=at_ns,
+        noticed=tuple(own),
+        later=tuple(change for each in after for change in each.changes),
+        note=note,
+        quiet_ns=quiet_ns,
+    )
+
+
+class Samples(NamedTuple):
+    """Of one metric around a change, float64, each in the order of time.
+
+    `earlier` are all those before it that no other change lies between, also those of another
+    level, as far back as is remembered. `most_after` is how many there can be after it until the
+    time for them ends, as often as they came so far.
+    """
+
+    before: Floats
+    after: Floats
+    earlier: Floats
+    most_after: int = 0
+
+
+def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> Samples:
+    """The samples before and after the change.
+
+    A sample speaks for the time since the one before it, and counts only where all of that is on
+    one side; before the change also only where it is of the last level there was (`steady`).
+
+    Args:
+        times_ns: int64 (n,), CLOCK_MONOTONIC of the ticks.
+        new: bool (n,), which have a new reading.
+        values: float64 (n,), NaN where it has no number.
+        sides: of the change.
+    """
+    at = np.flatnonzero(new)
+    # Nobody knows since when the first has been counted.
+    begins, ends, values = times_ns[at[:-1]], times_ns[at[1:]], values[at[1:]]
+    known = np.isfinite(values)
+    before = known & (begins >= sides.from_ns) & (ends <= sides.until_ns)
+    after = known & (begins >= sides.after_ns) & (ends <= sides.end_ns)
+    earlier = known & (begins >= sides.quiet_ns) & (ends <= sides.until_ns)
+    spans_s = (ends - begins)[earlier | after] / _S
+    # A sample must lie between both ends of that time, so that one is lost at its begin.
+    most_after = int(sides.span_s / float(np.median(spans_s))) - 1 if len(spans_s) else 0
+    return Samples(
+        steady(values[before]),
+        values[after] if sides.settled else values[:0],
+        values[earlier],
+        max(most_after, 0),
+    )
+
+
+def _settled(
+    window: Window, keys: Collection[ClassKey], at_ns: int, until_ns: int
+) -> tuple[int, bool, str]:
+    """When occupancy stood still after a change at `at_ns`, whether it did, and what to say."""
+    sizes = {domain.l3: domain.size_bytes for domain in window.frame.domains}
+    found = []
+    for key in keys:
+        used = window.caches.of(key, "occupancy_bytes")
+        known = np.isfinite(used) & window.caches.new(key) & (window.caches.times_ns <= until_ns)
+        if known.any():
+            times, used = window.caches.times_ns[known], used[known]
+            found.append(_still(times, used, at_ns, (sizes.get(key[1]) or 0) * _STILL_RATIO))
+    latest_ns = at_ns + MOST_S * _S
+    if not found:
+        after_ns = at_ns + UNMETERED_S * _S
+        return after_ns, after_ns <= until_ns, "occupancy is not metered here"
+    if None in found:
+        still_moving = f"occupancy still moves {MOST_S} s after the change"
+        return (
+            min(until_ns, latest_ns),
+            until_ns >= latest_ns,
+            (still_moving if until_ns >= latest_ns else ""),
+        )
+    after_ns = max(at_ns + LEAST_S * _S, *(each for each in found if each is not None))
+    if after_ns > latest_ns:
+        return latest_ns, True, f"occupancy still moved {MOST_S} s after the change"
+    return after_ns, after_ns <= until_ns, ""
+
+
+def _still(times: Times, used: Floats, at_ns: int, still_bytes: float) -> int | None:
+    """When a class' occupancy stood still; None while it does not."""
+    later = times > at_ns
+    usual = [float(np.ptp(each)) for each in _runs(used[~later])]
+    still_bytes = max([still_bytes, *([float(np.median(usual))] if usual else [])])
+    for end_ns, run in zip(times[later][_READINGS - 1 :].tolist(), _runs(used[later]), strict=True):
+        if np.ptp(run) <= still_bytes:
+            return int(end_ns)
+    return None
+
+
+def _runs(values: Floats) -> Sequence[Floats]:
+    if len(values) < _READINGS:
+        return ()
+    return list(np.lib.stride_tricks.sliding_window_view(values, _READINGS))

@@ -1,0 +1,244 @@
+"""Samples of the last minutes, by network function and by cache class: what a change is judged by.
+
+A sample is a reading that its source took anew: what is shown again because its source is slower
+than the ticks is not counted again. `new` is 1 where there is one, else 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.column import Bools, Floats
+from nftop.model.frame import Clock, CpuTable, Frame, NfRow, base_clock
+from nftop.model.ids import L3Domain
+from nftop.model.nf.kinds import NF_SOURCES
+from nftop.model.reading import Missing, Reading
+
+Times: TypeAlias = NDArray[np.int64]
+ClassKey: TypeAlias = tuple[str, L3Domain]
+
+# Of a network function. `saturated` is 1 where its cores were busy all the time, 0 where not;
+# `clock` is the place in `CLOCKS` of what its cycles are counted by.
+NF_KEPT = (
+    "packets_per_s",
+    "offered_packets_per_s",
+    "drop_packets_per_s",
+    "cpp",
+    "busy_cpp",
+    "ipc",
+    "llc_misses_per_packet",
+    "saturated",
+    "clock",
+    "new",
+)
+# Of a class in one cache.
+CACHE_KEPT = ("occupancy_bytes", "mbm_total_bytes_per_s", "mbm_local_bytes_per_s", "new")
+# Of a class on its CPUs beside one cache.
+CLASS_KEPT = ("ipc", "new")
+CLOCKS: tuple[Clock, ...] = ("core", "tsc", "nf", "core_by_run", "tsc_by_run", "nf_by_run")
+# A lone core that leaves such a share of packets to be dropped has no time left, said or not.
+_DROPPING_RATIO = 0.01
+# CPUs that run less tell nothing of what runs in a class.
+BUSY_RATIO = 0.5
+# Ages of readings are told in seconds: what is nearer to each other was read at the same time.
+_SAME_NS = 1_000_000
+# Whose the cycles of a network function are, beside its own counters; the TSC's pace is the same
+# whenever it was read.
+_OF_CPUS = ("ipc", "llc_misses_per_packet")
+_CYCLES_OF: Mapping[Clock, tuple[str, ...]] = {
+    "core": ("perf",),
+    "tsc": (),
+    "nf": (),
+    "core_by_run": ("perf", "processes"),
+    "tsc_by_run": ("processes",),
+    "nf_by_run": ("processes",),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Track:
+    """Some metrics of some rows over time.
+
+    Attributes:
+        times_ns: int64 (n,), CLOCK_MONOTONIC of the ticks, ascending.
+        metrics, rows: their places in `values`, float32 (n, metrics, rows); NaN where there is no
+            number.
+    """
+
+    times_ns: Times
+    metrics: Mapping[str, int]
+    rows: Mapping[Hashable, int]
+    values: NDArray[np.float32]
+
+    def new(self, row: Hashable) -> Bools:
+        """bool (n,): which ticks have anything new of a row."""
+        return self.of(row, "new") > 0
+
+    def of(self, row: Hashable, metric: str) -> Floats:
+        """float64 (n,), one metric of one row; NaN for a row that is not there."""
+        if row not in self.rows:
+            return np.full(len(self.times_ns), np.nan)
+        return self.values[:, self.metrics[metric], self.rows[row]].astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """What is remembered up to a frame.
+
+    Attributes:
+        frame: the last; who there is, which masks there are and which changes were noticed.
+        nfs: by `NfRow.key`, `NF_KEPT`. caches: by group and cache, `CACHE_KEPT`.
+        classes: by group and cache, `CLASS_KEPT`.
+    """
+
+    frame: Frame
+    nfs: Track
+    caches: Track
+    classes: Track
+
+
+class ReadTimes:
+    """When each source was read last, as frame after frame tells it."""
+
+    def __init__(self) -> None:
+        self._read_at_ns: dict[str, float] = {}
+
+    def renewed(self, frame: Frame) -> Mapping[str, float | None]:
+        """The sources that were read since the frame before, and when they were the time before.
+
+        CLOCK_MONOTONIC; None where no frame has told of a time before. A source that was read
+        before the last time, in another session, begins anew.
+        """
+        found: dict[str, float | None] = {}
+        for source, state in frame.sources.items():
+            if state.age_s is None:
+                continue
+            read_at_ns = frame.monotonic_ns - state.age_s * 1e9
+            before_ns = self._read_at_ns.get(source)
+            self._read_at_ns[source] = read_at_ns
+            if before_ns is None or read_at_ns < before_ns - _SAME_NS:
+                found[source] = None
+            elif read_at_ns > before_ns + _SAME_NS:
+                found[source] = before_ns
+        return found
+
+
+def is_renewed(frame: Frame, sources: Iterable[str], renewed: Collection[str]) -> bool:
+    """Whether what rests on these sources is a new sample; of one that is no source it is."""
+    return all(each in renewed or each not in frame.sources for each in sources)
+
+
+def source_of(nf: NfRow) -> str:
+    """Who counts a network function's packets."""
+    return NF_SOURCES.get(nf.kind, nf.kind)
+
+
+def nf_sources(frame: Frame, nf: NfRow, metric: str) -> set[str]:
+    """The sources that a metric of a network function rests on, as this frame has it."""
+    if metric in ("cpp", "busy_cpp"):
+        return {source_of(nf), *(() if nf.cpp_clock is None else _CYCLES_OF[nf.cpp_clock])}
+    if metric == "ipp":
+        return {source_of(nf), "perf"}
+    if metric in _OF_CPUS:
+        return cpu_sources(frame.cpus, metric, rows_of(frame.cpus, nf))
+    return {source_of(nf)}
+
+
+def cpu_sources(cpus: CpuTable, metric: str, rows: Iterable[int]) -> set[str]:
+    """Whose numbers of a metric, that perf counts in the first place, these CPUs have."""
+    origins = cpus.origins.get(metric)
+    return {"perf"} if origins is None else {origins[row] or "perf" for row in rows}
+
+
+def rows_of(cpus: CpuTable, nf: NfRow) -> list[int]:
+    """Those of a network function's CPUs that are shown."""
+    return [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
+
+
+def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
+    """`NF_KEPT` of one network function now but for `new`, NaN for what is missing.
+
+    What is offered is what it received and what the NIC dropped for want of a free descriptor.
+    IPC is the median of its cores', misses per packet the mean of its cores' weighted by their
+    packets: both only where every core tells, and where no CPU is shared with other threads.
+    """
+    rx = nf.direction == "rx"
+    packets = _number(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"])
+    drops = _number(nf.readings["drop_packets_per_s"])
+    lost = drops if rx and drops > 0 else 0.0
+    cpus = frame.cpus
+    rows = rows_of(cpus, nf)
+    whole = bool(rows) and len(rows) == len(nf.cpus) and nf.shared is None
+    clock = np.nan if nf.cpp_clock is None else float(CLOCKS.index(nf.cpp_clock))
+    full = np.nan if nf.saturated is None else float(nf.saturated)
+    if nf.saturated is None and len(nf.cpus) == 1 and lost > _DROPPING_RATIO * (packets + lost):
+        full = 1.0
+    return [
+        packets,
+        packets + lost,
+        drops,
+        _number(nf.readings["cpp"]),
+        _number(nf.readings["busy_cpp"]),
+        float(np.median(cpus.columns["ipc"].values[rows])) if whole else np.nan,
+        _weighted(cpus, rows) if whole else np.nan,
+        full,
+        clock,
+    ]
+
+
+def nf_misses(frame: Frame, nf: NfRow) -> tuple[float, ...]:
+    """Misses per packet of each core of a network function: the same where none was counted anew.
+
+    They may be counted in turns and hold in between, while the packets that weigh them do not.
+    """
+    cpus = frame.cpus
+    column = cpus.columns["llc_misses_per_packet"].values
+    rows = rows_of(cpus, nf)
+    return tuple(column[rows].tolist())
+
+
+def class_ipc(
+    frame: Frame, keys: Sequence[ClassKey], renewed: Collection[str]
+) -> tuple[Floats, Floats]:
+    """float64 (n,): median IPC of busy CPUs beside a cache on which a class counts; `new` of each.
+
+    NaN where there is none: what runs beside another cache has another share of another cache.
+    """
+    cpus = frame.cpus
+    ipc = cpus.columns["ipc"].values
+    busy = cpus.columns["cpu_time_ratio"].values >= BUSY_RATIO
+    found: dict[tuple[str, L3Domain | None], list[int]] = {}
+    for row in np.flatnonzero(busy & np.isfinite(ipc)).tolist():
+        own = cpus.group[row]
+        if not isinstance(own, Missing):
+            found.setdefault((own.name, cpus.topology.cpus[row].l3), []).append(row)
+    new = [
+        float(is_renewed(frame, cpu_sources(cpus, "ipc", found.get(key, ())), renewed))
+        for key in keys
+    ]
+    values = [np.median(ipc[found[key]]) if key in found else np.nan for key in keys]
+    return np.array(values), np.array(new)
+
+
+def _number(reading: Reading) -> float:
+    return np.nan if isinstance(reading, Missing) else reading
+
+
+def _weighted(cpus: CpuTable, rows: list[int]) -> float:
+    misses = cpus.columns["llc_misses_per_packet"].values[rows]
+    packets = cpus.columns["packets_per_s"].values[rows]
+    # A core without packets has no misses per packet, and no weight.
+    some = packets > 0
+    if not some.any() or not np.isfinite(packets).all():
+        return np.nan
+    return float((misses[some] * packets[some]).sum() / packets[some].sum())
+
+
+def clock_indices(clock: str | None) -> tuple[int, ...]:
+    """Places in `CLOCKS` of a base clock: itself, and its estimate from run time."""
+    return tuple(index for index, name in enumerate(CLOCKS) if base_clock(name) == clock)

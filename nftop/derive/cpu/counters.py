@@ -1,0 +1,309 @@
+"""Rates of the per-CPU counter groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.derive.absence import after_absence
+from nftop.derive.cpu.deltas import Deltas, deltas
+from nftop.derive.cpu.rotation import Latest, latest
+from nftop.model.column import (
+    Bools,
+    Column,
+    Floats,
+    Reasons,
+    column,
+    first_of,
+    missing,
+    ratio,
+    where,
+)
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import CounterTable, SourceReading
+from nftop.model.topology import Topology
+
+OFFLINE = Missing(Reason.UNDEFINED, "the CPU is offline")
+AWAITING_TURN = Missing(Reason.WARMING, "its counter group has not had its turn yet")
+_STALE = Missing(Reason.STALE, "its counter group has not had its turn for too long")
+NEVER_RAN = Missing(Reason.TAKEN, "the counter group never got onto the hardware in this interval")
+_BEFORE_THE_SOURCE = (Reason.UNDEFINED, Reason.WARMING)
+_GENERAL = {
+    int(why.reason): why.sentence
+    for why in (OFFLINE, NEVER_RAN, _STALE, Missing(Reason.WARMING), Missing(Reason.RESET))
+}
+# What every group of a plan counts: IPC, CPP and frequency rest on these.
+_IN_EVERY_GROUP = (
+    "cycles", "aperf", "instructions", "ref_cycles", "tsc", "context_switches",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CounterRates:
+    """Per-CPU rates, rows as in the topology.
+
+    An event that no group counted in this interval, because others had their turns, has the rate
+    of its group's last turn; what is in every group, as the clocks are, is always of this interval.
+
+    Attributes:
+        per_s: by event name, counts per second of the time its groups ran.
+        by_cycles: the same, but by the cycles that the event's own groups saw: events of groups
+            that took turns can then be compared, as if each had been counted in every cycle.
+        shares: by event name, float64 (rows,), the share of the interval in which it was counted,
+            for an event of groups that take turns tick by tick of the time from one turn to the
+            next; NaN where it has no rate.
+        coverage: the share in which all was counted that IPC, CPP and frequency rest on.
+        otherwise: why every other event has no rate.
+        ages: by event, float64 (rows,), how many intervals ago its rate was counted, of an event
+            that none but groups beside the first count; NaN for any other, and without a rate.
+    """
+
+    per_s: Mapping[str, Column]
+    by_cycles: Mapping[str, Column]
+    shares: Mapping[str, Floats]
+    coverage: Column
+    otherwise: Missing
+    ages: Mapping[str, Floats] = field(default_factory=dict)
+
+    def rate(self, event: str) -> Column:
+        """One event's rate per second, or a column that says why there is none."""
+        return self.per_s.get(event) or missing(len(self.coverage), self.otherwise)
+
+    def rate_by_cycles(self, event: str) -> Column:
+        """As `rate`, by the cycles of the event's own groups: for ratios with other groups'."""
+        return self.by_cycles.get(event) or missing(len(self.coverage), self.otherwise)
+
+    def share(self, event: str) -> Column:
+        """The share of the interval in which one event was counted, or why it has no rate."""
+        rate = self.rate(event)
+        if event not in self.shares:
+            return rate
+        return Column(self.shares[event], rate.reasons, rate.details, rate.by_reason)
+
+    @property
+    def core_cycles(self) -> Column:
+        """Unhalted core cycles per second; APERF counts the same where a counter is taken."""
+        if "aperf" not in self.per_s:
+            return self.rate("cycles")
+        return first_of(self.rate("cycles"), self.rate("aperf"))
+
+
+@dataclass(frozen=True, slots=True)
+class CounterState:
+    """The last table that was rated, the rates it gave, and what its groups counted last."""
+
+    table: CounterTable | None = None
+    read_at_ns: int = 0
+    rates: CounterRates | None = None
+    latest: Latest | None = None
+
+
+def step_counters(
+    state: CounterState, reading: SourceReading[CounterTable] | None, topology: Topology
+) -> tuple[CounterState, CounterRates]:
+    """Fold one perf reading in. A reading seen before keeps the rates it gave."""
+    if reading is None:
+        why = Missing(Reason.SOURCE, "perf is not read here")
+        return CounterState(), _nothing(topology, why)
+    if isinstance(reading.value, Missing):
+        kept = after_absence(state, CounterState(), reading.value)
+        return kept, _nothing(topology, reading.value)
+    if state.rates is not None and reading.read_at_ns == state.read_at_ns:
+        return state, state.rates
+    after = reading.value
+    found = deltas(state.table, after, topology)
+    last = latest(state.latest if after.turns else None, found)
+    rates = _rates(found, last, after, topology)
+    return CounterState(after, reading.read_at_ns, rates, last), rates
+
+
+def frequency_hz(rates: CounterRates) -> Column:
+    """Average frequency while not halted: cycles / ref_cycles x tsc per second.
+
+    ref_cycles advances at the TSC's rate while the core is not halted (Intel SDM volume 3,
+    CPU_CLK_UNHALTED.REF_TSC), so the quotient is the turbo or throttle factor.
+    """
+    factor = ratio(rates.core_cycles, rates.rate("ref_cycles"))
+    tsc_hz = rates.rate("tsc")
+    product = column(factor.values * tsc_hz.values)
+    return where(factor.present, where(tsc_hz.present, product, tsc_hz), factor)
+
+
+def _rates(found: Deltas, last: Latest, table: CounterTable, topology: Topology) -> CounterRates:
+    events = _Events.of(table.events)
+    turns = _turns(table, topology)
+    usable = last.usable(turns)
+    good = np.equal(found.absent, 0) & usable[:, found.group]
+    fresh = good & np.equal(last.age, 0)[:, found.group]
+    # What one group has counted just now is not mixed with what others counted earlier, and what
+    # the first one should have is not taken from them.
+    of_first = np.equal(found.absent, 0) & np.equal(found.group, 0)
+    current = events.any(fresh | of_first)
+    used = fresh | (good & ~current[:, events.event])
+    cycles = _cycles_of_groups(good, last.counts, found.group, table.events)
+    counts = events.sums(np.where(used, last.counts, 0.0))
+    ran = _positive(events.sums(np.where(used, last.running_ns[:, found.group], 0.0)))
+    span = events.least(np.where(used, last.span_ns[:, found.group], np.inf))
+    own_cycles = _positive(events.sums(np.where(used, cycles[:, found.group], 0.0)))
+    interval_ns = np.where(found.why == 0, found.enabled_ns, 0.0).max(axis=1)
+    per_s = counts / (ran / 1e9)
+    share = np.minimum(ran / _positive(span), 1.0)
+    ages = events.least(np.where(used, last.age[:, found.group], np.inf))
+    ages[events.any(of_first) | ~np.isfinite(ages)] = np.nan
+    rates = CounterRates(
+        per_s=_columns(per_s, found, events, table.details, last.why_not(turns)),
+        by_cycles={},
+        shares=dict(zip(events.names, share.T, strict=True)),
+        coverage=_coverage(found, events, share, interval_ns),
+        otherwise=Missing(Reason.SOURCE, "no counter group here counts it"),
+        ages=dict(zip(events.names, ages.T, strict=True)),
+    )
+    by_cycles = counts / own_cycles * rates.core_cycles.values[:, None]
+    # An event of every group has seen all cycles, and is the same either way but for rounding.
+    by_time = ~np.isfinite(by_cycles) | (events.columns == found.why.shape[1])
+    return replace(rates, by_cycles=_with_values(rates.per_s, np.where(by_time, per_s, by_cycles)))
+
+
+def _turns(table: CounterTable, topology: Topology) -> NDArray[np.int64]:
+    """int64 (rows,): how many groups of each CPU take turns; more where a core is looked at."""
+    turns = np.full(len(topology.cpus), table.turns, dtype=np.int64)
+    if table.turns and table.focus is not None:
+        looked_at = (topology.row_of.get(int(cpu)) for cpu in table.focus.cpus)
+        turns[[row for row in looked_at if row is not None]] = table.focus.turns
+    return turns
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """The events of a table and their columns, of which each has one or more.
+
+    Attributes:
+        names: each event once.
+        order: the table's columns, those of an event side by side.
+        starts: where in `order` each event begins.
+        columns: how many each has.
+        event: of each of the table's columns, which it is.
+    """
+
+    names: tuple[str, ...]
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    event: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, events: Sequence[str]) -> _Events:
+        names = tuple(dict.fromkeys(events))
+        place = {name: index for index, name in enumerate(names)}
+        event = np.array([place[name] for name in events], dtype=np.int64)
+        columns = np.bincount(event, minlength=len(names))
+        order = np.argsort(event, kind="stable")
+        return cls(names, order, np.cumsum(columns) - columns, columns, event)
+
+    def sums(self, per_column: Floats) -> Floats:
+        """From (rows, columns) to (rows, events)."""
+        if not self.names:
+            return per_column
+        return np.add.reduceat(per_column[:, self.order], self.starts, axis=1)
+
+    def least(self, per_column: Floats) -> Floats:
+        """From (rows, columns) to (rows, events), the smallest of each event's columns."""
+        if not self.names:
+            return per_column
+        return np.minimum.reduceat(per_column[:, self.order], self.starts, axis=1)
+
+    def any(self, per_column: Bools) -> Bools:
+        """From (rows, columns) to (rows, events)."""
+        if not self.names:
+            return per_column
+        return np.logical_or.reduceat(per_column[:, self.order], self.starts, axis=1)
+
+    def speaking(self, absent: Bools) -> NDArray[np.int64]:
+        """int64 (rows, events): the first column that is not `absent`, else the event's first."""
+        place = np.arange(len(self.event), dtype=np.float64)
+        later = np.where(absent, len(place), 0.0) + place
+        return (self.least(later) % max(len(place), 1)).astype(np.int64)
+
+
+def _columns(
+    per_s: Floats,
+    found: Deltas,
+    events: _Events,
+    sentences: Mapping[str, Mapping[int, str]],
+    idle: Reasons,
+) -> dict[str, Column]:
+    """The rates of each event; what has none has the reason of its first column that is counted.
+
+    WARMING goes before what the source says, and that before RESET, and all before `idle`, uint8
+    (rows, g): why a group has counted nothing lately.
+    """
+    columns = events.speaking(found.absent > 0)
+    row = np.arange(len(columns))[:, None]
+    general = found.why[row, found.group[columns]]
+    absent = found.absent[row, columns]
+    codes = np.where(
+        absent > 0, absent, np.where(general > 0, general, idle[row, found.group[columns]])
+    )
+    codes = np.where(np.isin(general, _BEFORE_THE_SOURCE), general, codes)
+    gone = ~np.isfinite(per_s)
+    reasons = np.where(gone, codes, np.uint8(Reason.PRESENT))
+    values = np.where(gone, np.nan, per_s)
+    # Of two sentences for one reason the source's is the rarer one.
+    theirs = gone & (codes == absent) & np.isin(absent, list(_GENERAL))
+    awaiting = gone & (general == 0) & (absent == 0) & (codes == Reason.WARMING)
+    found_columns = {}
+    for index, name in enumerate(events.names):
+        said = sentences.get(name, {})
+        details = dict.fromkeys(np.flatnonzero(awaiting[:, index]).tolist(), AWAITING_TURN.sentence)
+        details |= {
+            row: said.get(code) or Reason(code).sentence
+            for row in np.flatnonzero(theirs[:, index]).tolist()
+            for code in (int(codes[row, index]),)
+        }
+        by_reason = {**said, **_GENERAL}
+        found_columns[name] = Column(values[:, index], reasons[:, index], details, by_reason)
+    return found_columns
+
+
+def _with_values(columns: Mapping[str, Column], values: Floats) -> dict[str, Column]:
+    """The columns with other numbers, shape (rows, events), and the same reasons."""
+    return {
+        name: Column(values[:, index], old.reasons, old.details, old.by_reason)
+        for index, (name, old) in enumerate(columns.items())
+    }
+
+
+def _cycles_of_groups(
+    good: Bools, counts: Floats, groups: NDArray[np.int32], events: Sequence[str]
+) -> Floats:
+    """float64 (rows, g): the core cycles that each group saw, NaN where it counted none."""
+    cycles = np.full((len(counts), int(groups.max(initial=0)) + 1), np.nan)
+    for clock in ("aperf", "cycles"):  # the latter where a group has both
+        for index in [index for index, event in enumerate(events) if event == clock]:
+            group = groups[index]
+            cycles[:, group] = np.where(good[:, index], counts[:, index], cycles[:, group])
+    return cycles
+
+
+def _coverage(found: Deltas, events: _Events, shares: Floats, interval_ns: Floats) -> Column:
+    """The smallest share of what is in every group; of a CPU without any of it, of all groups."""
+    ran_ns = np.where(found.why == 0, found.running_ns, 0.0).sum(axis=1)
+    share = np.minimum(ran_ns / _positive(interval_ns), 1.0)
+    basic = [index for index, name in enumerate(events.names) if name in _IN_EVERY_GROUP]
+    share = np.fmin.reduce([share, *shares[:, basic].T])
+    reasons = np.where(np.isfinite(share), np.uint8(Reason.PRESENT), found.why[:, 0])
+    undefined = ~np.isfinite(share) & (reasons == 0)  # the groups' clock stood still
+    reasons[undefined] = Reason.UNDEFINED
+    details = dict.fromkeys(np.flatnonzero(undefined).tolist(), Reason.UNDEFINED.sentence)
+    return Column(share, reasons, details, _GENERAL)
+
+
+def _positive(values: Floats) -> Floats:
+    return np.where(values > 0, values, np.nan)
+
+
+def _nothing(topology: Topology, why: Missing) -> CounterRates:
+    return CounterRates({}, {}, {}, missing(len(topology.cpus), why), why)

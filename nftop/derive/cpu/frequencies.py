@@ -1,0 +1,153 @@
+"""How fast each CPU may run, and which cores SST-BF favours: from cpufreq, brought to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nftop.model.column import Column, column, from_readings, missing
+from nftop.model.ids import Cpu
+from nftop.model.metrics.frequency import FREQUENCY_METRICS
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import SourceReading
+from nftop.model.sst import (
+    NOT_READ,
+    CpufreqTable,
+    CpuFrequency,
+    CpuSetting,
+    Priority,
+    priorities,
+)
+from nftop.model.topology import Topology
+
+_HZ: Mapping[str, Callable[[CpuFrequency], int | None]] = {
+    "base_frequency_hz": lambda row: row.base_hz,
+    "min_frequency_hz": lambda row: row.min_hz,
+    "max_frequency_hz": lambda row: row.max_hz,
+}
+_NO_POLICY = Missing(Reason.SOURCE, "this CPU has no cpufreq")
+_OFFLINE = Missing(Reason.UNDEFINED, "offline")
+_ALIKE = Missing(
+    Reason.UNDEFINED, "all cores of its package have one base frequency: no SST-BF, or it is off"
+)
+_HYBRID = Missing(
+    Reason.UNDEFINED, "cores of two kinds have base frequencies of their own, without SST-BF"
+)
+_CP_OFF = Missing(Reason.UNDEFINED, "SST-CP is off")
+_CP_NEVER = Missing(Reason.HARDWARE, "this platform has no SST-CP")
+_CP_UNTOLD = Missing(Reason.SOURCE, "intel-speed-select did not tell its class")
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyState:
+    """What the last table came to, which holds as long as that and the topology stay."""
+
+    told: CpufreqTable | Missing = NOT_READ
+    topology: Topology | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    settings: tuple[CpuSetting, ...] = ()
+
+
+def step_frequencies(
+    state: FrequencyState, reading: SourceReading[CpufreqTable] | None, topology: Topology
+) -> FrequencyState:
+    """The columns of `FREQUENCY_METRICS` and a setting for every row of the topology."""
+    told = NOT_READ if reading is None else reading.value
+    if state.topology is topology and (state.told is told or state.told == told):
+        return state
+    if isinstance(told, Missing):
+        return FrequencyState(told, topology, *_untold(told, topology))
+    rows = [_row(told, info.cpu, online=info.online) for info in topology.cpus]
+    columns = {metric.id: _column(metric.id, rows) for metric in FREQUENCY_METRICS}
+    kinds = _priorities(told, topology)
+    settings = tuple(
+        _setting(told, info.cpu, row, kinds) for info, row in zip(topology.cpus, rows, strict=True)
+    )
+    return FrequencyState(told, topology, columns, settings)
+
+
+def _untold(
+    why: Missing, topology: Topology
+) -> tuple[Mapping[str, Column], tuple[CpuSetting, ...]]:
+    """Nothing of any row, but for base frequencies that an older recording's topology has."""
+    rows = len(topology.cpus)
+    columns = {metric.id: missing(rows, why) for metric in FREQUENCY_METRICS}
+    base = [(info.cpu, info.package, info.base_frequency_hz) for info in topology.cpus]
+    known = np.array([np.nan if hz is None else hz for _, _, hz in base], np.float64)
+    columns["base_frequency_hz"] = column(known, why=why)
+    kinds = priorities(base)
+    settings = []
+    for cpu, _, hz in base:
+        priority = kinds.get(cpu, why if hz is None else _ALIKE)
+        settings.append(CpuSetting(priority, why, why, why, why))
+    return columns, tuple(settings)
+
+
+def _row(told: CpufreqTable, cpu: Cpu, *, online: bool) -> CpuFrequency | Missing:
+    found = told.row_of.get(cpu)
+    if found is not None:
+        return found
+    return _NO_POLICY if online else _OFFLINE
+
+
+def _column(metric: str, rows: list[CpuFrequency | Missing]) -> Column:
+    readings: dict[int, Reading] = {}
+    for at, row in enumerate(rows):
+        if isinstance(row, Missing):
+            readings[at] = row
+            continue
+        hz = _HZ[metric](row)
+        readings[at] = _absent(metric, row) if hz is None else float(hz)
+    return from_readings(readings, len(rows), _NO_POLICY)
+
+
+def _absent(metric: str, row: CpuFrequency) -> Missing:
+    """Why a policy does not say this."""
+    driver = row.driver or "its driver"
+    if metric == "base_frequency_hz":
+        without = "" if driver.startswith("intel_") else ": intel_pstate with HWP does"
+        with_hwp = (
+            "" if without else " here: it does where the CPU has HWP and firmware leaves it on"
+        )
+        return Missing(Reason.HARDWARE, f"{driver} tells no base frequency{without}{with_hwp}")
+    return Missing(Reason.SOURCE, f"{driver} does not tell it")
+
+
+def _priorities(told: CpufreqTable, topology: Topology) -> Mapping[Cpu, Priority]:
+    if told.hybrid:
+        return {}
+    package_of = {info.cpu: info.package for info in topology.cpus}
+    return priorities((row.cpu, package_of.get(row.cpu), row.base_hz) for row in told.cpus)
+
+
+def _setting(
+    told: CpufreqTable, cpu: Cpu, row: CpuFrequency | Missing, kinds: Mapping[Cpu, Priority]
+) -> CpuSetting:
+    if isinstance(row, Missing):
+        return CpuSetting(row, row, row, row, row)
+    none = _HYBRID if told.hybrid else _ALIKE
+    if row.base_hz is None:
+        none = _absent("base_frequency_hz", row)
+    unsaid = Missing(Reason.SOURCE, f"{row.driver or 'its driver'} does not tell it")
+    no_epp = Missing(Reason.HARDWARE, f"{row.driver or 'its driver'} has no preference here")
+    return CpuSetting(
+        priority=kinds.get(cpu, none),
+        driver=row.driver or unsaid,
+        governor=row.governor or unsaid,
+        epp=row.epp or no_epp,
+        cp_class=_cp_class(told, cpu),
+        together=tuple(each for each in row.together if each != cpu),
+    )
+
+
+def _cp_class(told: CpufreqTable, cpu: Cpu) -> int | Missing:
+    if isinstance(told.sst, Missing):
+        return told.sst
+    known = told.sst.cp_class.get(cpu)
+    if known is not None:
+        return known
+    if any(each.cp for each in told.sst.packages):
+        return _CP_UNTOLD
+    return _CP_OFF if any(each.cp_supported for each in told.sst.packages) else _CP_NEVER

@@ -1,0 +1,371 @@
+"""The table of CPUs: counters, kernel times and NF rates brought together, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nftop.derive.cpu.counters import CounterRates, frequency_hz
+from nftop.derive.cpu.llc_misses import MissState, step_misses
+from nftop.derive.cpu.own_time import OwnTime, own_clock, own_cycles, own_time
+from nftop.derive.cpu.siblings import sibling_columns
+from nftop.derive.cpu.time import TICKS
+from nftop.derive.nf.rates import WHOLE_RATIO, NfCore, NfRates, total
+from nftop.derive.threads import ThreadRate
+from nftop.model.column import Column, column, first_of, from_readings, ratio, where
+from nftop.model.frame import CacheClass, Clock, CpuTable
+from nftop.model.nf.kinds import NF_KINDS
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sst import CpuSetting
+from nftop.model.topology import Topology
+
+NO_NF = Missing(Reason.UNDEFINED, "no network function polls on this CPU")
+_SHARED_BUSY = Missing(
+    Reason.SOURCE, "several poll on this CPU, and the busy time of one is the other's waiting"
+)
+_UNKNOWN_BUSY = Missing(
+    Reason.SOURCE, "only the program itself knows; the kernel sees a poller as always busy"
+)
+_NOT_YET = Missing(Reason.WARMING, "not known yet whether anything polls on this CPU")
+# From this busy ratio on a core counts as saturated: a poll now and then finds nothing even at
+# the highest load.
+SATURATED_RATIO = 0.95
+
+
+@dataclass(slots=True)
+class Occupant:
+    """Who polls on one CPU: the cores of known NFs, and the threads of others that poll there."""
+
+    cores: list[tuple[NfRates, NfCore]] = field(default_factory=list)
+    strangers: list[ThreadRate] = field(default_factory=list)
+
+    @property
+    def thread(self) -> str:
+        """The first poller's thread name, and how many more there are."""
+        names = [core.thread for _, core in self.cores]
+        names += [rate.thread.label for rate in self.strangers]
+        return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else names[0]
+
+    @property
+    def nf(self) -> tuple[str, int] | None:
+        """Name and pid of the NF it works for; None for a poller that no table knows as one."""
+        known = [(nf.name, nf.pid) for nf, _ in self.cores] or [
+            (rate.thread.program, rate.thread.pid)
+            for rate in self.strangers
+            if rate.thread.role in NF_KINDS
+        ]
+        return known[0] if known else None
+
+    @property
+    def forwards(self) -> bool:
+        """Whether a network function polls here, and not just any program."""
+        return self.nf is not None
+
+    def other_than(self, nf: NfRates | None = None) -> str:
+        """The first poller here beside the NFs, or beside this one, in words; "" without one."""
+        for other, _ in self.cores:
+            if nf is not None and other.key != nf.key:
+                return f"{other.name} (pid {other.pid}) polls"
+        if not self.strangers:
+            return ""
+        thread = self.strangers[0].thread
+        does = "polls" if thread.role in NF_KINDS else "spins"
+        return f"{thread.label} (pid {thread.pid}) {does}"
+
+    def uncounted(self, own: OwnTime | None, nf: NfRates | None = None) -> Missing | None:
+        """Why no cycles of the CPU can be counted as the NFs', or as this one's; None if they can.
+
+        `own` is their time on this CPU, None where it is unknown.
+        """
+        moves = next((core.loose for _, core in self.cores if core.loose is not None), None)
+        other = self.other_than(nf) if self.cores and own is None else ""
+        if moves is not None or not other:
+            return moves
+        return Missing(Reason.SOURCE, f"{other} on this CPU too, and takes part of its cycles")
+
+    def shared(self, own: OwnTime | None, nf: NfRates | None = None) -> Missing | None:
+        """Why instructions and misses counted here are not the NFs', or this one's, alone."""
+        return None if own is None else own.shared(self.other_than(nf))
+
+
+def own_times(
+    pollers: Mapping[int, Occupant], times: Mapping[str, Column], nf: NfRates | None = None
+) -> dict[int, OwnTime | None]:
+    """By row, the time that the NFs there, or this one, had of their CPU.
+
+    `times` are columns of `cputime.METRICS` and `cputime.TICKS`.
+    """
+    return {
+        row: own_time(
+            [core for each, core in who.cores if nf is None or each.key == nf.key],
+            times["cpu_time_ratio"][row],
+            times["steal_ratio"][row],
+            times[TICKS][row],
+        )
+        for row, who in pollers.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Cycles per second of every CPU and the clock that counted them; beside them the TSC's."""
+
+    per_s: Column
+    clock: tuple[Clock | None, ...]
+    tsc_per_s: Column
+
+    def by_tsc(self) -> Cycles:
+        """The TSC's on all CPUs, whatever else was counted."""
+        return Cycles(self.tsc_per_s, tuple("tsc" for _ in self.clock), self.tsc_per_s)
+
+
+def occupants(
+    topology: Topology, nfs: Sequence[NfRates], threads: Sequence[ThreadRate]
+) -> Mapping[int, Occupant]:
+    """Pollers by row of the topology; rows without one are absent."""
+    found: dict[int, Occupant] = {}
+    for nf in nfs:
+        for core in nf.cores:
+            row = topology.row_of.get(core.cpu)
+            if row is not None:
+                found.setdefault(row, Occupant()).cores.append((nf, core))
+    for rate in threads:
+        row = topology.row_of.get(rate.cpu) if rate.cpu is not None else None
+        if row is None or not rate.polls:
+            continue
+        known = found.get(row)
+        if known is None or rate.thread.pid not in {nf.pid for nf, _ in known.cores}:
+            found.setdefault(row, Occupant()).strangers.append(rate)
+    return found
+
+
+def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles:
+    """Core cycles where they are counted, else the TSC's, else what the NF counted itself."""
+    core, tsc = rates.core_cycles, rates.rate("tsc")
+    rows = len(core)
+    everywhere = tsc_hz(rates)
+    if not isinstance(everywhere, Missing):  # a CPU that is not read takes it from the others
+        elsewhere = column(np.full(rows, everywhere))
+        tsc = where(rates.coverage.present, tsc, first_of(tsc, elsewhere))
+    own = from_readings(
+        {row: _nf_cycles(who) for row, who in pollers.items() if who.cores},
+        rows,
+        Missing(Reason.SOURCE),
+    )
+    clock = np.full(rows, None, dtype=object)
+    clock[own.present] = "nf"
+    clock[tsc.present] = "tsc"
+    clock[core.present] = "core"
+    return Cycles(first_of(first_of(core, tsc), own), tuple(clock), tsc)
+
+
+def tsc_hz(rates: CounterRates) -> Reading:
+    """What time stamp counters advance by in a second, the same on all CPUs of a host.
+
+    Source: Intel SDM volume 3, "Invariant TSC".
+    """
+    tsc = rates.rate("tsc")
+    if tsc.present.any():
+        return float(np.median(tsc.values[tsc.present]))
+    return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
+
+
+def cpu_table(
+    topology: Topology,
+    *,
+    online: tuple[bool, ...],
+    rates: CounterRates,
+    cycles: Cycles,
+    ready: Mapping[str, Column],
+    group: tuple[CacheClass | Missing, ...],
+    settings: tuple[CpuSetting, ...],
+    pollers: Mapping[int, Occupant],
+    undecided: Collection[int],
+    unattached: Callable[[ThreadRate], Missing],
+    misses: MissState,
+) -> tuple[MissState, CpuTable]:
+    """One row per CPU, and what `misses` of the next tick are.
+
+    Args:
+        topology: gives the rows.
+        online: which of them run.
+        rates: of the counter groups.
+        cycles: of `count_cycles`.
+        ready: columns that are taken as they are: `cputime.METRICS`, top-down, frequencies; and
+            `cputime.TICKS`, which is no metric.
+        group: the resctrl group of each.
+        settings: what is set for the frequency of each.
+        pollers: who polls where.
+        undecided: rows where a thread may poll, which the next reading will tell.
+        unattached: why the packets of a poller are unknown to which no NF source is attached.
+        misses: as the tick before left them.
+    """
+    rows = len(topology.cpus)
+    polled = np.zeros(rows, dtype=np.bool_)
+    polled[list(pollers)] = True
+    nobody: dict[int, Reading] = dict.fromkeys(undecided, _NOT_YET)
+    no_nf = from_readings(nobody, rows, NO_NF)
+    packets = from_readings(nobody | _packets(pollers, unattached), rows, NO_NF)
+    received = from_readings(
+        nobody | {row: _received(who, packets[row]) for row, who in pollers.items()}, rows, NO_NF
+    )
+    forwards = np.zeros(rows, dtype=np.bool_)
+    forwards[[row for row, who in pollers.items() if who.forwards]] = True
+    own = own_times(pollers, ready)
+    clock = [own_clock(cycles.clock[row], own.get(row)) for row in range(rows)]
+    busy = from_readings({row: _busy(who) for row, who in pollers.items()}, rows, NO_NF)
+    of_cycles = from_readings(
+        {row: _busy(who, clock[row]) for row, who in pollers.items()}, rows, NO_NF
+    )
+    shared = {row: why for row, who in pollers.items() if (why := who.shared(own[row]))}
+    taken = from_readings(
+        {
+            row: who.uncounted(own[row])
+            or own_cycles(cycles.per_s[row], cycles.clock[row], own[row])
+            for row, who in pollers.items()
+        },
+        rows,
+        NO_NF,
+    )
+    # Instructions and misses of what else ran there can't be told from the NFs' own.
+    own_packets = from_readings(
+        nobody
+        | {
+            row: who.uncounted(own[row]) or shared.get(row) or packets[row]
+            for row, who in pollers.items()
+        },
+        rows,
+        NO_NF,
+    )
+    who = [pollers.get(row) for row in range(rows)]
+    misses, per_packet = step_misses(
+        misses, rates, own_packets, [each.nf if each else None for each in who]
+    )
+    cpp = where(polled, ratio(taken, packets), no_nf)
+    columns = {
+        "busy_ratio": where(forwards, busy, ready["cpu_time_ratio"]),
+        "packets_per_s": packets,
+        "rx_packets_per_s": received,
+        "ipc": ratio(rates.rate("instructions"), rates.core_cycles),
+        "cpp": cpp,
+        "busy_cpp": where(polled, _times(cpp, of_cycles), no_nf),
+        "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
+        "llc_misses_per_packet": where(polled, per_packet, no_nf),
+        "run_ratio": from_readings(nobody | _shares(pollers, "run_ratio", min), rows, NO_NF),
+        "wait_ratio": from_readings(nobody | _shares(pollers, "wait_ratio", max), rows, NO_NF),
+        "context_switches_per_s": rates.rate("context_switches"),
+        "frequency_hz": frequency_hz(rates),
+        "tsc_hz": rates.rate("tsc"),
+        "coverage": rates.coverage,
+        "llc_misses_coverage": rates.share("llc_misses"),
+        **{name: each for name, each in ready.items() if name != TICKS},
+    }
+    columns |= sibling_columns(columns["busy_ratio"], rates, topology)
+    return misses, CpuTable(
+        topology=topology,
+        online=online,
+        thread=tuple(each.thread if each else None for each in who),
+        nf=tuple(each.nf[0] if each and each.nf else None for each in who),
+        nf_pid=tuple(each.nf[1] if each and each.nf else None for each in who),
+        direction=tuple(
+            each.cores[0][0].direction if each and each.cores else None for each in who
+        ),
+        cpp_clock=tuple(
+            each if has_cpp else None for each, has_cpp in zip(clock, cpp.present, strict=True)
+        ),
+        saturated=tuple(
+            _saturated(each, own[row]) if each else None for row, each in enumerate(who)
+        ),
+        attribution=tuple(_attribution(each) for each in who),
+        group=group,
+        settings=settings,
+        columns=columns,
+        shared={topology.cpus[row].cpu: why for row, why in shared.items()},
+    )
+
+
+def saturated(busy_ratio: Reading, run_ratio: Reading) -> bool | None:
+    """Whether a core worked all the time and for its own thread; None where that is unknown."""
+    if isinstance(busy_ratio, Missing) or isinstance(run_ratio, Missing):
+        return None
+    return busy_ratio >= SATURATED_RATIO and run_ratio >= WHOLE_RATIO
+
+
+def _saturated(who: Occupant, own: OwnTime | None) -> bool | None:
+    if len(who.cores) != 1 or who.uncounted(own) is not None:
+        return None
+    core = who.cores[0][1]
+    return saturated(core.busy_ratio, core.run_ratio)
+
+
+def _nf_cycles(who: Occupant) -> Reading:
+    """TSC cycles as NFs counted them: each counts all time, so of several one is enough."""
+    readings = [core.nf_cycles_per_s for _, core in who.cores]
+    numbers = [each for each in readings if not isinstance(each, Missing)]
+    return max(numbers) if numbers else readings[0]
+
+
+def _packets(
+    pollers: Mapping[int, Occupant], unattached: Callable[[ThreadRate], Missing]
+) -> dict[int, Reading]:
+    return {
+        row: total(core.packets_per_s for _, core in who.cores)
+        if who.cores
+        else unattached(who.strangers[0])
+        for row, who in pollers.items()
+    }
+
+
+def _received(who: Occupant, packets: Reading) -> Reading:
+    """What of its packets it received, where those of some NF may be packets sent."""
+    sends = next((nf for nf, _ in who.cores if nf.direction == "tx"), None)
+    if sends is None:
+        return packets
+    return Missing(Reason.UNDEFINED, f"{sends.name} only sends here: see packets_per_s")
+
+
+def _busy(who: Occupant, clock: Clock | None = "tsc") -> Reading:
+    """Share of the cycles that `clock` counts, of all time unless told otherwise, in work."""
+    if not who.cores:
+        return _UNKNOWN_BUSY
+    return who.cores[0][1].busy_of(clock) if len(who.cores) == 1 else _SHARED_BUSY
+
+
+def _shares(
+    pollers: Mapping[int, Occupant], share: str, worst: Callable[[Iterable[float]], float]
+) -> dict[int, Reading]:
+    """The NF's own thread's share; of several the worst. A stranger's where there is no NF."""
+    readings: dict[int, Reading] = {}
+    for row, who in pollers.items():
+        sources = [core for _, core in who.cores] or who.strangers
+        shares: list[Reading] = [getattr(each, share) for each in sources]
+        numbers = [each for each in shares if not isinstance(each, Missing)]
+        readings[row] = worst(numbers) if numbers else shares[0]
+    return readings
+
+
+def _attribution(who: Occupant | None) -> str:
+    if who is None:
+        return ""
+    said = dict.fromkeys(f"{nf.name}: {nf.attribution}" for nf, _ in who.cores)
+    # Who else is there is the first question where a poller waits.
+    names = [f"{core.thread} of {nf.name}" for nf, core in who.cores]
+    names += [f"{rate.thread.label} (pid {rate.thread.pid})" for rate in who.strangers]
+    do = "poll" if all(rate.thread.role in NF_KINDS for rate in who.strangers) else "never sleep"
+    together = f"{len(names)} {do} here: {', '.join(names)}" if len(names) > 1 else ""
+    return "; ".join(filter(None, (*said, together)))
+
+
+def undecided_rows(topology: Topology, threads: Sequence[ThreadRate]) -> frozenset[int]:
+    """Rows to which a thread is bound of which it is not known yet whether it polls."""
+    bound = (rate.cpu for rate in threads if rate.polls is None)
+    return frozenset(
+        topology.row_of[cpu] for cpu in bound if cpu is not None and cpu in topology.row_of
+    )
+
+
+def _times(one: Column, other: Column) -> Column:
+    both = one.present & other.present
+    return where(both, column(one.values * other.values), where(one.present, other, one))

@@ -1,0 +1,307 @@
+"""Findings: which rules hold where, for how long; folded, so that a replay shows the same.
+
+What lasts is counted in the time between ticks:
+
+- A number beyond the limit counts, and one within ends what has not lasted long enough. A finding
+  ends once its number has been at the clear limit, or on its other side, for `ENDS_AFTER_S`;
+  between the two limits nothing changes. Until then it says the number that was beyond, and what
+  it is now.
+- No number (a counter that restarted, a source that is late or taken) neither confirms nor clears:
+  the clock stands still. After `UNKNOWN_FOR_S` without one what was known is forgotten. That there
+  can be none (no work, nobody polls there any more) is an answer, and ends it.
+- Where ticks are missing nothing is known of the time between: what has not lasted long enough
+  begins anew. Findings stay until the numbers after the gap say otherwise.
+- Another process on a CPU, another topology, a clock that went back: what was seen there is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.rule import Key, Measured, Only, Rule
+from nftop.derive.findings.rules import RULES
+from nftop.derive.nf.departures import GoneState, step_gone
+from nftop.model.column import Bools, Column, Floats
+from nftop.model.finding import Finding
+from nftop.model.frame import Frame
+from nftop.model.reading import Reason
+from nftop.model.topology import Topology
+
+# So many ticks must show it, whatever their pace.
+LEAST_TICKS = 3
+ENDS_AFTER_S = 3.0
+UNKNOWN_FOR_S = 10.0
+# A tick that comes so much later than asked for comes behind a gap, as in `step`.
+_GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
+# To ask the enumeration at every comparison takes longer.
+_SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """What is known of one rule in n places.
+
+    Attributes:
+        keys: the places.
+        since_ns: int64 (n,), wall time of the first tick that showed it; 0 where none does.
+        held_s: float64 (n,), for how long it has been beyond the limit since then.
+        ticks: int64 (n,), in how many of them.
+        away_s: float64 (n,), for how long a finding has been within.
+        unknown_s: float64 (n,), for how long there has been no number.
+        active: bool (n,), where it is a finding.
+        texts: n texts, of findings what was said when they were last beyond the limit.
+        tails: n texts, what is said behind it of those that are not beyond it any more.
+    """
+
+    keys: tuple[Key, ...] = ()
+    since_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    held_s: Floats = field(default_factory=lambda: np.zeros(0))
+    ticks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    away_s: Floats = field(default_factory=lambda: np.zeros(0))
+    unknown_s: Floats = field(default_factory=lambda: np.zeros(0))
+    active: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    texts: tuple[str, ...] = ()
+    tails: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindingState:
+    """What is known of each rule, by its id, and of which topology and tick that is; who left."""
+
+    topology: Topology | None = None
+    monotonic_ns: int = 0
+    watched: Mapping[str, Watched] = field(default_factory=dict)
+    gone: GoneState = field(default_factory=GoneState)
+
+
+class _Tick(NamedTuple):
+    """A tick: when it is, how much time it stands for, and whether ticks are missing before it."""
+
+    wall_ns: int
+    seconds: float
+    gap: bool
+
+
+def step_findings(
+    state: FindingState,
+    frame: Frame,
+    crowd: Mapping[int, Sequence[str]],
+    *,
+    pace_s: float,
+    rules: Sequence[Rule] = RULES,
+) -> tuple[FindingState, tuple[Finding, ...]]:
+    """Fold one frame in; its findings, by rules the most severe first, then by place.
+
+    `crowd`: as `Seen` has it. `pace_s`: the seconds from sample to sample that were asked for.
+    """
+    passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
+    known = state.topology is frame.topology or state.topology == frame.topology
+    if not known or passed_s < 0:
+        state = FindingState()
+        passed_s = pace_s
+    gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
+    tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
+    gone = step_gone(state.gone, frame)
+    seen = Seen(frame, crowd, gone.gone)
+    watched, found = {}, []
+    for rule in rules:
+        now = _step(state.watched.get(rule.id, _NOTHING), rule, rule.measure(seen), tick)
+        watched[rule.id] = now
+        found += _found(rule, now)
+    return FindingState(frame.topology, frame.monotonic_ns, watched, gone), tuple(found)
+
+
+def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Those of a tick that the tick before did not have."""
+    known = {(each.rule, each.where, each.since_ns) for each in before}
+    return tuple(each for each in after if (each.rule, each.where, each.since_ns) not in known)
+
+
+_NOTHING = Watched()
+
+
+def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watched:
+    old = _aligned(before, tuple(measured.keys))
+    if not len(old.keys):
+        return old
+    far = _far(rule, measured)
+    if not far.any() and not old.ticks.any() and not old.active.any():
+        return old  # so it is nearly always
+    within = _within(rule, measured)
+    unknown = ~far & ~within & ~_between(rule, measured)
+    unknown_s = np.where(unknown, old.unknown_s + tick.seconds, 0.0)
+    lost = unknown_s > UNKNOWN_FOR_S
+    # What has not lasted long enough: it goes on only while it is beyond, or nobody knows.
+    fresh = (old.ticks == 0) | (tick.gap & ~old.active)
+    ticks = np.where(far, np.where(fresh, 1, old.ticks + 1), np.where(unknown, old.ticks, 0))
+    held_s = np.where(far & ~fresh, old.held_s + tick.seconds, np.where(unknown, old.held_s, 0.0))
+    since_ns = np.where(far & fresh, tick.wall_ns, old.since_ns)
+    if tick.gap:
+        ticks, held_s = (np.where(unknown & ~old.active, 0, each) for each in (ticks, held_s))
+    away_s = np.where(within, old.away_s + tick.seconds, np.where(unknown, old.away_s, 0.0))
+    ends = (old.active & (away_s >= ENDS_AFTER_S)) | lost
+    begins = far & (held_s >= rule.at_least_s) & (ticks >= LEAST_TICKS)
+    active = ((old.active & ~ends) | begins) & ~lost
+    known = active | (~lost & (ticks > 0))
+    texts, tails = _said(rule, measured, old, active, far=far, within=within)
+    return Watched(
+        keys=old.keys,
+        since_ns=np.where(known, np.where(old.active & active, old.since_ns, since_ns), 0),
+        held_s=np.where(lost, 0.0, held_s),
+        ticks=np.where(lost, 0, ticks),
+        away_s=np.where(active, away_s, 0.0),
+        unknown_s=unknown_s,
+        active=active,
+        texts=texts,
+        tails=tails,
+    )
+
+
+def _far(rule: Rule, measured: Measured) -> Bools:
+    """Where it is beyond its limit and the conditions are met."""
+    column = measured.values
+    with np.errstate(invalid="ignore"):
+        above = rule.beyond == "above"
+        beyond = column.values > rule.limit if above else column.values < rule.limit
+    far: Bools = beyond & column.present
+    for only in rule.only:
+        far = far & _met(only, measured.beside[only.name])
+    return far
+
+
+def _within(rule: Rule, measured: Measured) -> Bools:
+    """Where it is known not to hold: within the clear limit, or a condition is not met."""
+    column = measured.values
+    with np.errstate(invalid="ignore"):
+        above = rule.beyond == "above"
+        clear = column.values <= rule.clear if above else column.values >= rule.clear
+    within: Bools = (clear & column.present) | _settled(column)
+    for only in rule.only:
+        within = within | _unmet(only, measured.beside[only.name])
+    return within
+
+
+def _between(rule: Rule, measured: Measured) -> Bools:
+    """Where there is a number between the limits, and the conditions are met."""
+    between: Bools = measured.values.present
+    for only in rule.only:
+        between = between & _met(only, measured.beside[only.name])
+    return between
+
+
+def _met(only: Only, asked: Column) -> Bools:
+    if only.unknown:
+        return ~_unmet(only, asked)
+    with np.errstate(invalid="ignore"):
+        high: Bools = asked.present & (asked.values >= only.least)
+    return high
+
+
+def _unmet(only: Only, asked: Column) -> Bools:
+    with np.errstate(invalid="ignore"):
+        low: Bools = asked.present & (asked.values < only.least)
+    return low | _settled(asked)
+
+
+def _settled(column: Column) -> Bools:
+    """Where it is known that there is no number."""
+    idle, undefined = _SETTLED
+    settled: Bools = (column.reasons == idle) | (column.reasons == undefined)
+    return settled
+
+
+def _aligned(before: Watched, keys: tuple[Key, ...]) -> Watched:
+    """What is known of these places; nothing of those that are new."""
+    if before.keys == keys:
+        return before
+    known = {key: place for place, key in enumerate(before.keys)}
+    places = np.array([known.get(key, -1) for key in keys], dtype=np.intp)
+    new = places < 0
+    if not len(before.keys):
+        places = np.zeros(len(keys), np.intp)
+        before = _blank(1)
+    return Watched(
+        keys=keys,
+        since_ns=np.where(new, 0, before.since_ns[places]),
+        held_s=np.where(new, 0.0, before.held_s[places]),
+        ticks=np.where(new, 0, before.ticks[places]),
+        away_s=np.where(new, 0.0, before.away_s[places]),
+        unknown_s=np.where(new, 0.0, before.unknown_s[places]),
+        active=~new & before.active[places],
+        texts=_moved(before.texts, np.where(new, -1, places).tolist()),
+        tails=_moved(before.tails, np.where(new, -1, places).tolist()),
+    )
+
+
+def _moved(texts: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
+    return tuple("" if place < 0 else texts[place] for place in places)
+
+
+def _blank(places: int) -> Watched:
+    whole, some = np.zeros(places, np.int64), np.zeros(places)
+    keys = (Key("", None),) * places
+    texts = ("",) * places
+    return Watched(keys, whole, some, whole, some, some, np.zeros(places, np.bool_), texts, texts)
+
+
+def _said(
+    rule: Rule, measured: Measured, old: Watched, active: Bools, *, far: Bools, within: Bools
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of findings the text when last beyond the limit, and what is said of them behind it now.
+
+    Those of which nothing is known keep both.
+    """
+    if not active.any():
+        nothing = ("",) * len(active)
+        return nothing, nothing
+    texts, tails = list(old.texts), list(old.tails)
+    for place in np.flatnonzero(active).tolist():
+        if far[place]:
+            texts[place], tails[place] = _text(rule, measured, place), ""
+        elif within[place]:
+            tails[place] = f"{_now(rule, measured, place)}, ending"
+        elif measured.values.present[place]:
+            tails[place] = _now(rule, measured, place)
+    kept = active.tolist()
+    return _only(texts, kept), _only(tails, kept)
+
+
+def _text(rule: Rule, measured: Measured, place: int) -> str:
+    beside = {name: float(each.values[place]) for name, each in measured.beside.items()}
+    words = {name: each[place] for name, each in measured.words.items()}
+    value = rule.printed(float(measured.values.values[place]))
+    return rule.text.format(value=value, limit=rule.printed(rule.limit), **beside, **words)
+
+
+def _now(rule: Rule, measured: Measured, place: int) -> str:
+    """What became of a number: the new one, where it and not a condition is why it ends."""
+    column = measured.values
+    if rule.when or not column.present[place]:
+        return "; no longer so"
+    number = float(column.values[place])
+    beyond = number > rule.limit if rule.beyond == "above" else number < rule.limit
+    return "; its conditions are no longer met" if beyond else f"; now {rule.printed(number)}"
+
+
+def _only(texts: Sequence[str], kept: Sequence[bool]) -> tuple[str, ...]:
+    return tuple(text if keep else "" for text, keep in zip(texts, kept, strict=True))
+
+
+def _found(rule: Rule, now: Watched) -> list[Finding]:
+    return [
+        Finding(
+            rule=rule.id,
+            metric=rule.metrics[0],
+            where=now.keys[row].where,
+            text=now.texts[row] + now.tails[row],
+            since_ns=int(now.since_ns[row]),
+            is_note=rule.is_note,
+        )
+        for row in np.flatnonzero(now.active).tolist()
+    ]

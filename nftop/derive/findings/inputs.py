@@ -1,0 +1,183 @@
+"""Where findings are looked for in a frame: CPUs on which a network function polls, their cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.derive.nf.departures import Gone
+from nftop.model.column import Column, column, from_readings, missing, where
+from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow
+from nftop.model.ids import L3Domain, format_cpu_list
+from nftop.model.metrics.catalogue import cpu_metric
+from nftop.model.metrics.metric import ESTIMATE_BELOW
+from nftop.model.reading import Missing, Reading, Reason
+
+Rows = NDArray[np.intp]
+_ESTIMATE = Missing(Reason.TAKEN, "counted for too little of the time to be sure")
+_NOBODY = -1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A frame, as rules look at it. What several rules need is worked out once.
+
+    Attributes:
+        frame: of one tick, its findings aside.
+        crowd: by row of its CPUs, who never sleeps there beside the function's own thread, as
+            `crowd.others` words it (untrusted text); rows without any may be absent.
+        gone: functions that were here a while ago.
+    """
+
+    frame: Frame
+    crowd: Mapping[int, Sequence[str]]
+    gone: Sequence[Gone] = ()
+
+    @cached_property
+    def rows(self) -> Rows:
+        """intp (p,): rows of CPUs on which a network function polls."""
+        return np.flatnonzero([nf is not None for nf in self.frame.cpus.nf])
+
+    @cached_property
+    def pids(self) -> NDArray[np.int64]:
+        """int64 (n_cpu,): the process that polls on each CPU, -1 where no NF does."""
+        pids = self.frame.cpus.nf_pid
+        return np.array([_NOBODY if pid is None else pid for pid in pids], dtype=np.int64)
+
+    @cached_property
+    def cpus(self) -> Sequence[tuple[str, object]]:
+        """Of each of `rows`, what it is called and who polls there."""
+        infos, pids = self.frame.cpus.topology.cpus, self.frame.cpus.nf_pid
+        return tuple((f"cpu {infos[row].cpu}", pids[row]) for row in self.rows.tolist())
+
+    @cached_property
+    def nf_names(self) -> Sequence[str]:
+        """Of each of `rows`, whose it is."""
+        names = self.frame.cpus.nf
+        return tuple(names[row] or "" for row in self.rows.tolist())
+
+    @cached_property
+    def cores(self) -> tuple[tuple[int, ...], ...]:
+        """Of each core with pollers, the places of its CPUs in `rows`."""
+        infos = self.frame.cpus.topology.cpus
+        found: dict[object, list[int]] = {}
+        for place, row in enumerate(self.rows.tolist()):
+            info = infos[row]
+            # Where the kernel tells of no cores, each CPU is one.
+            key = info.cpu if info.core is None else (info.package, info.l3, info.core)
+            found.setdefault(key, []).append(place)
+        return tuple(tuple(places) for places in found.values())
+
+    @cached_property
+    def first_of_core(self) -> Rows:
+        """intp (c,): of each of `cores` the place of its first CPU in `rows`."""
+        return np.array([places[0] for places in self.cores], dtype=np.intp)
+
+    @cached_property
+    def core_names(self) -> Sequence[tuple[str, object]]:
+        """As `cpus`, of `cores`: `cpu 12,56`."""
+        infos, pids = self.frame.cpus.topology.cpus, self.frame.cpus.nf_pid
+        rows = self.rows.tolist()
+        return tuple(
+            (
+                f"cpu {format_cpu_list([infos[rows[place]].cpu for place in places])}",
+                tuple(pids[rows[place]] for place in places),
+            )
+            for places in self.cores
+        )
+
+    @cached_property
+    def core_nfs(self) -> Sequence[str]:
+        """Of each of `cores`, whose it is: of several all names."""
+        names = self.nf_names
+        return tuple(
+            ", ".join(dict.fromkeys(names[place] for place in places)) for places in self.cores
+        )
+
+    @cached_property
+    def core_load(self) -> tuple[Column, Column]:
+        """Of each of `cores` how busy its busiest thread is, and its packets per second.
+
+        A thread that does not tell leaves either unknown.
+        """
+        busy = self.of("busy_ratio")
+        reasons = np.array(
+            [max(busy.reasons[list(each)].tolist()) for each in self.cores], np.uint8
+        )
+        most = np.array([busy.values[list(each)].max() for each in self.cores], np.float64)
+        whole = Column(np.where(reasons > 0, np.nan, most), reasons)
+        return whole, summed(self.packets, self.cores)
+
+    def all_cpus(self, metric: str) -> Column:
+        """A metric of every CPU; an estimate is no number here."""
+        table = self.frame.cpus.columns
+        found, share = table[metric], cpu_metric(metric).coverage
+        if share is None or share not in table:
+            return found
+        covered = table[share]
+        unsure = covered.present & (covered.values < ESTIMATE_BELOW) & found.present
+        return where(unsure, missing(len(found), _ESTIMATE), found) if unsure.any() else found
+
+    def of(self, metric: str) -> Column:
+        """A metric of `rows`, as `all_cpus` has it."""
+        return taken(self.all_cpus(metric), self.rows)
+
+    @cached_property
+    def packets(self) -> Column:
+        """Packets per second of each of `rows`; where only its NF's sum is known, an even share."""
+        own = taken(self.frame.cpus.columns["packets_per_s"], self.rows)
+        if own.present.all():
+            return own
+        shares = {nf.pid: _share(nf) for nf in self.frame.nfs}
+        otherwise: dict[int, Reading] = {}
+        for place, pid in enumerate(self.pids[self.rows].tolist()):
+            share = shares.get(pid)
+            if share is not None and not isinstance(share, Missing):
+                otherwise[place] = share
+        even = from_readings(otherwise, len(own), Missing(Reason.SOURCE))
+        return where(own.present | ~even.present, own, even)
+
+    def classes(self, place: int) -> tuple[str, L3Domain | None] | None:
+        """The cache class of one of `rows` and its cache; None where that is unknown."""
+        row = int(self.rows[place])
+        group = self.frame.cpus.group[row]
+        if not isinstance(group, CacheClass):
+            return None
+        return group.name, self.frame.cpus.topology.cpus[row].l3
+
+
+def taken(source: Column, rows: Rows) -> Column:
+    """Some rows of a column, without their sentences: a rule needs only the reasons."""
+    return Column(source.values[rows], source.reasons[rows])
+
+
+def of_packages(packages: Sequence[PackageRow], metric: str) -> Column:
+    """A metric of each package; UNDEFINED where there is no such."""
+    readings = {
+        row: each.readings.get(metric, Missing(Reason.SOURCE)) for row, each in enumerate(packages)
+    }
+    return from_readings(readings, len(packages), Missing(Reason.SOURCE))
+
+
+def summed(parts: Column, groups: Sequence[Sequence[int]]) -> Column:
+    """Sums over groups of rows; one row without a number leaves none, with its reason."""
+    values = np.array([parts.values[list(rows)].sum() for rows in groups], dtype=np.float64)
+    reasons = np.array(
+        [max(parts.reasons[list(rows)].tolist(), default=0) for rows in groups], np.uint8
+    )
+    return Column(np.where(reasons > 0, np.nan, values), reasons)
+
+
+def numbers(values: Sequence[float]) -> Column:
+    """Numbers that are all there."""
+    return column(np.array(values, dtype=np.float64))
+
+
+def _share(nf: NfRow) -> Reading:
+    name = "rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"
+    total = nf.readings[name]
+    return total if isinstance(total, Missing) or not nf.cpus else total / len(nf.cpus)

@@ -1,0 +1,235 @@
+"""What rules compare on packages and cache classes: memory, PCIe, links, who shares a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nftop.derive.findings.inputs import Seen, of_packages, summed
+from nftop.derive.findings.rule import Key, Measured
+from nftop.model.column import Column, from_readings, ratio, where
+from nftop.model.frame import BoxTraffic, GroupCacheRow, GroupRow, PackageRow
+from nftop.model.ids import L3Domain, format_cpu_list
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT
+from nftop.model.reading import Missing, Reading, Reason
+
+_NO_CORES = Missing(Reason.UNDEFINED, "no network function polls on this package")
+_UNSHARED = Missing(Reason.UNDEFINED, "nobody else may fill its ways")
+_MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")
+_ONE_CHANNEL = Missing(Reason.UNDEFINED, "fewer than two memory channels count anything")
+# From these shares of its time on a CPU without a poller is taken to work: to count as somebody
+# noisy, and for a class's traffic not to be its network functions' alone.
+_BUSY_RATIO, _QUIET_RATIO = 0.5, 0.05
+
+
+def of_package(metric: str) -> Callable[[Seen], Measured]:
+    """A metric of each package."""
+
+    def measure(seen: Seen) -> Measured:
+        return _packages(seen, of_packages(seen.frame.packages, metric), metric)
+
+    return measure
+
+
+def ddio_misses(seen: Seen) -> Measured:
+    """Share of devices' writes that did not find their line, and how many writes there are."""
+    rows = seen.frame.packages
+    hits = of_packages(rows, "pcie.ddio_hit_ratio")
+    whole, parts = _writes(rows)
+    missed = Column(1.0 - hits.values, hits.reasons)
+    found = _packages(seen, missed, "pcie.ddio_hit_ratio")
+    return _with(found, writes=_plus(whole, parts))
+
+
+def partial_writes(seen: Seen) -> Measured:
+    """Share of devices' writes that are of parts of lines, and how many writes there are."""
+    whole, parts = _writes(seen.frame.packages)
+    every = _plus(whole, parts)
+    found = _packages(seen, ratio(parts, every), "pcie.rfo.total_per_s")
+    return _with(found, writes=every)
+
+
+def register_writes(seen: Seen) -> Measured:
+    """Writes to devices' registers per second and core on which a network function polls."""
+    rows = seen.frame.packages
+    infos, at = seen.frame.cpus.topology.cpus, seen.rows.tolist()
+    homes = [infos[at[places[0]]].package for places in seen.cores]
+    cores: dict[int, Reading] = {
+        row: float(homes.count(each.package)) or _NO_CORES for row, each in enumerate(rows)
+    }
+    counted = from_readings(cores, len(rows), _NO_CORES)
+    writes = of_packages(rows, "mmio.write_per_s")
+    per_core = where(counted.present, ratio(writes, counted), counted)
+    return _with(_packages(seen, per_core, "mmio.write_per_s"), cores=counted, writes=writes)
+
+
+def remote_share(seen: Seen) -> Measured:
+    """What comes from other packages, by what memory and devices of the package move in all."""
+    rows = seen.frame.packages
+    received = of_packages(rows, "upi.received_bytes_per_s")
+    moved = of_packages(rows, "memory.read_bytes_per_s")
+    for name in ("memory.write_bytes_per_s", "pcie.read_bytes_per_s", "pcie.write_bytes_per_s"):
+        moved = _plus(moved, of_packages(rows, name))
+    found = _packages(seen, ratio(received, moved), "upi.received_bytes_per_s")
+    return _with(found, received=received)
+
+
+def uneven_channels(seen: Seen) -> Measured:
+    """The busiest memory channel's traffic by the mean of those that count any.
+
+    A channel that counts nothing has no memory behind it: kernels show every third box of an Ice
+    Lake's controllers although there is none.
+    """
+    rows = seen.frame.packages
+    shares: dict[int, Reading] = {}
+    totals: dict[int, Reading] = {}
+    names = []
+    for row, each in enumerate(rows):
+        moved = [(box.number, _total(box)) for box in each.channels]
+        absent = next((one for _, one in moved if isinstance(one, Missing)), None)
+        used = [(one, number) for number, one in moved if not isinstance(one, Missing) and one > 0]
+        known = absent is None and len(used) > 1
+        whole = sum(one for one, _ in used)
+        names.append(str(max(used)[1]) if known else "")
+        shares[row] = max(used)[0] / (whole / len(used)) if known else absent or _ONE_CHANNEL
+        totals[row] = absent or whole
+    none = Missing(Reason.SOURCE)
+    found = _packages(seen, from_readings(shares, len(rows), none), "memory.read_bytes_per_s")
+    found = _with(found, traffic=from_readings(totals, len(rows), none))
+    return Measured(found.keys, found.values, found.beside, {**found.words, "channel": names})
+
+
+def memory_per_packet(seen: Seen) -> Measured:
+    """Memory traffic of a class by the packets of those who poll in it, where nobody else works."""
+    keys, parts, traffic, names = [], [], {}, []
+    for index, (group, cache, places) in enumerate(_polled(seen)):
+        keys.append(Key(_class(group, cache), group.clos))
+        parts.append(places)
+        names.append(_nfs(seen, places))
+        mixed = _strangers(seen, group.name, cache.l3, _QUIET_RATIO)
+        traffic[index] = _MIXED if mixed else cache.readings["mbm_total_bytes_per_s"]
+    packets = summed(seen.packets, parts)
+    moved = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
+    beside = {"packets": packets, "traffic": moved}
+    return Measured(keys, ratio(moved, packets), beside, {"nf": names})
+
+
+def noisy_neighbour(seen: Seen) -> Measured:
+    """The highest memory traffic of who may fill the ways of a class in which an NF polls."""
+    keys, found, who, names = [], {}, [], []
+    for index, (group, cache, places) in enumerate(_polled(seen)):
+        each = sorted(_neighbours(seen, group, cache), key=lambda one: one.sure, reverse=True)
+        keys.append(Key(_class(group, cache), group.clos))
+        found[index] = each[0].traffic if each else _UNSHARED
+        who.append(each[0].said if each else "")
+        names.append(_nfs(seen, places))
+    values = from_readings(found, len(keys), Missing(Reason.SOURCE))
+    return Measured(keys, values, words={"nf": names, "who": who})
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbour:
+    traffic: Reading
+    said: str
+
+    @property
+    def sure(self) -> float:
+        """To sort by: what is known before what is not, the most first."""
+        return -1.0 if isinstance(self.traffic, Missing) else self.traffic
+
+
+def _neighbours(seen: Seen, group: GroupRow, cache: GroupCacheRow) -> Iterator[_Neighbour]:
+    """Others in the class itself, and classes that may fill some of the same ways."""
+    others = _strangers(seen, group.name, cache.l3, _BUSY_RATIO)
+    if others:
+        traffic = cache.readings["mbm_total_bytes_per_s"]
+        yield _Neighbour(traffic, f"cpu {format_cpu_list(others)} in the same class")
+    mine = _ways(cache)
+    for other in seen.frame.groups:
+        for theirs in other.caches:
+            if other.name == group.name or theirs.l3 != cache.l3:
+                continue
+            ways = _ways(theirs)
+            shared = 0 if mine is None or ways is None else (mine.bits & ways.bits).bit_count()
+            if shared:
+                count = f"{shared} way{'s' if shared > 1 else ''}"
+                name = "default" if other.name == ROOT else other.name
+                yield _Neighbour(
+                    theirs.readings["mbm_total_bytes_per_s"], f"class {name}, {count} in common"
+                )
+
+
+def _polled(seen: Seen) -> Iterator[tuple[GroupRow, GroupCacheRow, list[int]]]:
+    """Classes in the caches behind which a network function polls in them, and where in `rows`."""
+    places: dict[tuple[str, L3Domain | None], list[int]] = {}
+    for place in range(len(seen.rows)):
+        key = seen.classes(place)
+        if key is not None:
+            places.setdefault(key, []).append(place)
+    for group in seen.frame.groups:
+        for cache in group.caches:
+            if (group.name, cache.l3) in places:
+                yield group, cache, places[group.name, cache.l3]
+
+
+def _strangers(seen: Seen, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
+    """CPUs of a class behind a cache that are so busy, and no network function polls there."""
+    table = seen.frame.cpus
+    ran = table.columns["cpu_time_ratio"]
+    busy = np.flatnonzero(ran.present & (ran.values > busy_ratio) & (seen.pids < 0))
+    found = []
+    for row in busy.tolist():
+        group, info = table.group[row], table.topology.cpus[row]
+        if not isinstance(group, Missing) and group.name == name and info.l3 == l3:
+            found.append(int(info.cpu))
+    return found
+
+
+def _ways(cache: GroupCacheRow) -> Cbm | None:
+    if isinstance(cache.cbm, Missing):
+        return None
+    return cache.cbm if cache.code is None else cache.cbm.union(cache.code)
+
+
+def _class(group: GroupRow, cache: GroupCacheRow) -> str:
+    return f"class {'default' if group.name == ROOT else group.name}, L3 {cache.l3}"
+
+
+def _nfs(seen: Seen, places: list[int]) -> str:
+    return ", ".join(dict.fromkeys(seen.nf_names[place] for place in places))
+
+
+def _writes(rows: tuple[PackageRow, ...]) -> tuple[Column, Column]:
+    """Devices' writes of whole lines, and of parts: RFO, and ItoMCacheNear where there is such."""
+    near = of_packages(rows, "pcie.itomcachenear.total_per_s")
+    nothing = near.reasons == Reason.HARDWARE
+    near = Column(np.where(nothing, 0.0, near.values), np.where(nothing, 0, near.reasons))
+    whole = of_packages(rows, "pcie.itom.total_per_s")
+    return whole, _plus(of_packages(rows, "pcie.rfo.total_per_s"), near)
+
+
+def _plus(one: Column, other: Column) -> Column:
+    reasons = np.where(one.reasons > 0, one.reasons, other.reasons).astype(np.uint8)
+    return Column(np.where(reasons > 0, np.nan, one.values + other.values), reasons)
+
+
+def _total(box: BoxTraffic) -> Reading:
+    if isinstance(box.in_bytes_per_s, Missing):
+        return box.in_bytes_per_s
+    out_of = box.out_bytes_per_s
+    return out_of if isinstance(out_of, Missing) else box.in_bytes_per_s + out_of
+
+
+def _packages(seen: Seen, values: Column, metric: str) -> Measured:
+    """Of each package, and whether the metric is an estimate there."""
+    rows = seen.frame.packages
+    about = ["about " if metric in each.estimates else "" for each in rows]
+    return Measured([Key(f"package {each.package}", None) for each in rows], values,
+                    words={"about": about})  # fmt: skip
+
+
+def _with(measured: Measured, **beside: Column) -> Measured:
+    return Measured(measured.keys, measured.values, beside, measured.words)

@@ -1,0 +1,170 @@
+"""What the cores of a network function show together, and what is known of its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nftop.derive.cache.table import Classes
+from nftop.derive.nf.rates import NfCore, NfRates, product, quotient, total
+from nftop.derive.threads import ThreadRate
+from nftop.model.frame import CacheClass, CpuTable, GroupRow, NfRow
+from nftop.model.ids import Cpu, L3Domain, format_cpu_list
+from nftop.model.metrics.nf import NF_NODES
+from nftop.model.nf.parts import NfThread
+from nftop.model.rdt.rdt import ROOT
+from nftop.model.reading import Missing, Reading, Reason
+
+_ALONE = Missing(Reason.UNDEFINED, "packets come to one core of it, so there is nothing to compare")
+_NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")
+_NO_PACKETS = Missing(Reason.IDLE, "no packets, so none that missed anything")
+_NO_OCCUPANCY = Missing(Reason.SOURCE, "what its class fills is not metered")
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known of the host beside the network functions.
+
+    Attributes:
+        cpus: the frame's table.
+        classes: the cache classes. threads: every watched thread.
+    """
+
+    cpus: CpuTable
+    classes: Classes
+    threads: Sequence[ThreadRate]
+
+
+def with_cores(row: NfRow, nf: NfRates, beside: Beside) -> NfRow:
+    """The row with what its threads and their CPUs tell: see the catalogue for each metric."""
+    row_of = beside.cpus.topology.row_of
+    rows = [row_of[cpu] for cpu in row.cpus if cpu in row_of]
+    classes = _classes(beside.cpus, rows)
+    return replace(
+        row,
+        readings={
+            **row.readings,
+            "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
+            "llc_misses_per_packet": nf.uncounted or row.shared or _misses(beside.cpus, rows),
+            "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(beside, rows),
+            **{
+                each.id: nf.uncounted or row.shared or _node(beside.cpus, rows, each.id)
+                for each in NF_NODES
+            },
+        },
+        threads=tuple(
+            NfThread(core.cpu, core.thread, core.packets_per_s, core.busy_ratio, core.run_ratio)
+            for core in sorted(nf.cores, key=lambda core: (core.cpu, core.thread))
+        ),
+        ports=nf.ports,
+        queues=nf.queues,
+        nodes=nf.nodes,
+        classes=classes,
+        beside="; ".join(filter(None, (_others(each, row, beside) for each in classes))),
+    )
+
+
+def imbalance_ratio(cores: Iterable[NfCore]) -> Reading:
+    """Largest packets per second of a CPU by their mean, minus 1: 0 where all get the same.
+
+    Of the cores that poll a queue; those of a pipeline that work on what others received have
+    none to compare. Two lcores on one CPU are one core.
+    """
+    by_cpu: dict[Cpu, list[Reading]] = {}
+    for core in cores:
+        packets = core.packets_per_s
+        if not (isinstance(packets, Missing) and packets.reason is Reason.UNDEFINED):
+            by_cpu.setdefault(core.cpu, []).append(packets)
+    return spread_of([total(each) for each in by_cpu.values()])
+
+
+def spread_of(of_cores: Sequence[Reading]) -> Reading:
+    """The largest by the mean, minus 1; of one there is none."""
+    if len(of_cores) < 2:
+        return _ALONE
+    summed = total(of_cores)
+    if isinstance(summed, Missing):
+        return summed
+    mean = summed / len(of_cores)
+    largest = max(each for each in of_cores if not isinstance(each, Missing))
+    of_mean = quotient(largest, mean)
+    return of_mean if isinstance(of_mean, Missing) else max(of_mean - 1.0, 0.0)
+
+
+def _misses(cpus: CpuTable, rows: Sequence[int]) -> Reading:
+    """Misses of all by packets of all; a core without packets has none and no weight."""
+    packets = {row: cpus.columns["packets_per_s"][row] for row in rows}
+    some = [row for row, each in packets.items() if each != 0]
+    misses = total(
+        (product(cpus.columns["llc_misses_per_packet"][row], packets[row]) for row in some),
+        _NO_PACKETS if rows else _NOBODY,
+    )
+    return quotient(misses, total((packets[row] for row in some), _NO_PACKETS))
+
+
+def _node(cpus: CpuTable, rows: Sequence[int], metric: str) -> Reading:
+    """The mean of a share of top-down over the physical cores; those that slept have no slots."""
+    first: dict[object, int] = {}
+    for row in rows:
+        info = cpus.topology.cpus[row]
+        first.setdefault(("cpu", info.cpu) if info.core is None else info.core, row)
+    column = cpus.columns[metric]
+    readings = [column[row] for row in first.values()]
+    awake = [
+        each for each in readings if not (isinstance(each, Missing) and each.reason is Reason.IDLE)
+    ]
+    if not awake:
+        return readings[0] if readings else _NOBODY
+    summed = total(awake)
+    return summed if isinstance(summed, Missing) else summed / len(awake)
+
+
+def _classes(cpus: CpuTable, rows: Sequence[int]) -> tuple[CacheClass, ...]:
+    """The classes on some rows, each once."""
+    told = (cpus.group[row] for row in rows)
+    named = {each.name: each for each in told if not isinstance(each, Missing)}
+    return tuple(named.values())
+
+
+def _occupancy(beside: Beside, rows: Sequence[int]) -> Reading:
+    """What the classes of these rows fill in the caches beside them, each counted once."""
+    cpus = beside.cpus
+    wanted: dict[tuple[str, L3Domain | None], None] = {}
+    for row in rows:
+        told = cpus.group[row]
+        if isinstance(told, Missing):
+            return told
+        wanted[told.name, cpus.topology.cpus[row].l3] = None
+    known: Mapping[tuple[str, L3Domain | None], Reading] = {
+        (group.name, cache.l3): cache.readings["occupancy_bytes"]
+        for group in beside.classes.groups
+        for cache in group.caches
+    }
+    return total((known.get(key, _NO_OCCUPANCY) for key in wanted), _NOBODY)
+
+
+def _others(of: CacheClass, row: NfRow, beside: Beside) -> str:
+    """Who else is in a class, as far as it is known; "" for nobody."""
+    group = next((each for each in beside.classes.groups if each.name == of.name), None)
+    if group is None:
+        return ""
+    if group.name == ROOT:
+        return "the default class is everybody's who is in no other"
+    found = [*_cpus_of_others(group, row), *_tasks_of_others(group, row, beside)]
+    return f"in {group.name} too: {', '.join(found)}" if found else ""
+
+
+def _cpus_of_others(group: GroupRow, row: NfRow) -> list[str]:
+    others = [cpu for cpu in group.cpus if cpu not in row.cpus]
+    return [f"CPU {format_cpu_list(others)}"] if others else []
+
+
+def _tasks_of_others(group: GroupRow, row: NfRow, beside: Beside) -> list[str]:
+    """Of a class' tasks only their number is known, and which of them are watched."""
+    tasks = beside.classes.of_tasks
+    own = sum(
+        told is not None and told.name == group.name and rate.thread.pid == row.pid
+        for rate, told in ((each, tasks.get(each.thread.tid)) for each in beside.threads)
+    )
+    others = max(group.tasks - own, 0)
+    return [f"{others} other thread{'s' * (others != 1)}"] if others else []

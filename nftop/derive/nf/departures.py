@@ -1,0 +1,77 @@
+"""Network functions that were here and are not any more: folded, so that a replay shows the same.
+
+Only a source that answers can say that one of its functions is gone. Of one that is late, failed or
+may not be read any more, its functions are neither here nor gone until it answers again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nftop.model.frame import Frame
+from nftop.model.nf.kinds import NF_SOURCES
+from nftop.model.reading import Reason
+
+# For so long it is said.
+GONE_FOR_S = 120.0
+_MOST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """One function, when its source told of it last.
+
+    Attributes:
+        key, name, pid, kind: as `NfRow` has them (the name is untrusted text).
+        until_ns: wall time of that tick. until_monotonic_ns: the same by the other clock.
+    """
+
+    key: str
+    name: str
+    pid: int
+    kind: str
+    until_ns: int
+    until_monotonic_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoneState:
+    """Those that are here by their key, and those that were, the last of them last."""
+
+    here: Mapping[str, Gone] = field(default_factory=dict)
+    gone: tuple[Gone, ...] = ()
+
+
+def step_gone(state: GoneState, frame: Frame) -> GoneState:
+    """Fold one frame in.
+
+    A process that another source tells of now (OVS, and DPDK beneath it) is not gone, and the
+    kernel, which is no process, never is.
+    """
+    here: dict[str, Gone] = {}
+    for nf in frame.nfs:
+        if not nf.pid:
+            continue
+        known = state.here.get(nf.key)
+        here[nf.key] = (
+            Gone(nf.key, nf.name, nf.pid, nf.kind, frame.wall_ns, frame.monotonic_ns)
+            if known is None or _answers(frame, nf.kind)
+            else known
+        )
+    pids = {each.pid for each in here.values()}
+    left = [known for key, known in state.here.items() if key not in here]
+    left = [known for known in left if known.pid not in pids]
+    here |= {known.key: known for known in left if not _answers(frame, known.kind)}
+    gone = [*state.gone, *(known for known in left if known.key not in here)]
+    kept = [each for each in gone if each.key not in here and _is_recent(each, frame)]
+    return GoneState(here, tuple(kept[-_MOST:]))
+
+
+def _answers(frame: Frame, kind: str) -> bool:
+    source = frame.sources.get(NF_SOURCES.get(kind, kind))
+    return source is not None and source.reason is Reason.PRESENT
+
+
+def _is_recent(each: Gone, frame: Frame) -> bool:
+    return 0 <= frame.monotonic_ns - each.until_monotonic_ns <= GONE_FOR_S * 1e9

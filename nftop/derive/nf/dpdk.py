@@ -1,0 +1,318 @@
+"""Rates of DPDK applications, per application and per polling core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TypeAlias
+
+from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of, rate_process
+from nftop.derive.nf.dpdk_queues import Attribution, LcoreThread, attribute, refreshed
+from nftop.derive.nf.rates import (
+    Around,
+    NfCore,
+    NfRates,
+    of_its_own_time,
+    qualified,
+    quotient,
+    shares,
+    total,
+)
+from nftop.model.ids import Lcore
+from nftop.model.nf.dpdk_busy import busy_advice
+from nftop.model.nf.parts import NfPort, NfQueue
+from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
+from nftop.model.owner import owned_name, rank
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
+
+# What is counted (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), of which port or lcore, and the
+# port's name and the queue: a port number may be given to another device.
+Counter: TypeAlias = tuple[str, int, str, int]
+Rates: TypeAlias = Mapping[Counter, Reading]
+
+# Packets sent for each received from which on an application is taken to generate them.
+_GENERATOR_RATIO = 1000
+
+# How devices are called whose packets are those of other ports, which DPDK lists and counts too. A
+# virtual device's name begins with that of its driver, by which the bus finds it (vdev.c).
+_BONDS = ("net_bonding", "eth_bond")
+
+_NO_QUEUE = Missing(Reason.UNDEFINED, "it polls no queue: it works on what others received")
+_NO_SHARE = Missing(Reason.SOURCE, "DPDK does not count the time that goes into a queue")
+_NO_NODES = Missing(Reason.UNDEFINED, "nftop knows no packet graph of it")
+_NO_DROPS = Missing(Reason.SOURCE, "what the application itself drops only it knows")
+# Their number is the application's word; how long nftop's answer is must not be.
+_MOST_QUEUES = 256
+_ONLY_TOTAL = Missing(
+    Reason.SOURCE, "DPDK does not tell which lcore polls which queue; see the NF's total"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DpdkState:
+    """By application: pid and start time, so that a restart is another application.
+
+    `attributions` are the last ones of when it answered: while it hangs its cores stay its own.
+    `generators` are those that only sent when they last moved a packet.
+    """
+
+    apps: Mapping[str, Rated[Counter]] = field(default_factory=dict)
+    attributions: Mapping[str, Attribution] = field(default_factory=dict)
+    generators: frozenset[str] = frozenset()
+
+
+def step_dpdk(
+    state: DpdkState | None, table: DpdkTable, around: Around
+) -> tuple[DpdkState, tuple[NfRates, ...]]:
+    """Fold one reading in; applications that are gone leave no trace."""
+    state = state or DpdkState()
+    apps: dict[str, Rated[Counter]] = {}
+    attributions: dict[str, Attribution] = {}
+    generators: set[str] = set()
+    rates = []
+    own_prefixes = {app.prefix for app in table.apps if rank(app.owner) == 0}
+    for app in table.apps:
+        key = identity(app.pid, app.start_ticks, app.socket)
+        rated = rate_process(state.apps.get(key), app.problem, partial(_rate, app))
+        if rated is not None:
+            apps[key] = rated
+        known = _AppRates(app, rated)
+        queue_map = _map_of(app, around.queue_map, own_prefixes)
+        held = state.attributions.get(key) if app.problem is not None else None
+        attributions[key] = (
+            attribute(app, around.threads, known.counting, queue_map, moves=known.moves)
+            if held is None
+            else refreshed(held, around.threads)
+        )
+        generates = _only_generates(known, held=key in state.generators)
+        if generates:
+            generators.add(key)
+        rates.append(_nf_rates(key, known, attributions[key], generates=generates))
+    return DpdkState(apps, attributions, frozenset(generators)), tuple(rates)
+
+
+def _map_of(app: DpdkApp, queue_map: QueueMap, own_prefixes: set[str]) -> QueueMap:
+    """The operator's map; an unprivileged application has no part of a privileged one's prefix."""
+    if rank(app.owner) == 0 or app.prefix not in own_prefixes:
+        return queue_map
+    return {prefix: each for prefix, each in queue_map.items() if prefix != Prefix(app.prefix)}
+
+
+def _rate(app: DpdkApp, before: Rated[Counter] | None) -> Rated[Counter]:
+    return rate_counters(before, _counters(app), app.read_at_ns)
+
+
+def _counters(app: DpdkApp) -> dict[Counter, int]:
+    """Every cumulative counter the application gave, flat."""
+    counters: dict[Counter, int | None] = {}
+    for port in app.ports:
+        counters[_of_port("rx", port)] = port.rx_packets
+        counters[_of_port("tx", port)] = port.tx_packets
+        counters[_of_port("missed", port)] = port.rx_missed
+        for queue, packets in enumerate(port.rx_queue_packets):
+            counters[_of_port("queue", port, queue)] = packets
+    for lcore in app.lcores:
+        counters[_of_lcore("total", lcore.lcore)] = lcore.total_cycles
+        counters[_of_lcore("busy", lcore.lcore)] = lcore.busy_cycles
+    return {name: count for name, count in counters.items() if count is not None}
+
+
+def _of_port(what: str, port: DpdkPort, queue: int = 0) -> Counter:
+    return what, port.port, port.name, queue
+
+
+def _of_lcore(what: str, lcore: Lcore) -> Counter:
+    return what, lcore, "", 0
+
+
+def _only_generates(rates: _AppRates, *, held: bool) -> bool:
+    """Whether it sends now and does not receive; a stray packet in thousands changes nothing.
+
+    Its counters' totals would tell what it did once. While nothing moves, or is known, `held` is.
+    """
+    received, sent = rates.ports("rx"), rates.ports("tx")
+    if isinstance(received, Missing) or isinstance(sent, Missing) or received == sent == 0:
+        return held
+    return sent > _GENERATOR_RATIO * received
+
+
+def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates: bool) -> NfRates:
+    app, state = rates.app, rates.state
+    received, sent = rates.ports("rx"), rates.ports("tx")
+    packets = sent if generates else received
+    how = attribution.how
+    if generates:
+        how += "; packets are counted as they are sent: it only generates"
+    return NfRates(
+        key=key,
+        name=owned_name(qualified(app.name, app.prefix, usual="rte"), app.owner),
+        owner=app.owner,
+        prefix=app.prefix,
+        kind="dpdk",
+        pid=app.pid,
+        interval_s=None if state is None else state.interval_s,
+        attribution=how,
+        problem=app.problem,
+        rx_packets_per_s=received,
+        tx_packets_per_s=sent,
+        drop_packets_per_s=rates.ports("missed"),
+        packets_per_s=packets,
+        direction="tx" if generates else "rx",
+        cores=_cores(attribution, rates, packets, generates=generates),
+        uncounted=attribution.uncounted,
+        ports=app.problem or tuple(_port(rates, port) for port in app.ports),
+        queues=app.problem or _queues(attribution, rates),
+        nodes=_NO_NODES,
+    )
+
+
+def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
+    received, sent, missed = (rates.rate(_of_port(what, port)) for what in ("rx", "tx", "missed"))
+    return NfPort(f"{port.port} {port.name}", received, sent, missed, _NO_DROPS)
+
+
+def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
+    """Every receive queue of its ports; on which CPU, where it is known who polls it."""
+    cpu_of = {poller.lcore: poller.cpu for poller in attribution.pollers}
+    all_on = None if attribution.all_on is None else attribution.all_on.cpu
+    lcore_of = {
+        queue: lcore for lcore, each in (attribution.queues or {}).items() for queue in each
+    }
+    found = ((port, queue) for port in rates.app.ports for queue in range(port.rx_queues or 0))
+    return tuple(
+        NfQueue(
+            port=f"{port.port} {port.name}",
+            queue=queue,
+            cpu=cpu_of.get(lcore_of.get((port.port, queue)), all_on),
+            packets_per_s=rates.queues([(port.port, queue)]),
+            used_ratio=_NO_SHARE,
+        )
+        for port, queue in islice(found, _MOST_QUEUES)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _AppRates:
+    """An application's rates by name, with a reason for each that is not there."""
+
+    app: DpdkApp
+    state: Rated[Counter] | None
+
+    @property
+    def counting(self) -> tuple[Lcore, ...]:
+        """The lcores whose own cycle counter advances."""
+        cycles = {lcore.lcore: self.lcore("total", lcore.lcore) for lcore in self.app.lcores}
+        return tuple(
+            lcore for lcore, rate in cycles.items() if not isinstance(rate, Missing) and rate > 0
+        )
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is known to receive or send packets now."""
+        both = (self.ports("rx"), self.ports("tx"))
+        return any(not isinstance(each, Missing) and each > 0 for each in both)
+
+    def ports(self, what: str) -> Reading:
+        """One counter's rate over all ports: over bonding ports, and not over their members."""
+        if self.app.problem is None and self._counts_twice is not None:
+            return self._counts_twice
+        return total(
+            (self.rate(_of_port(what, port)) for port in self.app.ports if not port.bond_member),
+            of_nothing=self.app.problem or Missing(Reason.UNDEFINED, "it has no ports"),
+        )
+
+    @property
+    def _counts_twice(self) -> Missing | None:
+        """Why its ports can't be added up; None where they can."""
+        bond = next((port for port in self.app.ports if port.name.startswith(_BONDS)), None)
+        if bond is None or all(port.bond_member is not None for port in self.app.ports):
+            return None
+        return Missing(
+            Reason.SOURCE,
+            f"port {bond.port} ({bond.name}) is made of others, and this DPDK does not tell of "
+            "which: their packets would count twice",
+        )
+
+    def lcore(self, what: str, lcore: Lcore) -> Reading:
+        return self.rate(_of_lcore(what, lcore), self.no_busy)
+
+    @property
+    def no_busy(self) -> Missing:
+        """Why there are no busy cycles, and what would change that."""
+        advice = busy_advice(self.app)
+        parts = (advice.why, advice.fix, "the kernel sees every poller as always busy")
+        return Missing(Reason.SOURCE, "; ".join(filter(None, parts)))
+
+    def queues(self, queues: Sequence[Queue]) -> Reading:
+        """The receive rate of some queues; a port's own counter serves where it has one queue."""
+        return total((self._queue(*queue) for queue in queues), _NO_QUEUE)
+
+    def rate(self, name: Counter, uncounted: Missing | None = None) -> Reading:
+        if self.app.problem is not None:
+            return self.app.problem
+        why = uncounted or Missing(Reason.SOURCE, f"the driver of port {name[1]} counts no such")
+        return rate_of(self.state, name, why)
+
+    def _queue(self, port_id: int, queue: int) -> Reading:
+        if self.app.problem is not None:
+            return self.app.problem
+        port = next((port for port in self.app.ports if port.port == port_id), None)
+        if port is None:
+            return Missing(Reason.SOURCE, f"the application has no port {port_id}")
+        if _is_only_queue(port, queue):
+            return self.rate(_of_port("rx", port))
+        why = Missing(Reason.SOURCE, f"the driver of port {port_id} has no counter for each queue")
+        return self.rate(_of_port("queue", port, queue), why)
+
+
+def _is_only_queue(port: DpdkPort, queue: int) -> bool:
+    return not port.rx_queue_packets and port.rx_queues == 1 and queue == 0
+
+
+def _cores(
+    attribution: Attribution, rates: _AppRates, packets: Reading, *, generates: bool
+) -> tuple[NfCore, ...]:
+    cores = []
+    for poller in attribution.pollers:
+        if poller.cpu is None:
+            continue
+        cycles: Reading = rates.no_busy
+        busy: Reading = cycles
+        if poller.lcore is not None:
+            cycles = rates.lcore("total", poller.lcore)
+            busy = quotient(rates.lcore("busy", poller.lcore), cycles)
+        taken = _packets_of(poller, attribution, rates, packets, generates=generates)
+        run, wait = shares(poller.rate)
+        busy = of_its_own_time(busy, run)
+        cores.append(
+            NfCore(
+                cpu=poller.cpu,
+                thread=poller.name,
+                packets_per_s=taken,
+                run_ratio=run,
+                wait_ratio=wait,
+                busy_ratio=busy,
+                awake_busy_ratio=busy,  # one that slept is not rated at all
+                nf_cycles_per_s=cycles,
+                loose=poller.loose,
+            )
+        )
+    return tuple(cores)
+
+
+def _packets_of(
+    poller: LcoreThread,
+    attribution: Attribution,
+    rates: _AppRates,
+    packets: Reading,
+    *,
+    generates: bool,
+) -> Reading:
+    if poller == attribution.all_on:
+        return packets
+    if attribution.queues is None or poller.lcore is None or generates:
+        return _ONLY_TOTAL
+    return rates.queues(attribution.queues.get(poller.lcore, ()))

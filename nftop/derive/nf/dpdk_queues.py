@@ -1,0 +1,250 @@
+"""Which core polls which queue of a DPDK application.
+
+DPDK never tells. In this order: what the application's own `--config` says; a single polling
+lcore has them all; the operator's map; otherwise only the application's total is known, and that
+is said.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from nftop.derive.nf.eal import config_queues, enabled_lcores
+from nftop.derive.nf.rates import not_bound, where_it_runs
+from nftop.derive.threads import ThreadRate
+from nftop.model.ids import Cpu, Lcore
+from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import DpdkApp
+
+# So many queues are named that a map leaves out or makes up.
+_MOST_ODD = 3
+_UNKNOWN = Missing(Reason.WARMING, "not known yet which of its threads poll")
+# Where its packets move, that nothing is seen to poll says nothing of the application.
+_UNSEEN = Missing(
+    Reason.SOURCE,
+    "its packets move, but its threads can't be seen from here (another pid namespace?), so its "
+    "cores are not known",
+)
+_ASLEEP = Missing(
+    Reason.SOURCE,
+    "its packets move, but no thread of it is seen to poll: it may sleep between packets",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LcoreThread:
+    """One EAL thread: where it runs and whether it polls.
+
+    Attributes:
+        lcore: None where nothing tells which lcore it is.
+        cpu: where it is bound to or, where it may move, ran last; None where nothing tells.
+        allowed: the CPUs it may run on.
+        polls: None while that is not known yet.
+        rate: its run and wait shares; None where its thread was not found.
+    """
+
+    lcore: Lcore | None
+    cpu: Cpu | None
+    allowed: tuple[Cpu, ...]
+    name: str
+    polls: bool | None
+    rate: ThreadRate | None
+
+    @property
+    def loose(self) -> Missing | None:
+        """Why its cycles are not those of one CPU; None when they are."""
+        return not_bound(self.name, self.allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Who polls what.
+
+    Attributes:
+        how: in words, for the screen.
+        pollers: every lcore that polls or was told to.
+        queues: by lcore, the queues it polls. None where only the total is known.
+        all_on: the lcore that has every queue, where there is just one.
+        uncounted: why the pollers on known CPUs are not all there are; None when they are.
+    """
+
+    how: str
+    pollers: tuple[LcoreThread, ...]
+    queues: Mapping[Lcore, tuple[Queue, ...]] | None = None
+    all_on: LcoreThread | None = None
+    uncounted: Missing | None = None
+
+
+def attribute(
+    app: DpdkApp,
+    threads: Sequence[ThreadRate],
+    counting: Collection[Lcore],
+    queue_map: QueueMap,
+    *,
+    moves: bool = False,
+) -> Attribution:
+    """Attribute one application's queues.
+
+    Args:
+        app: the application.
+        threads: every watched thread of the host.
+        counting: lcores whose own cycle counter advances: they poll, whatever else is known.
+        queue_map: the operator's.
+        moves: whether its packets move.
+    """
+    seen = any(rate.thread.pid == app.pid for rate in threads)
+    lcores = lcore_threads(app, threads, counting)
+    declared = config_queues(app.app_params)
+    if declared:
+        return _by_queue(app, "its own --config", declared, lcores)
+    if any(lcore.polls is None for lcore in lcores) and (seen or not moves):
+        return Attribution(_UNKNOWN.sentence, (), uncounted=_UNKNOWN)
+    pollers = tuple(lcore for lcore in lcores if lcore.polls)
+    uncounted = _uncounted(pollers)
+    if not pollers:
+        return _nobody(moves=moves, seen=seen)
+    if len(pollers) == 1:
+        how = "its only polling lcore has every queue"
+        return Attribution(how, pollers, all_on=pollers[0], uncounted=uncounted)
+    mapped = queue_map.get(Prefix(app.prefix))
+    if mapped:
+        return _by_queue(app, "--queue-map", mapped, lcores)
+    # The prefix is a directory's name, which a container may choose: it must not be able to end
+    # the quotes of a command that somebody will paste.
+    option = shlex.quote(f"{app.prefix}:(port,queue,lcore),...")
+    how = (
+        f"{len(pollers)} lcores poll and DPDK does not tell which queue is whose: only the "
+        f"application's total is known; --queue-map {option} says it"
+    )
+    return Attribution(how, pollers, uncounted=uncounted)
+
+
+def _nobody(*, moves: bool, seen: bool) -> Attribution:
+    if not moves:
+        return Attribution("no lcore of it polls: is it started?", ())
+    why = _ASLEEP if seen else _UNSEEN
+    return Attribution(why.sentence, (), uncounted=why)
+
+
+def refreshed(held: Attribution, threads: Sequence[ThreadRate]) -> Attribution:
+    """An attribution of before with the threads' shares of now; those that are gone have none."""
+    now = {(rate.thread.tid, rate.thread.start_ticks): rate for rate in threads}
+
+    def fresh(poller: LcoreThread) -> LcoreThread:
+        if poller.rate is None:
+            return poller
+        thread = poller.rate.thread
+        return replace(poller, rate=now.get((thread.tid, thread.start_ticks)))
+
+    return replace(
+        held,
+        pollers=tuple(fresh(poller) for poller in held.pollers),
+        all_on=None if held.all_on is None else fresh(held.all_on),
+    )
+
+
+def lcore_threads(
+    app: DpdkApp, threads: Sequence[ThreadRate], counting: Collection[Lcore]
+) -> tuple[LcoreThread, ...]:
+    """The application's EAL threads, from telemetry where it tells them, else from their names."""
+    own = [rate for rate in threads if rate.thread.pid == app.pid]
+    named = {
+        Lcore(rate.thread.role_index): rate
+        for rate in own
+        if rate.thread.role == "dpdk_lcore" and rate.thread.role_index is not None
+    }
+    # Threads whose name does not tell their lcore: the main lcore's, and names cut short.
+    nameless = [
+        rate
+        for rate in own
+        if rate.thread.role == "dpdk_main"
+        or (rate.thread.role == "dpdk_lcore" and rate.thread.role_index is None)
+    ]
+    told: dict[Lcore, tuple[Cpu, ...]] = {
+        lcore.lcore: lcore.cpus for lcore in app.lcores if lcore.role in ("RTE", "NON_EAL")
+    }
+    wanted = told.keys() or (enabled_lcores(app.eal_params) | named.keys())
+    left_over = [lcore for lcore in wanted if lcore not in named]
+    if len(left_over) == 1 and len(nameless) == 1:
+        named[left_over[0]] = nameless.pop()
+    found = [
+        _thread(lcore, told.get(lcore, ()), named.get(lcore), counting=lcore in counting)
+        for lcore in sorted(wanted)
+        if lcore in named or lcore in told
+    ]
+    if not own:  # its threads are hidden, so any of its lcores may poll
+        found = [replace(each, polls=each.polls or None) for each in found]
+    unknown = [_thread(None, (), rate, counting=False) for rate in nameless]
+    return (*found, *unknown)
+
+
+def _thread(
+    lcore: Lcore | None, cpus: tuple[Cpu, ...], rate: ThreadRate | None, *, counting: bool
+) -> LcoreThread:
+    pinned = rate.thread.allowed if rate is not None else cpus
+    return LcoreThread(
+        lcore=lcore,
+        cpu=where_it_runs(rate) if rate is not None else pinned[0] if len(pinned) == 1 else None,
+        allowed=pinned,
+        name=rate.thread.comm if rate is not None else f"lcore {lcore}",
+        polls=True if counting else rate.polls if rate is not None else False,
+        rate=rate,
+    )
+
+
+def _by_queue(
+    app: DpdkApp, origin: str, lcore_of: Mapping[Queue, Lcore], lcores: Sequence[LcoreThread]
+) -> Attribution:
+    declared = set(lcore_of.values())
+    # A lcore without a queue may poll too, as the later stages of a pipeline do; one that has a
+    # queue and sleeps between packets does not.
+    pollers = tuple(each for each in lcores if each.lcore in declared or each.polls)
+    uncounted = _uncounted(pollers)
+    remarks = [origin, *_unassigned(app, lcore_of)]
+    remarks += [
+        f"lcore {each.lcore} does not poll"
+        for each in pollers
+        if each.lcore in declared and each.polls is False
+    ]
+    absent = sorted(declared - {each.lcore for each in pollers})
+    if absent:
+        remarks.append(f"its lcores {', '.join(map(str, absent))} were not found")
+        uncounted = Missing(Reason.SOURCE, "some of its lcores were not found")
+    queues: dict[Lcore, list[Queue]] = {}
+    for queue, lcore in sorted(lcore_of.items()):
+        queues.setdefault(lcore, []).append(queue)
+    by_lcore = {lcore: tuple(each) for lcore, each in queues.items()}
+    return Attribution("; ".join(remarks), pollers, by_lcore, uncounted=uncounted)
+
+
+def _uncounted(pollers: Sequence[LcoreThread]) -> Missing | None:
+    return next((each.loose for each in pollers if each.loose is not None), None)
+
+
+def _unassigned(app: DpdkApp, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
+    """What of a map does not fit the application's queues, in words."""
+    queues_of = {port.port: port.rx_queues for port in app.ports}
+    if None in queues_of.values() or not any(queues_of.values()):
+        return
+    ours = [port for port in app.ports if not port.bond_member]  # the bond's are polled for those
+    queues = ((port.port, queue) for port in ours for queue in range(port.rx_queues or 0))
+    mine = {port.port for port in ours}
+    known = {each for each in lcore_of if each[1] < (queues_of.get(each[0]) or 0)}
+    polled = sum(port in mine for port, _ in known)
+    for verdict, odd, count in (
+        (
+            "is on no lcore, so its packets are on no core",
+            (each for each in queues if each not in lcore_of),
+            sum(port.rx_queues or 0 for port in ours) - polled,
+        ),
+        ("does not exist", iter(sorted(lcore_of.keys() - known)), len(lcore_of) - len(known)),
+    ):
+        # Their number is the application's word; how long nftop's answer is must not be.
+        for port, queue in islice(odd, _MOST_ODD):
+            yield f"queue {queue} of port {port} {verdict}"
+        if count > _MOST_ODD:
+            yield f"and {count - _MOST_ODD} more"

@@ -1,0 +1,272 @@
+"""Rates of the kernel's own network stack: by CPU, by interface, and as a network function.
+
+It is one where the kernel forwards. What its packets cost is estimated from the time of interrupts,
+which on a host that does little else is networking; nothing counts its cycles apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nftop.derive.absence import after_absence
+from nftop.derive.cpu.table import Cycles
+from nftop.derive.nf.counter_rates import RESTARTED
+from nftop.derive.nf.rates import product, quotient, total
+from nftop.model.column import Column, column, from_readings, missing
+from nftop.model.frame import NfRow
+from nftop.model.ids import Cpu
+from nftop.model.nf.netdev import Interface, InterfaceRow, NetdevTable
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import SourceReading
+from nftop.model.topology import Topology
+
+# In the order of `NetdevTable.softnet`.
+METRICS = ("kernel_packets_per_s", "softnet_drops_per_s", "softnet_squeezes_per_s")
+_WRAPS_AT = 1 << 32
+# A CPU that counts back by less than this has been reset; one that wraps counts back by nearly all.
+_RESET_BELOW = 1 << 31
+# From so many packets on the kernel's path is worth a row though it forwards none of them, and
+# until so few: below it is an operator's SSH.
+_SHOWN_FROM_PER_S, _SHOWN_TO_PER_S = 10_000.0, 1_000.0
+# A row stays for so long after the last reason for it, or it would blink with every stray packet.
+_STAYS_NS = 10_000_000_000
+# Each packet that a CPU takes in came by an interface, and may again by one above it, which all
+# count it. Beyond this times as many, the rest came by another namespace's. It leaves room for
+# drivers that bring their counters up to date but now and then.
+_ELSEWHERE_RATIO = 1.5
+_NOT_READ = Missing(Reason.SOURCE, "/proc/net is not read here")
+_WARMING = Missing(Reason.WARMING)
+_HOW = (
+    "packets are of nftop's own network namespace; bCPP is of all interrupts of the CPUs on which "
+    "the kernel takes packets in, and they and the backlog's drops are of the whole host"
+)
+_OTHER_WORK = Missing(
+    Reason.UNDEFINED, "its CPUs do other work too: bCPP is of the time of interrupts"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NetdevState:
+    """The last reading that was rated, and what it gave.
+
+    `worth_at_ns` is when there last was reason to show the kernel's row; None: not lately.
+    """
+
+    table: NetdevTable | None = None
+    read_at_ns: int = 0
+    rates: NetdevRates | None = None
+    worth_at_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NetdevRates:
+    """What one reading gave.
+
+    Attributes:
+        columns: those named in `METRICS`.
+        interfaces: of nftop's network namespace.
+        forwarded_per_s: IP packets.
+        interval_s: the source's own clock between two readings; None before the second.
+        shown: the kernel forwards, or takes in enough to be worth a row; or it did just now.
+        problem: why it is not current; None when it is.
+        once: names of the interfaces whose packets the kernel's row adds up.
+    """
+
+    columns: Mapping[str, Column]
+    interfaces: tuple[InterfaceRow, ...] = ()
+    forwarded_per_s: Reading = _NOT_READ
+    interval_s: float | None = None
+    shown: bool = False
+    problem: Missing | None = None
+    once: frozenset[str] = frozenset()
+
+
+def step_netdev(
+    state: NetdevState, reading: SourceReading[NetdevTable] | None, topology: Topology
+) -> tuple[NetdevState, NetdevRates]:
+    """Fold one reading in."""
+    rows = len(topology.cpus)
+    if reading is None:
+        return NetdevState(), _nothing(rows, _NOT_READ)
+    if isinstance(reading.value, Missing):
+        kept = after_absence(state, NetdevState(), reading.value)
+        return kept, _nothing(rows, reading.value, shown=kept.worth_at_ns is not None)
+    if state.rates is not None and reading.read_at_ns == state.read_at_ns:
+        return state, replace(state.rates, interval_s=0.0)  # none of it is new
+    before, elapsed_s = state.table, (reading.read_at_ns - state.read_at_ns) / 1e9
+    if before is None or elapsed_s <= 0:
+        before, elapsed_s = None, 0.0
+    rates = _rated(before, reading.value, elapsed_s, topology)
+    worth_at_ns = state.worth_at_ns
+    if _is_worth(rates, shown=worth_at_ns is not None):
+        worth_at_ns = reading.read_at_ns
+    elif worth_at_ns is not None and reading.read_at_ns - worth_at_ns >= _STAYS_NS:
+        worth_at_ns = None
+    rates = replace(rates, shown=worth_at_ns is not None)
+    return NetdevState(reading.value, reading.read_at_ns, rates, worth_at_ns), rates
+
+
+def without_rows(state: NetdevState) -> NetdevState:
+    """What of the state holds when CPUs come or go: that the row is shown."""
+    return NetdevState(worth_at_ns=state.worth_at_ns)
+
+
+def _is_worth(rates: NetdevRates, *, shown: bool) -> bool:
+    taken = rates.columns["kernel_packets_per_s"]
+    least = _SHOWN_TO_PER_S if shown else _SHOWN_FROM_PER_S
+    forwards = not isinstance(rates.forwarded_per_s, Missing) and rates.forwarded_per_s > 0
+    return forwards or float(taken.values[taken.present].sum()) >= least
+
+
+def kernel_row(
+    rates: NetdevRates, topology: Topology, cycles: Cycles, times: Mapping[str, Column]
+) -> tuple[NfRow, ...]:
+    """The kernel as a network function, where it is one.
+
+    bCPP is, over the CPUs that take packets in, cycles per second x the share of them that went
+    into interrupts / packets received: of unhalted cycles that share is softirq / busy time, of the
+    TSC's softirq / all time. It has none where much of what those CPUs take in is of other network
+    namespaces: their time in interrupts is of those packets too, and nftop counts this one's.
+    """
+    if not rates.shown:
+        return ()
+    packets = rates.columns["kernel_packets_per_s"]
+    taking = [row for row in range(len(packets)) if packets.present[row] and packets.values[row]]
+    once = [each for each in rates.interfaces if each.name in rates.once]
+    received = rates.problem or total(each.rx_packets_per_s for each in once)
+    missed = [each.missed_per_s for each in once if each.kind == "nic"]
+    backlog = rates.columns["softnet_drops_per_s"]
+    drops = total([*missed, *(backlog[row] for row in range(len(backlog)) if backlog.present[row])])
+    clocks = {cycles.clock[row] for row in taking}
+    spent = total((_interrupts(row, cycles, times) for row in taking), Missing(Reason.IDLE))
+    costs = _of_others(packets, rates.interfaces) or quotient(spent, received)
+    readings: dict[str, Reading] = {
+        "rx_packets_per_s": received,
+        "tx_packets_per_s": rates.problem or total(each.tx_packets_per_s for each in once),
+        "drop_packets_per_s": rates.problem or drops,
+        "cpp": rates.problem or _OTHER_WORK,
+        "busy_cpp": rates.problem or (received if isinstance(received, Missing) else costs),
+        "ipp": rates.problem or _OTHER_WORK,
+    }
+    return (
+        NfRow(
+            key="kernel",
+            name="kernel",
+            kind="kernel",
+            pid=0,
+            cpus=tuple(topology.cpus[row].cpu for row in taking),
+            direction="rx",
+            cpp_clock=next(iter(clocks)) if len(clocks) == 1 else None,
+            saturated=None,
+            interval_s=rates.interval_s,
+            attribution=_HOW,
+            problem=rates.problem,
+            readings=readings,
+        ),
+    )
+
+
+def _of_others(packets: Column, interfaces: Sequence[InterfaceRow]) -> Missing | None:
+    """Why bCPP can't be told where CPUs take in far more than came by our interfaces."""
+    came = total((each.rx_packets_per_s for each in interfaces), Missing(Reason.UNDEFINED))
+    taken = float(packets.values[packets.present].sum())
+    if isinstance(came, Missing):
+        return came
+    if taken <= came * _ELSEWHERE_RATIO:
+        return None
+    return Missing(
+        Reason.UNDEFINED,
+        f"CPUs take in {taken:.0f} packets a second, and {came:.0f} came by interfaces of nftop's "
+        "own network namespace: interrupts are of other namespaces' packets too",
+    )
+
+
+def _interrupts(row: int, cycles: Cycles, times: Mapping[str, Column]) -> Reading:
+    """Cycles per second of one CPU that went into interrupts, hard and soft."""
+    share = times["softirq_ratio"][row]
+    if cycles.clock[row] == "core":
+        share = quotient(share, times["cpu_time_ratio"][row])
+    return product(share, cycles.per_s[row])
+
+
+def _rated(
+    before: NetdevTable | None,
+    after: NetdevTable,
+    elapsed_s: float,
+    topology: Topology,
+) -> NetdevRates:
+    columns = _columns(before, after, elapsed_s, topology)
+    old = {} if before is None else {each.name: each for each in before.interfaces}
+    interfaces = tuple(_interface(old.get(each.name), each, elapsed_s) for each in after.interfaces)
+    forwarded = _rate(
+        None if before is None else before.forwarded, after.forwarded, elapsed_s, _NOT_READ
+    )
+    return NetdevRates(
+        columns=columns,
+        interfaces=interfaces,
+        forwarded_per_s=forwarded,
+        interval_s=elapsed_s or None,
+        once=frozenset(each.name for each in after.interfaces if each.counts_once),
+    )
+
+
+def _columns(
+    before: NetdevTable | None, after: NetdevTable, elapsed_s: float, topology: Topology
+) -> Mapping[str, Column]:
+    rows = len(topology.cpus)
+    if before is None:
+        return {metric: missing(rows, _WARMING) for metric in METRICS}
+    old = {int(cpu): counts for cpu, counts in zip(before.cpus, before.softnet, strict=True)}
+    by_metric: dict[str, dict[int, Reading]] = {metric: {} for metric in METRICS}
+    for cpu, counts in zip(after.cpus, after.softnet, strict=True):
+        row = topology.row_of.get(Cpu(int(cpu)))
+        if row is None:
+            continue
+        grown = _grown(old.get(int(cpu)), counts)
+        for metric, each in zip(METRICS, grown, strict=True):
+            by_metric[metric][row] = each if isinstance(each, Missing) else each / elapsed_s
+    gone = Missing(Reason.SOURCE, "/proc/net/softnet_stat has no line of this CPU: it is offline")
+    return {metric: from_readings(found, rows, gone) for metric, found in by_metric.items()}
+
+
+def _grown(
+    old: np.ndarray[tuple[int], np.dtype[np.uint64]] | None,
+    new: np.ndarray[tuple[int], np.dtype[np.uint64]],
+) -> tuple[Reading, ...]:
+    """What three counters of 32 bits have grown by, which may have wrapped."""
+    if old is None:
+        return (_WARMING,) * len(METRICS)
+    grown = [(int(a) - int(b)) % _WRAPS_AT for a, b in zip(new, old, strict=True)]
+    if any(each >= _RESET_BELOW for each in grown):
+        return (RESTARTED,) * len(METRICS)
+    return tuple(float(each) for each in grown)
+
+
+def _interface(old: Interface | None, new: Interface, elapsed_s: float) -> InterfaceRow:
+    if old is not None and (new.rx_packets < old.rx_packets or new.tx_packets < old.tx_packets):
+        # One counter went back, so it is another interface of that name, or another driver.
+        rates: tuple[Reading, ...] = (RESTARTED,) * 3
+    else:
+        untold = Missing(Reason.SOURCE, "no device is behind it that could drop")
+        rates = (
+            _rate(None if old is None else old.rx_packets, new.rx_packets, elapsed_s, untold),
+            _rate(None if old is None else old.tx_packets, new.tx_packets, elapsed_s, untold),
+            _rate(None if old is None else old.rx_missed, new.rx_missed, elapsed_s, untold),
+        )
+    return InterfaceRow(new.name, new.kind, new.driver, new.node, new.owner, *rates)
+
+
+def _rate(old: int | None, new: int | None, elapsed_s: float, untold: Missing) -> Reading:
+    if new is None:
+        return untold
+    if old is None or elapsed_s <= 0:
+        return _WARMING
+    return RESTARTED if new < old else (new - old) / elapsed_s
+
+
+def _nothing(rows: int, why: Missing, *, shown: bool = False) -> NetdevRates:
+    columns = {metric: column(np.full(rows, np.nan), why=why) for metric in METRICS}
+    return NetdevRates(columns, shown=shown, problem=why)

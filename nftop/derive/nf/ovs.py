@@ -1,0 +1,277 @@
+"""Rates of OVS-DPDK: each PMD thread tells its own packets and how much of its time was work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from nftop.derive.nf.counter_rates import (
+    Rated,
+    identity,
+    rate_counters,
+    rate_of,
+    rate_process,
+    restarted,
+)
+from nftop.derive.nf.rates import (
+    Around,
+    NfCore,
+    NfRates,
+    awake_or_asleep,
+    folder,
+    not_bound,
+    of_its_own_time,
+    qualified,
+    quotient,
+    shares,
+    total,
+    where_it_runs,
+)
+from nftop.derive.threads import ThreadRate
+from nftop.model.nf.ovs import OvsPmd, OvsSwitch, OvsTable
+from nftop.model.nf.parts import NfQueue
+from nftop.model.owner import owned_name
+from nftop.model.reading import Missing, Reading, Reason
+
+# What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
+Counter: TypeAlias = tuple[str, int]
+
+_UNTOLD = Missing(Reason.SOURCE, "this OVS does not count it for its PMD threads")
+_CLEARED = Missing(Reason.RESET, "its statistics were cleared, and OVS has none to tell yet")
+_ONLY_PASSES = Missing(
+    Reason.SOURCE,
+    "OVS before 2.10 counts passes through its flow tables, of which a packet may take several",
+)
+_NO_CYCLES = Missing(
+    Reason.IDLE, "OVS tells a PMD thread's cycles only once it has received a packet"
+)
+_NO_BUSY = Missing(
+    Reason.SOURCE,
+    "this OVS does not count busy cycles, and its pmd-rxq-show has no shares of each queue yet",
+)
+_NO_DROPS = Missing(
+    Reason.SOURCE,
+    "OVS' PMD statistics don't count what the NIC dropped; its DPDK telemetry socket does",
+)
+_NO_PORTS = Missing(Reason.SOURCE, "OVS' PMD statistics are of threads, not of ports")
+_NO_NODES = Missing(Reason.UNDEFINED, "OVS has no graph nodes")
+_QUEUES_AS_ONE = Missing(
+    Reason.SOURCE, "OVS counts the packets of a PMD thread, not those of each of its queues"
+)
+_NO_WINDOW = Missing(Reason.WARMING, "pmd-rxq-show has no share of it yet: its window is not full")
+_NO_PMDS = Missing(Reason.UNDEFINED, "it has no PMD threads")
+
+# OVS says how long it has counted. By so much that may lag behind the time between two readings,
+# as what is read at once is answered a little apart; beyond it was cleared in between.
+_LAG_RATIO = 0.3
+_LAG_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class OvsState:
+    """By process: pid and start time, so that a restart is another."""
+
+    switches: Mapping[str, Rated[Counter]] = field(default_factory=dict)
+
+
+def step_ovs(
+    state: OvsState | None, table: OvsTable, around: Around
+) -> tuple[OvsState, tuple[NfRates, ...]]:
+    """Fold one reading in; processes that are gone leave no trace.
+
+    Packets are those PMD threads received, as CPP divides by them; what the main thread takes from
+    taps is not among them.
+    """
+    known = {} if state is None else state.switches
+    switches: dict[str, Rated[Counter]] = {}
+    rates = []
+    for switch in table.switches:
+        key = identity(switch.pid, switch.start_ticks, switch.socket)
+        rated = rate_process(known.get(key), switch.problem, partial(_rate, switch))
+        if rated is not None:
+            switches[key] = rated
+        rates.append(_nf_rates(key, _PmdRates(switch, rated), around.threads))
+    return OvsState(switches), tuple(rates)
+
+
+def _rate(switch: OvsSwitch, before: Rated[Counter] | None) -> Rated[Counter]:
+    rated = rate_counters(before, _counters(switch), switch.read_at_ns)
+    return restarted(rated) if _cleared(rated) else rated
+
+
+def _cleared(rated: Rated[Counter]) -> bool:
+    """Whether statistics were cleared between two readings, higher again though they may be."""
+    if rated.interval_s is None:
+        return False
+    lags_s = (
+        rated.interval_s * (1 - rate / 1000)
+        for (what, _), rate in rated.rates.items()
+        if what == "counted_ms" and not isinstance(rate, Missing)
+    )
+    return max(lags_s, default=0.0) > max(_LAG_S, _LAG_RATIO * rated.interval_s)
+
+
+def _counters(switch: OvsSwitch) -> dict[Counter, int]:
+    """Every cumulative counter OVS gave, flat."""
+    return {
+        (what, pmd.core): count
+        for pmd in switch.pmds
+        for what, count in {**_told(pmd), "counted_ms": _counted_ms(pmd)}.items()
+        if count is not None
+    }
+
+
+def _counted_ms(pmd: OvsPmd) -> int | None:
+    return None if pmd.counted_s is None else round(pmd.counted_s * 1000)
+
+
+def _told(pmd: OvsPmd) -> dict[str, int | None]:
+    """What of a PMD thread is rated."""
+    return {
+        "rx_packets": pmd.rx_packets,
+        "tx_packets": pmd.tx_packets,
+        "used_cycles": pmd.used_cycles,
+        "busy_cycles": pmd.busy_cycles,
+        "sleep_us": pmd.sleep_us,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _PmdRates:
+    """One vswitchd's rates by name, with a reason for each that is not there."""
+
+    switch: OvsSwitch
+    rated: Rated[Counter] | None
+
+    def rate(self, what: str, pmd: OvsPmd) -> Reading:
+        if self.switch.problem is not None:
+            return self.switch.problem
+        return rate_of(self.rated, (what, pmd.core), _uncounted(what, pmd))
+
+    def total(self, what: str) -> Reading:
+        """One counter's rate over all PMD threads."""
+        return total(
+            (self.rate(what, pmd) for pmd in self.switch.pmds),
+            of_nothing=self.switch.problem or _NO_PMDS,
+        )
+
+    def busy_awake(self, pmd: OvsPmd) -> Reading:
+        """Share of the time it was awake that a PMD thread worked: busy cycles of used ones."""
+        busy, used = self.rate("busy_cycles", pmd), self.rate("used_cycles", pmd)
+        ratio = quotient(busy, used)
+        if pmd.busy_cycles is None and not isinstance(used, Missing):
+            return _of_its_queues(pmd)
+        return ratio
+
+    def busy(self, pmd: OvsPmd) -> Reading:
+        """The same of all time."""
+        ratio = self.busy_awake(pmd)
+        asleep = self.rate("sleep_us", pmd)
+        if isinstance(ratio, Missing) or isinstance(asleep, Missing):
+            return ratio  # what does not count its sleep is too old to sleep
+        return ratio * max(1.0 - asleep / 1e6, 0.0)
+
+
+def _uncounted(what: str, pmd: OvsPmd) -> Missing:
+    """Why a PMD thread has no such counter."""
+    if all(count is None for count in _told(pmd).values()):
+        return _CLEARED
+    if what.endswith("_cycles") and pmd.used_cycles is None and pmd.rx_packets == 0:
+        return _NO_CYCLES
+    if what == "rx_packets" and pmd.used_cycles is not None:
+        return _ONLY_PASSES
+    return _UNTOLD
+
+
+def _of_its_queues(pmd: OvsPmd) -> Reading:
+    """What pmd-rxq-show says in place of busy cycles: the shares of its queues, and the overhead.
+
+    Source: OVS 4.0, whose pmd-stats-show is pmd-perf-show and has no exact busy cycles.
+    """
+    parts = [*(queue.used_ratio for queue in pmd.queues), pmd.overhead_ratio]
+    known = [part for part in parts if part is not None]
+    # Each is rounded for itself.
+    return min(sum(known), 1.0) if len(known) == len(parts) else _NO_BUSY
+
+
+def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRates:
+    switch = rates.switch
+    own = {
+        rate.thread.role_index: rate
+        for rate in threads
+        if rate.thread.pid == switch.pid and rate.thread.role == "ovs_pmd"
+    }
+    received = rates.total("rx_packets")
+    return NfRates(
+        key=key,
+        name=owned_name(
+            qualified(switch.name, folder(switch.rundir), usual="openvswitch"), switch.owner
+        ),
+        owner=switch.owner,
+        prefix="",
+        kind="ovs",
+        pid=switch.pid,
+        interval_s=None if rates.rated is None else rates.rated.interval_s,
+        attribution=_attribution(switch),
+        problem=switch.problem,
+        rx_packets_per_s=received,
+        tx_packets_per_s=rates.total("tx_packets"),
+        drop_packets_per_s=switch.problem or _NO_DROPS,
+        packets_per_s=received,
+        direction="rx",
+        cores=tuple(_core(rates, pmd, own.get(pmd.core)) for pmd in switch.pmds),
+        uncounted=None,
+        ports=_NO_PORTS,
+        queues=switch.problem
+        or tuple(each for pmd in switch.pmds for each in _queues(rates, pmd, own.get(pmd.core))),
+        nodes=_NO_NODES,
+    )
+
+
+def _queues(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> tuple[NfQueue, ...]:
+    """Those of one PMD thread: what it received is its queue's where it polls no other."""
+    received = rates.rate("rx_packets", pmd)
+    return tuple(
+        NfQueue(
+            port=queue.port,
+            queue=queue.queue,
+            cpu=pmd.core if thread is None else where_it_runs(thread),
+            packets_per_s=received if len(pmd.queues) == 1 else _QUEUES_AS_ONE,
+            used_ratio=_NO_WINDOW if queue.used_ratio is None else queue.used_ratio,
+            enabled=queue.enabled,
+        )
+        for queue in pmd.queues
+    )
+
+
+def _attribution(switch: OvsSwitch) -> str:
+    if not switch.pmds:
+        return "it has no PMD threads: does it have a DPDK port, and is dpdk-init set?"
+    by_window = any(
+        pmd.busy_cycles is None and pmd.overhead_ratio is not None for pmd in switch.pmds
+    )
+    window_s = switch.usage_window_s
+    how = "each PMD thread counts what it receives"
+    if by_window and window_s is not None:
+        how += f"; its busy share is that of the last {window_s:.0f} s, as pmd-rxq-show rounds it"
+    return how
+
+
+def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
+    run, wait = shares(thread)
+    own = awake_or_asleep(thread)
+    name = f"pmd on core {pmd.core}" if thread is None else thread.thread.comm
+    return NfCore(
+        cpu=pmd.core if thread is None else where_it_runs(thread),
+        thread=name,
+        packets_per_s=rates.rate("rx_packets", pmd),
+        run_ratio=run,
+        wait_ratio=wait,
+        busy_ratio=of_its_own_time(rates.busy(pmd), own),
+        awake_busy_ratio=of_its_own_time(rates.busy_awake(pmd), own),
+        nf_cycles_per_s=rates.rate("used_cycles", pmd),
+        # OVS binds it; where its thread can't be seen that is all there is to know.
+        loose=None if thread is None else not_bound(name, thread.thread.allowed),
+    )

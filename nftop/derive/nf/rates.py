@@ -1,0 +1,212 @@
+"""What every kind of network function boils down to, whoever counted it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from nftop.derive.threads import ThreadRate
+from nftop.model.frame import Clock, Direction
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.nf.parts import NOT_TOLD, NfNode, NfPort, NfQueue
+from nftop.model.nf.queue_map import QueueMap
+from nftop.model.owner import Owner, rank
+from nftop.model.reading import Missing, Reading, Reason
+
+_NOT_SEEN = Missing(
+    Reason.SOURCE, "it names CPUs on which no thread of its process is seen to poll"
+)
+_HIDDEN = Missing(Reason.SOURCE, "its thread was not found")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a network function's own counters are read beside.
+
+    Attributes:
+        threads: every watched thread of the host.
+        queue_map: the operator's.
+        tsc_hz: what the host's time stamp counters advance by in a second.
+    """
+
+    threads: Sequence[ThreadRate]
+    queue_map: QueueMap
+    tsc_hz: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class NfCore:
+    """One polling core of an NF.
+
+    Attributes:
+        thread: its thread's name (untrusted text).
+        packets_per_s: what this core took in; sent, where the NF only generates.
+        run_ratio, wait_ratio: its thread's.
+        loose: why its cycles are not those of `cpu` (it may move); None when they are.
+        busy_ratio: the NF's own word on how much of all time was work; its sleep is not.
+        awake_busy_ratio: the same of the time in which its thread did not sleep.
+        nf_cycles_per_s: TSC cycles the NF itself counted on this core, those of sleep left out.
+    """
+
+    cpu: Cpu
+    thread: str
+    packets_per_s: Reading
+    run_ratio: Reading
+    wait_ratio: Reading
+    busy_ratio: Reading
+    awake_busy_ratio: Reading
+    nf_cycles_per_s: Reading
+    loose: Missing | None = None
+
+    def busy_of(self, clock: Clock | None) -> Reading:
+        """Share of the cycles that `clock` counts which were work.
+
+        Only the TSC goes on while the thread sleeps; a halted core counts no core cycles.
+        """
+        return self.busy_ratio if clock == "tsc" else self.awake_busy_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class NfRates:
+    """One NF's rates over `interval_s` of its own clock. Fields as in `model.frame.NfRow`.
+
+    `prefix` is what the operator's queue map calls it: its EAL prefix; "" where it has none.
+
+    `packets_per_s` is what its CPP divides by: packets received, or sent where it only generates;
+    `direction` says which. `uncounted` is why `cores` are not all that poll for it, None when they
+    are. `ports`, `queues` and `nodes` are as far as it tells, else why not.
+    """
+
+    key: str
+    name: str
+    prefix: str
+    kind: str
+    pid: int
+    interval_s: float | None
+    attribution: str
+    problem: Missing | None
+    rx_packets_per_s: Reading
+    tx_packets_per_s: Reading
+    drop_packets_per_s: Reading
+    packets_per_s: Reading
+    direction: Direction
+    cores: tuple[NfCore, ...]
+    uncounted: Missing | None
+    ports: tuple[NfPort, ...] | Missing = NOT_TOLD
+    queues: tuple[NfQueue, ...] | Missing = NOT_TOLD
+    nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
+    owner: Owner | None = None
+
+
+# Below this share a thread did not have its CPU to itself, or not all the time.
+WHOLE_RATIO = 0.95
+
+
+def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Reading:
+    """The sum; a partial sum is no sum, so the first missing part's reason if there is one.
+
+    The sum of nothing is `of_nothing` (UNDEFINED unless told otherwise), not 0.
+    """
+    sum_so_far, found = 0.0, False
+    for reading in readings:
+        if isinstance(reading, Missing):
+            return reading
+        sum_so_far, found = sum_so_far + reading, True
+    return sum_so_far if found else of_nothing or Missing(Reason.UNDEFINED)
+
+
+def quotient(numerator: Reading, denominator: Reading) -> Reading:
+    """numerator / denominator; IDLE where the denominator is 0."""
+    if isinstance(numerator, Missing):
+        return numerator
+    if isinstance(denominator, Missing):
+        return denominator
+    return numerator / denominator if denominator > 0 else Missing(Reason.IDLE)
+
+
+def product(one: Reading, other: Reading) -> Reading:
+    """one x other, or the first one's reason."""
+    if isinstance(one, Missing):
+        return one
+    return other if isinstance(other, Missing) else one * other
+
+
+def shares(rate: ThreadRate | None) -> tuple[Reading, Reading]:
+    """A thread's run and wait shares; why there are none where it was not found."""
+    return (_HIDDEN, _HIDDEN) if rate is None else (rate.run_ratio, rate.wait_ratio)
+
+
+def where_it_runs(rate: ThreadRate) -> Cpu:
+    """The CPU a thread is bound to or, where it may move, ran on last."""
+    return rate.thread.last_cpu if rate.cpu is None else rate.cpu
+
+
+def awake_or_asleep(rate: ThreadRate | None) -> Reading:
+    """Share of time in which a thread that may sleep ran, or slept because it chose to."""
+    run, wait = shares(rate)
+    return run if isinstance(wait, Missing) else 1.0 - wait
+
+
+def of_its_own_time(busy: Reading, own: Reading) -> Reading:
+    """The NF's busy ratio, where the share `own` of the time, which was its thread's, is all.
+
+    It counts by the TSC, which goes on while the thread is off its CPU: such cycles look like work.
+    """
+    if isinstance(busy, Missing) or isinstance(own, Missing) or own >= WHOLE_RATIO:
+        return busy
+    return Missing(
+        Reason.SOURCE,
+        f"its thread had its CPU {own:.0%} of the time, and the NF counts the rest as work too",
+    )
+
+
+def not_bound(thread: str, allowed: Sequence[Cpu]) -> Missing | None:
+    """Why a thread's cycles are not those of one CPU; None when it is bound to one."""
+    if len(allowed) == 1:
+        return None
+    where = f"may run on CPU {format_cpu_list(allowed)}" if allowed else "may move"
+    return Missing(
+        Reason.SOURCE, f"{thread} polls but {where}, so its cycles can't be told: pin it"
+    )
+
+
+def qualified(name: str, of: str, *, usual: str) -> str:
+    """A program's name, and what tells it from others of the same: nothing where that is usual."""
+    return name if of in ("", usual) else f"{of}/{name}"
+
+
+def folder(path: str) -> str:
+    """The name of a directory."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def with_seen_cores(nf: NfRates, threads: Sequence[ThreadRate]) -> NfRates:
+    """Of an unprivileged network function only the cores on which a thread of its process polls.
+
+    An unprivileged process can name any CPU as its own. If it named another network function's,
+    a share of that one's cycles would be attributed to it.
+    """
+    if rank(nf.owner) == 0:
+        return nf
+    seen = {where_it_runs(rate) for rate in threads if rate.thread.pid == nf.pid and rate.polls}
+    cores = tuple(core for core in nf.cores if core.cpu in seen)
+    if len(cores) == len(nf.cores):
+        return nf
+    return replace(nf, cores=cores, uncounted=nf.uncounted or _NOT_SEEN)
+
+
+def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
+    """The NFs without the DPDK applications that OVS and VPP are beneath: each process once.
+
+    Such an application knows no pollers. What its NIC dropped it does know, and hands on where the
+    framework itself has no number for it.
+    """
+    frameworks = {nf.pid for nf in nfs if nf.kind != "dpdk" and nf.pid}
+    twins = {nf.pid: nf for nf in nfs if nf.kind == "dpdk" and nf.pid in frameworks}
+
+    def whole(nf: NfRates) -> NfRates:
+        if nf.pid in twins and isinstance(nf.drop_packets_per_s, Missing):
+            return replace(nf, drop_packets_per_s=twins[nf.pid].drop_packets_per_s)
+        return nf
+
+    return tuple(whole(nf) for nf in nfs if twins.get(nf.pid) is not nf)

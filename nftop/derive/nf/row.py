@@ -1,0 +1,126 @@
+"""A network function's line: its packets, and what its cores spent on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nftop.derive.cpu.own_time import OwnTime, own_clock, own_cycles
+from nftop.derive.cpu.table import Cycles, Occupant, own_times, saturated
+from nftop.derive.nf.rates import NfRates, product, quotient, total
+from nftop.model.column import Column
+from nftop.model.frame import Clock, NfRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.topology import Topology
+
+_NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")
+_MIXED = Missing(
+    Reason.SOURCE, "its cores count by different clocks, and their cycles do not add up"
+)
+
+
+def nf_row(
+    nf: NfRates,
+    topology: Topology,
+    cycles: Cycles,
+    counted: tuple[Column, Column],
+    pollers: Mapping[int, Occupant],
+    *,
+    times: Mapping[str, Column],
+) -> NfRow:
+    """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all cores that poll for it.
+
+    Where its cores count by different clocks the sum is of the TSC's cycles, if all have them. Of a
+    CPU that it shares, the share of the cycles counts that its threads had by time; instructions
+    then have no sum. A core that can't be counted leaves none: a part is not passed off as the
+    whole. Two lcores on one CPU share its cycles, which count once.
+
+    Args:
+        nf: its rates.
+        topology: gives the rows.
+        cycles: of every CPU.
+        counted: core cycles and instructions per second.
+        pollers: by row.
+        times: columns of `cputime.METRICS`.
+    """
+    core_cycles, instructions = counted
+    rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
+    clocks = {cycles.clock[row] for row in rows}
+    if len(clocks) > 1 and cycles.tsc_per_s.present[rows].all():
+        clocks = {"tsc"}
+        cycles = cycles.by_tsc()
+    here = {row: pollers[row] for row in rows if row in pollers}
+    own = own_times(here, times, nf)
+    why_not = _why_not(nf, topology, here, own)
+    shared = next((why for row, who in here.items() if (why := who.shared(own[row], nf))), None)
+    taken = {row: own_cycles(cycles.per_s[row], cycles.clock[row], own.get(row)) for row in rows}
+    labels = {row: own_clock(cycles.clock[row], own.get(row)) for row in rows}
+    all_cycles = why_not or total(taken.values(), _NOBODY)
+    busy_cycles = why_not or _busy_cycles(nf, topology, taken, labels)
+    all_instructions = why_not or shared or total((instructions[row] for row in rows), _NOBODY)
+    all_core_cycles = why_not or shared or total((core_cycles[row] for row in rows), _NOBODY)
+    if len(clocks) > 1 and not isinstance(all_cycles, Missing):
+        all_cycles = busy_cycles = _MIXED
+    cpp = quotient(all_cycles, nf.packets_per_s)
+    clock: Clock | None = None
+    if len(clocks) == 1:  # of one clock, so that the sum is an estimate where one of its parts is
+        by_run = (label for row, label in labels.items() if label != cycles.clock[row])
+        clock = next(by_run, next(iter(clocks)))
+    verdicts = {saturated(core.busy_ratio, core.run_ratio) for core in nf.cores}
+    return NfRow(
+        key=nf.key,
+        name=nf.name,
+        kind=nf.kind,
+        pid=nf.pid,
+        cpus=tuple(sorted({core.cpu for core in nf.cores})),
+        direction=nf.direction,
+        cpp_clock=None if isinstance(cpp, Missing) else clock,
+        saturated=None if why_not or None in verdicts or not verdicts else verdicts == {True},
+        interval_s=nf.interval_s,
+        attribution=nf.attribution,
+        problem=nf.problem,
+        owner=nf.owner,
+        readings={
+            "rx_packets_per_s": nf.rx_packets_per_s,
+            "tx_packets_per_s": nf.tx_packets_per_s,
+            "drop_packets_per_s": nf.drop_packets_per_s,
+            "cpp": cpp,
+            "busy_cpp": quotient(busy_cycles, nf.packets_per_s),
+            "ipp": quotient(all_instructions, nf.packets_per_s),
+            "ipc": quotient(all_instructions, all_core_cycles),
+        },
+        shared=shared,
+    )
+
+
+def _why_not(
+    nf: NfRates,
+    topology: Topology,
+    here: Mapping[int, Occupant],
+    own: Mapping[int, OwnTime | None],
+) -> Missing | None:
+    if nf.uncounted is not None:
+        return nf.uncounted
+    unknown = {core.cpu for core in nf.cores} - topology.row_of.keys()
+    if unknown:
+        where = format_cpu_list(unknown)
+        return Missing(Reason.SOURCE, f"it polls on CPU {where}, which this host does not show")
+    return next((why for row, who in here.items() if (why := who.uncounted(own[row], nf))), None)
+
+
+def _busy_cycles(
+    nf: NfRates,
+    topology: Topology,
+    taken: Mapping[int, Reading],
+    clocks: Mapping[int, Clock | None],
+) -> Reading:
+    if len(taken) < len(nf.cores):
+        return Missing(Reason.SOURCE, "two of its threads share a CPU: their busy times overlap")
+    at = ((core, topology.row_of[core.cpu]) for core in nf.cores)
+    each = [product(core.busy_of(clocks[row]), taken[row]) for core, row in at]
+    summed = total(each, _NOBODY)
+    if isinstance(summed, Missing) and any(one != summed for one in each):
+        # What is said of one of several cores may not pass for what is said of all.
+        cpu = nf.cores[each.index(summed)].cpu
+        return Missing(summed.reason, f"CPU {cpu}: {summed.sentence}")
+    return summed

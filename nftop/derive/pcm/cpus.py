@@ -1,0 +1,139 @@
+"""The columns of CPUs that a pcm-sensor-server gives, rows as in its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nftop.derive.pcm.values import Told, scaled, told, withheld, within
+from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
+from nftop.model.pcm import C_STATES
+from nftop.model.reading import Missing, Reason
+
+_NO_TOPDOWN = Missing(Reason.HARDWARE, "the server gives no top-down of this CPU")
+_NO_LEVEL_2 = Missing(
+    Reason.HARDWARE, "the server gives level 1 of top-down only on this CPU (level 2 from SPR on)"
+)
+_NO_RDT = Missing(
+    Reason.SOURCE,
+    "the server reads no RDT monitor: PCM_NO_RDT=1 keeps it off them, or another holds them",
+)
+_NO_C_STATES = Missing(Reason.HARDWARE, "the server reads 0 for every C-state of this CPU")
+# Nodes of the catalogue, by the server's names. It rounds each down to whole percent.
+_LEVEL_1 = {
+    "frontend_bound": "tma.frontend_bound",
+    "bad_speculation": "tma.bad_speculation",
+    "backend_bound": "tma.backend_bound",
+    "retiring": "tma.retiring",
+}
+_LEVEL_2 = {
+    "fetch_latency_bound": "tma.fetch_latency",
+    "fetch_bandwidth_bound": "tma.fetch_bandwidth",
+    "branch_misprediction_bound": "tma.branch_mispredicts",
+    "machine_clears_bound": "tma.machine_clears",
+    "memory_bound": "tma.memory_bound",
+    "core_bound": "tma.core_bound",
+    "heavy_operations_bound": "tma.heavy_operations",
+    "light_operations_bound": "tma.light_operations",
+}
+# Metrics that perf counts too.
+SHARED_CPU_METRICS = frozenset({"ipc", "frequency_hz", *_LEVEL_1.values(), *_LEVEL_2.values()})
+_CORE_STATES = {0: "c0_ratio", 1: "c1_ratio", 3: "c3_ratio", 6: "c6_ratio"}
+_MIB = 2.0**20
+# A poller never halts; what does may have another IPC in each of two seconds.
+_ALWAYS = 0.95
+_ABOUT_1 = 1.05
+
+
+def cpu_columns(this: Told) -> dict[str, Column]:
+    """By metric id of the catalogue, scope `cpu`: float64 (n,) and reasons."""
+    table = this.table
+    instructions, cycles, reference, tsc = (
+        _rate(this, name)
+        for name in (
+            "instructions_retired_any",
+            "clock_unhalted_thread",
+            "clock_unhalted_ref",
+            "invariant_tsc",
+        )
+    )
+    computed = _product(ratio(cycles, reference), tsc)
+    # The server's own takes the nominal frequency for the TSC's, which is exact.
+    frequency = this.average(table.of_cpu("core_frequency"))
+    return {
+        "ipc": ratio(instructions, cycles),
+        "frequency_hz": where(frequency.present, frequency, computed),
+        **_topdown(this),
+        "l2_hit_ratio": _hit_ratio(this, "l2"),
+        "l3_hit_ratio": _hit_ratio(this, "l3"),
+        **_rdt(this),
+        **{name: residency(this, table.of_cpu, state) for state, name in _CORE_STATES.items()},
+        "thermal_headroom_c": told(table.of_cpu("thermal_headroom")),
+        "smi_per_s": _rate(this, "smi_count", zero_is_one=True),
+    }
+
+
+def always_busy(this: Told) -> Bools:
+    """bool (n,): which CPUs have not halted in the document's interval."""
+    reference, tsc = _rate(this, "clock_unhalted_ref"), _rate(this, "invariant_tsc")
+    with np.errstate(invalid="ignore"):
+        busy: Bools = reference.values >= _ALWAYS * tsc.values
+    return busy
+
+
+def residency(this: Told, of: Callable[[str], Floats], state: int) -> Column:
+    """The share of time in a C-state, of what `of` takes from the table by field."""
+    states = np.array([of(f"cstateresidency_{each}") for each in range(C_STATES)])
+    one = within(this.average(states[state], zero_is_one=True), 0.0, _ABOUT_1)
+    return one if np.any(states > 0) else withheld(one, _NO_C_STATES)
+
+
+def _rate(this: Told, field: str, *, zero_is_one: bool = False) -> Column:
+    return this.rate(lambda table: table.of_cpu(field), zero_is_one=zero_is_one)
+
+
+def _topdown(this: Told) -> dict[str, Column]:
+    """Whole percent as ratios. Zeros stand for what the server can't tell, or for an idle core."""
+    columns: dict[str, Column] = {}
+    for nodes, why in ((_LEVEL_1, _NO_TOPDOWN), (_LEVEL_2, _NO_LEVEL_2)):
+        raw = np.array([this.table.of_cpu(field) for field in nodes])
+        if not this.table.since_start and not raw.any():
+            columns |= dict.fromkeys(nodes.values(), missing(raw.shape[1], why))
+            continue
+        nothing = ~np.any(raw > 0, axis=0)
+        for field, metric in nodes.items():
+            percent = this.average(this.table.of_cpu(field), zero_is_one=True)
+            node = within(scaled(percent, 0.01), 0.0, _ABOUT_1)
+            idle = missing(len(node), Missing(Reason.IDLE))
+            columns[metric] = where(nothing & node.present, idle, node)
+    return columns
+
+
+def _hit_ratio(this: Told, cache: str) -> Column:
+    hits, misses = (_rate(this, f"{cache}_cache_{end}") for end in ("hits", "misses"))
+    both = hits.present & misses.present
+    all_of = where(both, column(hits.values + misses.values), where(hits.present, misses, hits))
+    return ratio(hits, all_of)
+
+
+def _rdt(this: Told) -> dict[str, Column]:
+    """What RDT meters of each CPU's own monitor; local and remote traffic are told together."""
+    table = this.table
+    fields = ("local_memory_bandwidth", "remote_memory_bandwidth")
+    some = bool(np.any(np.array([table.of_cpu(field) for field in fields]) > 0))
+    local, remote = (_rate(this, field, zero_is_one=some) for field in fields)
+    found = {
+        "llc_occupancy_bytes": scaled(told(table.of_cpu("l3_cache_occupancy")), 1024.0),
+        "memory_local_bytes_per_s": scaled(local, _MIB),
+        "memory_remote_bytes_per_s": scaled(remote, _MIB),
+    }
+    return {
+        name: where(one.reasons == Reason.HARDWARE, missing(len(one), _NO_RDT), one)
+        for name, one in found.items()
+    }
+
+
+def _product(one: Column, other: Column) -> Column:
+    both = one.present & other.present
+    return where(both, column(one.values * other.values), where(one.present, other, one))

@@ -1,0 +1,183 @@
+"""Top-down of every physical core, from the counter groups' rates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from nftop.derive.cpu.counters import CounterRates
+from nftop.derive.topdown.group_ratios import ShareState, settling
+from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
+from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE, TMA_METRICS
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.topology import Topology
+from nftop.uarch.sections import Topdown
+from nftop.uarch.siblings import CLOCKS, core_index, sum_siblings
+from nftop.uarch.table import Uarch
+from nftop.uarch.topdown import PREFIX, Usage, evaluate, events_read
+
+# Those that every core is counted for all the time, and the share of it that each was; the
+# catalogue's metrics are theirs.
+_COVERAGE_OF = {1: TMA_COVERAGE, 2: TMA_LEVEL_2_COVERAGE}
+# A core that ran for less than this share of the time did next to nothing.
+ASLEEP_RATIO = 0.05
+ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
+# Where a column says this, or has no counts to speak of, it goes before that the core slept.
+BEFORE_ASLEEP = (Reason.SOURCE, Reason.HARDWARE, Reason.WARMING, Reason.RESET, Reason.TAKEN)
+_TURNED_ON = Missing(
+    Reason.SOURCE,
+    "hyper-threading was turned on after nftop had chosen what to count: start nftop anew",
+)
+
+
+def tma_columns(
+    state: ShareState, uarch: Uarch | None, rates: CounterRates, topology: Topology
+) -> tuple[ShareState, Mapping[str, Column]]:
+    """Every `tma.` metric of the catalogue, ratios 0..1, rows as in the topology.
+
+    The threads of a core share its slots, so they show the same numbers. SOURCE without a table
+    for this CPU.
+
+    Counts are those of `counts_of_cores`; below level 1 what takes turns is divided as `shares`
+    has it.
+    """
+    rows = len(topology.cpus)
+    if uarch is None or uarch.topdown is None:
+        name = "generic" if uarch is None else uarch.name
+        why = Missing(Reason.SOURCE, f"nftop has no top-down table for this CPU ({name})")
+        return ShareState(), {metric.id: missing(rows, why) for metric in TMA_METRICS}
+    smt = counted_with_smt(uarch.topdown, rates.per_s.keys(), topology)
+    of_cores = counts_of_cores(uarch, rates, topology)
+    settle, after = settling(state, rates, uarch.topdown, topology)
+    nodes = evaluate(uarch, of_cores, smt=smt, levels=max(_COVERAGE_OF), settle=settle)
+    twice = of_cores["threads"].values > 1
+    if not smt and twice.any():
+        nodes = {
+            name: where(twice, missing(rows, _TURNED_ON), node) for name, node in nodes.items()
+        }
+    unknown = Missing(Reason.HARDWARE, f"not a node of {uarch.name}'s table")
+    columns = {
+        metric.id: nodes[metric.id] if metric.id in nodes else missing(rows, unknown)
+        for metric in TMA_METRICS
+    }
+    columns = _of_busy_cores(columns, rates, topology)
+    for level, coverage in _COVERAGE_OF.items():
+        names = [name for name, depth in uarch.topdown.level.items() if depth == level]
+        shares = [
+            np.where(
+                nodes[PREFIX + name].present,
+                core_shares(after.usage[name], rates, topology),
+                np.nan,
+            )
+            for name in names
+        ]
+        share = np.fmin.reduce(shares)
+        shown = [columns[each.id] for each in TMA_METRICS if each.coverage == coverage]
+        columns[coverage] = _coverage(share, shown)
+    return after, columns
+
+
+def counts_of_cores(uarch: Uarch, rates: CounterRates, topology: Topology) -> dict[str, Column]:
+    """Counts per second of every core by event, as `topdown.evaluate` wants them.
+
+    Events of groups that took turns are put in proportion to the cycles their own groups saw:
+    count / own cycles x cycles of the CPU. Those that count for the whole core are taken by time:
+    they go on while the CPU's own thread is halted, and are in no proportion to its cycles.
+    A core of one thread has no other.
+    """
+    alone = not any(info.siblings for info in topology.cpus)
+    of_core = frozenset[str]() if alone else uarch.of_core
+    events = {*uarch.main_events, *(event for event in rates.per_s if event in uarch.events)}
+    counts = {
+        event: rates.rate(event) if event in of_core else rates.rate_by_cycles(event)
+        for event in events
+    }
+    return sum_siblings(counts, topology)
+
+
+def _of_busy_cores(
+    columns: Mapping[str, Column], rates: CounterRates, topology: Topology
+) -> dict[str, Column]:
+    """The columns, IDLE where both threads of a core slept most of the time.
+
+    Shares of so few slots say nothing of a packet's cost; and where the clock of the core is that
+    of its busier thread, they contradict each other as soon as the threads sleep in turn.
+    """
+    asleep = asleep_rows(rates, topology)
+    slept = missing(len(asleep), ASLEEP)
+    return {
+        name: where(asleep & ~np.isin(column.reasons, BEFORE_ASLEEP), slept, column)
+        for name, column in columns.items()
+    }
+
+
+def asleep_rows(rates: CounterRates, topology: Topology) -> Bools:
+    """bool (rows,): both threads of the row's core slept most of the time."""
+    unhalted = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values
+    return (_of_core(np.fmax, unhalted, topology) < ASLEEP_RATIO) & np.isfinite(unhalted)
+
+
+def counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:
+    """Whether the events that are counted are those of a host with hyper-threading.
+
+    They are chosen when nftop starts, and hyper-threading may change after that. Where they do not
+    tell, what the host has now does.
+    """
+    with_it, without = (
+        frozenset[str]().union(*events_read(topdown.terms(smt=smt)).values())
+        for smt in (True, False)
+    )
+    on, off = (not only.isdisjoint(counted) for only in (with_it - without, without - with_it))
+    return on if on != off else any(info.siblings for info in topology.cpus)
+
+
+def tma_of_counts(uarch: Uarch, counts: Mapping[str, Reading], *, smt: bool) -> dict[str, Reading]:
+    """Every node of a table by its name, ratios 0..1, from one count per event of the table.
+
+    Counts are of physical cores, however many, over the same time. An event that is not in
+    `counts` is missing with SOURCE and its vendor's name. Empty for a table without top-down.
+    """
+    columns = {}
+    for event in uarch.events:
+        vendor = uarch.vendor_names.get(event, event)
+        count = counts.get(event, Missing(Reason.SOURCE, f"{vendor} was not counted"))
+        if isinstance(count, Missing):
+            columns[event] = missing(1, count)
+        else:
+            columns[event] = column(np.array([count]))
+    nodes = evaluate(uarch, columns, smt=smt)
+    return {name.removeprefix(PREFIX): node[0] for name, node in nodes.items()}
+
+
+def core_shares(usage: Usage, rates: CounterRates, topology: Topology) -> Floats:
+    """float64 (rows,): the smallest share of time in which an event in use was counted on a core.
+
+    `usage` has the rows of the topology, or one for all of them. NaN where no event in use was
+    counted. Cycles count as often as the better of their clocks: an event is held against the
+    cycles that its own group saw, by whichever clock.
+    """
+    share, clock = np.full((2, len(topology.cpus)), np.nan)
+    for name in rates.shares.keys() & CLOCKS:
+        clock = np.fmax(clock, rates.shares[name])
+    for event in rates.shares.keys() & usage.keys():
+        counted = clock if event in CLOCKS else rates.shares[event]
+        share = np.fmin(share, np.where(usage[event], counted, np.nan))
+    return _of_core(np.fmin, share, topology)
+
+
+def _of_core(choose: np.ufunc, values: Floats, topology: Topology) -> Floats:
+    """float64 (rows,): of each core's threads the value that `choose` takes, on all their rows."""
+    cores = core_index(topology)
+    chosen = np.full(int(cores.max(initial=0)) + 1, np.nan)
+    choose.at(chosen, cores, values)
+    return chosen[cores]
+
+
+def _coverage(share: Floats, shown: Sequence[Column]) -> Column:
+    """`share` where some node has a number; where none has, why the first has none."""
+    some = np.any([node.present for node in shown], axis=0)
+    values = np.where(some, share, np.nan)
+    why = shown[0]
+    reasons = np.where(some, np.uint8(Reason.PRESENT), why.reasons)
+    return Column(values, reasons, why.details, why.by_reason)

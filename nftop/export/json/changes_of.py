@@ -1,0 +1,44 @@
+"""One changed cell of the host as a plain dictionary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nftop.model.change import POLICY_KINDS, Change, parts
+from nftop.model.ids import parse_cpu_list
+
+
+def change_object(change: Change) -> dict[str, Any]:
+    """One cell: what it is, `old` and `new`; null where it was or is not there."""
+    cell = change.cell
+    found: dict[str, Any] = {"kind": cell.kind, "old": change.old, "new": change.new}
+    if cell.kind == "schemata":
+        found |= {"group": cell.group, "resource": cell.name, "domain": cell.number}
+    elif cell.kind == "cpu":
+        found |= {"cpu": cell.number}
+    elif cell.kind in POLICY_KINDS:
+        found |= {"policy": cell.number, "cpus": list(parse_cpu_list(cell.name))}
+        if cell.kind in ("min_khz", "max_khz"):
+            found |= {side: int(found[side]) for side in ("old", "new") if found[side]}
+    elif cell.kind in ("bf", "cp_class"):
+        found |= _of_sst(change)
+    elif cell.kind == "task":
+        found |= {"thread": int(cell.name.partition("@")[0])}
+    else:
+        found |= {"group": cell.group, "name": cell.name or None}
+    if cell.kind in ("cpu", "task"):
+        for side in ("old", "new"):
+            if found[side] is not None:
+                group, monitor = parts(found[side])
+                found[side] = {"group": group, "monitor": monitor or None}
+    return found
+
+
+def _of_sst(change: Change) -> dict[str, Any]:
+    cell = change.cell
+    if cell.kind == "cp_class":
+        sides = {"old": change.old, "new": change.new}
+        return {"cpu": cell.number} | {side: int(value) for side, value in sides.items() if value}
+    where, _, level = cell.name.partition("@")
+    die, domain = map(int, where.split("."))
+    return {"package": cell.number, "die": die, "power_domain": domain, "level": int(level)}

@@ -1,0 +1,75 @@
+"""Frequencies and priority of cores as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nftop.control.cpufreq.shown import Core
+from nftop.export.json.encode import json_bytes
+from nftop.model.reading import Missing
+from nftop.model.sst import SstPackage, SstState
+
+SST_SCHEMA = "nftop.sst/1"
+
+
+def cores_json(
+    cores: Sequence[Core],
+    keepers: Sequence[str],
+    told: SstState | Missing,
+    *,
+    simulated: bool = False,
+    unfinished: str = "",
+) -> str:
+    """One object: `cpus`, `packages`, who else sets frequencies here; what is absent is null.
+
+    `told`: by intel-speed-select; `missing` says why nothing is.
+    """
+    classes = {} if isinstance(told, Missing) else told.cp_class
+    packages = None if isinstance(told, Missing) else [_package(each) for each in told.packages]
+    return json_bytes(
+        {
+            "schema": SST_SCHEMA,
+            "simulated": simulated,
+            "cpus": [_core(each, classes.get(each.cpu)) for each in cores],
+            "packages": packages,
+            "missing": {"packages": told.sentence} if isinstance(told, Missing) else {},
+            "others": list(keepers),
+            "unfinished": unfinished or None,
+        }
+    ).decode()
+
+
+def _core(core: Core, cp_class: int | None) -> dict[str, Any]:
+    return {
+        "cpu": core.cpu,
+        "siblings": list(core.siblings),
+        "together": list(core.together),
+        "driver": core.driver or None,
+        "sst_priority": core.priority,
+        "base_frequency_hz": _hz(core.base_khz),
+        "min_hz": _hz(core.min_khz),
+        "max_hz": _hz(core.max_khz),
+        "hardware_min_hz": _hz(core.least_khz),
+        "hardware_max_hz": _hz(core.most_khz),
+        "governor": core.governor,
+        "epp": core.epp,
+        "pinned": core.pinned,
+        "sst_cp_class": cp_class,
+    }
+
+
+def _package(row: SstPackage) -> dict[str, Any]:
+    return {
+        "package": row.package,
+        "die": row.die,
+        "level": row.level,
+        "sst_bf": row.bf,
+        "sst_bf_supported": row.bf_supported,
+        "sst_cp": row.cp,
+        "sst_cp_supported": row.cp_supported,
+    }
+
+
+def _hz(khz: int | None) -> int | None:
+    return None if khz is None else khz * 1000

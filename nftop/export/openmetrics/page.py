@@ -1,0 +1,285 @@
+"""A frame as Prometheus reads it: OpenMetrics 1.0, or its text format 0.0.4.
+
+One family after the other, the samples of each together. A number that is absent has no sample;
+`nftop_missing` counts them by reason. What this host's hardware did not give has the label `badge`;
+nftop's own cost is real wherever it runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nftop import __version__
+from nftop.export.openmetrics import families as named
+from nftop.export.openmetrics.writer import Form, Sheet, labels
+from nftop.model.frame import (
+    CpuTable,
+    Frame,
+    GroupCacheRow,
+    GroupRow,
+    NfRow,
+    PackageRow,
+)
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Missing, Reading, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What has been counted since nftop started, which no frame knows.
+
+    Attributes:
+        frames: how many there were. cpu_s: nftop's CPU time.
+        reads, interrupts: of counters, by source, as the frames had them.
+    """
+
+    frames: int = 0
+    cpu_s: float = 0.0
+    reads: Mapping[str, float] = field(default_factory=dict)
+    interrupts: Mapping[str, float] = field(default_factory=dict)
+
+    def after(self, frame: Frame, cpu_s: float) -> Tally:
+        """With one frame more."""
+        costs = frame.own.counters_by_source
+        reads = {name: cost.reads for name, cost in costs.items()}
+        interrupts = {name: cost.interrupts for name, cost in costs.items()}
+        return Tally(
+            self.frames + 1, cpu_s, _added(self.reads, reads), _added(self.interrupts, interrupts)
+        )
+
+
+def _added(before: Mapping[str, float], more: Mapping[str, Reading]) -> Mapping[str, float]:
+    numbers = {name: each for name, each in more.items() if not isinstance(each, Missing)}
+    return {name: before.get(name, 0.0) + numbers.get(name, 0.0) for name in {*before, *numbers}}
+
+
+# Of a package's origins the one that is no metric's.
+_LINKS = {"links": (named.LINK_IN, named.LINK_OUT)}
+
+
+def page(frame: Frame, tally: Tally, form: Form) -> str:
+    """A frame and nftop's own cost, each line with its end; `ending` has what is to follow."""
+    sheet = Sheet(form, frame.host.badge)
+    _host(sheet, frame)
+    _sources(sheet, frame)
+    _cpus(sheet, frame.cpus)
+    _nfs(sheet, frame.nfs)
+    _packages(sheet, frame.packages)
+    _groups(sheet, frame)
+    sheet.add(
+        named.ACCELERATOR,
+        (
+            (labels(accelerator=each.name, counter=counter), rate)
+            for each in frame.accelerators
+            for counter, rate in each.per_s.items()
+        ),
+    )
+    sheet.add(named.SECOND_CHOICE, _second_choices(frame))
+    sheet.missing()
+    own = Sheet(form, "")
+    _own(own, frame, tally)
+    return sheet.text() + own.text()
+
+
+def ending(answers: Mapping[int, int], form: Form) -> str:
+    """The end of a page: what changes with each scrape, `answers` by HTTP's code."""
+    sheet = Sheet(form, "")
+    sheet.add(named.ANSWERS, ((labels(code=code), float(n)) for code, n in sorted(answers.items())))
+    return sheet.text() + ("# EOF\n" if form is Form.OPENMETRICS else "")
+
+
+def _host(sheet: Sheet, frame: Frame) -> None:
+    host = frame.host
+    mine = labels(
+        host=host.name, model=host.model, uarch=host.uarch, remote=host.remote, version=__version__
+    )
+    sheet.add(named.HOST, [(mine, 1.0)])
+    sheet.add(named.TIME, [("", frame.wall_ns / 1e9)])
+    passed = Missing(Reason.WARMING) if frame.interval_s is None else frame.interval_s
+    sheet.add(named.INTERVAL, [("", passed)])
+    sheet.add(named.NOTICE, [("", float(frame.notice != ""))])
+    sheet.add(named.APART, [("", float(frame.apart != ""))])
+    sheet.add(
+        named.FINDING,
+        ((labels(rule=f.rule, where=f.where, metric=f.metric), 1.0) for f in frame.findings),
+    )
+
+
+def _sources(sheet: Sheet, frame: Frame) -> None:
+    states = {labels(source=name): state for name, state in frame.sources.items()}
+    sheet.add(
+        named.SOURCE_UP,
+        ((mine, float(each.reason is Reason.PRESENT)) for mine, each in states.items()),
+    )
+    sheet.add(
+        named.SOURCE,
+        ((f"{mine},{labels(state=each.reason.key)}", 1.0) for mine, each in states.items()),
+    )
+    timed = {mine: each for mine, each in states.items() if each.age_s is not None}
+    sheet.add(named.SOURCE_AGE, ((mine, each.age_s or 0.0) for mine, each in timed.items()))
+    sheet.add(
+        named.SOURCE_TOOK,
+        ((mine, each.took_s) for mine, each in timed.items() if each.took_s is not None),
+    )
+    sheet.add(named.SOURCE_LATE, ((mine, each.late_s) for mine, each in timed.items()))
+
+
+def _cpus(sheet: Sheet, table: CpuTable) -> None:
+    infos = table.topology.cpus
+    rows = [
+        labels(cpu=each.cpu, core=each.core, package=each.package, nf=nf)
+        for each, nf in zip(infos, table.nf, strict=True)
+    ]
+    sheet.add(named.CPU, ((_cpu(table, row), 1.0) for row in range(len(table))))
+    sheet.add(
+        named.ONLINE,
+        ((labels(cpu=i.cpu), float(on)) for i, on in zip(infos, table.online, strict=True)),
+    )
+    for name, family in named.OF_CPUS.items():
+        sheet.column(family, rows, table.columns[name])
+
+
+def _cpu(table: CpuTable, row: int) -> str:
+    info, group = table.topology.cpus[row], table.group[row]
+    return labels(
+        cpu=info.cpu,
+        core=info.core,
+        package=info.package,
+        l3=info.l3,
+        node=info.node,
+        nf=table.nf[row],
+        pid=table.nf_pid[row],
+        thread=table.thread[row],
+        group=None if isinstance(group, Missing) else group.name,
+        clos=None if isinstance(group, Missing) else group.clos,
+        direction=table.direction[row],
+        cpp_clock=table.cpp_clock[row],
+        saturated=table.saturated[row],
+    )
+
+
+def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
+    rows = [(labels(nf=nf.name, kind=nf.kind, pid=nf.pid), nf) for nf in nfs]
+    sheet.add(
+        named.NF,
+        (
+            (
+                f"{mine},"
+                + labels(
+                    cpus=format_cpu_list(nf.cpus),
+                    direction=nf.direction,
+                    cpp_clock=nf.cpp_clock,
+                    saturated=nf.saturated,
+                    group=" ".join(each.name for each in nf.classes) or None,
+                ),
+                1.0,
+            )
+            for mine, nf in rows
+        ),
+    )
+    sheet.add(named.NF_UP, ((mine, float(nf.problem is None)) for mine, nf in rows))
+    for name, family in named.OF_NFS.items():
+        sheet.add(family, ((mine, nf.readings[name]) for mine, nf in rows))
+
+
+def _packages(sheet: Sheet, packages: tuple[PackageRow, ...]) -> None:
+    rows = [(labels(package=each.package), each) for each in packages]
+    for name, family in named.OF_PACKAGES.items():
+        sheet.add(family, ((mine, each.readings[name]) for mine, each in rows))
+    channels = [
+        (labels(package=each.package, channel=box.number), box)
+        for each in packages
+        for box in each.channels
+    ]
+    links = [
+        (labels(package=each.package, link=box.number), box)
+        for each in packages
+        for box in each.links
+    ]
+    sheet.add(named.CHANNEL_READ, ((mine, box.in_bytes_per_s) for mine, box in channels))
+    sheet.add(named.CHANNEL_WRITE, ((mine, box.out_bytes_per_s) for mine, box in channels))
+    sheet.add(named.LINK_IN, ((mine, box.in_bytes_per_s) for mine, box in links))
+    sheet.add(named.LINK_OUT, ((mine, box.out_bytes_per_s) for mine, box in links))
+    estimates = (
+        (labels(package=each.package, metric=named.OF_PACKAGES[name].sample), 1.0)
+        for each in packages
+        for name in sorted(each.estimates)
+    )
+    sheet.add(named.ESTIMATE, estimates)
+
+
+def _groups(sheet: Sheet, frame: Frame) -> None:
+    groups = frame.groups
+    sheet.add(named.GROUP, ((_group(each), 1.0) for each in groups))
+    cells = [
+        (each, labels(group=each.name, l3=cache.l3), cache)
+        for each in groups
+        for cache in each.caches
+    ]
+    sheet.add(
+        named.MAY,
+        ((f"{mine},{may}", 1.0) for each, mine, cache in cells if (may := _may(each, cache))),
+    )
+    for name, family in named.OF_GROUPS.items():
+        sheet.add(family, ((mine, cache.readings[name]) for _, mine, cache in cells))
+    meters = [
+        (labels(group=each.name, monitor=monitor.name, l3=l3), readings)
+        for each in groups
+        for monitor in each.monitors
+        for l3, readings in monitor.readings.items()
+    ]
+    for name, family in named.OF_MONITORS.items():
+        sheet.add(family, ((mine, readings[name]) for mine, readings in meters))
+    sizes = ((labels(l3=each.l3), each.size_bytes) for each in frame.domains)
+    sheet.add(
+        named.L3_SIZE,
+        ((mine, Missing(Reason.SOURCE) if size is None else size) for mine, size in sizes),
+    )
+
+
+def _may(group: GroupRow, cache: GroupCacheRow) -> str:
+    """What a class may take in one cache; "" where nothing is said."""
+    limited = not isinstance(cache.mba, Missing)
+    return labels(
+        cbm=None if isinstance(cache.cbm, Missing) else cache.cbm.hex,
+        code=None if cache.code is None else cache.code.hex,
+        mba=f"{cache.mba:.0f}" if limited else None,
+        mba_unit=group.mba_unit if limited else None,
+    )
+
+
+def _group(group: GroupRow) -> str:
+    return labels(
+        group=group.name,
+        clos=group.clos,
+        cpus=format_cpu_list(group.cpus),
+        mode=group.mode,
+        owner=group.owner,
+    )
+
+
+def _second_choices(frame: Frame) -> Iterator[tuple[str, float]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for name, of in frame.cpus.origins.items():
+        found.update((named.OF_CPUS[name].sample, each) for each in of if each is not None)
+    for row in frame.packages:
+        found.update(
+            (family.sample, source)
+            for name, source in row.origins.items()
+            for family in _LINKS.get(name) or (named.OF_PACKAGES[name],)
+        )
+    for (metric, source), count in sorted(found.items()):
+        yield labels(metric=metric, source=source), float(count)
+
+
+def _own(sheet: Sheet, frame: Frame, tally: Tally) -> None:
+    own = frame.own
+    sheet.add(named.OWN_CPU, [("", own.cpu_ratio)])
+    sheet.add(named.OWN_SECONDS, [("", tally.cpu_s)])
+    sheet.add(named.OWN_PLACE, [(labels(affinity=format_cpu_list(own.affinity)), 1.0)])
+    sheet.add(named.OWN_DISTURBS, [("", float(own.warning != ""))])
+    for family, counted in ((named.READS, tally.reads), (named.INTERRUPTS, tally.interrupts)):
+        sheet.add(family, ((labels(source=name), counted[name]) for name in sorted(counted)))
+    sheet.add(named.FRAMES, [("", float(tally.frames))])

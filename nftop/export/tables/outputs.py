@@ -1,0 +1,164 @@
+"""The files of an export: all of them new, and none left behind where it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+from nftop.export.output import put
+from nftop.export.tables.events import event_columns, gap_columns, table_of
+from nftop.export.tables.fields import Columns
+from nftop.export.tables.tables import TABLES
+from nftop.export.tables.writers import Writer, text_writer
+from nftop.model.frame import Frame
+from nftop.model.topology import Host
+from nftop.store.folders import Folder, Person, open_folder
+from nftop.store.format.records import Marker
+from nftop.store.reading.scan import Loss
+
+
+class OutputsError(Exception):
+    """Nothing was exported; the text says why. File names in it are as they were typed."""
+
+
+class Outputs:
+    """Tables being written, each into a file of its own."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        form: str,
+        tables: Sequence[str],
+        *,
+        folder: bool,
+        who: Person | None,
+        host: Host,
+    ) -> None:
+        """Make the files.
+
+        Args:
+            path: the folder they go to, or with `folder` false the file of the only table; None is
+                standard output.
+            form: `csv`, `jsonl` or `parquet`.
+            tables: of `TABLES`.
+            folder: see `path`. It is made where it is not there.
+            who: whose they become, as `store.files.create` decides.
+            host: which was recorded.
+
+        Raises:
+            OutputsError: one is there already, or can't be made, or there is no Parquet here.
+        """
+        make = _maker(form)
+        self._host = host
+        self._writers: dict[str, Writer] = {}
+        self._files: dict[str, IO[bytes]] = {}
+        self._paths: dict[str, Path] = {}
+        self._folder: Folder | None = None
+        try:
+            if path is None:
+                self._writers[tables[0]] = text_writer(form, TABLES[tables[0]], _to_stdout)
+                return
+            for name in tables:
+                self._paths[name] = path / f"{name}.{form}" if folder else path
+            self._folder = (
+                open_folder(path, make_for=who, make=True) if folder else open_folder(path.parent)
+            )
+            names = [each.name for each in self._paths.values()]
+            taken = [each for each in names if self._folder.status(each) is not None]
+            if taken:
+                self._folder.close()
+                raise OutputsError(
+                    f"{path / taken[0] if folder else path} exists, and nothing is written over"
+                )
+            for name, each in self._paths.items():
+                self._files[name] = os.fdopen(self._folder.create(each.name, who), "wb")
+                self._writers[name] = make(name, self._files[name])
+        except OSError as error:
+            self.discard()
+            raise _told(error, path) from None
+
+    def tick(self, number: int, frame: Frame) -> None:
+        """Every row of a frame. Raises OutputsError, and OutputError of standard output."""
+        for name, writer in self._writers.items():
+            rows = TABLES[name].rows
+            if rows is not None:
+                self._write(name, writer, rows(number, frame))
+
+    def marker(self, marker: Marker) -> None:
+        """Something that happened. Raises as `tick`."""
+        name = table_of(marker)
+        if name in self._writers:
+            self._write(name, self._writers[name], event_columns(self._host, marker))
+
+    def losses(self, losses: Sequence[tuple[int, Loss]]) -> None:
+        """What is missing. Raises as `tick`."""
+        if "gaps" in self._writers:
+            self._write("gaps", self._writers["gaps"], gap_columns(self._host, losses))
+
+    def close(self) -> dict[str, int]:
+        """Finish the files; how many rows are in each, by its name. Raises as `tick`."""
+        found = {}
+        for name, writer in self._writers.items():
+            path = self._paths.get(name)
+            try:
+                writer.close()
+                if name in self._files:
+                    self._files[name].close()
+            except OSError as error:
+                raise _told(error, path) from None
+            if path is not None:
+                found[str(path)] = writer.rows
+        if self._folder is not None:
+            self._folder.close()
+        return found
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        for name, file in self._files.items():
+            # What can't be flushed is removed next.
+            with contextlib.suppress(OSError):
+                file.close()
+            if self._folder is not None:
+                with contextlib.suppress(OSError):
+                    self._folder.remove(self._paths[name].name)
+        if self._folder is not None:
+            self._folder.close()
+
+    def _write(self, name: str, writer: Writer, columns: Columns) -> None:
+        try:
+            writer.write(columns)
+        except OSError as error:
+            raise _told(error, self._paths.get(name)) from None
+
+
+def _told(error: OSError, path: Path | None) -> OutputsError:
+    where = error.filename or path or "standard output"
+    return OutputsError(f"{where}: {error.strerror or error}")
+
+
+def _to_stdout(text: str) -> None:
+    put(sys.stdout, text)
+
+
+def _maker(form: str) -> Callable[[str, IO[bytes]], Writer]:
+    """What makes the writer of a table's file. Raises OutputsError."""
+    if form != "parquet":
+        return lambda name, file: text_writer(form, TABLES[name], _into(file))
+    try:
+        from nftop.export.tables.parquet import ParquetWriter  # noqa: PLC0415 - an extra, and slow
+    except ImportError:
+        raise OutputsError(
+            "Parquet needs pyarrow: pip install 'nftop[parquet]', or export csv or jsonl"
+        ) from None
+    return lambda name, file: ParquetWriter(name, TABLES[name], file)
+
+
+def _into(file: IO[bytes]) -> Callable[[str], None]:
+    def write(text: str) -> None:
+        file.write(text.encode())
+
+    return write

@@ -1,0 +1,268 @@
+"""Frames as tidy tables: one row per tick and thing, columns named as the catalogue has them.
+
+`missing` names every number of a row that is not there with its reason: `cpp=idle ipc=source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nftop.export.json.frequencies import setting_values
+from nftop.export.tables.events import EVENT, GAP
+from nftop.export.tables.fields import (
+    MISSING,
+    TICK,
+    Columns,
+    Field,
+    Table,
+    fields_of,
+    numbers,
+    of_tick,
+    plain,
+    turned,
+    why_not,
+)
+from nftop.model.column import Column
+from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
+from nftop.model.rdt.masks import Cbm
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sst import CpuSetting
+
+# CPUs
+
+_SETTING = (*fields_of("text", "sst_priority governor epp"), Field("sst_cp_class", "int"))
+_CPU = (
+    *fields_of("int", "cpu core package l3"),
+    Field("online", "bool"),
+    *fields_of("text", "thread nf"),
+    Field("nf_pid", "int"),
+    Field("direction", "text"),
+    Field("saturated", "bool"),
+    *fields_of("text", "cpp_clock attribution group"),
+    *_SETTING,
+    *numbers(CPU_METRICS),
+    MISSING,
+)
+
+
+def _cpus(number: int, frame: Frame) -> Columns:
+    table = frame.cpus
+    infos = table.topology.cpus
+    groups = [None if isinstance(each, Missing) else each.name for each in table.group]
+    columns = [table.columns[metric.id] for metric in CPU_METRICS]
+    return [
+        *of_tick(number, frame, len(table)),
+        [info.cpu for info in infos],
+        [info.core for info in infos],
+        [info.package for info in infos],
+        [info.l3 for info in infos],
+        table.online,
+        table.thread,
+        table.nf,
+        table.nf_pid,
+        table.direction,
+        table.saturated,
+        table.cpp_clock,
+        [text or None for text in table.attribution],
+        groups,
+        *turned(_SETTING, list(map(_settings, table.settings))),
+        *map(_cells, columns),
+        _cpus_why(table),
+    ]
+
+
+def _settings(setting: CpuSetting) -> tuple[Any, ...]:
+    return tuple(map(plain, setting_values(setting).values()))
+
+
+def _cells(column: Column) -> list[float | None]:
+    values = column.values.astype(object)
+    values[~column.present] = None
+    found: list[float | None] = values.tolist()
+    return found
+
+
+def _cpus_why(table: CpuTable) -> list[str]:
+    """`missing` of each CPU: few are different from each other, so each text is made once."""
+    names = [metric.id for metric in CPU_METRICS]
+    reasons = np.array([table.columns[name].reasons for name in names], np.uint8).T
+    seen: dict[bytes, str] = {}
+    found = []
+    settings = table.settings
+    for row, group, each in zip(np.ascontiguousarray(reasons), table.group, settings, strict=True):
+        key = row.tobytes()
+        if key not in seen:
+            why = zip(names, map(Reason, row.tolist()), strict=True)
+            seen[key] = " ".join(f"{name}={reason.key}" for name, reason in why if reason)
+        own = why_not({"group": group, **setting_values(each)})
+        found.append(f"{own} {seen[key]}".strip())
+    return found
+
+
+# Network functions
+
+_NF = (
+    *fields_of("text", "nf kind"),
+    Field("pid", "int"),
+    *fields_of("text", "cpus direction"),
+    Field("saturated", "bool"),
+    Field("cpp_clock", "text"),
+    Field("nf_interval_s", "float", "s"),
+    *fields_of("text", "attribution problem classes classes_shared"),
+    *numbers(NF_METRICS),
+    MISSING,
+)
+
+
+def _nfs(number: int, frame: Frame) -> Columns:
+    return [
+        *of_tick(number, frame, len(frame.nfs)),
+        *turned(_NF, [_nf(nf) for nf in frame.nfs]),
+    ]
+
+
+def _nf(nf: NfRow) -> list[Any]:
+    readings = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
+    return [
+        nf.name,
+        nf.kind,
+        nf.pid,
+        format_cpu_list(nf.cpus),
+        nf.direction,
+        nf.saturated,
+        nf.cpp_clock,
+        nf.interval_s,
+        nf.attribution,
+        None if nf.problem is None else nf.problem.sentence,
+        " ".join(each.name for each in nf.classes) or None,
+        nf.beside or None,
+        *map(plain, readings.values()),
+        why_not(readings),
+    ]
+
+
+# Classes, and their monitoring groups
+
+_MONITOR_METRICS = tuple(metric for metric in GROUP_METRICS if metric.id != "capacity_bytes")
+_GROUP = (
+    Field("group", "text"),
+    *fields_of("int", "clos rmid"),
+    *fields_of("text", "mode owner"),
+    Field("tasks", "int"),
+    Field("cpus", "text"),
+    Field("l3", "int"),
+    *fields_of("text", "cbm code_cbm"),
+    Field("mba", "float"),
+    Field("mba_unit", "text"),
+    *numbers(GROUP_METRICS),
+    MISSING,
+)
+_MONITOR = (
+    *fields_of("text", "group monitor"),
+    Field("rmid", "int"),
+    *fields_of("text", "owner cpus"),
+    Field("l3", "int"),
+    *numbers(_MONITOR_METRICS),
+    MISSING,
+)
+
+
+def _groups(number: int, frame: Frame) -> Columns:
+    rows = [_group(group, cache) for group in frame.groups for cache in group.caches]
+    return [*of_tick(number, frame, len(rows)), *turned(_GROUP, rows)]
+
+
+def _group(group: GroupRow, cache: GroupCacheRow) -> list[Any]:
+    readings = {metric.id: cache.readings[metric.id] for metric in GROUP_METRICS}
+    return [
+        group.name,
+        group.clos,
+        group.rmid,
+        group.mode,
+        group.owner,
+        group.tasks,
+        format_cpu_list(group.cpus),
+        cache.l3,
+        cache.cbm.hex if isinstance(cache.cbm, Cbm) else None,
+        None if cache.code is None else cache.code.hex,
+        plain(cache.mba),
+        group.mba_unit,
+        *map(plain, readings.values()),
+        why_not({"cbm": cache.cbm, "mba": cache.mba, **readings}),
+    ]
+
+
+def _monitors(number: int, frame: Frame) -> Columns:
+    rows = [
+        [
+            group.name,
+            monitor.name,
+            monitor.rmid,
+            monitor.owner,
+            format_cpu_list(monitor.cpus),
+            l3,
+            *(plain(readings[metric.id]) for metric in _MONITOR_METRICS),
+            why_not({metric.id: readings[metric.id] for metric in _MONITOR_METRICS}),
+        ]
+        for group in frame.groups
+        for monitor in group.monitors
+        for l3, readings in monitor.readings.items()
+    ]
+    return [*of_tick(number, frame, len(rows)), *turned(_MONITOR, rows)]
+
+
+# Packages
+
+_PACKAGE_METRICS = (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)
+_PACKAGE = (
+    Field("package", "int"),
+    Field("estimates", "text"),
+    *numbers(_PACKAGE_METRICS),
+    MISSING,
+)
+
+
+def _packages(number: int, frame: Frame) -> Columns:
+    rows = [_package(package) for package in frame.packages]
+    return [*of_tick(number, frame, len(rows)), *turned(_PACKAGE, rows)]
+
+
+def _package(row: PackageRow) -> list[Any]:
+    readings: dict[str, Reading] = {each.id: row.readings[each.id] for each in _PACKAGE_METRICS}
+    estimates = " ".join(sorted(row.estimates))
+    return [row.package, estimates, *map(plain, readings.values()), why_not(readings)]
+
+
+# Findings
+
+_FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"))
+
+
+def _findings(number: int, frame: Frame) -> Columns:
+    rows = [(f.rule, f.metric, f.where, f.text, f.since_ns) for f in frame.findings]
+    return [*of_tick(number, frame, len(rows)), *turned(_FINDING, rows)]
+
+
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {
+        "cpus": Table((*TICK, *_CPU), _cpus),
+        "nfs": Table((*TICK, *_NF), _nfs),
+        "groups": Table((*TICK, *_GROUP), _groups),
+        "monitors": Table((*TICK, *_MONITOR), _monitors),
+        "packages": Table((*TICK, *_PACKAGE), _packages),
+        "findings": Table((*TICK, *_FINDING), _findings),
+        "actions": Table(EVENT),
+        "markers": Table(EVENT),
+        "gaps": Table(GAP),
+    }
+)

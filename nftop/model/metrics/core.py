@@ -1,0 +1,248 @@
+"""What is counted of one physical core only, while somebody looks at it.
+
+The probes, and those nodes of the top-down tree that are not counted of every core.
+"""
+
+from __future__ import annotations
+
+from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.tma import ORIGIN
+
+PAPER = 'FD.io, "Benchmarking Software Data Planes"'
+_LATENCY = f"{PAPER}, 15.5; OFFCORE_REQUESTS_OUTSTANDING, OFFCORE_REQUESTS"
+_SAME_SOCKET = (
+    f"{PAPER}, 15.6; MEM_LOAD_L3_HIT_RETIRED, on Xeon E5 v3 and v4 MEM_LOAD_UOPS_L3_HIT_RETIRED"
+)
+_OTHER_SOCKET = (
+    f"{PAPER}, 15.7; MEM_LOAD_L3_MISS_RETIRED, on Xeon E5 v3 and v4 OFFCORE_RESPONSE to demand "
+    "reads of data"
+)
+
+
+def _probe(name: str, label: str, unit: Unit, meaning: str, origin: str) -> Metric:
+    return Metric(
+        id=name,
+        label=label,
+        unit=unit,
+        scope="core",
+        meaning=f"{meaning} Of the whole physical core.",
+        formula=f"{name} of the CPU's table",
+        origin=origin,
+        good="low",
+    )
+
+
+CORE_METRICS: tuple[Metric, ...] = (
+    _probe(
+        "load_latency_cycles",
+        "LAT",
+        Unit.CYCLES,
+        "Average time, in cycles of the core, that a read of data which missed the second-level "
+        "cache was under way, whether the last-level cache had it or memory.",
+        f"{_LATENCY}: cycles of reads under way / reads; TMA's Load_L2_Miss_Latency",
+    ),
+    _probe(
+        "load_latency_ns",
+        "LAT.ns",
+        Unit.NS,
+        "Average time that a read of data which missed the second-level cache was under way: "
+        "load_latency_cycles by the core's frequency while not halted. It lies between what the "
+        "last-level cache takes to answer and what memory does, near or far.",
+        f"{_LATENCY}: load_latency_cycles / frequency",
+    ),
+    _probe(
+        "snoop_hit_per_s",
+        "XC.hit",
+        Unit.PER_S,
+        "Loads per second that the last-level cache served after another core of the package was "
+        "asked, which had the line too, unmodified.",
+        f"{_SAME_SOCKET} .XSNP_HIT, from Ice Lake on .XSNP_NO_FWD",
+    ),
+    _probe(
+        "snoop_hitm_per_s",
+        "XC.hitm",
+        Unit.PER_S,
+        "Loads per second that another core of the package served, which had modified the line: "
+        "cores that write what others read, as rings and counters shared between threads. Often "
+        "the dearest of all hits.",
+        f"{_SAME_SOCKET} .XSNP_HITM, from Ice Lake on .XSNP_FWD",
+    ),
+    _probe(
+        "snoop_miss_per_s",
+        "XC.miss",
+        Unit.PER_S,
+        "Loads per second that the last-level cache served after another core of the package was "
+        "asked in vain.",
+        f"{_SAME_SOCKET} .XSNP_MISS",
+    ),
+    _probe(
+        "local_dram_per_s",
+        "MEM.near",
+        Unit.PER_S,
+        "Loads per second that the package's own memory served.",
+        f"{_OTHER_SOCKET}, LOCAL_DRAM",
+    ),
+    _probe(
+        "remote_dram_per_s",
+        "MEM.far",
+        Unit.PER_S,
+        "Loads per second that another package's memory served: data or descriptors on the wrong "
+        "NUMA node.",
+        f"{_OTHER_SOCKET}, REMOTE_DRAM",
+    ),
+    _probe(
+        "remote_forward_per_s",
+        "FAR.fwd",
+        Unit.PER_S,
+        "Loads per second that a cache of another package served with an unmodified line.",
+        f"{_OTHER_SOCKET}, REMOTE_FWD",
+    ),
+    _probe(
+        "remote_hitm_per_s",
+        "FAR.hitm",
+        Unit.PER_S,
+        "Loads per second that a cache of another package served with a line it had modified: "
+        "threads on both packages write the same data.",
+        f"{_OTHER_SOCKET}, REMOTE_HITM",
+    ),
+)
+
+
+def _node(name: str, label: str, meaning: str) -> Metric:
+    return Metric(
+        id=f"tma.{name}",
+        label=label,
+        unit=Unit.RATIO,
+        scope="core",
+        meaning=f"{meaning} Of the whole physical core.",
+        formula=f"{name} of the CPU's table, each event by the cycles of its own counter group",
+        origin=ORIGIN,
+    )
+
+
+# Level 3 of the P-cores; levels 2 and 3 of the E-cores, as far as their names are their own.
+NODE_METRICS: tuple[Metric, ...] = (
+    _node(
+        "l1_bound",
+        "L1",
+        "Share of cycles stalled on loads although the first-level cache had the data: its "
+        "latency, forwarded stores, page walks.",
+    ),
+    _node("l2_bound", "L2", "Share of cycles stalled on loads that the second-level cache served."),
+    _node(
+        "l3_bound",
+        "L3",
+        "Share of cycles stalled on loads that the last-level cache or another core of the "
+        "package served.",
+    ),
+    _node(
+        "dram_bound",
+        "DRAM",
+        "Share of cycles stalled on loads that memory or another package served.",
+    ),
+    _node(
+        "cxl_mem_bound",
+        "PMEM",
+        "Share of cycles stalled on loads that persistent memory served; nothing without any.",
+    ),
+    _node(
+        "store_bound",
+        "STORE",
+        "Share of cycles stalled because stores waited: the store buffer was full.",
+    ),
+    _node("divider", "DIV", "Share of cycles in which the divider was busy."),
+    _node(
+        "serializing_operation",
+        "SERIALOP",
+        "Share of cycles in which instructions that wait for all before them held up the others: "
+        "fences, CPUID, PAUSE.",
+    ),
+    _node(
+        "ports_utilization",
+        "PORTS",
+        "Share of cycles in which few execution units had work: instructions that wait for each "
+        "other's results, or want the same unit.",
+    ),
+    _node(
+        "microcode_sequencer",
+        "MS",
+        "Useful slots of instructions that are carried out in microcode.",
+    ),
+    _node(
+        "few_uops_instructions",
+        "FEWUOPS",
+        "Useful slots of instructions that take a few micro-operations, no microcode.",
+    ),
+    _node("ifetch_latency", "IF.lat", "Empty slots because the next instructions were late."),
+    _node("ifetch_bandwidth", "IF.bw", "Empty slots because too few instructions came at a time."),
+    _node(
+        "resource_bound",
+        "RES",
+        "Empty slots because the core's queues, registers or buffers were full.",
+    ),
+    _node(
+        "icache_misses",
+        "ICACHE",
+        "Empty slots while instructions were fetched past the first-level cache.",
+    ),
+    _node(
+        "itlb_misses",
+        "ITLB",
+        "Empty slots while the address of the next instructions was translated.",
+    ),
+    _node(
+        "branch_detect",
+        "BR.det",
+        "Empty slots because a taken branch was noticed only when it was decoded.",
+    ),
+    _node(
+        "branch_resteer",
+        "BR.ster",
+        "Empty slots because the target of a branch was foretold late and fetched anew.",
+    ),
+    _node("cisc", "CISC", "Empty slots while microcode was fetched for an instruction."),
+    _node("decode", "DECODE", "Empty slots because the decoders were too slow."),
+    _node(
+        "predecode",
+        "PREDEC",
+        "Empty slots because the lengths of instructions were found out too slowly.",
+    ),
+    _node("other_fb", "FE.oth", "Empty slots for other reasons of the front end."),
+    _node(
+        "nuke",
+        "NUKE",
+        "Slots lost to machine clears that restart in microcode: memory ordering, page faults, "
+        "self-modified code.",
+    ),
+    _node(
+        "fast_nuke",
+        "FNUKE",
+        "Slots lost to machine clears that the core settles without microcode.",
+    ),
+    _node(
+        "allocation_restriction",
+        "ALLOC",
+        "Empty slots because of what may be taken in beside each other in a cycle.",
+    ),
+    _node(
+        "mem_scheduler",
+        "SCH.mem",
+        "Empty slots because the queues of loads and stores were full.",
+    ),
+    _node(
+        "non_mem_scheduler",
+        "SCH.alu",
+        "Empty slots because the queues of arithmetic were full.",
+    ),
+    _node("register", "REG", "Empty slots because no physical register was free."),
+    _node(
+        "reorder_buffer",
+        "ROB",
+        "Empty slots because too many instructions waited to retire: most often for memory.",
+    ),
+    _node(
+        "serialization",
+        "SERIAL",
+        "Empty slots because an instruction waited for all before it: fences, CPUID, PAUSE.",
+    ),
+)

@@ -1,0 +1,185 @@
+"""The catalogue's rows of network functions, which say what all cores of one do together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
+from nftop.model.metrics.core import PAPER
+from nftop.model.metrics.coverage import COVERAGE, LLC_COVERAGE
+from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.tma import TMA_METRICS
+
+EQ5 = f"{PAPER}, equation 5"
+EQ6 = f"{PAPER}, equation 6"
+RX = (
+    "DPDK ethdev xstats rx_qN_packets, else rx_good_packets; OVS pmd-stats-show packets received; "
+    "VPP /if/rx"
+)
+BUSY_CPP = (
+    "DPDK /eal/lcore/usage busy_cycles, as testpmd --record-core-cycles divides them; OVS "
+    "pmd-stats-show processing cycles; VPP /sys/node/clocks"
+)
+_PACKETS = "rx_packets_per_s (tx_packets_per_s where it only generates)"
+_BOUND = "'<' before it: not all its cores are known to be saturated, so it is an upper bound."
+
+# Of CPUs and of network functions alike.
+VS_BASE = Metric(
+    id="cpp_vs_base",
+    label="vs.base",
+    unit=Unit.CHANGE,
+    scope="cpu",
+    meaning="How much more (+) or less (-) a packet costs than in the baseline that b has kept. "
+    "Where not both were busy all the time CPP has empty polls in it and follows the load: there "
+    f"is no number then if the load is not within {LOAD_MOVED_RATIO:.0%} of the baseline's.",
+    formula=f"cpp / its median over the up to {MOST_TICKS} ticks before b was pressed - 1; cycles "
+    "of the same clock only",
+    origin="nftop's own definition",
+    good="low",
+    priority=2.5,
+    coverage=COVERAGE,
+    optional=True,
+    told=True,
+)
+
+NF_NODES: tuple[Metric, ...] = tuple(
+    replace(
+        each,
+        scope="nf",
+        priority=None,
+        meaning=f"{each.meaning} The mean of its physical cores, those that slept left out.",
+    )
+    for each in TMA_METRICS
+    if each.coverage
+)
+
+NF_METRICS: tuple[Metric, ...] = (
+    Metric(
+        id="rx_packets_per_s",
+        label="Mpps in",
+        unit=Unit.PACKETS_PER_S,
+        scope="nf",
+        meaning="Packets received per second on all ports.",
+        formula="delta(rx packets) / delta(the NF's clock)",
+        origin=RX,
+        good="high",
+        priority=1,
+    ),
+    Metric(
+        id="tx_packets_per_s",
+        label="Mpps out",
+        unit=Unit.PACKETS_PER_S,
+        scope="nf",
+        meaning="Packets sent per second on all ports.",
+        formula="delta(tx packets) / delta(the NF's clock)",
+        origin="DPDK ethdev xstats tx_good_packets; OVS pmd-perf-show Tx packets; VPP /if/tx",
+        good="high",
+        priority=2,
+    ),
+    Metric(
+        id="drop_packets_per_s",
+        label="drop/s",
+        unit=Unit.PER_S,
+        scope="nf",
+        meaning="Packets the NIC dropped because the NF had left it no free descriptor.",
+        formula="delta(rx_missed_errors) / delta(the NF's clock)",
+        origin="DPDK ethdev xstats rx_missed_errors (imissed), OVS' ports' too; VPP /if/rx-miss",
+        good="low",
+        priority=3,
+        bad_above=0.0,
+    ),
+    Metric(
+        id="cpp",
+        label="CPP",
+        unit=Unit.CYCLES,
+        scope="nf",
+        meaning="Cycles of all its polling cores per packet received (sent, where it only "
+        "generates), empty polls included. Of a CPU that it shares (RUN below 95 %) the share that "
+        f"its own threads ran, an estimate ('~'; cpp_clock ends in _by_run). {_BOUND}",
+        formula=f"sum(cycles per second of its cores) / {_PACKETS}",
+        origin=EQ5,
+        good="low",
+        priority=4,
+        coverage=COVERAGE,
+        per_clock=True,
+        bounded=True,
+    ),
+    replace(VS_BASE, scope="nf", priority=4.5),
+    Metric(
+        id="busy_cpp",
+        label="bCPP",
+        unit=Unit.CYCLES,
+        scope="nf",
+        meaning="Cycles of work of all its polling cores per packet: CPP without the empty polls.",
+        formula=f"sum(cycles per second x busy_ratio of its cores) / {_PACKETS}",
+        origin=BUSY_CPP,
+        good="low",
+        priority=5,
+        coverage=COVERAGE,
+        per_clock=True,
+    ),
+    Metric(
+        id="ipp",
+        label="IPP",
+        unit=Unit.INSTRUCTIONS,
+        scope="nf",
+        meaning="Instructions of all its polling cores per packet, empty polls included. None "
+        f"where it shares one of them with other threads (RUN below 95 %). {_BOUND}",
+        formula=f"sum(instructions per second of its cores) / {_PACKETS}",
+        origin=EQ6,
+        good="low",
+        priority=6,
+        coverage=COVERAGE,
+        bounded=True,
+    ),
+    Metric(
+        id="ipc",
+        label="IPC",
+        unit=Unit.PER_CYCLE,
+        scope="nf",
+        meaning="Instructions of all its polling cores by their unhalted core cycles. Cores that "
+        "find no packets have a high IPC too. None where it shares one of them (RUN below 95 %).",
+        formula="sum(instructions per second of its cores) / sum(core cycles per second of them)",
+        origin=EQ6,
+        good="high",
+        priority=7,
+        coverage=COVERAGE,
+    ),
+    Metric(
+        id="imbalance_ratio",
+        label="IMBAL",
+        unit=Unit.RATIO,
+        scope="nf",
+        meaning="How unevenly packets fall on the cores that receive: by how much the busiest "
+        "has more than the mean of them. 0 is even; with n cores n-1 is all on one.",
+        formula="max(packets_per_s of its cores) / mean(packets_per_s of its cores) - 1, of the "
+        "cores that poll a queue",
+        origin="percent imbalance, as in parallel computing: (largest load / mean load - 1)",
+        good="low",
+        priority=8,
+    ),
+    Metric(
+        id="llc_occupancy_bytes",
+        label="LLC",
+        unit=Unit.BYTES,
+        scope="nf",
+        meaning="Last-level cache that its cache classes fill, in the caches beside its cores. It "
+        "is of the class: '*' behind it where others are in that class too.",
+        formula="sum(llc_occupancy of each class in each L3 its cores have)",
+        origin="resctrl mon_data llc_occupancy; pqos",
+        priority=9,
+    ),
+    Metric(
+        id="llc_misses_per_packet",
+        label="MISS/pkt",
+        unit=Unit.PER_PACKET,
+        scope="nf",
+        meaning="Last-level cache misses per packet: the mean of its cores, weighted by packets.",
+        formula="sum(llc_misses_per_packet x packets_per_s of its cores) / sum(packets_per_s)",
+        origin="LONGEST_LAT_CACHE.MISS",
+        good="low",
+        priority=10,
+        coverage=LLC_COVERAGE,
+    ),
+    *NF_NODES,
+)

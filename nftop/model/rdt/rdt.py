@@ -1,0 +1,260 @@
+"""Source `resctrl`: control groups, the ways they may use and what the kernel meters for them.
+
+A payload as those in `model.sample`: raw and cumulative. Facts: the Linux kernel's documentation,
+`Documentation/filesystems/resctrl.rst`, called `ORIGIN` below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from nftop.model.ids import Cpu, L3Domain
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.owner import owner_of
+from nftop.model.reading import Missing, Reason
+
+ORIGIN = "Linux kernel, Documentation/filesystems/resctrl.rst"
+
+# The root group as /proc/PID/cpu_resctrl_groups writes it: no directory can have this name.
+ROOT = "/"
+
+# From this many MBps on a limit is none. The kernel starts with 32 bits set, of which Linux 6.1
+# makes 4 MBps when they are written, since it rounds up to tens in 32 bits.
+UNLIMITED_MBPS = 0xFFFF_FFFA
+
+# Lines of schemata whose values are masks in hexadecimal; all others are decimal (`ORIGIN`).
+MASK_LINES = frozenset({"L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA"})
+
+MbaUnit: TypeAlias = Literal["percent", "MBps", "GBps/8"]
+IoOrigin: TypeAlias = Literal["cpuid", "register", "io_alloc"]
+Event: TypeAlias = Literal["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"]
+EVENTS: tuple[Event, ...] = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
+
+# What a file of mon_data may say instead of a number: bit 62 and bit 63 of IA32_QM_CTR (Intel SDM
+# volume 3, "Reading Monitoring Data"), and a group that was given none of too few counters.
+WORDS: Mapping[str, Missing] = MappingProxyType(
+    {
+        "Unavailable": Missing(Reason.HARDWARE, "the hardware has no value for this group now"),
+        "Error": Missing(Reason.ERROR, "the hardware refused to read this group's monitor"),
+        "Unassigned": Missing(
+            Reason.TAKEN, "other groups have the hardware's counters: none is assigned to this one"
+        ),
+    }
+)
+
+# The letters of `bit_usage`, a way each, by the same documentation.
+USAGE: Mapping[str, str] = MappingProxyType(
+    {
+        "0": "no class has it",
+        "S": "software's, and may be shared",
+        "H": "hardware's (I/O), and no class has it",
+        "X": "software's and hardware's",
+        "E": "one class's alone: its group is exclusive",
+        "P": "pseudo-locked",
+    }
+)
+
+IO_ORIGINS: Mapping[IoOrigin, str] = MappingProxyType(
+    {
+        "cpuid": "CPUID's hint, not register",
+        "register": "as its register says",
+        "io_alloc": "as io_alloc has it set",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IoWays:
+    """The ways that devices write into (DDIO) beside whichever class has them."""
+
+    cbm: Cbm
+    origin: IoOrigin
+
+    @property
+    def provenance(self) -> str:
+        """How far to trust it, in few words; `shareable_bits` is only what CPUID says."""
+        return IO_ORIGINS[self.origin]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheDomain:
+    """One last-level cache that can be allocated or monitored.
+
+    Attributes:
+        ways: bits of `info/L3/cbm_mask`; None where only monitoring is there.
+        size_bytes: all of it; None where the kernel does not tell.
+        io: the ways of I/O, or why they are unknown.
+        usage: a letter of `USAGE` for every way, the highest first; "" where the kernel shows none.
+        parts: with sub-NUMA clusters the nodes it is divided into, whose counters are summed here.
+        read_on: the CPU on which the kernel reads its counters; None where none are read, or it
+            is not known.
+    """
+
+    l3: L3Domain
+    ways: int | None
+    size_bytes: int | None
+    io: IoWays | Missing
+    usage: str = ""
+    parts: tuple[int, ...] = ()
+    read_on: Cpu | None = None
+
+    def capacity_bytes(self, cbm: Cbm) -> float | Missing:
+        """The size of the ways of a mask."""
+        if self.size_bytes is None:
+            return Missing(Reason.SOURCE, "the kernel does not tell the size of this cache")
+        return cbm.bytes(self.size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCache:
+    """One control group in one cache.
+
+    Attributes:
+        cbm: its mask, or why it has none; with CDP that of data.
+        code: with CDP the mask of code; None without.
+        mba: its limit on memory bandwidth in the table's unit, or why it has none.
+        values: by every name of `EVENTS`: bytes, or why there is none. `llc_occupancy` is a state,
+            the others are cumulative. What the group's monitoring groups count is included.
+        read_at_ns: CLOCK_MONOTONIC when the values were read; 0 where the table's own time is it.
+    """
+
+    l3: L3Domain
+    cbm: Cbm | Missing
+    code: Cbm | None
+    mba: int | Missing
+    values: Mapping[Event, int | Missing]
+    read_at_ns: int = 0
+
+    @property
+    def ways(self) -> Cbm | Missing:
+        """All ways it may fill, be it with data or code."""
+        if isinstance(self.cbm, Missing) or self.code is None:
+            return self.cbm
+        return self.cbm.union(self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class L2Mask:
+    """A control group's mask in one second-level cache; `code` as in `GroupCache`."""
+
+    l2: int
+    cbm: Cbm
+    code: Cbm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """What one cache's monitor says of a monitoring group; as in `GroupCache`."""
+
+    l3: L3Domain
+    values: Mapping[Event, int | Missing]
+    read_at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoringGroup:
+    """A group that is only metered: part of a control group, whose class it has.
+
+    Attributes:
+        name: its directory's name (untrusted text).
+        inode: its directory's.
+        rmid: the hardware's monitor; None where the kernel does not show it.
+        cpus: its `cpus` file: some of its control group's.
+        caches: ascending by L3; empty where nothing is metered.
+    """
+
+    name: str
+    inode: int
+    rmid: int | None
+    cpus: tuple[Cpu, ...]
+    caches: tuple[Metered, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResctrlGroup:
+    """One control group; monitoring groups below it are part of it.
+
+    Attributes:
+        name: its directory's name (untrusted text), `ROOT` for the root group.
+        inode: its directory's: a group that was made anew has another. Of a class that is no
+            directory, as without resctrl, the class' own number: lower than any directory has.
+        clos: the hardware's class; None where the kernel does not show it.
+        cpus: its `cpus` file; a CPU is in exactly one group. A task in a group other than the root
+            has that group's class wherever it runs.
+        mode: `shareable`, `exclusive`, `pseudo-locked`, ...
+        caches: ascending by L3, each one of the table's domains.
+        rmid: the hardware's monitor; None where the kernel does not show it.
+        tasks: thread ids in it, ascending, as last read; empty of the root group, which has all
+            that no other has.
+        l2: ascending; empty where second-level caches can't be allocated.
+        monitors: its monitoring groups, by name.
+    """
+
+    name: str
+    inode: int
+    clos: int | None
+    cpus: tuple[Cpu, ...]
+    mode: str
+    caches: tuple[GroupCache, ...]
+    rmid: int | None = None
+    tasks: tuple[int, ...] = ()
+    l2: tuple[L2Mask, ...] = ()
+    monitors: tuple[MonitoringGroup, ...] = ()
+
+    @property
+    def owner(self) -> str | None:
+        """Who has made it as far as its name tells; nobody has made a class of the hardware."""
+        return None if self.inode == self.clos else owner_of(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the hardware has to give, from `info`; None where the kernel does not tell.
+
+    Attributes:
+        closids: how many control groups there can be: the fewest classes that any resource has.
+        rmids: how many groups of either kind can be metered.
+        min_bits: the ways that a mask of an L3 must have at least.
+        sparse: masks of an L3 need not be contiguous.
+        cdp: code and data have masks of their own in the L3.
+        mba_least, mba_step: the least limit on bandwidth, and what limits are rounded up to.
+    """
+
+    closids: int | None = None
+    rmids: int | None = None
+    min_bits: int | None = None
+    sparse: bool | None = None
+    cdp: bool = False
+    mba_least: int | None = None
+    mba_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResctrlTable:
+    """Source `resctrl`: every control group, and the caches they share, ascending by L3.
+
+    `notes` say what could not be read or made no sense, a sentence each.
+    """
+
+    groups: tuple[ResctrlGroup, ...]
+    domains: tuple[CacheDomain, ...]
+    mba_unit: MbaUnit = "percent"
+    limits: Limits = field(default_factory=Limits)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gaps(self) -> str:
+        """What no group has, why, and the notes, in words; "" when there is nothing to say."""
+        caches = [cache for group in self.groups for cache in group.caches]
+        columns: dict[str, list[object]] = {"mask": [cache.cbm for cache in caches]}
+        columns |= {event: [cache.values[event] for cache in caches] for event in EVENTS}
+        why: dict[str, list[str]] = {}
+        for name, values in columns.items():
+            absent = [each for each in values if isinstance(each, Missing)]
+            if absent and len(absent) == len(values):
+                why.setdefault(absent[0].sentence, []).append(name)
+        absences = [f"no {', '.join(names)}: {text}" for text, names in why.items()]
+        return "; ".join((*absences, *self.notes))

@@ -1,0 +1,133 @@
+"""Top-down as a bar of letters: what the issue slots of a core went to, at a glance.
+
+`F` frontend bound, `b` bad speculation, `M` memory bound and `C` core bound (or `B`, backend bound,
+where the CPU's table doesn't tell the two apart), `R` retiring. The letters say it without colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.column import Floats
+from nftop.model.frame import CpuTable
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base.line import Line, Span, Tone
+
+PARTS: tuple[tuple[str, Tone, str], ...] = (
+    ("F", Tone.FRONTEND, "frontend bound: no instructions came"),
+    ("b", Tone.SPECULATION, "bad speculation: work thrown away"),
+    ("B", Tone.BACKEND, "backend bound, where memory and core are not told apart"),
+    ("M", Tone.MEMORY, "memory bound: waiting for memory or a cache"),
+    ("C", Tone.CORE, "core bound: waiting for the core's own units"),
+    ("R", Tone.RETIRING, "retiring: useful work"),
+)
+_LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+_LEVEL_2 = ("memory_bound", "core_bound")
+_NAMES = (*_LEVEL_1, *_LEVEL_2)
+
+
+def bars(cpus: CpuTable, rows: Sequence[int], cells: int, bases: Sequence[Tone]) -> list[Line]:
+    """The bar of each row in `cells` cells; where level 1 has no number, its reason's mark.
+
+    Args:
+        cpus: the frame's CPUs.
+        rows: rows of `cpus`, in the order wanted.
+        cells: length of a bar; each letter is 1/cells of the slots.
+        bases: tone of each row; bars of rows that are not `PLAIN` take it instead of colours.
+    """
+    at = np.array(rows, np.intp)
+    counts = apportion(shares(cpus, at), cells)
+    gone = np.array([cpus.columns[f"tma.{name}"].reasons[at] for name in _LEVEL_1])
+    # The first part that is not PRESENT says why there is no bar.
+    first = gone[np.argmax(gone != Reason.PRESENT, axis=0), np.arange(len(at))]
+    triples = zip(counts.tolist(), first.tolist(), bases, strict=True)
+    return [_bar(count, reason, base, cells) for count, reason, base in triples]
+
+
+def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
+    """float64 of shape (len(rows), len(PARTS)): each part's share of the slots, summing to 1.
+
+    Level 1 is scaled to sum to 1, which multiplexed counters may miss by a little; memory and core
+    share backend bound by what level 2 says of them. A row without level 1 is zeros.
+    """
+    return _shares({name: cpus.columns[f"tma.{name}"].values[rows] for name in _NAMES})
+
+
+def bar(readings: Mapping[str, Reading], cells: int) -> Line:
+    """The bar of something else than a CPU; `readings` has the metrics `tma.` of the catalogue."""
+    told = {name: readings[f"tma.{name}"] for name in _NAMES}
+    numbers = {
+        name: np.array([np.nan if isinstance(each, Missing) else each])
+        for name, each in told.items()
+    }
+    missing = (told[name] for name in _LEVEL_1)
+    why = next((int(each.reason) for each in missing if isinstance(each, Missing)), 0)
+    return _bar(apportion(_shares(numbers), cells)[0].tolist(), why, Tone.PLAIN, cells)
+
+
+def _shares(values: Mapping[str, Floats]) -> Floats:
+    """`shares` of float64 (n,) by node."""
+    level_1 = [values[name] for name in _LEVEL_1]
+    frontend, speculation, backend, retiring = np.maximum(level_1, 0.0)
+    memory, core = (_positive(values[name]) for name in _LEVEL_2)
+    told = memory + core > 0
+    of_memory = memory / np.where(told, memory + core, 1.0)
+    each = np.array(
+        [
+            frontend,
+            speculation,
+            np.where(told, 0.0, backend),
+            np.where(told, backend * of_memory, 0.0),
+            np.where(told, backend * (1.0 - of_memory), 0.0),
+            retiring,
+        ]
+    ).T
+    total = frontend + speculation + backend + retiring
+    known = (total > 0)[:, None]  # not so where a part is NaN
+    return np.where(known, each / np.where(known, total[:, None], 1.0), 0.0)
+
+
+def _positive(values: Floats) -> Floats:
+    """0 for what is below it and for NaN, which is above nothing."""
+    return np.where(values > 0, values, 0.0)
+
+
+def apportion(parts: Floats, cells: int) -> NDArray[np.int64]:
+    """int64 of the shape of `parts`, (rows, parts): whole cells, `cells` in each row.
+
+    By largest remainder (Hamilton's method): every part is within one cell of its exact share.
+    Rows of `parts` sum to 1; rows of zeros get no cells.
+    """
+    exact = parts * cells
+    # A share a hair below a whole cell is that cell.
+    whole = np.floor(exact + 1e-9)
+    left = np.where(parts.any(axis=1), cells - whole.sum(axis=1), 0.0)
+    order = np.argsort(whole - exact, axis=1, kind="stable")
+    place = np.argsort(order, axis=1, kind="stable")
+    return (whole + (place < left[:, None])).astype(np.int64)
+
+
+def _bar(counts: Sequence[int], reason: int, base: Tone, cells: int) -> Line:
+    if not any(counts):
+        # Slots of which none went anywhere are no work, so no ratio.
+        why = Reason(reason) if reason else Reason.IDLE
+        return Line((Span(f"{fmt.mark(why, cells):<{cells}}", Tone.MISSING),))
+    runs = _runs(base, cells)
+    return Line(tuple([runs[part][count] for part, count in enumerate(counts) if count]))
+
+
+@lru_cache(maxsize=16)
+def _runs(base: Tone, cells: int) -> tuple[tuple[Span, ...], ...]:
+    """Every run of letters there can be in a bar: by part, by length."""
+    return tuple(
+        tuple(
+            Span(letter * length, tone if base is Tone.PLAIN else base)
+            for length in range(cells + 1)
+        )
+        for letter, tone, _ in PARTS
+    )

@@ -1,0 +1,206 @@
+"""A number in a cell: by the unit of the catalogue, in at most so many columns.
+
+Space runs out before truth does: a number that does not fit loses digits, then goes to k, M, G,
+then to powers of ten; where even that does not fit the cell is full of `#`. A number that is not
+zero never prints as zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from nftop.model.metrics.metric import Unit
+from nftop.model.reading import Missing, Reading, Reason
+
+BOUND = "<"
+ESTIMATE = "~"
+MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
+
+_EXACT_FROM = 0.0995  # below this shares have a decimal anyway
+_MANIFOLD, _SHORT_OF_ALL = 9.0, 0.99  # from here on a change is a multiple; all but all
+_HUGE = 1e15  # from here on a number is certainly too long for its first form
+_SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+
+
+def number(value: float, unit: Unit, width: int) -> str:
+    """`value` in the way its unit is printed, in at most `width` columns of ASCII."""
+    if not math.isfinite(value):
+        # A column never holds such a number; if one comes all the same it is a fault, not a value.
+        return mark(Reason.ERROR, width)
+    if unit is Unit.CHANGE:
+        return _change(value, width)
+    form = _FORMS[unit]
+    scaled = value * form.factor
+    places = form.places_below if -form.limit < scaled < form.limit else form.places
+    text = _fixed(scaled, places) + form.suffix
+    if len(text) <= width:
+        return text
+    shorter = (each + form.suffix for each in _shorter(scaled, places))
+    return next((each for each in shorter if len(each) <= width), "#" * max(0, width))
+
+
+def cell(
+    reading: Reading, unit: Unit, width: int, *, bound: bool = False, estimate: bool = False
+) -> str:
+    """A reading in at most `width` columns: its number, or the mark of its reason.
+
+    Args:
+        reading: what to print.
+        unit: how.
+        width: columns to use at most.
+        bound: it is an upper bound: `<` before it.
+        estimate: it is an estimate: `~` after it.
+    """
+    if isinstance(reading, Missing):
+        return mark(reading.reason, width)
+    room = width - bound - estimate
+    if room < 1:
+        return "#" * max(0, width)
+    text = number(reading, unit, room)
+    return f"{BOUND if bound else ''}{text}{ESTIMATE if estimate else ''}"
+
+
+@lru_cache(maxsize=256)
+def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float], str]:
+    """`cell` for numbers of one column: what only depends on the column is settled once.
+
+    A tick prints hundreds of numbers, and nearly all fit in the first form that is tried; any
+    other is left to `cell`.
+    """
+    if unit is Unit.CHANGE:
+        return lambda value: cell(value, unit, width, bound=bound)
+    form, before = _FORMS[unit], BOUND if bound else ""
+    suffix = form.suffix.replace("%", "%%")
+    below = f"{before}%.{form.places_below}f{suffix}"
+    above = f"{before}%.{form.places}f{suffix}"
+    factor, limit = form.factor, form.limit
+    least = 10.0**-form.places_below  # what is less may print as nothing, and must not
+    zero = cell(0.0, unit, width, bound=bound)
+
+    def printed(value: float) -> str:
+        scaled = value * factor
+        if least <= scaled < _HUGE:
+            text = (below if scaled < limit else above) % scaled
+            if len(text) <= width:
+                return text
+        return cell(value, unit, width, bound=bound) if value else zero
+
+    return printed
+
+
+def share(ratio: float, width: int) -> str:
+    """A share with one decimal, for those of which a thousandth is a lot.
+
+    What is short of all never prints as all: `>99.9%`.
+    """
+    text = f"{ratio:.1%}"
+    text = ">99.9%" if ratio < 1 and text == "100.0%" else text
+    exact = ratio >= _EXACT_FROM and len(text) <= width
+    return text if exact else number(ratio, Unit.RATIO, width)
+
+
+def mark(reason: Reason, width: int) -> str:
+    """The mark of a reason; its letter alone where three columns are too many."""
+    whole = reason.mark
+    return whole if len(whole) <= width else whole.strip("[]")[: max(0, width)]
+
+
+def worded(reading: Reading, unit: Unit) -> str:
+    """A reading in a sentence, with its unit: `14.88 Mpps`; a missing one is its mark."""
+    text = cell(reading, unit, 12)
+    return text if isinstance(reading, Missing) else f"{text} {_WORDS[unit]}".rstrip()
+
+
+def way_mib(size_bytes: float) -> str:
+    """A way of a cache in MiB: digits enough for the ways times it to be right."""
+    return f"{size_bytes / 2**20:.3g}"
+
+
+def _change(ratio: float, width: int) -> str:
+    """`+20%`, from ten times on `x10`; only nothing prints as nothing, and only all as all."""
+    if ratio == 0:
+        shown = ["0%", "0"]
+    elif ratio >= _MANIFOLD:
+        shown = [f"x{each}" for each in _shorter(ratio + 1, 1)]
+    else:
+        sign, size = "+" if ratio > 0 else "-", abs(ratio)
+        size = size if ratio > 0 or ratio <= -1 else min(size, _SHORT_OF_ALL)
+        places = 1 if size < _EXACT_FROM else 0
+        shown = [f"{sign}{_fixed(100 * size, fewer)}%" for fewer in range(places, -1, -1)]
+    return next((each for each in shown if len(each) <= width), "#" * max(0, width))
+
+
+def _fixed(value: float, places: int) -> str:
+    text = f"{value:.{places}f}"
+    if -0.5 <= value <= 0.5 and not text.strip("-0."):
+        return _nothing_less(value)
+    return text
+
+
+def _nothing_less(value: float) -> str:
+    """A number whose decimals are all 0: just 0 if that is what it is."""
+    return "0" if value == 0 else MORE_THAN_0
+
+
+def _shorter(value: float, places: int) -> Iterator[str]:
+    """`value` with fewer decimals than `places`, then scaled, then as a power of ten."""
+    for fewer in range(places - 1, -1, -1):
+        yield _fixed(value, fewer)
+    for factor, suffix in _SUFFIXES:
+        if factor <= abs(value) < factor * 1e3:
+            yield f"{value / factor:.1f}{suffix}"
+            yield f"{value / factor:.0f}{suffix}"
+    yield f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+
+
+class _Form(NamedTuple):
+    """How a unit prints: value x factor, with `places_below` decimals below `limit`."""
+
+    factor: float
+    limit: float
+    places_below: int
+    places: int
+    suffix: str = ""
+
+
+_COUNT = _Form(1.0, 99.95, 1, 0)
+_SMALL = _Form(1.0, math.inf, 2, 2)
+_FORMS: Mapping[Unit, _Form] = {
+    Unit.RATIO: _Form(100.0, 9.95, 1, 0, "%"),
+    Unit.PER_CYCLE: _SMALL,
+    Unit.CYCLES: _COUNT,
+    Unit.INSTRUCTIONS: _COUNT,
+    Unit.PACKETS_PER_S: _Form(1e-6, 1.0, 3, 2),
+    Unit.PER_S: _COUNT,
+    Unit.REQUESTS_PER_S: _Form(1e-6, 10.0, 3, 1),
+    Unit.PER_PACKET: _SMALL,
+    Unit.NS: _COUNT,
+    Unit.HZ: _Form(1e-9, math.inf, 2, 2),
+    Unit.BYTES_PER_S: _Form(1e-9, 10.0, 2, 1),
+    Unit.BYTES: _Form(2.0**-20, 99.95, 1, 0),
+    Unit.WATTS: _COUNT,
+    Unit.JOULES: _Form(1e-3, 99.95, 1, 0),
+    Unit.DEGREES_C: _Form(1.0, math.inf, 0, 0),
+}
+
+_WORDS: Mapping[Unit, str] = {
+    Unit.RATIO: "",
+    Unit.CHANGE: "",
+    Unit.PER_CYCLE: "per cycle",
+    Unit.CYCLES: "cycles",
+    Unit.INSTRUCTIONS: "instructions",
+    Unit.PACKETS_PER_S: "Mpps",
+    Unit.PER_S: "per second",
+    Unit.REQUESTS_PER_S: "million/s",
+    Unit.PER_PACKET: "per packet",
+    Unit.NS: "ns",
+    Unit.HZ: "GHz",
+    Unit.BYTES_PER_S: "GB/s",
+    Unit.BYTES: "MiB",
+    Unit.WATTS: "W",
+    Unit.JOULES: "kJ",
+    Unit.DEGREES_C: "degrees C",
+}

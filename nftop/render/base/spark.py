@@ -1,0 +1,62 @@
+"""History as blocks on a declared scale. A gap in the series is a space, a zero is a block.
+
+The scale starts at zero and ends at a round number above the largest value, and is printed beside
+the graph: 2.000 to 2.011 looks flat, as it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.metrics.metric import Unit
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+_SHAPES = np.array(list(" " + BLOCKS))
+
+# Few steps: a scale that moves makes what stands still move.
+_STEPS = (1, 2, 3, 5, 10)
+_SPANS_S = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
+
+
+def scale_top(values: NDArray[np.float32], unit: Unit) -> float:
+    """The end of the scale: the smallest round number at or above every value; 1 without any.
+
+    A share's scale ends at the whole, so that a little does not look like much.
+    """
+    least = 1.0 if unit is Unit.RATIO else 0.0
+    largest = float(np.max(values, initial=least, where=np.isfinite(values)))
+    if largest <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(largest))
+    # float32 values sit a hair off the round numbers they stand for.
+    return next((step * power for step in _STEPS if largest <= step * power * (1 + 1e-6)), largest)
+
+
+def span_for(points: int, interval_s: float) -> float:
+    """Seconds a graph of so many points shows: a round time of about one tick a point or more."""
+    return next((float(span) for span in _SPANS_S if span >= points * interval_s), _SPANS_S[-1])
+
+
+def span_name(span_s: float) -> str:
+    """A span in words: `5 min`."""
+    for seconds, unit in ((3600, "h"), (60, "min")):
+        if span_s >= seconds:
+            return f"{span_s / seconds:g} {unit}"
+    return f"{span_s:g} s"
+
+
+def graph(values: NDArray[np.float32], top: float, height: int) -> list[str]:
+    """Rows of blocks, highest first, of one character a value; NaN is a column of spaces.
+
+    Values at or below 0 show the lowest block, values above `top` fill their column.
+    """
+    share = np.clip(values / top, 0.0, 1.0)
+    known = np.isfinite(values)
+    filled = np.where(known, share, 0.0) * (height * len(BLOCKS))
+    eighths = np.where(known, np.maximum(1, np.rint(filled)), 0).astype(np.int64)
+    bases = np.arange(height - 1, -1, -1)[:, None] * len(BLOCKS)
+    return ["".join(row) for row in _SHAPES[np.clip(eighths - bases, 0, len(BLOCKS))].tolist()]

@@ -1,0 +1,279 @@
+"""One cache class in one cache: its ways and whose they are too, who is in it, its last minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.derive.cache.ways import Shares, cache_of, shares_of
+from nftop.derive.compare.window import ClassKey
+from nftop.model.change import Made
+from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.metrics.metric import Unit
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits
+from nftop.model.reading import Missing, Reading
+from nftop.render.base import format as fmt
+from nftop.render.base import spark
+from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import fit
+from nftop.render.cache.cells import nf_names
+from nftop.render.cache.panel import cache_absences, group_name
+from nftop.render.editor.change import drawn, limit
+from nftop.render.frame.observed_changes import about, clock_of, texts, who
+
+
+@dataclass(frozen=True, slots=True)
+class Trends:
+    """Attributes.
+
+    past: history of one metric of one class in one cache, in so many points over so many seconds.
+    interval_s: the feed's pace, which the graphs' span follows.
+    """
+
+    past: Callable[[str, ClassKey, int, float], NDArray[np.float32]]
+    interval_s: float
+
+
+_LABEL = 9
+_MIB = float(1 << 20)
+_NUMBER = 26
+_LEAST_GRAPH, _MOST_GRAPH = 10, 120
+_MOST_CHANGES = 4
+_GRAPHS = (("used", "occupancy_bytes"), ("MBM", "mbm_total_bytes_per_s"),
+           ("local", "mbm_local_bytes_per_s"))  # fmt: skip
+_UNITS = {metric.id: metric.unit for metric in GROUP_METRICS}
+
+
+def class_lines(
+    frame: Frame, key: ClassKey, width: int, trends: Trends, made: Sequence[Made]
+) -> list[Line]:
+    """All there is to say of a class in a cache; none where it is not there.
+
+    Args:
+        frame: whose groups are shown.
+        key: the group's name and the cache.
+        width: cells a line may take.
+        trends: history, asked for where there is room for a graph.
+        made: what nftop wrote itself.
+    """
+    group = next((each for each in frame.groups if each.name == key[0]), None)
+    domain = next((each for each in frame.domains if each.l3 == key[1]), None)
+    cache = None if group is None else cache_of(group, key[1])
+    if group is None or domain is None or cache is None:
+        return []
+    rows = [
+        *_ways(frame, group, cache, domain),
+        *_level_2(group.l2),
+        *_people(frame, group, domain),
+        *_monitors(group, cache),
+        *_changes(frame, group, made),
+    ]
+    told = [each for label, text in rows for each in paragraph(text, width, lead=_lead(label))]
+    graphs = [_graph(cache, key, one, width, trends) for one in _GRAPHS]
+    return [crop(each, width) for each in (_head(group, domain), *graphs, *told)]
+
+
+def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
+    """How much of what the hardware has to give is taken: classes and monitors."""
+    monitors = sum(1 + len(group.monitors) for group in groups)
+    said = [f"COS {len(groups)}{_of(limits.closids)}", f"RMID {monitors}{_of(limits.rmids)}"]
+    if limits.min_bits is not None:
+        ways = f"{limits.min_bits} way{'s' * (limits.min_bits != 1)}"
+        shape = {True: "any ways", False: "ways side by side", None: ""}[limits.sparse]
+        said.append(", ".join(filter(None, (f"masks of {ways} or more", shape))))
+    said += ["CDP"] if limits.cdp else []
+    if limits.mba_least is not None:
+        said.append(f"limits from {limits.mba_least} in steps of {limits.mba_step or '?'}")
+    return crop(line(Span("; ".join(said), Tone.DIM)), width)
+
+
+def absence_lines(frame: Frame, width: int) -> list[Line]:
+    """Why numbers of classes are absent, each reason once; and why there is no class at all."""
+    found = [(why, f"{', '.join(labels)}: ") for why, labels in cache_absences(frame)]
+    if not frame.groups:
+        state = frame.sources.get("resctrl")
+        sentence = "resctrl is not read" if state is None else state.detail
+        mark = "" if state is None else state.reason.mark
+        return paragraph(sentence, width, lead=line(Span(f"{mark:<4}", Tone.MISSING)))
+    return [
+        each
+        for why, labels in found
+        for each in paragraph(
+            f"{labels}{why.sentence}",
+            width,
+            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
+            tone=Tone.DIM,
+        )
+    ]
+
+
+def level_2_lines(frame: Frame, width: int) -> list[Line]:
+    """The masks of second-level caches: a row for every class, caches alike together."""
+    if not any(group.l2 for group in frame.groups):
+        return []
+    lines = [line(Span("L2", Tone.TITLE))]
+    for group in frame.groups:
+        for label, text in _level_2(group.l2):
+            head = fit(group_name(group.name), 16)
+            lines.append(line(f"{head} ", Span(f"{label} ", Tone.DIM), text))
+    return [crop(each, width) for each in lines]
+
+
+def _of(whole: int | None) -> str:
+    return "" if whole is None else f" of {whole}"
+
+
+def _lead(label: str) -> Line:
+    return line(Span(fit(f" {label}", _LABEL), Tone.ACCENT))
+
+
+def _head(group: GroupRow, domain: CacheDomain) -> Line:
+    number = "COS -" if group.clos is None else f"COS{group.clos}"
+    said = [f"{group.owner}'s by its name"] if group.owner else []
+    said += [group.mode] if group.mode not in ("", "shareable") else []
+    said += [] if group.rmid is None else [f"RMID {group.rmid}"]
+    text = f"{number} {group_name(group.name)} in L3 {domain.l3}"
+    about = f"  {', '.join(said)}" if said else ""
+    return line(Span(text + about, Tone.HEADER), fill=Tone.HEADER)
+
+
+def _ways(
+    frame: Frame, group: GroupRow, cache: GroupCacheRow, domain: CacheDomain
+) -> Iterator[tuple[str, str]]:
+    if isinstance(cache.cbm, Missing):
+        yield "ways", f"{cache.cbm.reason.mark} {cache.cbm.sentence}"
+    else:
+        halves = (cache.cbm,) if cache.code is None else (cache.cbm, cache.code)
+        for label, mask in zip(("ways", "code"), halves, strict=False):
+            yield label, f"{drawn(mask.bits, mask.width)}, {_size(domain, mask)}"
+    shares = shares_of(frame.groups, domain).get(group.name)
+    if shares is not None:
+        yield "whose", "; ".join(_whose(shares, domain))
+    if isinstance(cache.mba, Missing):
+        yield "limit", f"{cache.mba.reason.mark} {cache.mba.sentence}"
+    else:
+        yield "limit", limit(int(cache.mba), group.mba_unit)
+
+
+def _whose(shares: Shares, domain: CacheDomain) -> Iterator[str]:
+    yield f"alone {_named(shares.private, domain)}"
+    for other, ways in shares.others.items():
+        yield f"with {group_name(other)} {_named(ways, domain)}"
+    if shares.io.bits:
+        yield f"with devices {_named(shares.io, domain)}"
+
+
+def _named(mask: Cbm, domain: CacheDomain) -> str:
+    if not mask.bits:
+        return "nothing"
+    ways = format_cpu_list(way for way in range(mask.width) if mask.has(way))
+    return f"{_size(domain, mask)} (way{'s' * (mask.ways != 1)} {ways})"
+
+
+def _size(domain: CacheDomain, mask: Cbm) -> str:
+    size = domain.capacity_bytes(mask)
+    if isinstance(size, Missing):
+        return f"{mask.ways} way{'s' * (mask.ways != 1)}"
+    return fmt.worded(size, Unit.BYTES)
+
+
+def _level_2(masks: Sequence[L2Mask]) -> Iterator[tuple[str, str]]:
+    """Caches with the same mask together."""
+    alike: dict[tuple[Cbm, Cbm | None], list[int]] = {}
+    for each in masks:
+        alike.setdefault((each.cbm, each.code), []).append(each.l2)
+    for (cbm, code), those in alike.items():
+        text = f"{format_cpu_list(those)}: {drawn(cbm.bits, cbm.width)}"
+        yield "L2", text if code is None else f"{text}, code {drawn(code.bits, code.width)}"
+
+
+def _people(frame: Frame, group: GroupRow, domain: CacheDomain) -> Iterator[tuple[str, str]]:
+    beside = {info.cpu for info in frame.topology.cpus if info.l3 == domain.l3}
+    own = [cpu for cpu in group.cpus if cpu in beside]
+    yield "CPU", format_cpu_list(own) or "none beside this cache"
+    names = nf_names(frame, group.name, domain.l3)
+    if names:
+        yield "NF", ", ".join(names)
+    if group.tasks:
+        yield "threads", f"{group.tasks} by themselves, wherever they run"
+    differing = list(_differing(frame.cpus, group))
+    if differing:
+        yield "differ", "; ".join(differing)
+
+
+def _differing(cpus: CpuTable, group: GroupRow) -> Iterator[str]:
+    """CPUs on which another class counts than their own: what polls there has it by itself."""
+    found: dict[str, list[int]] = {}
+    for info, own in zip(cpus.topology.cpus, cpus.group, strict=True):
+        mine = info.cpu in group.cpus
+        if isinstance(own, Missing):
+            if mine:
+                found.setdefault(own.sentence, []).append(info.cpu)
+        elif mine and own.name != group.name:
+            said = f"what polls there is in {group_name(own.name)}"
+            found.setdefault(said, []).append(info.cpu)
+        elif not mine and own.name == group.name:
+            found.setdefault("another class' CPU, and what polls there is in this", []).append(
+                info.cpu
+            )
+    for text, those in found.items():
+        yield f"CPU {format_cpu_list(those)}: {text}"
+
+
+def _monitors(group: GroupRow, cache: GroupCacheRow) -> Iterator[tuple[str, str]]:
+    for each in group.monitors:
+        readings = each.readings.get(cache.l3)
+        said = [] if each.rmid is None else [f"RMID {each.rmid}"]
+        said += [f"{each.owner}'s by its name"] if each.owner else []
+        said += [f"CPU {format_cpu_list(each.cpus)}"] if each.cpus else []
+        if readings is not None:
+            said += [
+                f"{label} {fmt.worded(readings[name], _UNITS[name])}" for label, name in _GRAPHS
+            ]
+        yield "meters", f"{each.name}: {', '.join(said)}"
+
+
+def _changes(frame: Frame, group: GroupRow, made: Sequence[Made]) -> Iterator[tuple[str, str]]:
+    """The last of them first."""
+    for each in about(frame.noticed, group.name)[:_MOST_CHANGES]:
+        said = f"{who(each, made)}: {', '.join(texts(each.changes))}"
+        yield "changed", f"{clock_of(each.wall_ns)} {said}"
+
+
+def _graph(
+    cache: GroupCacheRow, key: ClassKey, one: tuple[str, str], width: int, trends: Trends
+) -> Line:
+    label, name = one
+    reading, unit = cache.readings[name], _UNITS[name]
+    head = line(_lead(label), Span(fit(_said(cache, name, reading), _NUMBER), _tone(reading)))
+    if isinstance(reading, Missing):
+        return line(head, Span(reading.sentence, Tone.DIM))
+    points = min(_MOST_GRAPH, width - head.width - 22)
+    if points < _LEAST_GRAPH:
+        return head
+    span_s = spark.span_for(points, trends.interval_s)
+    values = trends.past(name, key, points, span_s)
+    # Round in the unit that it is written in.
+    step = _MIB if unit is Unit.BYTES else 1e9
+    top = spark.scale_top((values / step).astype(np.float32), unit) * step
+    scale = f"  0-{fmt.worded(top, unit)}, {spark.span_name(span_s)}"
+    return line(head, Span(spark.graph(values, top, 1)[0], Tone.AREA), Span(scale, Tone.DIM))
+
+
+def _said(cache: GroupCacheRow, name: str, reading: Reading) -> str:
+    capacity = cache.readings["capacity_bytes"]
+    if name != "occupancy_bytes" or isinstance(capacity, Missing):
+        return fmt.worded(reading, _UNITS[name])
+    said = fmt.cell(reading, Unit.BYTES, 7)
+    beyond = "" if isinstance(reading, Missing) or reading <= capacity else ", too many"
+    return f"{said} of {fmt.worded(capacity, Unit.BYTES)}{beyond}"
+
+
+def _tone(reading: Reading) -> Tone:
+    return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN

@@ -1,0 +1,244 @@
+"""Which columns of a table of CPUs fit in a width: that of the Cores screen, or of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from nftop.model.frame import CacheClass, CpuTable
+from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.reading import Reason
+
+# Whose columns: each screen that has a table of CPUs.
+Table: TypeAlias = Literal["cores", "power"]
+NARROW = 40
+_LONG_BARS_FROM = 100
+_GROUP_NAMES_FROM = 150
+
+_WIDTHS: Mapping[Unit, int] = {
+    Unit.RATIO: 5,
+    Unit.CHANGE: 7,
+    Unit.PER_CYCLE: 5,
+    Unit.CYCLES: 6,
+    Unit.INSTRUCTIONS: 6,
+    Unit.PACKETS_PER_S: 6,
+    Unit.PER_S: 6,
+    Unit.PER_PACKET: 6,
+    Unit.HZ: 5,
+    Unit.DEGREES_C: 4,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Col:
+    """A column of the table.
+
+    Attributes:
+        key: metric id, or `cpu`, `smt`, `thread`, `nf`, `tma`, `group`, or of `settings.TEXTS`.
+        label: its header.
+        width: cells it takes, with the one that keeps it off the next or holds `~`.
+        right: numbers stand right, names left.
+        priority: lower stays longer on a narrow screen.
+        metric: its row of the catalogue, None for a label. The bar `tma` is that of several
+            metrics; this is the one its rows are sorted by.
+        grows: cells it may take beyond `width` where there is room.
+    """
+
+    key: str
+    label: str
+    width: int
+    right: bool
+    priority: float
+    metric: Metric | None = None
+    grows: int = 0
+
+
+LABELS = (
+    Col("cpu", "CPU", 5, right=True, priority=0),
+    Col("smt", "SMT", 6, right=True, priority=6.6),
+    # The kernel keeps 15 characters of a thread's name.
+    Col("thread", "THREAD", 16, right=False, priority=0.5),
+    Col("nf", "NF", 11, right=False, priority=5.5, grows=14),
+)
+
+
+def _column_of(metric: Metric, priority: float) -> Col:
+    width = max(_WIDTHS[metric.unit], len(metric.label)) + 1
+    return Col(metric.id, metric.label, width, right=True, priority=priority, metric=metric)
+
+
+METRICS = tuple(
+    _column_of(metric, metric.priority) for metric in CPU_METRICS if metric.priority is not None
+)
+# What is set for a CPU's frequency, in words: see `settings.TEXTS`.
+SST = Col("sst", "SST", 4, right=False, priority=4.5)
+CP = Col("cp", "CP", 3, right=False, priority=2.2)
+GOVERNOR = Col("governor", "GOVERNOR/EPP", 13, right=False, priority=2.6, grows=7)
+LIMITS = Col(
+    "limits", "MIN-MAX", 10, right=False, priority=1.2, metric=cpu_metric("max_frequency_hz")
+)
+LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group", "sst", "cp", "governor"})
+
+# The cache class: the number of its COS, and its name too where there is room.
+GROUP = Col("group", "COS", 4, right=False, priority=5.3)
+
+# Ranks right after what says how packets fare: rate, cost, busy, waiting.
+BAR = Col("tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring"))
+_SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
+
+# The Power screen's from left to right, each with its priority there.
+_OF_POWER: tuple[tuple[str | Col, float], ...] = (
+    (SST, 1.05),
+    ("frequency_hz", 1),
+    ("base_frequency_hz", 1.1),
+    (LIMITS, 1.2),
+    (GOVERNOR, 2.6),
+    (CP, 2.2),
+    (GROUP, 2.7),
+    ("busy_ratio", 3),
+    ("c0_ratio", 2),
+    ("c1_ratio", 4),
+    ("c3_ratio", 9),
+    ("c6_ratio", 4.1),
+    ("thermal_headroom_c", 2.9),
+    ("smi_per_s", 5),
+    ("ipc", 7),
+    ("context_switches_per_s", 8),
+)
+_NF_OF_POWER = 2.8  # who it is stands behind what it is set to
+
+_FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
+_CORES = (*LABELS, SST, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
+_POWER_LABELS = tuple(
+    replace(col, priority=_NF_OF_POWER) if col.key == "nf" else col for col in LABELS
+)
+# On a screen of its own what a server would tell keeps its column: that it is absent is said there.
+_OPTIONAL: Mapping[Table, tuple[Col, ...]] = {
+    "cores": tuple(
+        col for col in _CORES if col.key in ("group", "sst") or (col.metric and col.metric.optional)
+    ),
+    # The limits of a remote host nobody tells, and some drivers tell no base frequency.
+    "power": (CP, SST, GROUP, LIMITS, GOVERNOR, _column_of(cpu_metric("base_frequency_hz"), 0)),
+}
+_TABLES: Mapping[Table, tuple[Col, ...]] = {
+    "cores": _CORES,
+    "power": (
+        *_POWER_LABELS,
+        *(
+            _column_of(cpu_metric(col), priority)
+            if isinstance(col, str)
+            else replace(col, priority=priority)
+            for col, priority in _OF_POWER
+        ),
+    ),
+}
+_HARDWARE, _SOURCE = int(Reason.HARDWARE), int(Reason.SOURCE)
+_BY_KEY = {col.key: col for table in (_TABLES["power"], _CORES) for col in table}
+# What the Power screen's table shows of a CPU.
+POWER_CPU_METRICS: tuple[Metric, ...] = tuple(
+    cpu_metric(col) for col, _ in _OF_POWER if isinstance(col, str)
+)
+
+
+def columns_for(
+    width: int, cpus: CpuTable | None = None, table: Table = "cores"
+) -> tuple[Col, ...]:
+    """The columns shown in so many cells, from left to right; that of CPUs is always there.
+
+    On the Cores screen an optional metric, and the cache class, has a column only where some CPU in
+    `cpus` has one. What this hardware can't give any CPU makes room for what there is.
+    """
+    optional = {col.key: col for col in _OPTIONAL[table]}
+    here = frozenset(key for key, col in optional.items() if _is_told(col, cpus))
+    metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
+    never = frozenset(col.key for col in metrics if cpus is not None and _is_never(col, cpus))
+    return _columns_for(width, here, never, table)
+
+
+@lru_cache(maxsize=16)  # they change with the width only, and every tick asks for them
+def _columns_for(
+    width: int, here: frozenset[str], never: frozenset[str], table: Table
+) -> tuple[Col, ...]:
+    """`columns_for`: optional columns are shown if they are `here`; `never` are ranked last."""
+    room, optional = width, {col.key for col in _OPTIONAL[table]}
+    chosen: dict[str, Col] = {}
+    for col in sorted(_TABLES[table], key=lambda col: (col.key in never, col.priority)):
+        if col.key in optional and col.key not in here:
+            continue
+        fitted = _fitted(col, width)
+        if chosen and fitted.width > room:
+            break  # a column of lower rank never stands in for one of higher
+        chosen[col.key] = fitted
+        room -= fitted.width
+    shown = []
+    for col in (chosen[each.key] for each in _TABLES[table] if each.key in chosen):
+        more = max(0, min(room, col.grows))
+        room -= more
+        shown.append(replace(col, width=col.width + more))
+    return tuple(shown)
+
+
+def _is_told(col: Col, cpus: CpuTable | None) -> bool:
+    """Whether some CPU has anything to put in an optional column."""
+    if col.key in _THERE:
+        return cpus is not None and _THERE[col.key](cpus)
+    return col.metric is not None and is_here(col.metric, cpus)
+
+
+_THERE: Mapping[str, Callable[[CpuTable], bool]] = {
+    "group": lambda cpus: any(isinstance(each, CacheClass) for each in cpus.group),
+    "sst": lambda cpus: any(isinstance(each.priority, str) for each in cpus.settings),
+    "cp": lambda cpus: any(isinstance(each.cp_class, int) for each in cpus.settings),
+    "governor": lambda cpus: any(isinstance(each.governor, str) for each in cpus.settings),
+    "limits": lambda cpus: bool(cpus.columns["max_frequency_hz"].present.any()),
+    "base_frequency_hz": lambda cpus: bool(cpus.columns["base_frequency_hz"].present.any()),
+}
+
+
+def _is_never(col: Col, cpus: CpuTable) -> bool:
+    """Whether the hardware is why no CPU has a value, so that none will come either."""
+    reasons = cpus.columns[col.metric.id if col.metric else col.key].reasons
+    return bool(len(reasons)) and bool((reasons == _HARDWARE).all())
+
+
+def _fitted(col: Col, width: int) -> Col:
+    """A column as it is on a screen of so many cells."""
+    if col.key == "thread" and width < NARROW:
+        return replace(col, width=9)
+    if col.key == GROUP.key and width >= _GROUP_NAMES_FROM:
+        return replace(col, width=12)
+    return _SHORT_BAR if col is BAR and width < _LONG_BARS_FROM else col
+
+
+def metric_of(key: str) -> Metric | None:
+    """What rows are sorted by where the column with this key sorts them; None for a label."""
+    return _BY_KEY[key].metric
+
+
+def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
+    """Whether a metric belongs on this host's screen."""
+    if not metric.optional:
+        return True
+    if cpus is None:
+        return False
+    column = cpus.columns[metric.id]
+    told = metric.told and len(column) and bool((column.reasons != _SOURCE).any())
+    return bool(told or column.present.any())
+
+
+def is_column(key: str) -> bool:
+    """Whether any table of CPUs has a column with this key."""
+    return key in _BY_KEY
+
+
+def column_name(key: str) -> str:
+    """What the column with this key is called on screen."""
+    return _BY_KEY[key].label
+
+
+def sorts_down(key: str) -> bool:
+    """Whether a column sorts high to low unless inverted: numbers do, names and CPUs do not."""
+    return key not in LABEL_KEYS

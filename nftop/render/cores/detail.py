@@ -1,0 +1,216 @@
+"""The selected CPU: what it is, how its packets were counted, what is absent, and its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.frame import CLOCK_TEXTS, CacheClass, CpuTable, Frame
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.metrics.frequency import FREQUENCY_METRICS
+from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.sibling import SIBLING_METRICS
+from nftop.model.reading import Missing
+from nftop.model.topology import CpuInfo
+from nftop.render.base import format as fmt
+from nftop.render.base import spark
+from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.cache.panel import group_name
+from nftop.render.cores.columns import is_here, metric_of
+from nftop.render.cores.table import estimates
+from nftop.render.power.settings import setting_facts
+
+_AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
+_LEAST_GRAPH, _MOST_GRAPH = 3, 8  # lines, with the one that says the time
+
+# What else there is would only be a list of what nobody looks for here.
+_SHOWN = tuple(metric for metric in CPU_METRICS if metric.priority is not None)
+_SIBLING_WORDS = {
+    "sibling_busy_ratio": "busy",
+    "sibling_ipc": "IPC",
+    "core_ipc": "IPC of the core",
+}
+_SENT = "it only generates: its packets are those sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """History of one metric of the selected CPU: float32 over `span_s`, NaN for gaps."""
+
+    metric: Metric
+    values: NDArray[np.float32]
+    span_s: float
+
+
+def graph_points(width: int) -> int:
+    """How many values a graph has room for in a panel of so many cells."""
+    return max(0, width - _AXIS)
+
+
+def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
+    """What the graph shows: what the rows are sorted by, else CPP, else how busy the CPU is."""
+    chosen = metric_of(sort)
+    if chosen and chosen.unit is not Unit.CHANGE:  # of which CPP is the history
+        return chosen
+    has_cpp = bool(cpus.columns["cpp"].present[row])
+    polled = bool(cpus.nf[row])
+    return cpu_metric("cpp" if has_cpp or polled else "busy_ratio")
+
+
+def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) -> list[Line]:
+    """The panel, in at most `height` lines."""
+    head = [rule_line(frame.cpus, row, width)]
+    # Why a number is not there is what is missed first where there is little room.
+    said = [
+        *absence_lines(frame.cpus, row, width),
+        *attribution_lines(frame.cpus, row, width),
+        *sibling_lines(frame.cpus, row, width),
+        *_place(frame.cpus, row, width),
+    ]
+    room = height - len(head)
+    tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(said)))
+    graph = _graph(frame.cpus, row, trend, width, tall) if room >= _LEAST_GRAPH + 2 else []
+    return [*head, *_cut(said, room - len(graph), width), *graph][: max(0, height)]
+
+
+def absences(
+    cpus: CpuTable, row: int, metrics: Iterable[Metric] | None = None
+) -> list[tuple[Missing, list[str]]]:
+    """Every reason a value of this row is absent, and what it is the reason of.
+
+    That is, unless told otherwise, of the metrics that are a column of these CPUs.
+    """
+    found: dict[Missing, list[str]] = {}
+    for metric in metrics or (each for each in _SHOWN if is_here(each, cpus)):
+        column = cpus.columns[metric.id]
+        # Most have a value, and to make a reading of each only to see that takes longer.
+        reading = column[row] if column.reasons[row] else None
+        if isinstance(reading, Missing):
+            why = Missing(reading.reason, reading.sentence)
+            found.setdefault(why, []).append(metric.label)
+    return list(found.items())
+
+
+def absence_lines(
+    cpus: CpuTable, row: int, width: int, metrics: Iterable[Metric] | None = None
+) -> list[Line]:
+    """`absences` as sentences behind their marks."""
+    return [
+        each
+        for why, labels in absences(cpus, row, metrics)
+        for each in paragraph(
+            f"{', '.join(labels)}: {why.sentence}",
+            width,
+            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
+            tone=Tone.DIM,
+        )
+    ]
+
+
+def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
+    """How packets were put on this CPU and which clock its cycles are of; none without either."""
+    clock = CLOCK_TEXTS.get(cpus.cpp_clock[row] or "")
+    said = [
+        cpus.attribution[row],
+        _SENT if cpus.direction[row] == "tx" else "",
+        f"CPP in {clock}" if clock else "",
+    ]
+    text = "; ".join(each for each in said if each)
+    return paragraph(text, width) if text else []
+
+
+def sibling_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
+    """What the other hyper-threads of its core do, and what they do together; none without any."""
+    siblings = cpus.topology.cpus[row].siblings
+    if not siblings:
+        return []
+    said = [f"{_SIBLING_WORDS[metric.id]} {_told(cpus, row, metric)}" for metric in SIBLING_METRICS]
+    return paragraph(f"sibling {format_cpu_list(siblings)}: {', '.join(said)}", width)
+
+
+def _told(cpus: CpuTable, row: int, metric: Metric) -> str:
+    estimate = any(estimates(cpus, [row], metric))
+    return fmt.cell(cpus.columns[metric.id][row], metric.unit, 8, estimate=estimate)
+
+
+def rule_line(cpus: CpuTable, row: int, width: int) -> Line:
+    """A line across, with who is on the CPU."""
+    names = (f"cpu {cpus.topology.cpus[row].cpu}", cpus.thread[row], cpus.nf[row])
+    return _titled(" · ".join(name for name in names if name), width)
+
+
+@lru_cache(maxsize=8)
+def _titled(title: str, width: int) -> Line:
+    head = crop(line(Span("── ", Tone.DIM), Span(title, Tone.TITLE), " "), width)
+    return line(head, Span("─" * (width - head.width), Tone.DIM))
+
+
+def _place(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
+    facts = tuple(
+        setting_facts(
+            cpus.settings[row], *(cpus.columns[metric.id][row] for metric in FREQUENCY_METRICS)
+        )
+    )
+    return _flowing(cpus.topology.cpus[row], cpus.group[row], facts, width)
+
+
+@lru_cache(maxsize=8)  # where a CPU is changes with the topology only, its class seldom
+def _flowing(
+    info: CpuInfo, group: CacheClass | Missing, set_to: tuple[str, ...], width: int
+) -> tuple[Line, ...]:
+    numbers = (
+        ("core", info.core),
+        ("package", info.package),
+        ("L3", info.l3),
+        ("node", info.node),
+    )
+    facts = [f"{name} {value}" for name, value in numbers if value is not None]
+    flags = (("isolated", info.isolated), ("nohz_full", info.nohz_full))
+    facts += [name for name, holds in flags if holds]
+    if not isinstance(group, Missing):
+        number = "" if group.clos is None else f" (COS{group.clos})"
+        own = " of what polls here" if group.of == "task" else ""
+        facts.append(f"class {group_name(group.name)}{number}{own}")
+    facts += set_to
+    if not info.online:
+        facts.insert(0, "offline")
+    return tuple(flow([line(Span(fact, Tone.DIM)) for fact in facts], width, "  "))
+
+
+def _cut(lines: list[Line], height: int, width: int) -> list[Line]:
+    """The first `height` lines; where some are left out the last one says so."""
+    if len(lines) <= height:
+        return lines
+    more = line(Span(f"+ {len(lines) - height + 1} more lines: press x", Tone.DIM))
+    return [*lines[: max(0, height - 1)], crop(more, width)][: max(0, height)]
+
+
+def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> list[Line]:
+    if height < 2 or graph_points(width) < 8:
+        return []
+    metric = trend.metric
+    if not np.isfinite(trend.values).any():
+        reading = cpus.columns[metric.id][row]
+        why = f": {reading.sentence}" if isinstance(reading, Missing) else ""
+        text = f"no {metric.label} in the last {spark.span_name(trend.span_s)}{why}"
+        return paragraph(text, width, tone=Tone.DIM)[:height]
+    top = spark.scale_top(trend.values, metric.unit)
+    rows = spark.graph(trend.values, top, height - 1)
+    marks = [f"{metric.label} {fmt.number(top, metric.unit, 5)}", *[""] * (height - 2)]
+    lines = [
+        Line((Span(f"{text:>{_AXIS - 1}}│", Tone.DIM), Span(blocks, Tone.AREA)))
+        for text, blocks in zip(marks, rows, strict=True)
+    ]
+    return [*lines, _time_axis(trend.span_s, width)]
+
+
+@lru_cache(maxsize=8)
+def _time_axis(span_s: float, width: int) -> Line:
+    left, right = f"└ -{spark.span_name(span_s)} ", " now"
+    dashes = "─" * (width - _AXIS + 1 - len(left) - len(right))
+    return line(Span(f"{'0':>{_AXIS - 1}}{left}{dashes}{right}", Tone.DIM))

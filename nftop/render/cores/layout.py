@@ -1,0 +1,141 @@
+"""What of the Cores screen stands where: its parts, and how many lines each gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from nftop.model.frame import Frame
+from nftop.model.metrics.metric import Metric
+from nftop.render.base.line import BLANK, Line, crop
+from nftop.render.cores.map import map_lines
+from nftop.render.cores.nfs import nf_lines
+from nftop.render.cores.panels import panels
+from nftop.render.frame.findings import finding_lines, lines_for
+from nftop.render.frame.header import Status, alert_lines, badge_lines, header_lines
+
+LEAST_WIDTH, LEAST_HEIGHT = 40, 8
+_FOOTER = 1
+_DETAIL_FROM = 12  # lines of table and detail together from which both have their place
+_TABLE_LEAST, _DETAIL_LEAST = 5, 6  # headers and title included
+_TABLE_GOOD = 8  # lines which only what names the host's trouble may take from the table
+_DETAIL_GOOD = 7  # what blank lines between the parts must leave it
+_NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen; from the latter on it has room
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The screen from top to bottom; lines of the parts that depend on where the operator looks.
+
+    Attributes:
+        top: header, network functions and map.
+        table: lines for the table of CPUs, its headers included.
+        panels: what is known per cache class and per package.
+        detail: lines for the selected CPU.
+        footer: 0 where there is no room for one.
+    """
+
+    top: Sequence[Line]
+    table: int
+    panels: Sequence[Line]
+    detail: int
+    footer: int
+
+
+def is_tiny(width: int, height: int) -> bool:
+    """Too small for the screen as it is meant to be."""
+    return width < LEAST_WIDTH or height < LEAST_HEIGHT
+
+
+def share_out(
+    frame: Frame,
+    status: Status,
+    metric: Metric,
+    *,
+    rows: int,
+    width: int,
+    height: int,
+    sought: str = "",
+) -> Parts:
+    """Share the screen out between its parts.
+
+    The table and the selected CPU come first; network functions, panels and map, in this order,
+    take what those can spare, the map as a whole or not at all. The table then gets no more than
+    its `rows` need, so that what is below it stays close to it.
+
+    Args:
+        frame: what to show.
+        status: how it is being watched.
+        metric: what the map draws.
+        rows: lines the table would like for its body.
+        width: of the screen, in cells.
+        height: of the screen, in lines.
+        sought: what the rows are filtered by.
+    """
+    if is_tiny(width, height):
+        top = _too_small(frame, width, height)
+        return Parts(top, height - len(top), (), 0, 0)
+    head = _head(frame, status, width, height)
+    room = height - _FOOTER - len(head)
+    nfs = _nfs(frame, sought, width, height, room)
+    room -= len(nfs)
+    spare = room - min(_TABLE_GOOD, rows + 2) - _DETAIL_LEAST
+    drawn: list[Line] = []
+    below: list[list[Line]] = []
+    if height >= _PANELS_FROM:
+        below = panels(frame, width, spare)
+        taken = sum(map(len, below))
+        drawn = map_lines(frame.cpus, metric, width, min(height // 4, spare - taken))
+        room -= taken + len(drawn)
+    above = [part for part in (head, nfs, drawn) if part]
+    if room < _DETAIL_FROM:
+        return Parts(_joined(above), room, _joined(below), 0, _FOOTER)
+    wanted = rows + 1 + (not below)  # a line apart from what follows
+    table = max(_TABLE_LEAST, min(room - max(_DETAIL_LEAST, room * 2 // 5), wanted))
+    gaps = len(above) + len(below)
+    if height < _PANELS_FROM or table < wanted or room - table - gaps < _DETAIL_GOOD:
+        return Parts(_joined(above), table, _joined(below), room - table, _FOOTER)
+    # Blank lines cost nothing that is missed. The last panel needs none: a rule follows it.
+    parts_above = [line for part in above for line in (*part, BLANK)]
+    parts_below = [line for part in below for line in (BLANK, *part)]
+    return Parts(parts_above, table, parts_below, room - table - gaps, _FOOTER)
+
+
+def above_text(
+    frame: Frame, status: Status, *, width: int, height: int
+) -> tuple[list[Line], int, int]:
+    """For a screen of text: the lines above it, how many it has room for, and the footer's."""
+    if is_tiny(width, height):
+        top = _too_small(frame, width, height)
+        return top, height - len(top), 0
+    head = _head(frame, status, width, height)
+    if height >= _PANELS_FROM:
+        head.append(BLANK)
+    return head, height - len(head) - _FOOTER, _FOOTER
+
+
+def _head(frame: Frame, status: Status, width: int, height: int) -> list[Line]:
+    if height < _NFS_FROM:  # one who has so few lines needs them for the CPUs
+        status = replace(status, tabs=None)
+    head = header_lines(frame, status, width)[: max(2, height // 3)]
+    return [*head, *finding_lines(frame, width, lines_for(height))]
+
+
+def _too_small(frame: Frame, width: int, height: int) -> list[Line]:
+    """What is wrong with the screen, and whose numbers these are."""
+    notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
+    badge = [crop(each, width) for each in badge_lines(frame.host)]
+    room = max(0, height - 2 - len(badge))
+    return [*badge, *alert_lines(notice, width=width)[:room]]
+
+
+def _nfs(frame: Frame, sought: str, width: int, height: int, room: int) -> list[Line]:
+    """The network functions, where the table has lines to spare for them."""
+    if height < _NFS_FROM:
+        return []
+    limit = min(max(4, height // 4), room - _TABLE_LEAST + 2)
+    return nf_lines(frame, width, max(0, limit), sought)
+
+
+def _joined(parts: Iterable[Sequence[Line]]) -> list[Line]:
+    return [line for part in parts for line in part]

@@ -1,0 +1,168 @@
+"""The map: one glyph for every CPU, in package, L3 and core order, hyper-threads below each other.
+
+The glyph's height is a metric on a scale that is printed beside it, so an outlier among hundreds
+of pollers is seen without scrolling, and where on the host it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.column import Bools
+from nftop.model.frame import CpuTable
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.catalogue import cpu_metric
+from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.reading import Reason
+from nftop.render.base import format as fmt
+from nftop.render.base import spark
+from nftop.render.base.line import BLANK, Line, Span, Tone, line
+from nftop.render.base.text import fit
+from nftop.render.cores.columns import metric_of
+from nftop.render.cores.rows import polled
+
+_LEAD, _LABEL = 15, 12  # cells: what is drawn and its scale; package and CPUs of a row of glyphs
+_GAP = "  "  # between packages side by side
+_FAR = 4.0  # times what saturated pollers need at most
+_LEAST_CORES = 8  # in a row, below which it says nothing
+_NOBODY, _BAD, _NONE = ".", "!", " "
+# Indexed by code: the blocks, then the marks of reasons, then these three. Idle pollers must not
+# look like CPUs without one.
+_MARKS = "".join(fmt.mark(reason, 1) or " " for reason in Reason).replace(".", "-")
+_GLYPHS = np.array(list(spark.BLOCKS + _MARKS + _NOBODY + _BAD + _NONE))
+_REASON_AT = len(spark.BLOCKS)
+_NOBODY_AT, _BAD_AT, _NONE_AT = (len(_GLYPHS) - back for back in (3, 2, 1))
+_TONES = (Tone.AREA, Tone.MISSING, Tone.DIM, Tone.BAD, Tone.PLAIN)
+# By code, as `_GLYPHS`, the index in `_TONES`.
+_TONE_AT = np.array([0] * _REASON_AT + [1] * len(_MARKS) + [2, 3, 4])
+LEGEND = ". no poller  - no value  ! waits for its CPU"
+
+
+def map_metric(cpus: CpuTable, sort: str) -> Metric:
+    """What the heights are: what rows are sorted by, else CPP where anyone has it, else BUSY."""
+    chosen = metric_of(sort)
+    if chosen and chosen.unit is not Unit.CHANGE:  # heights begin at 0, and it may be less
+        return chosen
+    return cpu_metric("cpp" if cpus.columns["cpp"].present.any() else "busy_ratio")
+
+
+def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[Line]:
+    """The map in at most `height` lines of at most `width` cells; none where it does not fit.
+
+    Half a map would hide what it is there to show.
+    """
+    room = width - _LEAD - _LABEL
+    if room < _LEAST_CORES or height < 1:
+        return []
+    blocks = [
+        part for grid in cpus.topology.grids for part in np.array_split(
+            grid, max(1, -(-grid.shape[1] // room)), axis=1
+        )
+    ]  # fmt: skip
+    if not blocks:
+        return []
+    span = _LABEL + max(block.shape[1] for block in blocks) + len(_GAP)
+    abreast = max(1, (width - _LEAD + len(_GAP)) // span)
+    bands = [blocks[at : at + abreast] for at in range(0, len(blocks), abreast)]
+    if sum(max(len(block) for block in band) for band in bands) > height:
+        return []
+    codes, top = _codes(cpus, metric)
+    rows = [row for band in bands for row in _band(cpus, band, codes, span)]
+    name, scale = f"MAP {metric.label}", f"0-{fmt.number(top, metric.unit, 6)}"
+    leads = [name, f" {scale}"] if len(rows) > 1 else [f"{name} {scale}"]
+    leads += [""] * (len(rows) - 2)
+    lines = [
+        line(Span(fit(lead, _LEAD), Tone.DIM), row)
+        for lead, row in zip(leads, rows, strict=False)
+    ]  # fmt: skip
+    return [_with_legend(lines[0], width), *lines[1:]]
+
+
+def _codes(cpus: CpuTable, metric: Metric) -> tuple[NDArray[np.int64], float]:
+    """What to draw for each CPU as an index of `_GLYPHS`, one more for no CPU; the scale's end."""
+    column, busy = cpus.columns[metric.id], polled(cpus)
+    drawn = busy if busy.any() else np.ones(len(cpus), np.bool_)
+    values = np.where(drawn, column.values, np.nan)
+    top = spark.scale_top(_measure(cpus, metric, values), metric.unit)
+    levels = np.clip(
+        np.ceil(np.where(drawn & column.present, values, 0.0) / top * _REASON_AT) - 1,
+        0,
+        _REASON_AT - 1,
+    )
+    codes = np.where(column.present, levels, _REASON_AT + column.reasons.astype(np.int64))
+    codes = np.where(drawn, codes, _NOBODY_AT)
+    codes = np.where(drawn & _is_bad(cpus, metric), _BAD_AT, codes)
+    return np.append(codes, _NONE_AT).astype(np.int64), top
+
+
+def _measure(cpus: CpuTable, metric: Metric, values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The values the scale is made for.
+
+    Where empty polls may be in a cost it is an upper bound, up to thousands of times what the
+    others need: bounds so far above them don't stretch the scale, they go to its end.
+    """
+    values = values[np.isfinite(values)]
+    if metric.bounded and len(values):
+        column = cpus.columns[metric.id]
+        known = column.values[_sure(cpus.saturated) & column.present]
+        usual = np.max(known) if len(known) else np.median(values)
+        values = values[values <= _FAR * usual]
+    return values.astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def _sure(saturated: tuple[bool | None, ...]) -> Bools:
+    """Where a cost is known to be that of packets alone."""
+    return np.array([each is True for each in saturated], np.bool_)
+
+
+def _is_bad(cpus: CpuTable, metric: Metric) -> Bools:
+    """Where a thread waits for its CPU, or the metric itself says that something is wrong."""
+    bad = np.zeros(len(cpus), np.bool_)
+    for each in (cpu_metric("wait_ratio"), metric):
+        if each.bad_above is not None:
+            # A missing value is NaN, which is not above anything.
+            bad |= cpus.columns[each.id].values > each.bad_above
+    return bad
+
+
+def _band(
+    cpus: CpuTable, blocks: Sequence[NDArray[np.intp]], codes: NDArray[np.int64], span: int
+) -> list[Line]:
+    """Blocks side by side: a line for each hyper-thread of a core."""
+    rows = []
+    for level in range(max(len(block) for block in blocks)):
+        parts: list[Line | str] = []
+        for block in blocks:
+            row = _row(cpus, block[level], codes, level) if level < len(block) else BLANK
+            parts += ["" if not parts else _GAP, row, " " * (span - len(_GAP) - row.width)]
+        rows.append(line(*parts))
+    return rows
+
+
+def _row(cpus: CpuTable, rows: NDArray[np.intp], codes: NDArray[np.int64], level: int) -> Line:
+    # Every core has a first thread, and not one of a block may have a second.
+    tag = "SMT" if level else f"S{cpus.topology.cpus[rows[0]].package}"
+    numbers = np.fromiter(cpus.topology.row_of, np.int64, len(cpus))[rows[rows >= 0]]
+    seen = codes[rows]  # -1, no such CPU, is the code after the last
+    text, tones = "".join(_GLYPHS[seen].tolist()), _TONE_AT[seen]
+    edges = [0, *(np.flatnonzero(tones[1:] != tones[:-1]) + 1).tolist(), len(rows)]
+    runs = [Span(text[at:end], _TONES[tones[at]]) for at, end in pairwise(edges)]
+    return Line((_label(tag, numbers.tobytes()), *runs))
+
+
+@lru_cache(maxsize=64)  # with the topology and the width only
+def _label(tag: str, cpus: bytes) -> Span:
+    """What stands before a row of glyphs; `cpus` are the bytes of an int64 array."""
+    numbers = format_cpu_list(np.frombuffer(cpus, np.int64).tolist())
+    return Span(f"{tag:<4}{fit(numbers, _LABEL - 5)} ", Tone.DIM)
+
+
+def _with_legend(first: Line, width: int) -> Line:
+    left = width - first.width
+    return line(first, Span(f"{LEGEND:>{left}}", Tone.DIM)) if left >= len(LEGEND) else first

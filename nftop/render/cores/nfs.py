@@ -1,0 +1,151 @@
+"""The network functions, a line each, with a sentence below those whose numbers are not current."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from nftop.model.frame import CpuTable, Frame, NfRow
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric
+from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.nf.kinds import NF_ADDRESSES
+from nftop.model.reading import Missing, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import fit
+from nftop.render.cores.rows import matching
+from nftop.render.cores.table import is_bound, is_other, value_tone
+
+_NAME, _CPUS, _CELL = 18, 10, 8  # cells
+_MOST_PRIORITY = 6
+# The line in short; the NFs screen has the others.
+_COLUMNS = tuple(
+    metric
+    for metric in NF_METRICS
+    if metric.priority is not None and metric.priority <= _MOST_PRIORITY and not metric.optional
+)
+_COVERAGES = tuple(dict.fromkeys(each.coverage for each in NF_METRICS if each.coverage))
+
+
+def nf_lines(frame: Frame, width: int, limit: int | None = None, sought: str = "") -> list[Line]:
+    """Headers and the network functions; where they need more than `limit`, those in trouble first.
+
+    `sought`, if given, leaves those with this in their name or on CPUs that match it. Without any
+    network function at all, a sentence that says so and why none could be seen.
+    """
+    if not frame.nfs:
+        return nobody(frame, width)[:limit]
+    metrics = _metrics_for(width)
+    lines = [_headers(metrics, width)]
+    blocks = [
+        (nf, [_row(frame, nf, metrics, width), *_problem(nf, width)])
+        for nf in matching_nfs(frame, sought)
+    ]
+    if limit is not None and len(lines) + sum(len(rows) for _, rows in blocks) > limit:
+        blocks.sort(key=lambda block: _is_well(block[0]))
+    for place, (_, rows) in enumerate(blocks):
+        left = len(blocks) - place
+        # The last line is kept for saying how many more there are.
+        if limit is not None and len(lines) + len(rows) + (left > 1) > limit:
+            more = f"  + {left} more network function{'s' * (left != 1)}"
+            return [*lines, crop(line(Span(more, Tone.DIM)), width)][:limit]
+        lines += rows
+    return lines
+
+
+def matching_nfs(frame: Frame, sought: str) -> Sequence[NfRow]:
+    """Those with this in their name, or on CPUs that match it; all where it is empty."""
+    if not sought:
+        return frame.nfs
+    row_of, found = frame.cpus.topology.row_of, matching(frame.cpus, sought)
+    return [
+        nf
+        for nf in frame.nfs
+        if sought.casefold() in nf.name.casefold()
+        or any(found[row_of[cpu]] for cpu in nf.cpus if cpu in row_of)
+    ]
+
+
+def _is_well(nf: NfRow) -> bool:
+    drops = nf.readings["drop_packets_per_s"]
+    return nf.problem is None and (isinstance(drops, Missing) or drops <= 0)
+
+
+def nobody(frame: Frame, width: int) -> list[Line]:
+    """A sentence that there is none, and why none could be seen."""
+    states = [
+        (f"{name} ({address})", frame.sources[name])
+        for name, address in NF_ADDRESSES.items()
+        if name in frame.sources
+    ]
+    whys = "; ".join(
+        f"{source}: {state.detail or state.reason.sentence}"
+        for source, state in states
+        if state.reason or state.detail
+    )
+    text = "no statistics of a network function found" + (f": {whys}" if whys else "")
+    return paragraph(text, width, tone=Tone.DIM)
+
+
+@lru_cache(maxsize=8)  # with the width only, as what is below
+def _metrics_for(width: int) -> tuple[Metric, ...]:
+    room = (width - _NAME - _CPUS - 2) // (_CELL + 1)
+    ranked = sorted(_COLUMNS, key=lambda metric: metric.priority or 0)
+    return tuple(ranked[: max(0, room)])
+
+
+def _names_width(columns: int, width: int) -> int:
+    return max(1, min(_NAME + 14, width - _CPUS - 1 - (_CELL + 1) * columns))
+
+
+@lru_cache(maxsize=8)
+def _headers(metrics: tuple[Metric, ...], width: int) -> Line:
+    name = fit("NF", _names_width(len(metrics), width))
+    cells = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)
+    text = f"{name} {fit('CPUS', _CPUS)}{cells}"
+    return crop(line(Span(text, Tone.HEADER), fill=Tone.HEADER), width)
+
+
+def _row(frame: Frame, nf: NfRow, metrics: tuple[Metric, ...], width: int) -> Line:
+    partial = partial_coverages(frame.cpus, nf)
+    cells = [_cell(nf, metric, partial) for metric in metrics]
+    name = f"{nf.name} {nf.pid}" if nf.pid else nf.name
+    return crop(Line((_lead(name, nf.cpus, _names_width(len(metrics), width)), *cells)), width)
+
+
+@lru_cache(maxsize=256)  # who it is and where it polls stays while its numbers change
+def _lead(name: str, cpus: tuple[Cpu, ...], width: int) -> Span:
+    where = format_cpu_list(cpus) or Reason.UNDEFINED.mark
+    return Span(f"{fit(name, width)} {fit(where, _CPUS)}", Tone.PLAIN)
+
+
+def _cell(nf: NfRow, metric: Metric, partial: frozenset[str]) -> Span:
+    reading = nf.readings[metric.id]
+    if isinstance(reading, Missing):
+        return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
+    bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
+    text = fmt.printer(metric.unit, _CELL, bound=bound)(reading)
+    # As `table.estimates`, but a sum is one already where one of its cores is.
+    other_clock = metric.per_clock and is_other(nf.cpp_clock)
+    after = fmt.ESTIMATE if other_clock or metric.coverage in partial else " "
+    tone = value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated)
+    return Span(text.rjust(_CELL) + after, tone)
+
+
+def partial_coverages(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
+    """The coverages that make estimates of what one of its cores counted."""
+    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
+    return frozenset(
+        each
+        for each in _COVERAGES
+        if any(cpus.columns[each].values[row] < ESTIMATE_BELOW for row in rows)
+    )
+
+
+def _problem(nf: NfRow, width: int) -> list[Line]:
+    if nf.problem is None:
+        # Nothing of it is in the table below, so why is said here.
+        return [] if nf.cpus else paragraph(f"  {nf.attribution}", width, tone=Tone.DIM)
+    lead = line("  ", Span(f"{nf.problem.reason.mark} ", Tone.BAD))
+    return paragraph(nf.problem.sentence, width, lead=lead)

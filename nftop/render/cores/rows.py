@@ -1,0 +1,157 @@
+"""Which rows of the CPU table are shown, and in which order: numpy over whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from nftop.model.column import Bools, Floats
+from nftop.model.frame import CpuTable
+from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.reading import Missing
+from nftop.render.cores.columns import metric_of, sorts_down
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the operator asked to see.
+
+    Attributes:
+        sort: key of a column.
+        inverted: against the column's own direction (numbers high first, names and CPUs low first).
+        folded: CPUs that nothing polls on are one line.
+        filter: only rows `matching` this text; all if empty.
+    """
+
+    sort: str = "cpu"
+    inverted: bool = False
+    folded: bool = True
+    filter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of `Frame.cpus` in the order shown, and those folded away.
+
+    The rows from `first_unattached` on, an index into `shown`, have neither NF nor poller.
+    """
+
+    shown: tuple[int, ...]
+    first_unattached: int
+    folded: tuple[int, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """Lines the whole table body has: a row each, and one for what is folded."""
+        return len(self.shown) + bool(self.folded)
+
+
+def arrange(cpus: CpuTable, view: View) -> Rows:
+    """The rows to show, in order.
+
+    CPUs with an NF or a poller come first whatever the order; within them, and within the others,
+    rows without a value come last whatever the direction. A filter looks at all CPUs, so it
+    unfolds.
+    """
+    busy = polled(cpus)
+    rank = _rank(cpus, view.sort)
+    known = np.isfinite(rank)
+    direction = -1.0 if sorts_down(view.sort) != view.inverted else 1.0
+    order = np.lexsort((np.where(known, direction * rank, 0.0), ~known, ~busy))
+    if view.filter:
+        order = order[matching(cpus, view.filter)[order]]
+    split = int(np.count_nonzero(busy[order]))
+    rows = tuple(order.tolist())
+    if view.folded and not view.filter and split:
+        return Rows(rows[:split], split, rows[split:])
+    return Rows(rows, split)
+
+
+def matching(cpus: CpuTable, text: str) -> Bools:
+    """bool of shape (n,): the rows an operator means by `text`.
+
+    Those with it in the name of their thread or NF, in any case of letters; where it is a CPU
+    list (`4`, `0-3,8`), also those CPUs.
+    """
+    needle = text.strip().casefold()
+    listed = _cpu_list(needle)
+    return np.fromiter(
+        (
+            info.cpu in listed
+            or needle in (thread or "").casefold()
+            or needle in (nf or "").casefold()
+            for info, thread, nf in zip(cpus.topology.cpus, cpus.thread, cpus.nf, strict=True)
+        ),
+        bool,
+        len(cpus),
+    )
+
+
+def _cpu_list(text: str) -> frozenset[Cpu]:
+    try:
+        return frozenset(parse_cpu_list(text))
+    except ValueError:
+        return frozenset()
+
+
+def polled(cpus: CpuTable) -> Bools:
+    """bool of shape (n,): the CPUs that an NF or a poller is on."""
+    return _polled(cpus.nf, cpus.thread)
+
+
+@lru_cache(maxsize=4)  # pollers hardly ever move, and every tick asks where they are
+def _polled(nfs: tuple[str | None, ...], threads: tuple[str | None, ...]) -> Bools:
+    pairs = zip(nfs, threads, strict=True)
+    found = np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(nfs))
+    found.flags.writeable = False
+    return found
+
+
+def _rank(cpus: CpuTable, key: str) -> Floats:
+    """A number to sort each row by; NaN where the row has none."""
+    metric = metric_of(key)
+    return cpus.columns[metric.id].values if metric else _LABEL_RANKS[key](cpus)
+
+
+def _rank_cpus(cpus: CpuTable) -> Floats:
+    return np.fromiter(cpus.topology.row_of, np.float64, len(cpus))
+
+
+def _rank_siblings(cpus: CpuTable) -> Floats:
+    siblings = (info.siblings for info in cpus.topology.cpus)
+    return np.array([each[0] if each else np.nan for each in siblings], np.float64)
+
+
+def _rank_names(names: Sequence[str | None]) -> Floats:
+    places = {name: place for place, name in enumerate(sorted({name for name in names if name}))}
+    return np.array([places[name] if name else np.nan for name in names], np.float64)
+
+
+def _rank_groups(cpus: CpuTable) -> Floats:
+    """By class, then those of unknown class by name."""
+    keys = [
+        None if isinstance(each, Missing) else (each.clos is None, each.clos or 0, each.name)
+        for each in cpus.group
+    ]
+    known = sorted({each for each in keys if each is not None})
+    places = {each: float(place) for place, each in enumerate(known)}
+    return np.array([np.nan if each is None else places[each] for each in keys], np.float64)
+
+
+def _word(value: object) -> str | None:
+    return None if isinstance(value, Missing) else str(value)
+
+
+_LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {
+    "cpu": _rank_cpus,
+    "smt": _rank_siblings,
+    "thread": lambda cpus: _rank_names(cpus.thread),
+    "nf": lambda cpus: _rank_names(cpus.nf),
+    "group": _rank_groups,
+    "sst": lambda cpus: _rank_names([_word(each.priority) for each in cpus.settings]),
+    "governor": lambda cpus: _rank_names([_word(each.governor) for each in cpus.settings]),
+    "cp": lambda cpus: _rank_names([_word(each.cp_class) for each in cpus.settings]),
+}

@@ -1,0 +1,288 @@
+"""The table of CPUs as lines. Text is made only for the rows asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.frame import Clock, CpuTable
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base.bars import bars
+from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.base.text import fit
+from nftop.render.cache import panel
+from nftop.render.cores.columns import BAR, GROUP, Col, columns_for, sorts_down
+from nftop.render.cores.rows import Rows, View, arrange
+from nftop.render.power.settings import TEXTS, fitted
+
+# A hyper-thread sibling that is busy for more of the time than this is marked.
+SIBLING_BUSY_RATIO, SIBLING_MARK = 0.5, "!"
+_COVERAGES = tuple(dict.fromkeys((None, *(metric.coverage for metric in CPU_METRICS))))
+
+
+def table_lines(cpus: CpuTable, view: View, width: int) -> list[Line]:
+    """The whole table: headers and every row."""
+    rows, columns = arrange(cpus, view), columns_for(width, cpus)
+    return [header_line(columns, view), *body_lines(cpus, rows, columns, 0, rows.lines)]
+
+
+def header_line(columns: Sequence[Col], view: View) -> Line:
+    """The column headers; an arrow stands by the one the rows are sorted by."""
+    cells = tuple((col.label, col.width, col.right) for col in columns)
+    at = next((at for at, col in enumerate(columns) if col.key == view.sort), -1)
+    arrow = "▼" if sorts_down(view.sort) != view.inverted else "▲"
+    return _headers(cells, at, arrow)
+
+
+@lru_cache(maxsize=16)  # every tick asks for them
+def _headers(cells: tuple[tuple[str, int, bool], ...], at: int, arrow: str) -> Line:
+    """Labels with their widths and whether they stand right, the one at `at` with the arrow."""
+    parts = []
+    for place, (label, width, right) in enumerate(cells):
+        mark = arrow if place == at else " "
+        text = fit(label, width - 1, right=True) + mark if right else label + mark
+        parts.append(Span(fit(text, width), Tone.HEADER))
+    return line(*parts, fill=Tone.HEADER)
+
+
+def body_lines(
+    cpus: CpuTable, rows: Rows, columns: Iterable[Col], top: int, height: int
+) -> list[Line]:
+    """The lines of the table's body from `top` on, `height` at most, and no work for others."""
+    shown = _shown(cpus, rows, top, height)
+    cells = [_cells(cpus, shown, col) for col in columns] if shown.rows else []
+    # All of it is printable already, so it is not looked at again as `line` would.
+    lines = [Line(tuple(chain.from_iterable(row))) for row in zip(*cells, strict=True)]
+    if rows.folded and len(lines) < height:
+        lines.append(fold_line(cpus, rows.folded))
+    return lines
+
+
+def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
+    """What the folded rows come to, in one line; their busy time is the mean of those known."""
+    busy = cpus.columns["busy_ratio"]
+    rows = np.array(folded, np.intp)
+    known = busy.values[rows][busy.present[rows]]
+    mean: Reading = float(known.mean()) if len(known) else busy[folded[0]]
+    offline = sum(not cpus.online[row] for row in folded)
+    text = f"   + {len(folded)} other CPU{'s' * (len(folded) != 1)}"
+    tail = f", {offline} offline" if offline else ""
+    return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.DIM))
+
+
+def is_bound(metric: Metric, *, saturated: bool | None, clock: Clock | None) -> bool:
+    """Whether a value is an upper bound of a packet's cost: the core may have been polling idly.
+
+    Cycles that `clock` counts, if it isn't the core's, bound nothing: a core in turbo has more.
+    """
+    sure = not (metric.per_clock and is_other(clock))
+    return metric.bounded and saturated is not True and sure
+
+
+def is_other(clock: Clock | None) -> bool:
+    """Whether cycles were counted by another clock than the core's."""
+    return clock not in (None, "core")
+
+
+def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | None) -> Tone:
+    """`base`, unless the value says that something is wrong, or is mostly that of empty polls."""
+    if metric.bad_above is not None and value > metric.bad_above:
+        return Tone.BAD
+    return Tone.DIM if metric.bounded and saturated is False else base
+
+
+def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
+    """Where a present value was counted too little of the time, or not by the core's clock."""
+    at = np.array(rows, np.intp)
+    there = cpus.columns[metric.id].present[at].tolist()
+    return [
+        here and (partial or (metric.per_clock and other))
+        for here, partial, other in zip(
+            there, _partial(cpus, at, metric.coverage), _other_clock(cpus, rows), strict=True
+        )
+    ]
+
+
+def _partial(cpus: CpuTable, at: NDArray[np.intp], coverage: str | None) -> list[bool]:
+    """Whether too little was counted; a missing coverage is NaN, not below anything."""
+    if coverage is None:
+        return [False] * len(at)
+    partial: list[bool] = (cpus.columns[coverage].values[at] < ESTIMATE_BELOW).tolist()
+    return partial
+
+
+def _other_clock(cpus: CpuTable, rows: Sequence[int]) -> list[bool]:
+    return [is_other(cpus.cpp_clock[row]) for row in rows]
+
+
+class _Shown(NamedTuple):
+    """What every column needs to know of the rows in view."""
+
+    rows: Sequence[int]
+    at: NDArray[np.intp]
+    bases: Sequence[Tone]
+    saturated: Sequence[bool | None]
+    clocks: Sequence[Clock | None]
+    # Which values are estimates, by (coverage, per_clock) of their metric.
+    doubted: Mapping[tuple[str | None, bool], Sequence[bool]]
+
+
+def _shown(cpus: CpuTable, rows: Rows, top: int, height: int) -> _Shown:
+    shown = rows.shown[top : top + height]
+    at = np.array(shown, np.intp)
+    other = _other_clock(cpus, shown)
+    doubted: dict[tuple[str | None, bool], Sequence[bool]] = {}
+    for coverage in _COVERAGES:
+        partial = _partial(cpus, at, coverage)
+        doubted[coverage, False] = partial
+        doubted[coverage, True] = [one or two for one, two in zip(partial, other, strict=True)]
+    return _Shown(
+        shown,
+        at,
+        # Idle rows step back only where there are busy ones to step back from.
+        [
+            Tone.DIM if 0 < rows.first_unattached <= place else Tone.PLAIN
+            for place in range(top, top + len(shown))
+        ],
+        [cpus.saturated[row] for row in shown],
+        [cpus.cpp_clock[row] for row in shown],
+        doubted,
+    )
+
+
+# The spans of a cell: one, but for bars.
+_Cell: TypeAlias = tuple[Span, ...]
+
+
+def _cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+    if col.key == BAR.key:
+        return _bar_cells(cpus, shown, col.width - 1)
+    if col.key in TEXTS:
+        return _text_cells(cpus, shown, col)
+    if col.metric:
+        return _metric_cells(cpus, shown, col.width - 1, col.metric)
+    if col.key == GROUP.key:
+        return _group_cells(cpus, shown, col)
+    if col.key == "smt":
+        return _sibling_cells(cpus, shown, col)
+    text_of = _LABEL_TEXTS[col.key]
+    return [
+        (
+            Span(
+                _padded(
+                    text_of(cpus, row) or Reason.UNDEFINED.mark, col.width - 1, right=col.right
+                ),
+                base,
+            ),
+        )
+        for row, base in zip(shown.rows, shown.bases, strict=True)
+    ]
+
+
+@lru_cache(maxsize=2048)  # names and CPUs stay while numbers change
+def _padded(text: str, width: int, *, right: bool) -> str:
+    return fit(text, width, right=right) + " "
+
+
+_cpu_list = lru_cache(maxsize=1024)(format_cpu_list)
+
+_LABEL_TEXTS: Mapping[str, Callable[[CpuTable, int], str | None]] = {
+    "cpu": lambda cpus, row: str(cpus.topology.cpus[row].cpu),
+    "smt": lambda cpus, row: _cpu_list(cpus.topology.cpus[row].siblings),
+    "thread": lambda cpus, row: cpus.thread[row] if cpus.online[row] else "offline",
+    "nf": lambda cpus, row: cpus.nf[row],
+}
+
+
+def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> list[_Cell]:
+    column = cpus.columns[metric.id]
+    exact, bound = (fmt.printer(metric.unit, width, bound=each) for each in (False, True))
+    plain = not metric.bounded and metric.bad_above is None
+    spans: list[_Cell] = []
+    for value, reason, saturated, clock, estimate, base in zip(
+        column.values[shown.at].tolist(),
+        column.reasons[shown.at].tolist(),
+        shown.saturated,
+        shown.clocks,
+        shown.doubted[metric.coverage, metric.per_clock],
+        shown.bases,
+        strict=True,
+    ):
+        if reason:
+            spans.append(_marks(width)[reason])
+            continue
+        # `~` stands in the cell between columns, so that digits stay under digits.
+        after = fmt.ESTIMATE if estimate else " "
+        if plain:
+            spans.append((Span(exact(value).rjust(width) + after, base),))
+            continue
+        text = (bound if is_bound(metric, saturated=saturated, clock=clock) else exact)(value)
+        tone = value_tone(metric, value, base, saturated=saturated)
+        spans.append((Span(text.rjust(width) + after, tone),))
+    return spans
+
+
+def _sibling_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+    """The siblings, with a mark between the columns where they take their share of the core."""
+    busy = cpus.columns["sibling_busy_ratio"].values[shown.at] > SIBLING_BUSY_RATIO
+    cells: list[_Cell] = []
+    for row, takes, base in zip(shown.rows, busy.tolist(), shown.bases, strict=True):
+        text = _cpu_list(cpus.topology.cpus[row].siblings) or Reason.UNDEFINED.mark
+        padded = _padded(text, col.width - 1, right=col.right)
+        cells.append((Span(padded[:-1] + SIBLING_MARK if takes else padded, base),))
+    return cells
+
+
+def _group_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+    """The class of each CPU: its number, and its name where the column has grown."""
+    cells: list[_Cell] = []
+    for row, base in zip(shown.rows, shown.bases, strict=True):
+        group = cpus.group[row]
+        if isinstance(group, Missing):
+            text, tone = fmt.mark(group.reason, col.width - 1), Tone.MISSING
+        else:
+            name = panel.group_name(group.name)
+            number = "" if group.clos is None else str(group.clos)
+            text = f"{number:<2} {name}" if col.width > GROUP.width else number
+            text, tone = text.strip() or name, base
+        cells.append((Span(_padded(text, col.width - 1, right=col.right), tone),))
+    return cells
+
+
+def _text_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+    """What is set for each CPU, or the mark of why that is unknown."""
+    text_of, width = TEXTS[col.key], col.width - 1
+    cells: list[_Cell] = []
+    for row, base in zip(shown.rows, shown.bases, strict=True):
+        text = text_of(cpus, row)
+        if isinstance(text, Missing):
+            mark = _padded(fmt.mark(text.reason, width), width, right=col.right)
+            cells.append((Span(mark, Tone.MISSING),))
+        else:
+            cells.append((Span(_padded(fitted(text, width), width, right=col.right), base),))
+    return cells
+
+
+@lru_cache(maxsize=16)
+def _marks(width: int) -> tuple[_Cell, ...]:
+    """The cell of each reason, by its number."""
+    return tuple((Span(f"{fmt.mark(each, width):>{width}} ", Tone.MISSING),) for each in Reason)
+
+
+def _bar_cells(cpus: CpuTable, shown: _Shown, cells: int) -> list[_Cell]:
+    """The bars, each with its `~` where it is an estimate."""
+    after = [
+        Span(fmt.ESTIMATE if each else " ", Tone.PLAIN)
+        for each in estimates(cpus, shown.rows, cpu_metric("tma.retiring"))
+    ]
+    drawn = bars(cpus, shown.rows, cells, shown.bases)
+    return [(*bar.spans, mark) for bar, mark in zip(drawn, after, strict=True)]

@@ -1,0 +1,152 @@
+"""A proposal as text: what would be different, what comes with it, what speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from nftop.model.change import Cell, Change, Kind, Proposal, bf_words, parts
+from nftop.model.ids import format_cpu_list, mhz_text, parse_cpu_list
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, MbaUnit
+from nftop.render.base.text import cells, fit, printable
+
+_UNITS: Mapping[MbaUnit, str] = {"percent": " %", "MBps": " MB/s", "GBps/8": "/8 GB/s"}
+_MOST_THREADS = 8
+
+
+def preview(proposal: Proposal, ways: Mapping[str, int], unit: MbaUnit) -> list[str]:
+    """Its lines.
+
+    Args:
+        proposal: to be shown.
+        ways: of the masks of each line of schemata.
+        unit: of limits on bandwidth.
+    """
+    notes = [f"note: {printable(each)}" for each in proposal.effects]
+    return [*changed(proposal.changes, ways, unit), *against(proposal), *notes]
+
+
+def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -> list[str]:
+    """What would be different, a line each; as in `preview`."""
+    rows = [
+        *_directories(changes),
+        *_values(changes, ways, unit),
+        *_moves(changes),
+        *_frequencies(changes),
+        *_speed_select(changes),
+    ]
+    width = max((cells(row[0]) for row in rows), default=0)
+    return [f"{fit(head, width)}  {old} -> {new}" for head, old, new in rows]
+
+
+def against(proposal: Proposal) -> list[str]:
+    """What speaks against it: nobody should confirm it without having seen that."""
+    said = (
+        ("can't", proposal.refusals), ("not done", proposal.unmet), ("warning", proposal.warnings),
+    )  # fmt: skip
+    return [f"{mark}: {printable(each)}" for mark, sentences in said for each in sentences]
+
+
+def drawn(bits: int, ways: int) -> str:
+    """A mask as its ways, way 0 right, and in hexadecimal."""
+    picture = "".join("#" if bits >> way & 1 else "." for way in reversed(range(ways)))
+    return f"{picture} {bits:0{-(-ways // 4)}x}"
+
+
+def limit(value: int, unit: MbaUnit) -> str:
+    """A limit on bandwidth."""
+    if unit == "MBps" and value >= UNLIMITED_MBPS:
+        return "no limit"
+    return f"{value}{_UNITS[unit]}"
+
+
+def named(where: str) -> str:
+    """A place: the control group, and its monitoring group if there is one."""
+    group, monitor = parts(where)
+    shown = "/ (root)" if group == ROOT else printable(group)
+    return f"{shown}:{printable(monitor)}" if monitor else shown
+
+
+def _directories(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
+    for change in changes:
+        cell = change.cell
+        if cell.kind in ("group", "monitor"):
+            what = "group" if cell.kind == "group" else "monitoring group"
+            name = printable(cell.group) + (f":{printable(cell.name)}" if cell.name else "")
+            old, new = ("not there", "made") if change.old is None else ("there", "removed")
+            yield f"{what} {name}", old, new
+
+
+def _values(
+    changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit
+) -> Iterator[tuple[str, str, str]]:
+    gone = {each.cell.group for each in changes if each.cell.kind == "group" and each.new is None}
+    for change in changes:
+        if change.cell.kind == "schemata" and change.cell.group not in gone:
+            old, new = (_value(change.cell, each, ways, unit) for each in (change.old, change.new))
+            group = named(change.cell.group)
+            yield f"{group} {change.cell.name} {change.cell.number}", old, new
+
+
+def _value(cell: Cell, value: str | None, ways: Mapping[str, int], unit: MbaUnit) -> str:
+    if value is None:
+        return "not set"
+    if cell.name == "MB":
+        return limit(int(value), unit)
+    bits = int(value, 16)
+    return drawn(bits, max(ways.get(cell.name, 0), bits.bit_length(), 1))
+
+
+def _moves(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
+    """CPUs, then threads, those with the same way together."""
+    for kind, head in (("cpu", "CPU"), ("task", "thread")):
+        ways: dict[tuple[str, str], list[Cell]] = {}
+        for change in changes:
+            if change.cell.kind == kind and change.old is not None and change.new is not None:
+                ways.setdefault((change.old, change.new), []).append(change.cell)
+        for (old, new), those in ways.items():
+            who = _threads(those) if kind == "task" else format_cpu_list(c.number for c in those)
+            yield f"{head} {who}", named(old), named(new)
+
+
+# Cells of frequencies, and how a row of them is called.
+_ROWS: Mapping[Kind, str] = {
+    "governor": "governor", "epp": "EPP", "min_khz": "min", "max_khz": "max",
+}  # fmt: skip
+
+
+def _frequencies(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
+    """By what they are changed to, so that a host of hundreds of CPUs is a few rows."""
+    for kind, label in _ROWS.items():
+        ways: dict[tuple[str | None, str | None], list[str]] = {}
+        for each in changes:
+            if each.cell.kind == kind:
+                ways.setdefault((each.old, each.new), []).append(each.cell.name)
+        for (old, new), names in ways.items():
+            cpus = format_cpu_list(parse_cpu_list(",".join(names)))
+            yield f"CPU {cpus} {label}", _frequency(kind, old), _frequency(kind, new)
+
+
+def _speed_select(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
+    ways: dict[tuple[str, str], list[int]] = {}
+    for each in changes:
+        old, new = (printable(value or "not there") for value in (each.old, each.new))
+        if each.cell.kind == "bf":
+            yield printable(bf_words(each.cell)), old, new
+        elif each.cell.kind == "cp_class":
+            ways.setdefault((old, new), []).append(each.cell.number)
+    for (old, new), cpus in ways.items():
+        yield f"CPU {format_cpu_list(cpus)} SST-CP class", old, new
+
+
+def _frequency(kind: Kind, value: str | None) -> str:
+    if value is None:
+        return "not there"
+    if value == "":
+        return "as the kernel sets it"
+    return mhz_text(int(value)) if kind in ("min_khz", "max_khz") else printable(value)
+
+
+def _threads(those: Iterable[Cell]) -> str:
+    tids = sorted(int(cell.name.partition("@")[0]) for cell in those)
+    more = f" and {len(tids) - _MOST_THREADS} more" if len(tids) > _MOST_THREADS else ""
+    return ",".join(map(str, tids[:_MOST_THREADS])) + more

@@ -1,0 +1,262 @@
+"""The table of the editor of cache classes: a row for each mask, a column for each way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nftop.model.change import Cell
+from nftop.model.frame import Frame, GroupCacheRow, GroupRow
+from nftop.model.metrics.metric import Unit
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import CacheDomain
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.text import cells, fit
+from nftop.render.cache.panel import OVER_RATIO, group_name
+from nftop.render.cache.ways import TONES, way_mark
+from nftop.render.editor.change import limit
+from nftop.render.editor.model import Board, Row, mask_text, shares_at
+from nftop.render.editor.owners import CPP, NOBODY, Who, who_is_where
+
+MARKS: tuple[tuple[str, str], ...] = (
+    ("+", "a way that the draft gives it"),
+    ("-", "a way that the draft takes from it"),
+    (">", "the selected class; the selected way is marked below v"),
+    ("H L", "SST-BF: cores whose base frequency is higher, lower than others'"),
+    ("<", "of CPP, cycles of all of a class / its packets: empty polls may be in it"),
+    ("draining", "the class still fills more than its ways: lines stay until they are evicted"),
+)
+_WIDE_FROM = 120  # cells from which the ways have gaps between them
+_TONES = {**TONES, "+": Tone.RETIRING, "-": Tone.BAD}
+
+
+@dataclass(frozen=True, slots=True)
+class _Col:
+    """A column of text: cells at least and at most, and how soon it is left out (0: never)."""
+
+    head: str
+    least: int
+    most: int
+    goes: int = 0
+
+
+# Those before the ways, and those behind them.
+_BEFORE = (_Col("", 2, 2), _Col("COS", 5, 6), _Col("CLASS", 7, 20))
+_BEHIND = (
+    _Col("MASK", 4, 14),
+    _Col("MiB USED/CAP", 8, 17),
+    _Col("MBA", 3, 16, 2),
+    _Col("CPUS", 6, 40, 3),
+    _Col("NF", 4, 24, 4),
+    _Col("CPP", 4, CPP, 5),
+)
+
+
+def table_lines(board: Board, frame: Frame, rows: Sequence[Row], width: int) -> list[Line]:
+    """A header, the ways of devices, and a line for each of `rows`."""
+    ways = board.rule.ways
+    who = who_is_where(board, frame)
+    texts = [_texts(board, frame, row, who) for row in rows]
+    gap = " " if width >= _WIDE_FROM else ""
+    room = width - (ways + (ways - 1) * len(gap)) - 1
+    widths = _shared_out(texts, room)
+    split = len(_BEFORE)
+    heads = [col.head for col in (*_BEFORE, *_BEHIND)]
+    lines = [
+        line(
+            _joined(heads[:split], widths[:split]),
+            *_scale(board, gap),
+            " ",
+            _joined(heads[split:], widths[split:]),
+            fill=Tone.HEADER,
+        ),
+        _io_line(board, frame, widths, gap),
+    ]
+    for row, text in zip(rows, texts, strict=True):
+        here = (row.group, row.line) == (board.spot.group, board.spot.line)
+        before = _joined(text[:split], widths[:split])
+        lines.append(
+            line(
+                Span(before, Tone.TITLE if here else Tone.PLAIN),
+                *_ways(board, row, gap, here=here),
+                " ",
+                _joined(text[split:], widths[split:]),
+            )
+        )
+    return [crop(each, width) for each in lines]
+
+
+def draining(board: Board, frame: Frame) -> list[tuple[str, float, float]]:
+    """Classes that hold more than the ways they have now: name, MiB held, MiB of their ways."""
+    found = []
+    for group, cache in _in_cache(board, frame):
+        used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
+        both = not isinstance(used, Missing) and not isinstance(capacity, Missing)
+        if both and used > OVER_RATIO * capacity > 0:  # type: ignore[operator]
+            found.append((group_name(group.name), used / 2**20, capacity / 2**20))  # type: ignore[operator]
+    return found
+
+
+def domain_of(board: Board, frame: Frame) -> CacheDomain | None:
+    """The selected last-level cache; None for another."""
+    if board.spot.cache != "L3":
+        return None
+    return next((each for each in frame.domains if each.l3 == board.spot.domain), None)
+
+
+def capacity_bytes(board: Board, frame: Frame, bits: int) -> float | Missing:
+    """The size of these ways in the selected cache."""
+    domain = domain_of(board, frame)
+    if domain is None:
+        return Missing(Reason.SOURCE, "the size of this cache is not known")
+    return domain.capacity_bytes(Cbm(bits, board.rule.ways))
+
+
+def _in_cache(board: Board, frame: Frame) -> list[tuple[GroupRow, GroupCacheRow]]:
+    if board.spot.cache != "L3":
+        return []
+    return [(group, cache) for group in frame.groups for cache in group.caches
+            if cache.l3 == board.spot.domain]  # fmt: skip
+
+
+def _texts(board: Board, frame: Frame, row: Row, who: Mapping[str, Who]) -> list[str]:
+    """What stands in the columns before and behind the ways."""
+    here = (row.group, row.line) == (board.spot.group, board.spot.line)
+    mark = ">" if here else ""
+    told = next((each for each in frame.groups if each.name == row.group), None)
+    masks = _changed(*(mask_text(board.bits(row, base=base), board.rules[row.line].ways)
+                       for base in (True, False)))  # fmt: skip
+    if row.line.endswith("CODE"):
+        return [mark, "", "  code", masks, "", "", "", "", ""]
+    return [
+        mark,
+        _class_number(board, row.group, told),
+        group_name(row.group),
+        masks,
+        _used(board, frame, row),
+        _bandwidth(board, row.group),
+        *(who.get(row.group) or NOBODY),
+    ]
+
+
+def _class_number(board: Board, group: str, told: GroupRow | None) -> str:
+    if not board.there(group, base=True):
+        return "new"
+    if not board.there(group):
+        return "gone"
+    return "COS -" if told is None or told.clos is None else f"COS{told.clos}"
+
+
+def _changed(old: str, new: str) -> str:
+    return new if old == new else f"{old}->{new}"
+
+
+def _used(board: Board, frame: Frame, row: Row) -> str:
+    """`15.8/16->24`: what it has filled, what its ways hold and what they would."""
+    found = [cache for group, cache in _in_cache(board, frame) if group.name == row.group]
+    sizes = [capacity_bytes(board, frame, board.bits_of(row.group, base=base))
+             for base in (True, False)]  # fmt: skip
+    # The class itself is told of later where it is new.
+    used: Reading = (
+        found[0].readings["occupancy_bytes"]
+        if found
+        else Missing(Reason.WARMING, "nothing was told of this class yet")
+    )
+    if board.spot.cache != "L3":
+        return ""
+    held = fmt.cell(used, Unit.BYTES, 5)
+    return f"{held}/{_changed(_mib(sizes[0]), _mib(sizes[1]))}"
+
+
+def _mib(size: Reading) -> str:
+    return fmt.cell(size, Unit.BYTES, 5).removesuffix(".0")
+
+
+def _bandwidth(board: Board, group: str) -> str:
+    cell = Cell("schemata", group, "MB", board.spot.domain)
+    values = [state.get(cell) for state in (board.base, board.target)]
+    shown = ["-" if each is None else limit(int(each), board.unit).replace(" ", "")
+             for each in values]  # fmt: skip
+    return _changed(*shown) if board.spot.cache == "L3" and values != [None, None] else ""
+
+
+def _ways(board: Board, row: Row, gap: str, *, here: bool) -> list[Span]:
+    """A cell for each way of a mask, the highest first."""
+    old, new = board.bits(row, base=True), board.bits(row)
+    shares = shares_at(board, row)
+    exclusive = board.target.get(Cell("mode", row.group)) == "exclusive"
+    spans: list[Span] = []
+    for way in reversed(range(board.rule.ways)):
+        has, gets = (bool(bits >> way & 1) for bits in (old, new))
+        kind = way_mark(shares, way, exclusive=exclusive)
+        glyph = kind if has and gets else "+" if gets else "-" if has else "."
+        tone = Tone.CURSOR if here and way == board.spot.way else _TONES[glyph]
+        spans += [Span(glyph, tone)] + [Span(gap, Tone.PLAIN)] * bool(gap and way)
+    return spans
+
+
+def _scale(board: Board, gap: str) -> list[Span]:
+    """The last digit of each way's number; `v` above the selected one."""
+    spans: list[Span] = []
+    for way in reversed(range(board.rule.ways)):
+        here = way == board.spot.way
+        spans.append(Span("v" if here else str(way % 10), Tone.TITLE if here else Tone.PLAIN))
+        spans += [Span(gap, Tone.PLAIN)] * bool(gap and way)
+    return spans
+
+
+def _io_line(board: Board, frame: Frame, widths: Sequence[int], gap: str) -> Line:
+    head = _joined(["", "I/O", "DDIO"], widths[: len(_BEFORE)])
+    domain = domain_of(board, frame)
+    ways = board.rule.ways
+    if board.spot.cache != "L3":
+        return line(head, Span(" " * ways, Tone.DIM), Span(" devices write into L3", Tone.DIM))
+    if board.spot.domain in board.io:
+        bits, origin = board.io[board.spot.domain]
+        drawn = gap.join("I" if bits >> way & 1 else "." for way in reversed(range(ways)))
+        return line(head, drawn, " ", mask_text(bits, ways), "  ", Span(origin, Tone.DIM))
+    why = "unknown"
+    if domain is not None and isinstance(domain.io, Missing):
+        why = f"{domain.io.reason.mark} {domain.io.sentence}"
+    return line(head, Span(why, Tone.MISSING))
+
+
+def _joined(texts: Sequence[str], widths: Sequence[int]) -> str:
+    # A column keeps a blank to the next; one without room is not there.
+    return "".join(
+        fit(fit(text, width - 1) if width > 2 else text, width)
+        for text, width in zip(texts, widths, strict=True)
+        if width
+    )
+
+
+def _longest(texts: Sequence[Sequence[str]], at: int) -> int:
+    return max((cells(text[at]) for text in texts), default=0)
+
+
+def _shared_out(texts: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Cells of each column: as much as its texts need, less from the longest where it is short."""
+    cols = (*_BEFORE, *_BEHIND)
+    wanted = [
+        0
+        if (col.goes and not any(text[at] for text in texts))
+        else 1 + max(len(col.head), col.least, min(col.most, _longest(texts, at)))
+        for at, col in enumerate(cols)
+    ]
+    wanted[0] = cols[0].least
+    while sum(wanted) > room:
+        # What has most beyond its least gives first; then the last columns go.
+        spare = [
+            each - 1 - col.least if each else 0 for each, col in zip(wanted, cols, strict=True)
+        ]
+        at = max(range(len(cols)), key=lambda each: spare[each])
+        if spare[at] > 0:
+            wanted[at] -= 1
+            continue
+        going = [each for each, col in enumerate(cols) if col.goes and wanted[each]]
+        if not going:
+            break
+        wanted[max(going, key=lambda each: cols[each].goes)] = 0
+    return wanted

@@ -1,0 +1,196 @@
+"""The top of the screen: which host, how it is watched, what each source gives, what it costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from nftop.model.frame import Frame, SelfCost, SourceState
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.metric import Unit
+from nftop.model.reading import Missing, Reason
+from nftop.model.replay_position import Position
+from nftop.model.topology import Host, Topology
+from nftop.render.base import format as fmt
+from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.frame.replay import banner_lines
+
+WIDE = 80  # cells from which the CPU model has its place
+_GAP = "   "
+# Sources that hardly ever fail are named only when they do.
+_TAKEN_FOR_GRANTED = ("self", "topology")
+
+
+@dataclass(frozen=True, slots=True)
+class Tabs:
+    """The screens there are, by number and name, and the place of the one that is up."""
+
+    names: tuple[tuple[str, str], ...]
+    up: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the frame is being watched.
+
+    Attributes:
+        mode: `LIVE`, or whatever else must not be taken for it: `STOPPED`, `PAUSED at ...`.
+        interval_s: the feed's pace; None where none is to be said.
+        problem: why there are no new frames, a sentence; "" while there are.
+        recording: how a recording does that is under way; "" where there is none.
+        position: where in a recording the frame is; None where it is of none.
+        notice: what the newest frame has to say beside the numbers, a sentence; "" if nothing.
+        tabs: which screen this is of how many; None where there is but one.
+        unlocked: the host can be changed from here.
+    """
+
+    mode: str = "LIVE"
+    interval_s: float | None = None
+    problem: str = ""
+    tabs: Tabs | None = None
+    notice: str = ""
+    unlocked: bool = False
+    recording: str = ""
+    position: Position | None = None
+
+
+def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
+    """Identity, mode, sources, own cost and screens, on few lines; then what is wrong."""
+    groups = (
+        _identity(frame.host, size_of(frame.topology), status, width),
+        tuple(
+            _source(name, state.reason, partial=bool(state.detail), age=_age(state))
+            for name, state in frame.sources.items()
+            if name not in _TAKEN_FOR_GRANTED or state.reason is not Reason.PRESENT or state.detail
+        ),
+        (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_told(frame.own) else (),
+        () if status.tabs is None else _tabs(status.tabs),
+    )
+    banner = [] if status.position is None else banner_lines(status.position, width)
+    lines = [*banner, *_grouped(groups, width)]
+    return [*lines, *alert_lines(frame.own.warning, status.notice, status.problem, width=width)]
+
+
+@lru_cache(maxsize=8)  # hardly anything of it changes from tick to tick
+def _grouped(groups: tuple[tuple[Line, ...], ...], width: int) -> tuple[Line, ...]:
+    """Groups of items beside each other where they fit, else each from a new line on."""
+    lines: list[Line] = []
+    for items in filter(None, groups):
+        block = line(*_spaced(items))
+        joined = line(lines[-1], _GAP, block) if lines else block
+        if lines and joined.width <= width:
+            lines[-1] = joined
+        else:
+            lines += flow(items, width)
+    return tuple(lines)
+
+
+def alert_lines(*sentences: str, width: int) -> list[Line]:
+    """Each sentence on lines of its own, behind a `!`; empty ones are none."""
+    lead = line(Span("! ", Tone.BAD))
+    return [
+        row
+        for sentence in sentences
+        if sentence
+        for row in paragraph(sentence, width, lead=lead, tone=Tone.BAD)
+    ]
+
+
+def waiting_lines(status: Status, width: int) -> list[Line]:
+    """What stands there until the first frame."""
+    first = line(Span("nftop", Tone.TITLE), "  waiting for the first tick")
+    return [crop(first, width), *alert_lines(status.problem, width=width)]
+
+
+@lru_cache(maxsize=8)
+def _tabs(tabs: Tabs) -> tuple[Line, ...]:
+    """The screens with their keys; the one that is up in brackets."""
+    return tuple(
+        line(Span(f"[{number} {name}]", Tone.TITLE))
+        if place == tabs.up
+        else line(Span(number, Tone.ACCENT), f" {name}")
+        for place, (number, name) in enumerate(tabs.names)
+    )
+
+
+def _spaced(items: Iterable[Line]) -> Iterable[Line | str]:
+    for index, item in enumerate(items):
+        if index:
+            yield " "
+        yield item
+
+
+@lru_cache(maxsize=8)
+def _identity(host: Host, size: str, status: Status, width: int) -> tuple[Line, ...]:
+    model = f"{short_model(host.model)}  " if width >= WIDE else ""
+    pace = f" {status.interval_s:g}s" if status.interval_s is not None else ""
+    # LIVE is what everyone expects; anything else must catch the eye.
+    mode = Tone.PLAIN if status.mode == "LIVE" else Tone.BADGE
+    return (
+        *badge_lines(host),
+        line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),
+        line(Span(f" {model}{size} ", Tone.DIM)),
+        line(Span(f"{status.mode}{pace}", mode)),
+        *((line(" ", Span(status.recording, Tone.BADGE)),) if status.recording else ()),
+        line(" ", _lock(unlocked=status.unlocked)),
+    )
+
+
+def _lock(*, unlocked: bool) -> Span:
+    return Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.DIM)
+
+
+def badge_lines(host: Host) -> list[Line]:
+    """Whose numbers these are, where they are not a real host's: no screen goes without it."""
+    return [line(Span(f" {host.badge} ", Tone.BADGE))] if host.badge else []
+
+
+def time_of_day(frame: Frame) -> str:
+    """When the frame was taken, in UTC: `12:41:07Z`."""
+    return clock_time(frame.wall_ns)
+
+
+def clock_time(wall_ns: int) -> str:
+    """A time of the day in UTC: `12:41:07Z`."""
+    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
+
+
+def size_of(topology: Topology) -> str:
+    """Packages, physical cores, logical CPUs: `2P 64C/128T`."""
+    return f"{len(topology.packages)}P {topology.core_count}C/{len(topology.cpus)}T"
+
+
+@lru_cache(maxsize=8)
+def short_model(model: str) -> str:
+    """A CPU model name without what every one has: trademarks, `CPU`, the nominal clock."""
+    bare = re.sub(r"\((R|TM)\)|@.*$|\b(CPU|Processor|Intel|AMD)\b", " ", model, flags=re.IGNORECASE)
+    return " ".join(bare.split()) or model
+
+
+@lru_cache(maxsize=64)
+def _source(name: str, reason: Reason, *, partial: bool, age: str) -> Line:
+    if reason is not Reason.PRESENT:
+        return line(Span(name, Tone.DIM), Span(reason.mark, Tone.MISSING))
+    return line(name, Span(f"~{age}" if partial else "+", Tone.ACCENT))
+
+
+def _age(state: SourceState) -> str:
+    """How old its numbers are, where they are not of this tick: `1.2s`."""
+    return f"{state.late_s:.1f}s" if state.late_s else ""
+
+
+def _is_told(own: SelfCost) -> bool:
+    """Not so where frames were made without asking, as those of a clock that is stepped."""
+    readings = (own.cpu_ratio, own.counters.reads)
+    return any(not isinstance(r, Missing) or r.reason is not Reason.SOURCE for r in readings)
+
+
+def own_cost(own: SelfCost) -> str:
+    """`self 0.6% on cpu 0, 64 reads`."""
+    reads = own.counters.reads
+    count = reads.reason.mark if isinstance(reads, Missing) else f"{reads:.0f}"
+    cpus = f" on cpu {format_cpu_list(own.affinity)}" if own.affinity else ""
+    return f"self {fmt.cell(own.cpu_ratio, Unit.RATIO, 5):>4}{cpus}, {count} reads"

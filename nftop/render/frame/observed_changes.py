@@ -1,0 +1,101 @@
+"""Changes of cache classes as text: when, by whom as far as is known, and what was different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from nftop.derive.cache.changes import groups_in, is_made_by
+from nftop.model.change import Cell, Change, Made, Noticed
+from nftop.model.ids import L3Domain, format_cpu_list
+from nftop.model.rdt.rdt import ROOT
+from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.base.text import printable
+
+OURS, THEIRS = "here", "by somebody else"
+
+
+def clock_of(wall_ns: int) -> str:
+    """When it was, in UTC: `12:41:07Z`."""
+    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
+
+
+def noticed_line(noticed: Noticed, made: Sequence[Made]) -> Line:
+    """When, by whom and what, in a line that may be long."""
+    return line(
+        Span(f"CHANGED {clock_of(noticed.wall_ns)} ", Tone.ACCENT),
+        Span(who(noticed, made), Tone.DIM),
+        f": {', '.join(texts(noticed.changes))}",
+    )
+
+
+def who(noticed: Noticed, made: Sequence[Made]) -> str:
+    """Whether these changes were made here, so far as nftop knows what it did itself."""
+    known = [is_made_by(change, noticed, made) for change in noticed.changes]
+    if all(known):
+        return OURS
+    return f"{OURS}, and in part {THEIRS}" if any(known) else THEIRS
+
+
+def last_of(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> Noticed | None:
+    """The last change of a group's masks and limits in a cache; None where there was none."""
+    for each in reversed(noticed):
+        mine = tuple(change for change in each.changes if _is_there(change.cell, group, l3))
+        if mine:
+            return replace(each, changes=mine)
+    return None
+
+
+def about(noticed: Sequence[Noticed], group: str) -> list[Noticed]:
+    """What was changed of a group, its CPUs and threads included; the last first."""
+    found = []
+    for each in reversed(noticed):
+        mine = tuple(change for change in each.changes if group in groups_in((change,)))
+        if mine:
+            found.append(replace(each, changes=mine))
+    return found
+
+
+def texts(changes: Sequence[Change]) -> list[str]:
+    """Each change in few words; CPUs and threads that went the same way together."""
+    return [*_schemata(changes), *_groups(changes), *_moves(changes)]
+
+
+def _is_there(cell: Cell, group: str, l3: L3Domain) -> bool:
+    mine = cell.kind == "schemata" and cell.group == group and cell.number == l3
+    return mine and not cell.name.startswith("L2")
+
+
+def _schemata(changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        cell = change.cell
+        if cell.kind == "schemata":
+            yield f"{_named(cell.group)} {cell.name} {cell.number} {change.old} -> {change.new}"
+
+
+def _groups(changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        if change.cell.kind == "group":
+            both = change.old is not None and change.new is not None
+            word = "made anew" if both else "made" if change.old is None else "removed"
+            yield f"class {_named(change.cell.group)} {word}"
+
+
+def _moves(changes: Sequence[Change]) -> Iterator[str]:
+    ways: dict[tuple[str, str, str], list[str]] = {}
+    for change in changes:
+        if change.cell.kind in ("cpu", "task") and change.old is not None:
+            key = change.cell.kind, change.old, change.new or ""
+            name = change.cell.name.partition("@")[0] or str(change.cell.number)
+            ways.setdefault(key, []).append(name)
+    for (kind, old, new), those in ways.items():
+        if kind == "cpu":
+            what = f"CPU {format_cpu_list(map(int, those))}"
+        else:
+            what = f"{len(those)} threads" if len(those) > 1 else f"thread {those[0]}"
+        yield f"{what} {_named(old)} -> {_named(new)}"
+
+
+def _named(group: str) -> str:
+    return "default" if group == ROOT else printable(group)

@@ -1,0 +1,94 @@
+"""Which source told the numbers on a screen, how old they are, and where two differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from nftop.model.frame import Frame, PackageRow
+from nftop.model.metrics.metric import Metric
+from nftop.model.metrics.pcm import caveat_of
+from nftop.model.pcm import ASKED_EVERY_S
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base.line import Line, Span, Tone, line, paragraph
+from nftop.render.frame.header import alert_lines
+
+LINKS = "Links"  # what a package's links are called beside the labels of metrics
+
+
+def told_lines(frame: Frame, metrics: Iterable[Metric], width: int) -> list[Line]:
+    """Of packages' numbers those not of their first choice: by whom, how old, and which.
+
+    Before them where perf and a sensor server have told different numbers for some time.
+    """
+    lines = alert_lines(frame.apart, width=width)
+    for source, labels in _by_source(frame.packages, tuple(metrics)).items():
+        lines += source_lines(frame, source, ", ".join(labels), width)
+    return lines
+
+
+def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]:
+    """`pcm, <1 s old: what it has told` and what to know of it, or why it has told nothing.
+
+    How it differs from perf is left out, which is said apart.
+    """
+    state = frame.sources.get(source)
+    if state is None:
+        return paragraph(f"nothing reads {source} here", width, tone=Tone.DIM)
+    if state.reason is not Reason.PRESENT:
+        lead = line(Span(f"{source} {state.reason.mark} ", Tone.MISSING))
+        return paragraph(state.detail or state.reason.sentence, width, lead=lead, tone=Tone.DIM)
+    # What is read may be an answer that is not asked for again yet.
+    age = "" if state.age_s is None else f", <{math.ceil(state.age_s + ASKED_EVERY_S)} s old"
+    mark = "~" if state.detail else ""
+    lead = line(Span(f"{source}{mark}{age}: ", Tone.ACCENT))
+    known = state.detail.removesuffix(frame.apart).removesuffix("; ") if source == "pcm" else ""
+    said = "; ".join(filter(None, (what, known)))
+    return paragraph(said, width, lead=lead, tone=Tone.DIM)
+
+
+def caveat(row: PackageRow, metric: str) -> str:
+    """Who told a package's number, and what that means for it; "" where it is the first choice."""
+    source = row.origins.get(metric)
+    if source is None:
+        return ""
+    more = caveat_of(metric)
+    return f"; told by {source}{', ' + more if more else ''}"
+
+
+def reason_lines(named: Iterable[tuple[str, Reading, str]], places: int, width: int) -> list[Line]:
+    """Why numbers are absent: each reason once, with what it is the reason of and where.
+
+    `named` are labels, their readings and whose they are; where all `places` have the reason they
+    are not listed.
+    """
+    found: dict[Missing, dict[str, list[str]]] = {}
+    for label, reading, place in named:
+        if isinstance(reading, Missing):
+            why = Missing(reading.reason, reading.sentence)
+            found.setdefault(why, {}).setdefault(label, []).append(place)
+    lines: list[Line] = []
+    for why, labels in found.items():
+        everywhere = all(len(where) == places for where in labels.values())
+        listed = dict.fromkeys(place for where in labels.values() for place in where)
+        where = "" if everywhere else f" on {', '.join(listed)}"
+        lines += paragraph(
+            f"{', '.join(labels)}{where}: {why.sentence}",
+            width,
+            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
+            tone=Tone.DIM,
+        )
+    return lines
+
+
+def _by_source(
+    packages: Iterable[PackageRow], metrics: tuple[Metric, ...]
+) -> Mapping[str, list[str]]:
+    """Labels by the source that stands in for the first choice, in the order of the metrics."""
+    found: dict[str, dict[str, None]] = {}
+    names = [*((metric.id, metric.label) for metric in metrics), ("links", LINKS)]
+    for row in packages:
+        for name, label in names:
+            if name in row.origins:
+                found.setdefault(row.origins[name], {})[label] = None
+    return {source: list(labels) for source, labels in found.items()}

@@ -1,0 +1,137 @@
+"""What papers measured, beside a network function that runs: numbers side by side, no verdict.
+
+Papers count by physical core, so what runs here is put in the same terms (`derive.by_core`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nftop.derive.nf.by_core import BY_CORE, MIXED, Here, here_of
+from nftop.model.frame import Frame, NfRow
+from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.reading import Missing, Reason
+from nftop.papers.rows import Row, matching, rows, workload_of
+from nftop.render.base import format as fmt
+from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import fit
+from nftop.render.cores.table import is_bound
+
+# By metric of `BY_CORE` what its column is called, and the cells that takes.
+_COLUMNS = {
+    "cpp": ("CPP", 7), "ipp": ("IPP", 7), "ipc": ("IPC", 7), "packets_per_s": ("Mpps/core", 9),
+}  # fmt: skip
+_CELLS = {metric: cells for metric, (_, cells) in _COLUMNS.items()}
+_UNITS = {
+    **{metric.id: metric.unit for metric in NF_METRICS},
+    "packets_per_s": next(m.unit for m in NF_METRICS if m.id == "rx_packets_per_s"),
+}
+_LEAST_NAME, _MOST_NAME = 20, 58
+_WHICH = "w chooses what it runs, which nftop can't know"
+
+
+def choices(nf: NfRow) -> tuple[str, ...]:
+    """The workloads that papers ran with its kind, by their keys."""
+    return tuple(dict.fromkeys(row.workload for row in matching(kind=nf.kind)))
+
+
+def title_of(workload: str) -> str:
+    """What the papers call it."""
+    return next(row.title for row in rows() if row.workload == workload)
+
+
+def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -> list[Line]:
+    """Rows that match by what is known: kind and hyper-threading in use; those of its CPU first.
+
+    `workload` is the operator's word on what it runs; without one all there are for its kind.
+    Rows of another microarchitecture step back.
+    """
+    every = choices(nf)
+    if not every:
+        return []
+    here = here_of(frame, nf)
+    uarch = frame.host.uarch
+    found = [
+        row
+        for row in matching(kind=nf.kind, workload=workload, smt=here.smt)
+        if row.figures.keys() & set(BY_CORE)
+    ]
+    found.sort(key=lambda row: row.uarch != uarch)
+    name = "any workload" if workload is None else title_of(workload)
+    head = line(Span(f"PAPERS  {name}", Tone.HEADER), fill=Tone.HEADER)
+    said = _note(frame, nf, here, workload, found)
+    if not found:
+        return [crop(head, width), *paragraph(said, width, tone=Tone.DIM)]
+    names = max(_LEAST_NAME, min(_MOST_NAME, width - sum(_CELLS.values()) - len(_CELLS)))
+    labels = "".join(f"{label:>{cells}} " for label, cells in _COLUMNS.values())
+    top = line(Span(fit(f"PAPERS  {name}", names) + labels, Tone.HEADER), fill=Tone.HEADER)
+    own = Line((Span(fit("here, by physical core", names), Tone.ACCENT), *_here(nf, here)))
+    body = [
+        Line((Span(fit(_named(row), names), tone), *_figures(row, tone)))
+        for row in found
+        for tone in (Tone.PLAIN if row.uarch == uarch else Tone.DIM,)
+    ]
+    lines = [top, own, *body, *paragraph(said, width, tone=Tone.DIM)]
+    return [crop(each, width) for each in lines]
+
+
+def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequence[Row]) -> str:
+    smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
+    use = MIXED.sentence if here.smt is None else smt[here.smt]
+    if not found:
+        return f"no paper has a row for {nf.kind} where {use}"
+    own = any(row.uarch == frame.host.uarch for row in found)
+    which = (
+        f"those of its CPU ({frame.host.uarch}) first"
+        if own
+        else (f"none is of its CPU ({frame.host.uarch})")
+    )
+    parts = [f"rows match by kind, and that {use}: {which}"]
+    if workload is None:
+        likely = workload_of(nf.kind, nf.name.rpartition("/")[2], _nodes(nf))
+        parts.append(_WHICH)
+        if likely is not None:
+            parts.append(f"by its name or nodes it may be {title_of(likely)}")
+    else:
+        parts.append("the workload is as you chose it (w)")
+    papers = dict.fromkeys(row.paper_title for row in found)
+    bytes_of = " or ".join(dict.fromkeys(str(row.frame_bytes) for row in found))
+    parts.append(f"{', '.join(papers)}: {bytes_of}-byte frames")
+    return "; ".join(parts)
+
+
+def _nodes(nf: NfRow) -> list[str]:
+    return [] if isinstance(nf.nodes, Missing) else [node.name for node in nf.nodes]
+
+
+def _named(row: Row) -> str:
+    ht = "HT" if row.smt else "no HT"
+    cores = f"{row.cores} core{'s' * (row.cores != 1)}"
+    return f"{row.title}, {row.cpu.removeprefix('Xeon ')} {ht}, {cores}"
+
+
+def _figures(row: Row, tone: Tone) -> list[Span]:
+    """Of a core: packets are those of all its cores."""
+    spans = []
+    for metric in BY_CORE:
+        figure = row.figures.get(metric)
+        if figure is None:
+            spans.append(Span(f"{Reason.UNDEFINED.mark:>{_CELLS[metric]}} ", Tone.MISSING))
+            continue
+        value = figure.value / row.cores if metric == "packets_per_s" else figure.value
+        text = fmt.number(value, _UNITS[metric], _CELLS[metric])
+        spans.append(Span(f"{text:>{_CELLS[metric]}} ", tone))
+    return spans
+
+
+def _here(nf: NfRow, here: Here) -> list[Span]:
+    metrics = {metric.id: metric for metric in NF_METRICS}
+    spans = []
+    for name in BY_CORE:
+        reading = here.readings[name]
+        metric = metrics.get(name)
+        bound = metric is not None and is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
+        text = fmt.cell(reading, _UNITS[name], _CELLS[name], bound=bound)
+        tone = Tone.MISSING if isinstance(reading, Missing) else Tone.ACCENT
+        spans.append(Span(f"{text:>{_CELLS[name]}} ", tone))
+    return spans

@@ -1,0 +1,204 @@
+"""The table of network functions: a line each, in as many columns as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nftop.model.frame import Frame, NfRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.metric import Metric
+from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.reading import Missing, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base.bars import bar
+from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.text import fit
+from nftop.render.cache.panel import group_name
+from nftop.render.cores.columns import Col
+from nftop.render.cores.nfs import matching_nfs, partial_coverages
+from nftop.render.cores.table import is_bound, is_other, value_tone
+
+SHARED = "*"
+MARKS: tuple[tuple[str, str], ...] = (
+    (SHARED, "behind LLC: others are in its cache class too, so it is not all its own"),
+    ("IMBAL", "by how much its busiest core has more packets than the mean of its cores"),
+    ("polls", "of a graph node: calls that found nothing are among its clocks"),
+    ("paper", "what a paper measured with the workload that w chose; it is no target"),
+)
+
+_METRICS = {metric.id: metric for metric in NF_METRICS}
+_BAR = "tma"
+# From left to right, each with its cells (one of them is between columns) and its priority.
+_LABELS = (
+    Col("name", "NF", 15, right=False, priority=0, grows=16),
+    Col("kind", "KIND", 5, right=False, priority=1.5),
+    Col("cpus", "CPUS", 8, right=False, priority=1.2, grows=6),
+)
+_NUMBERS: tuple[tuple[str, int, float], ...] = (
+    ("rx_packets_per_s", 8, 1),
+    ("tx_packets_per_s", 9, 4),
+    ("drop_packets_per_s", 8, 2),
+    ("cpp", 7, 1.1),
+    ("cpp_vs_base", 8, 1.3),
+    ("busy_cpp", 7, 5),
+    ("ipp", 7, 5.5),
+    ("ipc", 6, 3),
+    (_BAR, 11, 3.5),
+    ("imbalance_ratio", 6, 6),
+    ("classes", 4, 6.5),
+    ("llc_occupancy_bytes", 7, 6.6),
+    ("llc_misses_per_packet", 9, 7),
+)
+_NAMED = {
+    _BAR: Col(_BAR, "FbMCR 10%", 11, right=False, priority=3.5, metric=_METRICS["tma.retiring"]),
+    "classes": Col("classes", "COS", 4, right=False, priority=6.5),
+}
+_COLS: tuple[Col, ...] = (
+    *_LABELS,
+    *(
+        _NAMED.get(key)
+        or Col(key, _METRICS[key].label, width, right=True, priority=rank, metric=_METRICS[key])
+        for key, width, rank in _NUMBERS
+    ),
+)
+_LONG_BAR_FROM, _CLASS_NAMES_FROM = 136, 150
+SORTS: tuple[str, ...] = tuple(col.key for col in _COLS)
+
+
+@dataclass(frozen=True, slots=True)
+class NfOrder:
+    """Attributes.
+
+    sort: the key of a column, "" for the order they were found in.
+    inverted: against the column's own direction: numbers high first, names low first.
+    sought: only those that match it; all if empty.
+    """
+
+    sort: str = ""
+    inverted: bool = False
+    sought: str = ""
+
+
+def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
+    """Those shown; without a value they come last whatever the direction."""
+    found = list(matching_nfs(frame, order.sought))
+    if not order.sort:
+        return tuple(found)
+    col = next(each for each in _COLS if each.key == order.sort)
+    if col.metric is None:
+        return tuple(sorted(found, key=lambda nf: _label(nf, col), reverse=order.inverted))
+    metric = col.metric.id
+    known, rest = [], []
+    for nf in found:
+        reading = nf.readings[metric]
+        if isinstance(reading, Missing):
+            rest.append(nf)
+        else:
+            known.append((reading, nf))
+    known.sort(key=lambda pair: pair[0], reverse=not order.inverted)
+    return (*(nf for _, nf in known), *rest)
+
+
+def nf_columns(width: int, *, compared: bool) -> tuple[Col, ...]:
+    """The columns shown in so many cells; `compared` where there is a baseline."""
+    return _columns(width, compared)
+
+
+@lru_cache(maxsize=8)
+def _columns(width: int, compared: bool) -> tuple[Col, ...]:  # noqa: FBT001 - for the cache
+    room, chosen = width, set[str]()
+    for col in sorted(_COLS, key=lambda col: col.priority):
+        if col.key == "cpp_vs_base" and not compared:
+            continue
+        cells = _cells_of(col, width)
+        if chosen and cells > room:
+            break
+        chosen.add(col.key)
+        room -= cells
+    shown = []
+    for col in _COLS:
+        if col.key in chosen:
+            more = max(0, min(room, col.grows))
+            room -= more
+            cells = _cells_of(col, width) + more
+            label = "FbMCR 5%/cell" if col.key == _BAR and cells > col.width else col.label
+            shown.append(Col(col.key, label, cells, col.right, col.priority, col.metric))
+    return tuple(shown)
+
+
+def _cells_of(col: Col, width: int) -> int:
+    if col.key == _BAR and width >= _LONG_BAR_FROM:
+        return 21
+    return 12 if col.key == "classes" and width >= _CLASS_NAMES_FROM else col.width
+
+
+def header_line(columns: Sequence[Col], order: NfOrder, width: int) -> Line:
+    """The column headers; an arrow stands by the one that rows are sorted by."""
+    parts = []
+    for col in columns:
+        down = (col.metric is not None) != order.inverted
+        mark = ("▼" if down else "▲") if col.key == order.sort else " "
+        text = fit(col.label, col.width - 1, right=True) + mark if col.right else col.label + mark
+        parts.append(Span(fit(text, col.width), Tone.HEADER))
+    return crop(line(*parts, fill=Tone.HEADER), width)
+
+
+def nf_line(frame: Frame, nf: NfRow, columns: Sequence[Col], width: int) -> Line:
+    """One network function."""
+    partial = partial_coverages(frame.cpus, nf)
+    spans: list[Span] = []
+    for col in columns:
+        if col.key == _BAR:
+            retiring = nf.readings["tma.retiring"]
+            doubt = (
+                not isinstance(retiring, Missing) and _METRICS["tma.retiring"].coverage in partial
+            )
+            drawn = bar(nf.readings, col.width - 1)
+            spans += [*drawn.spans, Span(fmt.ESTIMATE if doubt else " ", Tone.PLAIN)]
+        elif col.metric is not None:
+            spans.append(nf_cell(nf, col.metric, col.width - 1, partial))
+        else:
+            spans.append(Span(fit(_label(nf, col), col.width - 1) + " ", Tone.PLAIN))
+    return crop(Line(tuple(spans)), width)
+
+
+def nf_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
+    """A number in so many cells and one more, or the mark of its reason.
+
+    `partial` are the coverages that make estimates of it: see `nfs.partial_coverages`.
+    """
+    reading = nf.readings[metric.id]
+    if isinstance(reading, Missing):
+        return Span(f"{fmt.mark(reading.reason, width):>{width}} ", Tone.MISSING)
+    bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
+    text = fmt.printer(metric.unit, width, bound=bound)(reading)
+    doubt = (metric.per_clock and is_other(nf.cpp_clock)) or metric.coverage in partial
+    shared = metric.id == "llc_occupancy_bytes" and nf.beside
+    after = SHARED if shared else fmt.ESTIMATE if doubt else " "
+    tone = value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated)
+    return Span(text.rjust(width) + after, tone)
+
+
+def _label(nf: NfRow, col: Col) -> str:
+    if col.key == "name":
+        return f"{nf.name} {nf.pid}" if nf.pid else nf.name
+    if col.key == "kind":
+        return nf.kind
+    if col.key == "cpus":
+        return format_cpu_list(nf.cpus) or Reason.UNDEFINED.mark
+    return class_text(nf, names=col.width > _NAMED["classes"].width) or Reason.UNDEFINED.mark
+
+
+def class_text(nf: NfRow, *, names: bool) -> str:
+    """Its cache classes: their numbers, with `names` those too; "" where none is known."""
+    if names:
+        return ", ".join(
+            f"{'' if each.clos is None else each.clos} {group_name(each.name)}".strip()
+            for each in nf.classes
+        )
+    numbers = [
+        group_name(each.name) if each.clos is None else str(each.clos) for each in nf.classes
+    ]
+    return ",".join(numbers)

@@ -1,0 +1,81 @@
+"""A frame as plain text, for pipes and logs: all that is on the screen, without keys or colours."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from nftop.model.frame import Frame
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import ascii_only as to_ascii
+from nftop.render.cache.panel import cache_absences, cache_lines
+from nftop.render.cores.detail import absences
+from nftop.render.cores.nfs import nf_lines
+from nftop.render.cores.packages import package_lines
+from nftop.render.cores.rows import View
+from nftop.render.cores.table import table_lines
+from nftop.render.frame.findings import finding_text_lines
+from nftop.render.frame.header import Status, header_lines
+
+_EVERYTHING = View(folded=False)
+
+
+def frame_text(
+    frame: Frame,
+    width: int,
+    ascii_only: bool,  # noqa: FBT001 - a contract
+    mode: str = "LIVE",
+) -> str:
+    """One frame as a block of lines of at most `width` cells; it ends with an empty line.
+
+    `mode` is how it is watched: `LIVE`, `REPLAY`. The time (UTC), the header, findings, the network
+    functions, memory and PCIe of each package, the cache classes, every CPU, and a sentence for
+    every reason a number is absent.
+    """
+    time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
+    packages = package_lines(frame, width)
+    classes = cache_lines(frame, width)
+    lines = [
+        line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        *header_lines(frame, Status(mode, _interval_s(frame), notice=frame.notice), width),
+        *finding_text_lines(frame, width),
+        BLANK,
+        *nf_lines(frame, width),
+        BLANK,
+        *([*packages, BLANK] if packages else []),
+        *([*classes, BLANK] if classes else []),
+        *table_lines(frame.cpus, _EVERYTHING, width),
+        BLANK,
+        *_reasons(frame, width),
+    ]
+    text = "".join(f"{crop(each, width).text.rstrip()}\n" for each in lines) + "\n"
+    return to_ascii(text) if ascii_only else text
+
+
+def _interval_s(frame: Frame) -> float | None:
+    return None if frame.interval_s is None else round(frame.interval_s, 1)
+
+
+def _reasons(frame: Frame, width: int) -> list[Line]:
+    """Each sentence once, whichever CPUs or classes it is about; of one CPU alone, with which."""
+    labels: dict[tuple[str, str], dict[str, None]] = {}
+    whose: dict[tuple[str, str], set[str]] = {}
+    infos = frame.cpus.topology.cpus
+    of_cpus = (
+        (f"cpu {infos[row].cpu}: ", *each)
+        for row in range(len(frame.cpus))
+        for each in absences(frame.cpus, row)
+    )
+    for who, why, absent in (*of_cpus, *(("", *each) for each in cache_absences(frame))):
+        said = why.reason.mark, why.sentence
+        labels.setdefault(said, {}).update(dict.fromkeys(absent))
+        whose.setdefault(said, set()).add(who)
+    return [
+        each
+        for said, names in labels.items()
+        for who in (next(iter(whose[said])) if len(whose[said]) == 1 < len(frame.cpus) else "",)
+        for each in paragraph(
+            f"{who}{', '.join(names)}: {said[1]}",
+            width,
+            lead=line(Span(f"{said[0]:<4}", Tone.MISSING)),
+        )
+    ]

@@ -1,0 +1,290 @@
+"""Pages of text: what the keys, marks and columns mean, and one number explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from nftop.model.frame import Frame
+from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base.bars import PARTS
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.cache.panel import MARKS as CACHE_MARKS
+from nftop.render.cache.table import MARKS as CLASS_MARKS
+from nftop.render.cache.verdict import MARKS as VERDICT_MARKS
+from nftop.render.cache.ways import MARKS as WAY_MARKS
+from nftop.render.cores.detail import absence_lines, attribution_lines
+from nftop.render.cores.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
+from nftop.render.editor.rows import MARKS as EDITOR_MARKS
+from nftop.render.frame.findings import MARKS as FINDING_MARKS
+from nftop.render.frame.header import badge_lines, time_of_day
+from nftop.render.frame.provenance import caveat
+from nftop.render.power.page import MARKS as POWER_MARKS
+from nftop.render.power.page import POWER_PACKAGE_METRICS
+from nftop.render.power.settings import MARKS as SETTING_MARKS
+from nftop.render.topdown.tree import MARKS as TREE_MARKS
+from nftop.render.topdown.tree import focus_of, meaning_of, tree_of, words
+from nftop.render.traffic.page import MARKS as TRAFFIC_MARKS
+from nftop.uarch.explain import definition
+from nftop.uarch.table import load, names
+
+_MARKS = (
+    ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
+    (fmt.MORE_THAN_0, "more than 0, too little to print"),
+    (
+        "~",
+        f"estimate: counted for less than {ESTIMATE_BELOW:.0%} of the time, or not of core cycles",
+    ),
+    (f"4{SIBLING_MARK}", f"the hyper-thread sibling is busy more than {SIBLING_BUSY_RATIO:.0%}"),
+    ("perf~", "the source gives only a part"),
+    ("perf+", "the source works"),
+    ("#", "a number too long for its column"),
+)  # fmt: skip
+
+_MAP = (
+    (".", "neither NF nor poller"),
+    ("▁ to █", "the metric named beside it, on the scale below its name; █ is its end or more"),
+    ("!", "a thread waits for its CPU more than 5 % of the time, or the metric itself is bad"),
+    ("s h p b w ...", "no value, for the reason of this letter; - is no work, or not defined"),
+)
+
+
+def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
+    """Keys, marks and columns. `keys` are pairs of what to press and what it does."""
+    reasons = [(each.mark, each.sentence) for each in Reason if each is not Reason.PRESENT]
+    return [
+        *section("Keys", keys, width),
+        *section("Where there is no number", reasons, width),
+        *section("Beside a number", _MARKS, width),
+        *section("Below the header", FINDING_MARKS, width),
+        *section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
+        *section("On the Topdown screen", TREE_MARKS, width),
+        *section("The ways of a cache class", WAY_MARKS, width),
+        *section("On the Cache screen", CLASS_MARKS, width),
+        *section("In a verdict on a change of classes", VERDICT_MARKS, width),
+        *section("On the Memory/PCIe screen", TRAFFIC_MARKS, width),
+        *section("On the Power screen", (*POWER_MARKS, *SETTING_MARKS), width),
+        *section("In the map of CPUs", _MAP, width),
+        *section("In the panel of cache classes", CACHE_MARKS, width),
+        *section("Columns", _columns(CPU_METRICS), width),
+        *section("Cache classes", _columns(GROUP_METRICS), width),
+        *section("Network functions", _columns(NF_METRICS), width),
+        *section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
+        *section("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS), width),
+        *section("Probes of the core looked at", _columns(CORE_METRICS), width),
+    ]
+
+
+def editor_help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
+    """Keys and marks of the editor of cache classes."""
+    return [*section("Keys", keys, width), *section("Marks", (*WAY_MARKS, *EDITOR_MARKS), width)]
+
+
+def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Line]:
+    """One number of one CPU: its definition, its value or why it has none, and what else is absent.
+
+    Then what each source gives, since that is what any absence comes down to. It is of the moment
+    at which `frame` was taken, and says so.
+    """
+    cpus = frame.cpus
+    cpu = cpus.topology.cpus[row].cpu
+    facts = [
+        *_definition(metric),
+        (f"cpu {cpu}", f"{_value(frame, row, metric)}, at {time_of_day(frame)}"),
+    ]
+    absent = absence_lines(cpus, row, width, CPU_METRICS)
+    return [
+        *(crop(each, width) for each in badge_lines(frame.host)),
+        *section(f"{metric.label} ({metric.id})", facts, width),
+        *_titled("How its packets were counted", attribution_lines(cpus, row, width), width),
+        *_titled(f"Absent on cpu {cpu}", absent, width),
+        *section("Sources", source_facts(frame), width),
+        *_titled("Topology", [each for note in frame.topology.notes
+                              for each in paragraph(note, width)], width),
+    ]  # fmt: skip
+
+
+def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
+    """Some metrics of packages: what each means, and its value or why it has none."""
+    lines = [crop(each, width) for each in badge_lines(frame.host)]
+    lines += _package_facts(frame, metrics, width)
+    lines += _computed(frame, [metric.id for metric in metrics], width)
+    return [*lines, *section("Sources", source_facts(frame), width)]
+
+
+def explain_power_lines(frame: Frame, row: int | None, metric: Metric, width: int) -> list[Line]:
+    """The Power screen's numbers of packages, then one of the selected CPU if there is one."""
+    facts = _package_facts(frame, POWER_PACKAGE_METRICS, width)
+    if row is None:
+        badge = [crop(each, width) for each in badge_lines(frame.host)]
+        return [*badge, *facts, *section("Sources", source_facts(frame), width)]
+    of_cpu = explain_lines(frame, row, metric, width)
+    head = len(badge_lines(frame.host))
+    return [*of_cpu[:head], *facts, *of_cpu[head:]]
+
+
+def _package_facts(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
+    lines: list[Line] = []
+    for metric in metrics:
+        facts = _definition(metric)
+        for row in frame.packages:
+            reading = row.readings.get(metric.id, Missing(Reason.SOURCE))
+            value = _worded(reading, metric, estimate=metric.id in row.estimates)
+            said = f"{value}{caveat(row, metric.id)}"
+            facts.append((f"socket {row.package}", f"{said}, at {time_of_day(frame)}"))
+        lines += section(f"{metric.label} ({metric.id})", facts, width)
+    return lines
+
+
+def explain_class_lines(frame: Frame, about: str, lines: Sequence[Line], width: int) -> list[Line]:
+    """A cache class: `lines` with all there is to say of it, then what each metric means."""
+    rows = [
+        (metric.label, f"{metric.meaning} {metric.formula} [{metric.origin}]")
+        for metric in GROUP_METRICS
+    ]
+    return [
+        *(crop(each, width) for each in badge_lines(frame.host)),
+        *_titled(f"{about} at {time_of_day(frame)}", list(lines), width),
+        *section("What the numbers mean", rows, width),
+        *section("In the table", (*WAY_MARKS, *CLASS_MARKS), width),
+        *section("In a verdict", VERDICT_MARKS, width),
+        *section("Sources", source_facts(frame), width),
+    ]
+
+
+def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
+    """Top-down of a core node by node, and its probes: the value and what it means."""
+    cpu = frame.cpus.topology.cpus[row].cpu
+    focus = focus_of(frame, row)
+    nodes = [
+        (
+            words(node.name),
+            f"{_plainly(node.reading, Unit.RATIO)} of {node.of}. {meaning_of(node.name)}",
+        )
+        for node in tree_of(frame, row)
+    ]
+    probes = (
+        []
+        if focus is None
+        else [
+            (words(metric.id), _probe_words(metric, focus.readings[metric.id]))
+            for metric in CORE_METRICS
+        ]
+    )
+    computed = [f"tma.{node.name}" for node in tree_of(frame, row)]
+    computed += [metric.id for metric in CORE_METRICS] if focus is not None else []
+    return [
+        *(crop(each, width) for each in badge_lines(frame.host)),
+        *section(f"Top-down of cpu {cpu}'s core at {time_of_day(frame)}", nodes, width),
+        *section("Probes of the same core", probes, width),
+        *section("On the screen", TREE_MARKS, width),
+        *section("How it is computed", [("formulas", cpu_metric("tma.retiring").formula),
+                                         ("source", cpu_metric("tma.retiring").origin)], width),
+        *_computed(frame, computed, width),
+        *section("Sources", source_facts(frame), width),
+    ]  # fmt: skip
+
+
+def _computed(frame: Frame, metrics: Iterable[str], width: int) -> list[Line]:
+    """What the table of the host's CPU computes the metrics from: formulas, then events."""
+    name = frame.host.uarch
+    if name not in names():
+        return []
+    smt = any(info.siblings for info in frame.topology.cpus)
+    pairs = dict(pair for each in metrics for pair in definition(_table(name), each, smt=smt))
+    return section(f"Formulas and events of {name}", pairs.items(), width)
+
+
+_table = lru_cache(maxsize=2)(load)
+
+
+def _probe_words(metric: Metric, reading: Reading) -> str:
+    return f"{_plainly(reading, metric.unit)}. {metric.meaning} [{metric.origin}]"
+
+
+def _plainly(reading: Reading, unit: Unit) -> str:
+    if isinstance(reading, Missing):
+        return f"{reading.reason.mark} {reading.sentence}"
+    return fmt.worded(reading, unit)
+
+
+def _definition(metric: Metric) -> list[tuple[str, str]]:
+    return [
+        ("meaning", metric.meaning),
+        ("formula", metric.formula),
+        ("unit", metric.unit.value),
+        ("origin", metric.origin),
+        *([("better", metric.good)] if metric.good else []),
+    ]
+
+
+def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
+    if isinstance(reading, Missing):
+        return f"{reading.reason.mark} {reading.sentence}"
+    said = "; an estimate: its counters did not count all the time" if estimate else ""
+    ratio = metric.unit is Unit.RATIO
+    return (fmt.share(reading, 8) if ratio else fmt.worded(reading, metric.unit)) + said
+
+
+def _value(frame: Frame, row: int, metric: Metric) -> str:
+    reading = frame.cpus.columns[metric.id][row]
+    if isinstance(reading, Missing):
+        return f"{reading.reason.mark} {reading.sentence}"
+    said = [fmt.worded(reading, metric.unit)]
+    origin = frame.cpus.origins.get(metric.id)
+    if origin is not None and origin[row] is not None:
+        said.append(f"told by {origin[row]}")
+    saturated = frame.cpus.saturated[row]
+    if is_bound(metric, saturated=saturated, clock=frame.cpus.cpp_clock[row]):
+        known = "known to be " if saturated is None else ""
+        said.append(f"an upper bound: the core is not {known}saturated")
+    if any(estimates(frame.cpus, [row], metric)):
+        said.append("an estimate: counters shared the hardware, or another clock than the core's")
+    return "; ".join(said)
+
+
+def _columns(metrics: Sequence[Metric]) -> list[tuple[str, str]]:
+    return [(metric.label, f"{metric.meaning} [{metric.unit.value}]") for metric in metrics]
+
+
+def source_facts(frame: Frame) -> list[tuple[str, str]]:
+    pairs = []
+    for name, state in frame.sources.items():
+        if state.reason is Reason.PRESENT:
+            said = [f"works, but not all of it: {state.detail}" if state.detail else "works"]
+        else:
+            said = [f"{state.reason.mark} {state.detail or state.reason.sentence}"]
+        if state.age_s is not None:
+            said.append(f"{state.age_s:.1f} s old")
+        if state.took_s is not None:
+            said.append(f"took {state.took_s * 1e3:.1f} ms")
+        pairs.append((name, ", ".join(said)))
+    return pairs
+
+
+def section(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Line]:
+    rows = list(rows)
+    column = min(max((len(name) for name, _ in rows), default=0) + 2, max(4, width // 3))
+    lines = [
+        each
+        for name, text in rows
+        for each in paragraph(text, width, lead=_lead(name, column))
+    ]  # fmt: skip
+    return _titled(title, lines, width)
+
+
+def _lead(name: str, column: int) -> Line:
+    return crop(line(Span(f"{name:<{column - 1}} ", Tone.ACCENT)), column)
+
+
+def _titled(title: str, lines: list[Line], width: int) -> list[Line]:
+    head = crop(line(Span(title, Tone.TITLE)), width)
+    return [head, *(crop(each, width) for each in lines), BLANK] if lines else []

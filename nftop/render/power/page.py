@@ -1,0 +1,214 @@
+"""The Power screen: what packages take, how far they sleep; of each CPU that, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.frame import Frame, PackageRow
+from nftop.model.ids import Package
+from nftop.model.metrics.metric import Metric
+from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base import spark
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import fit
+from nftop.render.cores.columns import Col
+from nftop.render.cores.layout import Parts, above_text
+from nftop.render.frame.header import Status, alert_lines
+from nftop.render.frame.provenance import reason_lines, source_lines
+from nftop.render.power.settings import host_lines, placement_lines
+
+# History of one metric of one package, in so many points over so many seconds.
+Past = Callable[[str, Package, int, float], NDArray[np.float32]]
+
+_NAME, _CELL = 5, 8
+_LEAST_SPARK, _MOST_SPARK = 12, 60
+_TABLE_LEAST, _DETAIL_LEAST, _BLANKS_FROM = 5, 6, 30  # lines; the last one of the screen
+_UNTOLD = Missing(Reason.SOURCE)
+_BY_ID = {metric.id: metric for metric in PCM_PACKAGE_METRICS}
+# From left to right, each with its rank: where there is no room for all, lower ones stay.
+_OF_PACKAGES: tuple[tuple[str, int], ...] = (
+    ("power_w", 0),
+    ("energy_j", 2),
+    ("dram_power_w", 1),
+    ("dram_energy_j", 8),
+    ("uncore_frequency_hz", 4),
+    ("thermal_headroom_c", 3),
+    ("c0_ratio", 5),
+    ("c2_ratio", 7),
+    ("c3_ratio", 9),
+    ("c6_ratio", 6),
+)
+POWER_PACKAGE_METRICS: tuple[Metric, ...] = tuple(_BY_ID[name] for name, _ in _OF_PACKAGES)
+_GRAPHED = POWER_PACKAGE_METRICS[0]
+_WHAT = "power, temperatures and C-states, of its last second"
+START = (
+    "To have them start Intel's sensor server on this host, as root, where only this host can ask "
+    "it: PCM_NO_RDT=1 pcm-sensor-server (package pcm), with --listen 127.0.0.1 where it knows that "
+    "option, else behind a firewall; nftop finds it on port 9738"
+)
+MARKS: tuple[tuple[str, str], ...] = (
+    ("PC0, PC2, PC3-6", "shares of time the whole package was awake, on its way to sleep, asleep"),
+    ("0-200, 5 min", "scale and span of the graphs of PKG.W, the same for all packages"),
+    ("HEADROOM", "degrees C until throttling; of a package, of its hottest core"),
+)
+
+
+def power_parts(
+    frame: Frame,
+    status: Status,
+    row: int | None,
+    past: Past,
+    *,
+    columns: Sequence[Col],
+    interval_s: float,
+    rows: int,
+    width: int,
+    height: int,
+) -> Parts:
+    """Share the screen out: packages, who told it and what is absent; the table of CPUs; a detail.
+
+    Args:
+        frame: what to show.
+        status: how it is being watched.
+        row: the selected CPU's, whose absences are said too; None where none is.
+        past: history, asked for where there is room for a graph.
+        columns: those of the table of CPUs.
+        interval_s: the feed's pace, which the graphs' span follows.
+        rows: lines the table of CPUs would like for its body.
+        width: of the screen, in cells.
+        height: of the screen, in lines.
+    """
+    above, room, footer = above_text(frame, status, width=width, height=height)
+    if not footer:
+        return Parts(above, room, (), 0, 0)
+    lines = [
+        *package_lines(frame, past, columns, interval_s, width),
+        *_absences(frame, row, columns, width),
+    ]
+    told = _cut(lines, room - _TABLE_LEAST, width)
+    gap = [BLANK] if told and height >= _BLANKS_FROM else []
+    room -= len(told) + len(gap)
+    wanted = rows + 2  # headers, and a line apart from what follows
+    table = room if room < wanted + _DETAIL_LEAST else wanted
+    if room >= _TABLE_LEAST + _DETAIL_LEAST and height >= _BLANKS_FROM:
+        table = max(_TABLE_LEAST, min(wanted, room - max(_DETAIL_LEAST, room // 3)))
+    return Parts([*above, *told, *gap], table, (), room - table, footer)
+
+
+def package_lines(
+    frame: Frame, past: Past, columns: Sequence[Col], interval_s: float, width: int
+) -> list[Line]:
+    """A line for each package below their headers; pollers on the wrong cores; who told what."""
+    shown = _shown(width)
+    points = _points(width, len(shown))
+    lines: list[Line] = []
+    if frame.packages:
+        lines += _packages(frame.packages, shown, past, points, interval_s)
+    else:
+        lines.append(line(Span("the topology names no package", Tone.DIM)))
+    lines += alert_lines(frame.apart, width=width)
+    lines += placement_lines(frame, width)
+    lines += host_lines(frame, width)
+    lines += source_lines(frame, "pcm", _told(frame, columns), width)
+    state, here = frame.sources.get("pcm"), not (frame.host.simulated or frame.host.remote)
+    if here and (state is None or state.reason is Reason.SOURCE):
+        lines += paragraph(START, width, tone=Tone.DIM)
+    return [crop(each, width) for each in lines]
+
+
+def _told(frame: Frame, columns: Sequence[Col]) -> str:
+    """What the server has told: with the columns in which it stands in for others."""
+    if not any(row.origins for row in frame.packages) and not frame.cpus.origins:
+        return ""
+    others = [
+        col.label
+        for col in columns
+        if col.metric and col.key in frame.cpus.origins and col.metric not in PCM_CPU_METRICS
+    ]
+    return f"{', '.join(others)}, {_WHAT}" if others else _WHAT
+
+
+@lru_cache(maxsize=8)
+def _shown(width: int) -> tuple[Metric, ...]:
+    """As many columns as fit, in their own order."""
+    most = max(1, (width - _NAME) // (_CELL + 1))
+    kept = {name for name, _ in sorted(_OF_PACKAGES, key=lambda each: each[1])[:most]}
+    return tuple(metric for metric in POWER_PACKAGE_METRICS if metric.id in kept)
+
+
+def _points(width: int, columns: int) -> int:
+    left = min(_MOST_SPARK, width - _NAME - columns * (_CELL + 1) - 1)
+    return left if left >= _LEAST_SPARK else 0
+
+
+def _packages(
+    packages: Sequence[PackageRow],
+    shown: Sequence[Metric],
+    past: Past,
+    points: int,
+    interval_s: float,
+) -> list[Line]:
+    """Headers and a line for each package, with the graph of its power where there is room."""
+    span_s = spark.span_for(points, interval_s) if points else 0.0
+    series = [past(_GRAPHED.id, row.package, points, span_s) for row in packages if points]
+    known = [each for each in series if np.isfinite(each).any()]
+    top = spark.scale_top(np.concatenate(known), _GRAPHED.unit) if known else 0.0
+    scale = fmt.number(top, _GRAPHED.unit, 6).removesuffix(".0")
+    note = f" {_GRAPHED.label} 0-{scale}, {spark.span_name(span_s)}" if known else ""
+    labels = "".join(f"{metric.label:>{_CELL}} " for metric in shown)
+    head = fit("SOCK", _NAME) + labels + (note if len(note) <= points + 1 else "")
+    lines = [line(Span(head, Tone.HEADER), fill=Tone.HEADER)]
+    for place, row in enumerate(packages):
+        cells = [_cell(row, metric) for metric in shown]
+        graph = " " + spark.graph(series[place], top, 1)[0] if known else ""
+        lines.append(Line((Span(fit(f"s{row.package}", _NAME), Tone.PLAIN), *cells,
+                           Span(graph, Tone.AREA))))  # fmt: skip
+    return lines
+
+
+def _cell(row: PackageRow, metric: Metric) -> Span:
+    reading = row.readings.get(metric.id, _UNTOLD)
+    if isinstance(reading, Missing):
+        return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
+    return Span(fmt.printer(metric.unit, _CELL)(reading).rjust(_CELL) + " ", Tone.PLAIN)
+
+
+def _absences(frame: Frame, row: int | None, columns: Sequence[Col], width: int) -> list[Line]:
+    """Why packages, and the selected CPU, lack numbers; not what is said of the source already."""
+    state = frame.sources.get("pcm")
+    said = state.detail if state is not None and state.reason is not Reason.PRESENT else None
+    of_packages = (
+        (metric.label, package.readings.get(metric.id, _UNTOLD), f"s{package.package}")
+        for package in frame.packages
+        for metric in POWER_PACKAGE_METRICS
+    )
+    named: list[tuple[str, Reading, str]] = []
+    cpus = frame.cpus
+    if row is not None:
+        place = f"cpu {cpus.topology.cpus[row].cpu}"
+        shown = [col.metric for col in columns if col.metric]
+        named = [(each.label, cpus.columns[each.id][row], place) for each in shown]
+    news = [
+        [(label, reading, place) for label, reading, place in group
+         if not isinstance(reading, Missing) or reading.sentence != said]
+        for group in (of_packages, named)
+    ]  # fmt: skip
+    places = len(frame.packages)
+    return list(
+        chain(reason_lines(news[0], places, width), reason_lines(news[1], places=0, width=width))
+    )
+
+
+def _cut(lines: list[Line], height: int, width: int) -> list[Line]:
+    """The first `height` lines; where some are left out the last one says so."""
+    if len(lines) <= height:
+        return lines
+    more = line(Span(f"+ {len(lines) - height + 1} more lines: press x", Tone.DIM))
+    return [*lines[: max(0, height - 1)], crop(more, width)][: max(0, height)]

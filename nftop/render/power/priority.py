@@ -1,0 +1,92 @@
+"""The page of what can be done about the frequency of a core, and what the last change did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph, pointed_at
+from nftop.render.frame.header import alert_lines, badge_lines
+
+_MOST_CPUS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Means of one CPU before and after a change; NaN where nothing was measured.
+
+    Frequencies in Hz, packets received per second.
+    """
+
+    cpu: Cpu
+    hz: tuple[float, float]
+    packets: tuple[float, float]
+
+
+def priority_lines(
+    frame: Frame,
+    texts: Sequence[str],
+    at: int,
+    effects: Sequence[Effect],
+    width: int,
+    *,
+    locked: str,
+    stood_s: float | None = None,
+) -> tuple[list[Line], int]:
+    """The page, and the line that the cursor is on.
+
+    Args:
+        frame: the newest.
+        texts: what can be chosen.
+        at: which of them is selected.
+        effects: of the last change that was applied.
+        width: cells a line may take.
+        locked: why nothing is applied; "" where it may be.
+        stood_s: seconds until the last change was taken back; None if it was not.
+    """
+    badge = [part for each in badge_lines(frame.host) for part in (each, " ")]
+    lines = [line(*badge, Span("Core frequencies", Tone.TITLE))]
+    lines += alert_lines(locked, width=width) if locked else []
+    if isinstance(frame.frequencies, Missing):
+        lines += alert_lines(f"no frequencies here: {frame.frequencies.sentence}", width=width)
+    else:
+        names = ", ".join(dict.fromkeys(each.name for each in frame.frequencies.keepers))
+        lines += alert_lines(f"{names} may set frequencies here too", width=width) if names else []
+    lines.append(BLANK)
+    spot = len(lines) + at
+    for place, text in enumerate(texts):
+        row = crop(line(("> " if place == at else "  ") + text), width)
+        lines.append(pointed_at(row) if place == at else row)
+    lines += [BLANK, *paragraph(
+        "Enter shows what would be written, before anything is. High-priority cores (SST-BF) are "
+        "fixed in silicon: no setting makes a low one high.", width, tone=Tone.DIM,
+    )]  # fmt: skip
+    return [*lines, *_effects(effects, width, stood_s)], spot
+
+
+def _effects(effects: Sequence[Effect], width: int, stood_s: float | None) -> list[Line]:
+    if not effects:
+        return []
+    ended = "" if stood_s is None else f" (taken back after {stood_s:.0f} s)"
+    head = f"the last change{ended}, before -> after (means of up to 30 s)"
+    lines = [BLANK, line(Span(head, Tone.HEADER))]
+    for each in effects[:_MOST_CPUS]:
+        text = f"  CPU {each.cpu:>3}  {_pair(each.hz, 'Hz')}  {_pair(each.packets, 'packets/s')}"
+        lines.append(crop(line(text), width))
+    more = len(effects) - _MOST_CPUS
+    return lines + [line(Span(f"  + {more} more CPUs", Tone.DIM))] * (more > 0)
+
+
+def _pair(values: tuple[float, float], unit: str) -> str:
+    """`2.30 -> 2.70 GHz (+17.4 %)`."""
+    scale, name = {"Hz": (1e9, "GHz"), "packets/s": (1e6, "Mpps")}[unit]
+    before, after = values
+    known = [f"{each / scale:6.2f}" if not math.isnan(each) else "     -" for each in values]
+    change = (
+        f" ({(after / before - 1) * 100:+.1f} %)" if before > 0 and not math.isnan(after) else ""
+    )
+    return f"{known[0]} -> {known[1]} {name}{change}"

@@ -1,0 +1,194 @@
+"""What is set for a CPU's frequency, as cells and words: limits, governor, preference, SST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+from nftop.derive.placement import Misplaced, misplaced
+from nftop.model.frame import CpuTable, Frame
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sst import CpufreqTable, CpuSetting, SstPackage, SstState, Switch, UncoreLimits
+from nftop.render.base.line import Line, Span, Tone, line, paragraph
+from nftop.render.base.text import cells, printable
+
+_GHZ = 1e9
+LETTERS: Mapping[str, str] = MappingProxyType({"high": "H", "low": "L"})
+# Preferences in few letters; others as they are.
+_SHORT: Mapping[str, str] = MappingProxyType(
+    {
+        "performance": "perf",
+        "balance_performance": "bal-perf",
+        "balance_power": "bal-power",
+    }
+)
+MARKS: tuple[tuple[str, str], ...] = (
+    ("H L", "SST-BF: cores whose base frequency is higher, lower than others' of the package"),
+    ("MIN-MAX", "GHz between which the frequency is chosen; one number: pinned to it"),
+    ("GOVERNOR/EPP", "who chooses it, and what the hardware is to favour (perf, bal-perf, ...)"),
+    ("CP", "SST-CP class, 0 to 3: whose power counts first; no cache class"),
+)
+
+
+def priority_text(cpus: CpuTable, row: int) -> str | Missing:
+    """`H` or `L`."""
+    priority = cpus.settings[row].priority
+    return priority if isinstance(priority, Missing) else LETTERS[priority]
+
+
+def governor_text(cpus: CpuTable, row: int) -> str | Missing:
+    """`powersave/bal-perf`; the governor alone where there is no preference."""
+    return _governor(cpus.settings[row])
+
+
+@lru_cache(maxsize=256)
+def _governor(setting: CpuSetting) -> str | Missing:
+    if isinstance(setting.governor, Missing) or isinstance(setting.epp, Missing):
+        return setting.governor
+    return f"{setting.governor}/{_SHORT.get(setting.epp, setting.epp)}"
+
+
+def class_text(cpus: CpuTable, row: int) -> str | Missing:
+    """The number of its SST-CP class."""
+    number = cpus.settings[row].cp_class
+    return number if isinstance(number, Missing) else str(number)
+
+
+def limits_text(cpus: CpuTable, row: int) -> str | Missing:
+    """`0.8-3.9`, or `2.3` where both are the same."""
+    least, most = (cpus.columns[f"{end}_frequency_hz"][row] for end in ("min", "max"))
+    if isinstance(least, Missing):
+        return least
+    return most if isinstance(most, Missing) else span_text(least, most)
+
+
+def span_text(least_hz: float, most_hz: float) -> str:
+    """Two frequencies in GHz, as few digits as tell them; one where they are the same."""
+    low, high = (f"{hz / _GHZ:.2f}".removesuffix("0") for hz in (least_hz, most_hz))
+    return low if low == high else f"{low}-{high}"
+
+
+TEXTS: Mapping[str, Callable[[CpuTable, int], str | Missing]] = MappingProxyType(
+    {
+        "sst": priority_text,
+        "limits": limits_text,
+        "governor": governor_text,
+        "cp": class_text,
+    }
+)
+
+
+def setting_facts(setting: CpuSetting, base: Reading, least: Reading, most: Reading) -> list[str]:
+    """What there is to say of a CPU, in a few words each; nothing of what is absent."""
+    facts = []
+    if not isinstance(setting.priority, Missing):
+        facts.append(f"SST-BF {setting.priority} priority")
+    if not isinstance(base, Missing):
+        facts.append(f"base {base / _GHZ:.2f} GHz")
+    if not isinstance(least, Missing) and not isinstance(most, Missing):
+        pinned = "pinned to " if least == most else "limits "
+        facts.append(f"{pinned}{span_text(least, most)} GHz")
+    if setting.together:
+        facts.append(f"set together with CPU {format_cpu_list(setting.together)}")
+    if not isinstance(setting.cp_class, Missing):
+        facts.append(f"SST-CP class {setting.cp_class}")
+    return facts
+
+
+def fitted(text: str, width: int) -> str:
+    """A text, of which what is behind a `/` is left out where there is no room for it."""
+    return text if cells(text) <= width else text.partition("/")[0]
+
+
+def placement_lines(frame: Frame, width: int) -> list[Line]:
+    """Pollers on low-priority cores, and the high-priority ones that are free; by package.
+
+    Those of other packages only where there are too few near.
+    """
+    lead = line(Span("! ", Tone.ACCENT))
+    return [
+        each
+        for found in misplaced(frame)
+        for each in paragraph(_placement(found), width, lead=lead, tone=Tone.PLAIN)
+    ]
+
+
+def _placement(found: Misplaced) -> str:
+    who = ", ".join(
+        f"{format_cpu_list(cpus)} ({printable(name)})" for name, cpus in found.pollers.items()
+    )
+    free = []
+    if found.near:
+        free.append(f"here {format_cpu_list(found.near)}")
+    if found.far and len(found.near) < sum(map(len, found.pollers.values())):
+        free.append(f"on other sockets {format_cpu_list(found.far)}")
+    idle = f"idle high-priority cores: {', '.join(free)}" if free else "no high-priority core idle"
+    return f"s{found.package}: these pollers sit on low-priority cores: {who}; {idle}"
+
+
+def host_lines(frame: Frame, width: int) -> list[Line]:
+    """Driver, turbo, mesh, SST and who else sets frequencies; why nothing is told."""
+    told = frame.frequencies
+    if isinstance(told, Missing) and "cpufreq" not in frame.sources:
+        return []  # another host's server has no word for it
+    if isinstance(told, Missing):
+        lead = line(Span(f"cpufreq {told.reason.mark} ", Tone.MISSING))
+        return paragraph(told.sentence, width, lead=lead, tone=Tone.DIM)
+    parts = (_drivers(told), _no_base(frame), *_meshes(told), *_sst(told), _others(told))
+    said = "; ".join(filter(None, parts))
+    return paragraph(said, width, lead=line(Span("cpufreq: ", Tone.ACCENT)), tone=Tone.DIM)
+
+
+def _drivers(told: CpufreqTable) -> str:
+    drivers = dict.fromkeys(printable(row.driver or "unnamed driver") for row in told.cpus)
+    turbo = None if told.pstate is None else told.pstate.turbo
+    words = {True: ", turbo on", False: ", turbo off", None: ""}
+    return f"{', '.join(drivers)}{words[turbo]}"
+
+
+def _no_base(frame: Frame) -> str:
+    """Why no CPU has a base frequency; "" where one has."""
+    column = frame.cpus.columns["base_frequency_hz"]
+    if not len(column) or column.present.any():
+        return ""
+    reading = column[0]
+    return printable(reading.sentence) if isinstance(reading, Missing) else ""
+
+
+def _meshes(told: CpufreqTable) -> list[str]:
+    """Of all dies together where they are alike."""
+    spans = {_mesh(each) for each in told.uncore}
+    if len(spans) == 1:
+        return [f"mesh {spans.pop()} GHz"]
+    return [f"mesh of s{each.package} {_mesh(each)} GHz" for each in told.uncore]
+
+
+def _mesh(limits: UncoreLimits) -> str:
+    if limits.min_hz is None or limits.max_hz is None:
+        return "?"
+    return span_text(limits.min_hz, limits.max_hz)
+
+
+def _sst(told: CpufreqTable) -> list[str]:
+    if isinstance(told.sst, SstState):
+        states = {_states(each) for each in told.sst.packages}
+        if len(states) == 1:
+            return [states.pop()]
+        return [f"s{each.package} {_states(each)}" for each in told.sst.packages]
+    return [] if told.sst.reason is Reason.SOURCE else [printable(told.sst.sentence)]
+
+
+def _states(row: SstPackage) -> str:
+    each = (("BF", row.bf), ("TF", row.tf), ("CP", row.cp))
+    return ", ".join(f"SST-{name} {_switch(state)}" for name, state in each)
+
+
+def _switch(state: Switch) -> str:
+    return {True: "on", False: "off", None: "untold"}[state]
+
+
+def _others(told: CpufreqTable) -> str:
+    names = ", ".join(dict.fromkeys(each.name for each in told.keepers))
+    return f"{names} may set frequencies here too" if names else ""

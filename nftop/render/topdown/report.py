@@ -1,0 +1,111 @@
+"""The tree of the top-down method as lines of text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from nftop.model.reading import Missing, Reading
+from nftop.render.base.text import printable
+from nftop.uarch.focus import in_order, is_beyond
+from nftop.uarch.perf_command import groups_to_count, perf_group, takes_all_counters
+from nftop.uarch.sections import Topdown
+from nftop.uarch.table import Uarch
+
+_INDENT, _WIDTH = 2, 100
+_WATCHDOG = (
+    "# A group takes all counters: it needs the NMI watchdog off (sysctl kernel.nmi_watchdog=0)."
+)
+_NOTABLE = "*"
+_UNRELIABLE = "~"
+_LEGEND = {
+    _NOTABLE: "above what the vendor calls notable, as all above it in the tree",
+    _UNRELIABLE: "unreliable with hyper-threading, by the vendor's word",
+}
+
+
+def report(
+    uarch: Uarch, ratios: Mapping[str, Reading], *, smt: bool, origin: str, notes: Sequence[str]
+) -> str:
+    """The tree below what it is of: the CPU, the form of the counts, how they were put together.
+
+    Raises:
+        ValueError: the table has no top-down.
+    """
+    if uarch.topdown is None:
+        raise ValueError(f"{uarch.name} has no top-down")
+    threads = "on" if smt else "off"
+    head = [f"{uarch.title} ({uarch.name}), hyper-threading {threads}; counts: {origin}"]
+    lines = [*head, *(printable(note) for note in notes), ""]
+    return "\n".join([*lines, tree(uarch.topdown, ratios, smt=smt)])
+
+
+def what_to_count(uarch: Uarch, *, smt: bool) -> str:
+    """The shell commands that count what top-down of this CPU needs, and evaluate it."""
+    main, deep = groups_to_count(uarch, smt=smt)
+    threads = "on" if smt else "off"
+    groups = [f"  -e '{perf_group(uarch, group)}' \\" for group in (*main, *deep)]
+    return "\n".join(
+        [
+            f"# {uarch.title} ({uarch.name}), hyper-threading {threads}.",
+            f"# Levels 1 and 2: the first {len(main)} of {len(groups)} groups; level 3: the rest.",
+            "# Of all cores; for one core give -C and all its threads in place of -a.",
+            *([_WATCHDOG] if takes_all_counters(uarch, (*main, *deep), smt=smt) else []),
+            "perf stat -x ';' -a -o counts.csv \\",
+            *groups,
+            "  -- sleep 10",
+            f"nftop tma --uarch {uarch.name} --smt {threads} counts.csv",
+        ]
+    )
+
+
+def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
+    """One line a node, children indented below their parent: a percentage, or the mark of a reason.
+
+    Below it each reason once, with the nodes it is the reason of. `ratios` are 0..1 by node name,
+    of issue slots, but of cycles where the line says so.
+    """
+    names = [name for name in in_order(topdown) if name in ratios]
+    width = max((_INDENT * (topdown.level[name] - 1) + len(name) for name in names), default=0)
+    unreliable = topdown.unreliable_smt if smt else frozenset()
+    marks: set[str] = set()
+    lines = []
+    for name in names:
+        label = " " * (_INDENT * (topdown.level[name] - 1)) + name
+        ratio = ratios[name]
+        if isinstance(ratio, Missing):
+            lines.append(f"{label:<{width}}  {ratio.reason.mark:>7}")
+            continue
+        own = [_NOTABLE] if is_beyond(topdown, ratios, name) else []
+        own += [_UNRELIABLE] if name in unreliable else []
+        marks.update(own)
+        words = ["of cycles"] if name in topdown.of_cycles else []
+        behind = " ".join([*own, *words])
+        lines.append(f"{label:<{width}}  {_percent(ratio):>7}  {behind}".rstrip())
+    legend = [f"{mark} {text}" for mark, text in _LEGEND.items() if mark in marks]
+    below = [*legend, *_absences(topdown, ratios, names)]
+    return "\n".join([*lines, "", *below] if below else lines)
+
+
+def _absences(
+    topdown: Topdown, ratios: Mapping[str, Reading], names: Sequence[str]
+) -> Iterator[str]:
+    """Each reason once behind its mark, with its nodes; whole branches by their first node."""
+    why = {name: ratios[name] for name in names}
+    found: dict[Missing, list[str]] = {}
+    for name, each in why.items():
+        if isinstance(each, Missing) and why.get(topdown.parent.get(name, "")) != each:
+            found.setdefault(each, []).append(name)
+    for each, first in found.items():
+        parts = {topdown.parent.get(name) for name in names if why[name] == each}
+        listed = ", ".join(f"{name} and its parts" if name in parts else name for name in first)
+        lead = f"{each.reason.mark:<4}"
+        text = f"{listed}: {printable(each.sentence)}"
+        yield textwrap.fill(
+            text, _WIDTH, initial_indent=lead, subsequent_indent="    ", break_on_hyphens=False
+        )
+
+
+def _percent(ratio: float) -> str:
+    """With one decimal; what is more than nothing never looks like it."""
+    return "<0.1%" if 0 < ratio < 0.0005 else f"{ratio:.1%}"

@@ -1,0 +1,288 @@
+"""Top-down of the core looked at: its tree on a fixed scale, beside its peers, and its probes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from nftop.model.frame import CoreFocus, CpuTable, Frame, TmaNode
+from nftop.model.metrics.catalogue import EXPLAINED, cpu_metric
+from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.base.text import fit
+from nftop.render.cores.detail import rule_line, sibling_lines
+from nftop.render.cores.table import estimates, is_bound
+from nftop.render.topdown.peers import Peers, peers_of
+
+# What is counted of every core, for where no core is looked at: the vendor's levels 1 and 2.
+_LEVELS = {
+    "frontend_bound": ("fetch_latency", "fetch_bandwidth"),
+    "bad_speculation": ("branch_mispredicts", "machine_clears"),
+    "backend_bound": ("memory_bound", "core_bound"),
+    "retiring": ("light_operations", "heavy_operations"),
+}
+_TONES = {
+    "frontend_bound": Tone.FRONTEND,
+    "bad_speculation": Tone.SPECULATION,
+    "backend_bound": Tone.BACKEND,
+    "memory_bound": Tone.MEMORY,
+    "core_bound": Tone.CORE,
+    "retiring": Tone.RETIRING,
+}
+# What the vendor's name does not say: the events are of persistent memory, on CPUs without CXL too.
+_SAID = {"cxl_mem_bound": "persistent mem bound"}
+_FACTS = ("packets_per_s", "busy_ratio", "cpp", "ipc", "frequency_hz")
+_PATIENCE_TICKS = 5  # what is asked for and not there after so many does not come
+_NAME, _OF, _CELL, _MOST_BAR = 28, 7, 7, 100
+_LEAST_BAR, _OF_FROM, _MEANING_FROM = 10, 70, 90
+_ELSEWHERE = Missing(
+    Reason.WARMING, "the screen stands still: level 3 was counted of another core, Space goes on"
+)
+_SOON = Missing(Reason.WARMING, "level 3 and the probes are counted from the next ticks on")
+_NEVER = Missing(
+    Reason.SOURCE, "no source counts level 3 of one core here; nftop doctor says what perf can do"
+)
+MARKS: tuple[tuple[str, str], ...] = (
+    ("!", "above what the vendor calls notable, as all above it in the tree: look into it"),
+    ("│", "in a bar: the median of the peers"),
+    ("PEERS", "the median of the other cores of its NF; where there are none, of all that poll"),
+    ("OF", "what it is a share of: issue slots, or cycles"),
+)
+
+
+def core_lines(
+    frame: Frame, row: int, width: int, *, waited_s: float, frozen: bool = False
+) -> list[Line]:
+    """The selected core: what it does, its tree, why some of it is absent, its probes.
+
+    Args:
+        frame: whose `focus` has the core's level 3, if it is of this core.
+        row: the CPU selected.
+        width: cells a line may take.
+        waited_s: how long level 3 of this core has been asked for.
+        frozen: the frame stays, so nothing more comes.
+    """
+    cpus = frame.cpus
+    peers = peers_of(cpus, row)
+    focus = focus_of(frame, row)
+    nodes = tree_of(frame, row)
+    lines = [
+        rule_line(cpus, row, width),
+        *_facts(cpus, row, width),
+        *sibling_lines(cpus, row, width),
+        *_tree_lines(frame, nodes, peers, width),
+        *_coverage_lines(nodes, focus, width),
+    ]
+    if focus is None:
+        why = _no_level_3(frame, row, waited_s, frozen=frozen)
+        lines += _said(why, "level 3, probes", width)
+    lines += _absences(nodes, width)
+    if focus is not None:
+        lines += _probe_lines(focus, width)
+    return [crop(each, width) for each in lines]
+
+
+def focus_of(frame: Frame, row: int) -> CoreFocus | None:
+    """What more is counted of this row's core; None where that is no or another core."""
+    cpu = frame.cpus.topology.cpus[row].cpu
+    return frame.focus if frame.focus is not None and cpu in frame.focus.cpus else None
+
+
+def tree_of(frame: Frame, row: int) -> tuple[TmaNode, ...]:
+    """The nodes of a row's core: levels 1 to 3 where it is looked at, else what all cores have."""
+    focus = focus_of(frame, row)
+    if focus is not None and focus.tree:
+        return focus.tree
+    nodes: list[TmaNode] = []
+    for name, children in _LEVELS.items():
+        for each, parent in ((name, None), *((child, name) for child in children)):
+            reading = frame.cpus.columns[f"tma.{each}"][row]
+            level, share = (1, TMA_COVERAGE) if parent is None else (2, TMA_LEVEL_2_COVERAGE)
+            coverage = frame.cpus.columns[share][row]
+            # Thresholds are the table's of this CPU, which only a core looked at is held to.
+            node = TmaNode(each, parent, level, "slots", reading, beyond=False, coverage=coverage)
+            nodes.append(node)
+    return tuple(nodes)
+
+
+def words(name: str) -> str:
+    """A node's or a probe's name, readable: `ports utilization`."""
+    if name in _SAID:
+        return _SAID[name]
+    return name.removesuffix("_per_s").replace("_", " ")
+
+
+@lru_cache(maxsize=256)
+def meaning_of(name: str) -> str:
+    """What the catalogue says of a node; "" where it does not know it."""
+    return next((each.meaning for each in EXPLAINED if each.id == f"tma.{name}"), "")
+
+
+def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
+    """What the table of CPUs says of it, in a line."""
+    parts = []
+    for metric in map(cpu_metric, _FACTS):
+        reading = cpus.columns[metric.id][row]
+        if isinstance(reading, Missing) and reading.reason is Reason.UNDEFINED:
+            continue
+        estimate = any(estimates(cpus, [row], metric))
+        bound = is_bound(metric, saturated=cpus.saturated[row], clock=cpus.cpp_clock[row])
+        text = fmt.cell(reading, metric.unit, 9, bound=bound, estimate=estimate)
+        parts.append(line(Span(f"{metric.label} ", Tone.DIM), text))
+    return flow(parts, width, "  ")
+
+
+def _tree_lines(frame: Frame, nodes: Sequence[TmaNode], peers: Peers, width: int) -> list[Line]:
+    bar = _bar_cells(width)
+    tones = _tones(nodes)
+    lines = [_header(width, bar)]
+    for node in nodes:
+        metric = f"tma.{node.name}"
+        told = metric in frame.cpus.columns
+        beside = peers.median(frame.cpus, metric) if told else Missing(Reason.UNDEFINED)
+        lines.append(_node_line(node, beside, tones[node.name], width))
+    compared = f"peers: the median of {peers.who}" if len(peers.rows) else "no peers to compare"
+    return [*lines, *paragraph(compared, width, tone=Tone.DIM)]
+
+
+def _header(width: int, bar: int) -> Line:
+    scale = f"0%{'50%':>{bar // 2 - 1}}{'100%':>{bar - bar // 2 - 1}}" if bar else ""
+    of = fit("OF", _OF) if width >= _OF_FROM else ""
+    cells = f"{'SHARE':>{_CELL - 1}} {'PEERS':>{_CELL - 1}} "
+    return line(Span(f"{fit('NODE', _name_cells(width))}{cells}{of}{scale}", Tone.HEADER),
+                fill=Tone.HEADER)  # fmt: skip
+
+
+def _name_cells(width: int) -> int:
+    return min(_NAME, max(8, width - 2 * _CELL))
+
+
+def _bar_cells(width: int) -> int:
+    left = width - _name_cells(width) - 2 * _CELL - (_OF if width >= _OF_FROM else 0) - 1
+    return min(_MOST_BAR, left) if left >= _LEAST_BAR else 0
+
+
+def _node_line(node: TmaNode, beside: Reading, tone: Tone, width: int) -> Line:
+    name = fit("  " * (node.level - 1) + words(node.name), _name_cells(width) - 2)
+    of = fit(node.of, _OF) if width >= _OF_FROM else ""
+    mark = Span("! " if node.beyond else "  ", Tone.BAD)
+    missing = isinstance(node.reading, Missing)
+    after = _after(node.reading, node.coverage)
+    share = Span(_percent(node.reading) + after, Tone.MISSING if missing else Tone.PLAIN)
+    peer = Span(f"{_percent(beside)} ", Tone.DIM)
+    return line(name, mark, share, peer, Span(of, Tone.DIM),
+                *_bar(node.reading, beside, _bar_cells(width), tone))  # fmt: skip
+
+
+def _percent(reading: Reading) -> str:
+    return f"{fmt.cell(reading, Unit.RATIO, _CELL - 1):>{_CELL - 1}}"
+
+
+def _bar(reading: Reading, beside: Reading, cells: int, tone: Tone) -> list[Span]:
+    """A bar on the scale 0..1, with a tick where the peers are."""
+    length = 0 if isinstance(reading, Missing) else _cell_at(reading, cells)
+    drawn = list("▇" * length + " " * (cells - length))
+    if not isinstance(beside, Missing) and cells:
+        at = min(max(_cell_at(beside, cells) - 1, 0), cells - 1)
+        text = "".join(drawn)
+        return [Span(text[:at], tone), Span("│", Tone.PLAIN), Span(text[at + 1 :], tone)]
+    return [Span("".join(drawn), tone)]
+
+
+def _cell_at(ratio: float, cells: int) -> int:
+    return min(cells, max(0, round(ratio * cells)))
+
+
+def _tones(nodes: Sequence[TmaNode]) -> Mapping[str, Tone]:
+    """Each node's colour: its own, else its parent's."""
+    tones: dict[str, Tone] = {}
+    for node in nodes:
+        inherited = tones.get(node.parent or "", Tone.AREA)
+        tones[node.name] = _TONES.get(node.name, inherited)
+    return tones
+
+
+def _is_estimate(reading: Reading, coverage: Reading) -> bool:
+    if isinstance(reading, Missing) or isinstance(coverage, Missing):
+        return False
+    return coverage < ESTIMATE_BELOW
+
+
+def _after(reading: Reading, coverage: Reading) -> str:
+    return fmt.ESTIMATE if _is_estimate(reading, coverage) else " "
+
+
+def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreFocus | None, width: int) -> list[Line]:
+    """What the marks say, and of the events behind them the smallest share of the time."""
+    pairs = [(node.reading, node.coverage) for node in nodes]
+    if focus is not None:
+        pairs += [(focus.readings[each], share) for each, share in focus.coverage.items()]
+    shares = [
+        share
+        for reading, share in pairs
+        if not isinstance(share, Missing) and _is_estimate(reading, share)
+    ]
+    if not shares:
+        return []
+    least = fmt.number(min(shares), Unit.RATIO, 6)
+    text = f"estimates, counted for less than {ESTIMATE_BELOW:.0%} of the time, the least {least}"
+    return paragraph(
+        text, width, lead=line(Span(f"{fmt.ESTIMATE:<4}", Tone.MISSING)), tone=Tone.DIM
+    )
+
+
+def _absences(nodes: Sequence[TmaNode], width: int) -> list[Line]:
+    """Each reason a node has no number once, with the nodes it is the reason of."""
+    found: dict[Missing, list[str]] = {}
+    for node in nodes:
+        if isinstance(node.reading, Missing):
+            why = Missing(node.reading.reason, node.reading.sentence)
+            found.setdefault(why, []).append(words(node.name))
+    return [each for why, names in found.items() for each in _said(why, ", ".join(names), width)]
+
+
+def _said(why: Missing, what: str, width: int) -> list[Line]:
+    lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
+    return paragraph(f"{what}: {why.sentence}", width, lead=lead, tone=Tone.DIM)
+
+
+def _no_level_3(frame: Frame, row: int, waited_s: float, *, frozen: bool) -> Missing:
+    """Why nothing more is known of this core than of all."""
+    level_1 = frame.cpus.columns["tma.retiring"][row]
+    if isinstance(level_1, Missing) and level_1.reason not in (Reason.IDLE, Reason.WARMING):
+        return Missing(level_1.reason, level_1.sentence)
+    perf = frame.sources.get("perf")
+    if perf is not None and perf.reason is not Reason.PRESENT:
+        return Missing(perf.reason, perf.detail)
+    if frozen:
+        return _ELSEWHERE
+    return _SOON if waited_s < _PATIENCE_TICKS * (frame.interval_s or waited_s + 1) else _NEVER
+
+
+def _probe_lines(focus: CoreFocus, width: int) -> list[Line]:
+    """The probes, each with what it means as far as there is room."""
+    title = line(Span("PROBES", Tone.HEADER), fill=Tone.HEADER)
+    lines: list[Line] = [BLANK, title]
+    found: dict[Missing, list[str]] = {}
+    for metric in CORE_METRICS:
+        reading = focus.readings[metric.id]
+        if isinstance(reading, Missing):
+            why = Missing(reading.reason, reading.sentence)
+            found.setdefault(why, []).append(words(metric.id))
+        coverage = focus.coverage.get(metric.id, Missing(Reason.SOURCE))
+        lines.append(_probe_line(metric, reading, coverage, width))
+    for why, names in found.items():
+        lines += _said(why, ", ".join(names), width)
+    return lines
+
+
+def _probe_line(metric: Metric, reading: Reading, coverage: Reading, width: int) -> Line:
+    missing = isinstance(reading, Missing)
+    text = fit(fmt.worded(reading, metric.unit) + _after(reading, coverage), 20)
+    value = Span(text, Tone.MISSING if missing else Tone.PLAIN)
+    meaning = metric.meaning.split(". ")[0].split(": ")[0] if width >= _MEANING_FROM else ""
+    return line(fit(words(metric.id), _NAME), value, Span(meaning, Tone.DIM))

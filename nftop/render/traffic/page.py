@@ -1,0 +1,305 @@
+"""What goes in and out of each package: memory, devices, other packages; side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.frame import BoxTraffic, Frame, PackageRow
+from nftop.model.ids import Package
+from nftop.model.metrics.metric import Unit
+from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base import spark
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line
+from nftop.render.base.text import fit
+from nftop.render.frame.provenance import told_lines
+from nftop.render.traffic.notes import absence_lines, accelerator_lines, boxes_of
+from nftop.render.traffic.rows import (
+    BOXES,
+    HIT_RATIO,
+    OF_SERVER,
+    TRAFFIC_METRICS,
+    Boxes,
+    Section,
+    TrafficRow,
+    hit_ratio,
+    sections,
+)
+
+_UNTOLD = Missing(Reason.SOURCE)
+# History of one metric of one package, in so many points over so many seconds.
+Past = Callable[[str, Package, int, float], NDArray[np.float32]]
+
+_LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
+MARKS: tuple[tuple[str, str], ...] = (
+    ("all, hit%", "hits and misses together, and the share of hits in them"),
+    (
+        "0-200, 5 min",
+        "scale and span of the graphs below, the same in a section; of a table, of all",
+    ),
+    ("0-20, both", "the scale of the bars below: in and out together"),
+)
+# Which cells of a table stay where there is no room for all.
+_RANK = ("all", HIT_RATIO, "miss", "hit")
+_UNITS = {Unit.BYTES_PER_S: "GB/s", Unit.REQUESTS_PER_S: "M/s", Unit.PER_S: "1/s", Unit.RATIO: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How many packages are side by side, in how many cells each, and how many columns of a table.
+
+    A package takes `columns` cells of `_CELL`, and what is left of its span is its graph's.
+    """
+
+    abreast: int
+    span: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The screen's lines, and for each the row it shows; None for headers and sentences."""
+
+    lines: tuple[Line, ...]
+    rows: tuple[TrafficRow | None, ...]
+
+
+def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
+    """All lines, packages side by side as far as they fit, and why numbers are absent below.
+
+    Above them which numbers are not of their first choice, by whom and how old. Rows that no
+    package of this hardware has are left out.
+
+    Args:
+        frame: whose `packages` are shown.
+        width: cells a line may take.
+        past: history, asked for where there is room for a graph.
+        interval_s: the feed's pace, which the graphs' span follows.
+    """
+    shape = _shape(len(frame.packages), width)
+    shown = _that_can_be(frame)
+    told = told_lines(frame, TRAFFIC_METRICS, width)
+    drawn: list[tuple[Line, TrafficRow | None]] = [(each, None) for each in told]
+    for at in range(0, len(frame.packages), shape.abreast):
+        band = frame.packages[at : at + shape.abreast]
+        if at:
+            drawn.append((BLANK, None))
+        for section in shown:
+            lines = _section(section, band, shape, past, interval_s)
+            drawn += zip(lines, (None, *section.rows), strict=True)
+        for boxes in BOXES:
+            numbers = _numbers(frame, boxes.attribute)
+            lines = _box_lines(band, boxes, numbers, shape)
+            drawn += zip(lines, (None, *[boxes.row(number) for number in numbers]), strict=False)
+    if not frame.packages:
+        drawn.append((line(Span("the topology names no package", Tone.DIM)), None))
+    below = (*accelerator_lines(frame, width), *absence_lines(frame, width))
+    drawn += [(each, None) for each in below]
+    return Traffic(tuple(crop(each, width) for each, _ in drawn), tuple(row for _, row in drawn))
+
+
+_SECTIONS, _OF_PERF = sections(), sections(PACKAGE_METRICS)
+_MOST_CELLS = max(len(section.cells) for section in _SECTIONS)
+
+
+def _that_can_be(frame: Frame) -> tuple[Section, ...]:
+    """The sections with the rows this hardware can fill; all of them where it can fill none.
+
+    What it can't is named below, once, with the reason. What only a sensor server tells has rows
+    where one tells it.
+    """
+    never = {
+        metric.id
+        for metric in PACKAGE_METRICS
+        if all(_is_never(row.readings[metric.id]) for row in frame.packages)
+    }
+    never |= {
+        metric.id
+        for metric in OF_SERVER
+        if not any(isinstance(row.readings.get(metric.id), float) for row in frame.packages)
+    }
+    sections = (
+        replace(section, rows=tuple(row for row in section.rows if not _ids(row) <= never))
+        for section in _SECTIONS
+    )
+    return tuple(section for section in sections if section.rows) or _OF_PERF
+
+
+def _ids(row: TrafficRow) -> set[str]:
+    return {metric.id for metric in row.metrics}
+
+
+def _is_never(reading: Reading) -> bool:
+    return isinstance(reading, Missing) and reading.reason is Reason.HARDWARE
+
+
+@lru_cache(maxsize=8)
+def _shape(packages: int, width: int) -> Shape:
+    """As many packages abreast as there are, if need be with fewer columns; else bands of them."""
+    room = max(_CELL, width - _LABEL)
+    for columns in range(_MOST_CELLS, 1, -1):
+        if packages * columns * _CELL <= room:
+            return Shape(max(1, packages), room // max(1, packages), columns)
+    abreast = max(1, room // (2 * _CELL))
+    return Shape(abreast, room // abreast, max(1, min(_MOST_CELLS, room // abreast // _CELL)))
+
+
+def _kept(cells: Sequence[str], columns: int) -> list[int]:
+    """Which cells of a table are shown in so many columns, in their own order."""
+    ranked = sorted(range(len(cells)), key=lambda at: _rank(cells[at]))
+    return sorted(ranked[:columns])
+
+
+def _rank(cell: str) -> int:
+    return _RANK.index(cell) if cell in _RANK else len(_RANK)
+
+
+def _section(
+    section: Section, band: Sequence[PackageRow], shape: Shape, past: Past, interval_s: float
+) -> list[Line]:
+    """The header and the rows of a section, for some packages side by side."""
+    kept = _kept(section.cells, shape.columns)
+    points = _points(shape, len(kept))
+    span_s = spark.span_for(points, interval_s) if points else 0.0
+    series = {
+        (row.label, package.package): past(row.main.id, package.package, points, span_s)
+        for row in section.rows if points
+        for package in band
+    }  # fmt: skip
+    tops = _tops(section, band, series)
+    cells = [section.cells[at] or _unit(section.rows[0].main.unit) for at in kept]
+    lines = [_header(section, band, cells, shape, _scale(tops, span_s))]
+    for row in section.rows:
+        parts: list[Span | Line] = [Span(fit(f" {row.label}", _LABEL), Tone.PLAIN)]
+        for package in band:
+            drawn = [_cell(package, row, at) for at in kept]
+            graph = series.get((row.label, package.package))
+            parts += drawn
+            parts.append(_graph(graph, tops.get(row.main.unit, 1.0), shape, len(kept)))
+        lines.append(line(*parts))
+    return lines
+
+
+def _unit(unit: Unit) -> str:
+    return _UNITS.get(unit, unit.value)
+
+
+def _points(shape: Shape, cells: int) -> int:
+    """Cells of a graph beside so many numbers; 0 where that is too few to say anything."""
+    left = min(_MOST_SPARK, shape.span - cells * _CELL - 3)
+    return left if left >= _LEAST_SPARK else 0
+
+
+def _tops(
+    section: Section,
+    band: Sequence[PackageRow],
+    series: Mapping[tuple[str, Package], NDArray[np.float32]],
+) -> dict[Unit, float]:
+    """The end of the scale by unit: one for all graphs of a section, so that they compare."""
+    values: dict[Unit, list[NDArray[np.float32]]] = {}
+    for row in section.rows:
+        for package in band:
+            each = series.get((row.label, package.package))
+            if each is not None and np.isfinite(each).any():
+                values.setdefault(row.main.unit, []).append(each)
+    return {unit: spark.scale_top(np.concatenate(each), unit) for unit, each in values.items()}
+
+
+def _scale(tops: Mapping[Unit, float], span_s: float) -> str:
+    said = [_to(top, unit) for unit, top in tops.items()]
+    return f"{', '.join(said)}, {spark.span_name(span_s)}" if said else ""
+
+
+def _to(top: float, unit: Unit) -> str:
+    """A scale in words: `0-200`."""
+    return f"0-{fmt.number(top, unit, 6).removesuffix('.0')}"
+
+
+def _header(
+    section: Section, band: Sequence[PackageRow], cells: Sequence[str], shape: Shape, scale: str
+) -> Line:
+    unit = "M req/s" if section.cells[0] else ""
+    return _titles(f"{section.title} {unit}", band, cells, shape, scale)
+
+
+def _titles(
+    title: str, band: Sequence[PackageRow], cells: Sequence[str], shape: Shape, scale: str
+) -> Line:
+    """A header: what it is, and for each package its number, its cells and the graphs' scale."""
+    text = fit(title, _LABEL)
+    for package in band:
+        name = f"s{package.package} "
+        first, *others = cells
+        labels = name + fit(first, _CELL - 1 - len(name), right=True) + " "
+        labels += "".join(f"{each:>{_CELL - 1}} " for each in others)
+        left = shape.span - len(labels)
+        text += labels + fit(scale if len(scale) + 2 <= left else "", left)
+    return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
+
+
+def _cell(package: PackageRow, row: TrafficRow, at: int) -> Span:
+    if at < len(row.metrics):
+        metric = row.metrics[at]
+        reading = package.readings.get(metric.id, _UNTOLD)
+        return _number(reading, metric.unit, metric.id in package.estimates)
+    estimate = any(metric.id in package.estimates for metric in row.metrics)
+    return _number(hit_ratio(package, row.metrics), Unit.RATIO, estimate)
+
+
+def _number(reading: Reading, unit: Unit, estimate: bool = False) -> Span:  # noqa: FBT001, FBT002 - a mark
+    if isinstance(reading, Missing):
+        return Span(f"{fmt.mark(reading.reason, _CELL - 1):>{_CELL - 1}} ", Tone.MISSING)
+    width = _CELL - 1
+    text = fmt.share(reading, width) if unit is Unit.RATIO else fmt.printer(unit, width)(reading)
+    return Span(text.rjust(_CELL - 1) + (fmt.ESTIMATE if estimate else " "), Tone.PLAIN)
+
+
+def _graph(values: NDArray[np.float32] | None, top: float, shape: Shape, cells: int) -> Span:
+    left = max(0, shape.span - cells * _CELL)
+    text = "" if values is None else " " + spark.graph(values, top, 1)[0]
+    return Span(fit(text, left), Tone.AREA)
+
+
+def _numbers(frame: Frame, attribute: str) -> list[int]:
+    """The numbers of the boxes that any package has."""
+    boxes = (box for row in frame.packages for box in boxes_of(row, attribute))
+    return sorted({box.number for box in boxes})
+
+
+def _box_lines(
+    band: Sequence[PackageRow], boxes: Boxes, numbers: Sequence[int], shape: Shape
+) -> list[Line]:
+    """Header and rows of memory channels or links; the bar is both directions together."""
+    if not numbers:
+        return []
+    cells = min(2, shape.columns)
+    points = _points(shape, cells)
+    by_number = [{box.number: box for box in boxes_of(row, boxes.attribute)} for row in band]
+    sums = [_both(box) for mine in by_number for box in mine.values()]
+    top = spark.scale_top(np.array([each for each in sums if each], np.float32), Unit.BYTES_PER_S)
+    scale = f"{_to(top, Unit.BYTES_PER_S)}, both" if points else ""
+    lines = [_titles(f"{boxes.title} GB/s", band, boxes.ways[:cells], shape, scale)]
+    for number in numbers:
+        parts: list[Span] = [Span(fit(f" {number}", _LABEL), Tone.PLAIN)]
+        for mine in by_number:
+            box = mine.get(number)
+            none = Missing(Reason.UNDEFINED)
+            both = (box.in_bytes_per_s, box.out_bytes_per_s) if box else (none, none)
+            parts += [_number(each, Unit.BYTES_PER_S) for each in both[:cells]]
+            length = round(_both(box) / top * points) if box else 0
+            parts.append(Span(fit(" " + "▇" * length, shape.span - cells * _CELL), Tone.AREA))
+        lines.append(line(*parts))
+    return lines
+
+
+def _both(box: BoxTraffic) -> float:
+    """What goes in and out together, of what is known."""
+    return sum(
+        each for each in (box.in_bytes_per_s, box.out_bytes_per_s) if not isinstance(each, Missing)
+    )

@@ -1,0 +1,96 @@
+"""One side of a comparison: an interval of a recording, read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nftop.derive.compare.intervals import Interval
+from nftop.session.interval import Cut, ticks
+
+# A cycle may be longer than an interval: so much before and after it is read too, as the live
+# verdict has it of the time before a change. Longer intervals show such a cycle themselves.
+CONTEXT_S = 600
+_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Attributes.
+
+    file, host: as typed, and as recorded (untrusted text).
+    simulated: whether any of it is.
+    uarch: of the CPUs. interval_s: from tick to tick, at its end.
+    interval: what its frames told. lost: what is missing in it, sentences.
+    context: the interval with up to `CONTEXT_S` before and after it.
+    """
+
+    file: str
+    host: str
+    simulated: bool
+    uarch: str
+    interval_s: float
+    interval: Interval
+    lost: tuple[str, ...]
+    context: Interval
+
+
+def side(cut: Cut, other: Cut) -> Side:
+    """Read an interval and what is around it, up to the other one.
+
+    Raises OSError, InterruptedError where its data is stopped.
+    """
+    interval = Interval()
+    simulated, uarch, interval_s = False, "", 0.0
+    for shown in ticks(cut):
+        simulated |= shown.frame.host.simulated
+        uarch, interval_s = shown.frame.host.uarch, shown.interval_ns / 1e9
+        interval.take(shown.frame)
+    lost = tuple(loss.sentence for _, loss in cut.losses)
+    if cut.unfinished:
+        lost = (*lost, cut.unfinished)
+    return Side(
+        cut.file,
+        cut.host.name,
+        simulated,
+        uarch,
+        interval_s,
+        interval,
+        lost,
+        _context(cut, other, interval),
+    )
+
+
+def _context(cut: Cut, other: Cut, interval: Interval) -> Interval:
+    """The interval with what lies before and after it, without anything of the other one."""
+    from_ns, to_ns = cut.from_ns, cut.to_ns
+    if to_ns - from_ns >= CONTEXT_S * _S:
+        return interval
+    from_ns, to_ns = from_ns - CONTEXT_S * _S, to_ns + CONTEXT_S * _S
+    if (cut.began_ns, cut.host) == (other.began_ns, other.host):
+        if other.to_ns <= cut.from_ns:
+            from_ns = max(from_ns, other.to_ns)
+        else:
+            to_ns = min(to_ns, other.from_ns)
+    context = Interval()
+    for shown in ticks(replace(cut, from_ns=from_ns, to_ns=to_ns, losses=[])):
+        context.take(shown.frame)
+    return context
+
+
+def notes(a: Side, b: Side) -> tuple[str, ...]:
+    """What speaks for taking a comparison with care, sentences."""
+    told = []
+    if a.host != b.host:
+        told.append(f"A is of the host {a.host}, B of {b.host}")
+    if a.uarch != b.uarch:
+        told.append(f"A's CPUs are {a.uarch}, B's {b.uarch}: counters need not count the same")
+    if a.simulated != b.simulated:
+        told.append(f"{'A' if a.simulated else 'B'} is SIMULATED, and the other is not")
+    if abs(a.interval_s - b.interval_s) > 0.01 * max(a.interval_s, b.interval_s):
+        told.append(
+            f"A has a tick every {a.interval_s:g} s, B every {b.interval_s:g} s: the noise of "
+            "longer ones is smaller, so that the test does not hold as stated"
+        )
+    for name, each in (("A", a), ("B", b)):
+        told += [f"{name}: {sentence}" for sentence in each.lost]
+    return tuple(told)

@@ -1,0 +1,297 @@
+"""A recording as frames: folded with the code that folds live samples. `replay` paces it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from nftop.derive.compare.baseline import keep as kept_now
+from nftop.derive.fold import State, comparing, step
+from nftop.derive.select import only_cpus
+from nftop.model.baseline import Baselines
+from nftop.model.frame import Frame, Lost
+from nftop.session.feed import FeedError
+from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
+from nftop.store.reading.bytes import Readable
+from nftop.store.reading.scan import Loss, Scan, add_loss
+from nftop.store.reading.seek import Place, last_before
+from nftop.uarch.table import GENERIC, load, names
+
+# A jump folds at least so much of what came before, for what needs more than one tick: counter
+# groups that take turns, shares of them, baselines.
+WARM_UP_NS = 10_000_000_000
+# Frames that are kept to step back to: folding them anew would start without their past; fewer
+# where they take more than so many bytes, as far as that is known.
+_KEPT, _KEPT_BYTES = 120, 128 << 20
+_FRAME_BYTES_PER_CPU = 1500  # measured, 512 CPUs with every source
+_MANY_REMARKS = 64
+_GOES_BACK = "time goes back here: what follows is another session, and numbers start anew"
+_ANOTHER = "another recording begins here, and numbers start anew"
+
+
+class NoRecordingError(FeedError):
+    """What is to be replayed is no recording; the text says why."""
+
+
+class NoMomentError(FeedError):
+    """It is a recording, and not of the time that was asked for; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One tick of a recording, folded.
+
+    Attributes:
+        warmed: since a jump, how many ticks were folded before it; None without one.
+        remarks: markers and losses between the tick before and this one, the last of many.
+        size_bytes: about how much memory it takes.
+    """
+
+    number: int
+    wall_ns: int
+    monotonic_ns: int
+    interval_ns: int
+    frame: Frame
+    warmed: int | None
+    remarks: tuple[str, ...]
+    size_bytes: int = 0
+
+
+class Tape:
+    """Frames of a recording, forward, and elsewhere. For one thread.
+
+    Attributes:
+        header: the last that was read; None before the first.
+    """
+
+    def __init__(
+        self,
+        data: Readable,
+        *,
+        on_frame: Callable[[Frame], None] | None = None,
+        on_loss: Callable[[Loss], None] | None = None,
+        on_marker: Callable[[Marker], None] | None = None,
+        goes_back: bool = False,
+    ) -> None:
+        """Without `goes_back` no more than two frames are kept.
+
+        `on_frame` is given every frame once it is folded, those before a jump's end too.
+        """
+        self.header: Header | None = None
+        self._data = data
+        self._on_frame = on_frame or (lambda _: None)
+        self._on_loss = on_loss or (lambda _: None)
+        self._on_marker = on_marker or (lambda _: None)
+        self._scan = Scan(data)
+        self._state: State | None = None
+        self._began_ns: int | None = None
+        self._next: Tick | None = None
+        self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
+        self._lost: list[Loss] = []
+        self._warmed: int | None = None
+        # What the recording compares with, and what the viewer does instead, if anything.
+        self._recorded: Baselines | None = None
+        self._own: Baselines | None = None
+        self._kept: deque[Shown] = deque(maxlen=_KEPT if goes_back else 2)
+        self._back = 0
+        self._newest_ns: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        """The recording was finished, and all of it read."""
+        return self._scan.ended
+
+    def rest(self) -> Loss | None:
+        """What is wrong with the end, once there is nothing more."""
+        return self._scan.rest()
+
+    def unfinished(self) -> str:
+        """Once there is nothing more: that its end is not among what there is; else ""."""
+        rest = self.rest()
+        off = rest is None or not rest.size or not rest.damage
+        if self.ended or not off or self._newest_ns is None:
+            return ""
+        last = datetime.fromtimestamp(self._newest_ns // 10**9, UTC)
+        return f"the recording was not finished: what came after {last:%H:%M:%S} is not known"
+
+    def last_words(self, *, over: bool, long: bool) -> str:
+        """Once there is nothing more for now, what is to be said of that; "" where nothing is.
+
+        Until it is `over`, a tick that is not whole yet is only not written yet, and the end still
+        to come, unless that takes `long`.
+        """
+        rest = self.rest()
+        said = rest.sentence if rest is not None and (over or rest.damage) else ""
+        return said or (self.unfinished() if over or long else "")
+
+    def upcoming(self) -> tuple[int, int] | None:
+        """Monotonic time and interval of the next tick, in ns; None where there is none now."""
+        if self._back:
+            shown = self._kept[-self._back]
+            return shown.monotonic_ns, shown.interval_ns
+        tick = self._peek()
+        return None if tick is None else (tick.sample.monotonic_ns, tick.sample.interval_ns)
+
+    def forward(self) -> Shown | None:
+        """The next tick; None while there is none."""
+        if self._back:
+            self._back -= 1
+            return self._kept[-1 - self._back]
+        while (tick := self._peek()) is not None:
+            if (shown := self._fold(tick)) is not None:
+                return shown
+        return None
+
+    def back(self) -> Shown | None:
+        """The tick before, as it was shown; None where it is not kept any more."""
+        if self._back + 1 >= len(self._kept):
+            return None
+        self._back += 1
+        return self._kept[-1 - self._back]
+
+    def go(self, wall_ns: int, *, nearest: bool = False) -> tuple[Shown, ...]:
+        """To the last tick at or before this time, or to the first: it, behind the one before.
+
+        With `nearest` also to one that is half an interval later: ticks are never on the second.
+        Empty where there is no tick at all.
+        """
+        place = last_before(self._data, lambda point: point.wall_ns > wall_ns - WARM_UP_NS)
+        if place is None:
+            return ()
+        self.restart(place)
+        self.reach(wall_ns, nearest=nearest)
+        return self.newest
+
+    def baseline(self, *, keep: bool) -> None:
+        """Compare what comes with the ticks folded so far, or again with what the recording has."""
+        if self._state is not None:
+            self._own = kept_now(self._state.baseline) if keep else None
+            self._compare()
+
+    def _compare(self) -> None:
+        if self._state is not None:
+            self._state = comparing(self._state, self._own or self._recorded)
+
+    def restart(self, place: Place) -> None:
+        """Go on from a seek point, with nothing of what was before it."""
+        self._scan = Scan(self._data, place.at)
+        self._state = self._next = None
+        self._kept.clear()
+        self._back = 0
+        self._remarks.clear()
+        self._lost.clear()
+        self._warmed = 0 if place.point.number else None
+
+    def reach(self, wall_ns: int, *, nearest: bool) -> bool:
+        """Fold on to a tick as `go` means it; False: what there is now ends before it is passed."""
+        while (tick := self._peek()) is not None:
+            early_ns = tick.sample.interval_ns // 2 if nearest else 0
+            if self._kept and tick.sample.wall_ns - early_ns > wall_ns:
+                return True
+            self._fold(tick)
+        return False
+
+    @property
+    def newest(self) -> tuple[Shown, ...]:
+        """The last tick that was folded since a restart, behind the one before."""
+        return tuple(self._kept)[-2:]
+
+    def _peek(self) -> Tick | None:
+        while self._next is None:
+            found = self._scan.next()
+            self._data.passed(self._scan.passed)
+            if found is None:
+                return None
+            if isinstance(found, Header):
+                self._begin(found)
+            elif isinstance(found, Tick):
+                self._next = found if self._state is not None else None
+                self._check_order(found)
+            elif isinstance(found, Marker):
+                self._remarks.append(found.text or found.kind)
+                self._on_marker(found)
+                if found.kind == BASELINE:
+                    self._recorded = baselines_of(found)
+                    self._compare()
+            elif isinstance(found, Loss):
+                self._miss(found)
+        return self._next
+
+    def _miss(self, loss: Loss) -> None:
+        self._remarks.append(loss.sentence)
+        add_loss(self._lost, loss)
+        self._on_loss(loss)
+
+    def _check_order(self, tick: Tick) -> None:
+        """Sessions can stand behind each other, the same one twice or the later one first."""
+        before = None if self._state is None else self._state.before
+        if before is not None and tick.sample.monotonic_ns <= before.monotonic_ns and self.header:
+            self._miss(Loss(None, 0, _GOES_BACK))
+            self._state = _fresh(self.header)
+            self._compare()
+
+    def _begin(self, header: Header) -> None:
+        """Every minute has a header; only that of another recording, or after a jump, counts."""
+        recorded, self._recorded = self._recorded, header.baselines
+        if self._state is not None and header.began_ns == self._began_ns:
+            # Where what said so is lost this heals it.
+            if recorded != header.baselines:
+                self._compare()
+            return
+        if self._state is not None:
+            self._miss(Loss(None, 0, _ANOTHER))
+        self.header, self._began_ns = header, header.began_ns
+        if header.uarch not in names():
+            self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
+        self._state = _fresh(header)
+        self._compare()
+
+    def _fold(self, tick: Tick) -> Shown | None:
+        """None: what it says can't be, and that is a loss."""
+        if self._state is None or self.header is None:
+            raise AssertionError("a tick without a header")
+        sample, self._next = tick.sample, None
+        try:
+            state, frame = step(self._state, sample)
+            if self.header.cpus is not None:
+                frame = only_cpus(frame, frozenset(self.header.cpus))
+        except Exception as error:  # noqa: BLE001 - the boundary: anybody may have written the file
+            why = f"its numbers make no sense: {type(error).__name__}: {error}"
+            self._miss(Loss(1, 0, why, senseless=True))
+            return None
+        self._state = state
+        if self._lost:
+            lost = tuple(Lost(each.ticks, each.size, each.why) for each in self._lost)
+            frame = replace(frame, lost=lost)
+            self._lost.clear()
+        shown = Shown(
+            tick.number,
+            sample.wall_ns,
+            sample.monotonic_ns,
+            sample.interval_ns,
+            frame,
+            self._warmed,
+            tuple(self._remarks),
+            tick.fresh_bytes + len(frame.cpus) * _FRAME_BYTES_PER_CPU,
+        )
+        self._remarks.clear()
+        if self._warmed is not None:
+            self._warmed += 1
+        self._keep(shown)
+        self._newest_ns = sample.wall_ns
+        self._on_frame(frame)
+        return shown
+
+    def _keep(self, shown: Shown) -> None:
+        self._kept.append(shown)
+        total = sum(each.size_bytes for each in self._kept)
+        while total > _KEPT_BYTES and len(self._kept) > 2:
+            total -= self._kept.popleft().size_bytes
+
+
+def _fresh(header: Header) -> State:
+    known = header.uarch in names()
+    table = load(header.uarch if known else GENERIC).with_smt(on=header.smt)
+    return State(header.host, header.topology, table, header.queue_map)

@@ -1,0 +1,96 @@
+"""Times as an operator types them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from nftop.model.replay_position import Position
+
+_S, _DAY = 1_000_000_000, 86_400
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY}
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,9})?))?Z?")
+FORMS = "HH:MM:SS (UTC), 2026-01-31T03:12:07Z, +30s, -5m, start or end"
+
+
+def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
+    """That nothing was recorded then, a sentence; "" where something was.
+
+    With `open_end` what is behind the end may still come.
+    """
+    # Times are typed in whole seconds, and ticks come between them.
+    if wall_ns >= here.first_ns - _S and (open_end or wall_ns <= here.last_ns + _S):
+        return ""
+    one_day = here.first_ns // (_DAY * _S) == here.last_ns // (_DAY * _S) == wall_ns // (_DAY * _S)
+    asked, first, last = (
+        _said(each, one_day=one_day) for each in (wall_ns, here.first_ns, here.last_ns)
+    )
+    return f"nothing was recorded at {asked}; the recording is {first} to {last} (UTC)"
+
+
+def not_kept(wall_ns: int, first_ns: int) -> str:
+    """Where nothing before `first_ns` is kept any more, that this is before it; else ""."""
+    if wall_ns >= first_ns - _S:
+        return ""
+    return f"what came before {_said(first_ns, one_day=True)} (UTC) is not kept any more"
+
+
+def counts_from_end(text: str) -> bool:
+    """Whether a time can't be told before the end of a recording is known."""
+    return text.strip().lower() == "end" or text.strip().startswith("-")
+
+
+def _said(wall_ns: int, *, one_day: bool) -> str:
+    try:
+        moment = datetime.fromtimestamp(wall_ns // _S, UTC)
+    except (OverflowError, ValueError, OSError):
+        return "such a time"
+    return moment.strftime("%H:%M:%S" if one_day else "%Y-%m-%d %H:%M:%S")
+
+
+def span_ns(text: str) -> int:
+    """`30`, `30s`, `5m`, `2h`, `1d` in ns. Raises ValueError: it is no such span."""
+    found = _SPAN.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no span of time, such as 30s, 5m or 2h")
+    return round(float(found[1]) * _UNITS[found[2]] * _S)
+
+
+def moment_ns(text: str, here: Position) -> int:
+    """The wall clock that is meant.
+
+    A time of the day is the first one within the recording, `+` counts from its start, `-` from
+    its end.
+
+    Raises:
+        ValueError: it is no time; the text says how one is written.
+    """
+    text = text.strip()
+    ends = {"start": here.first_ns, "end": here.last_ns}
+    if text.lower() in ends:
+        return ends[text.lower()]
+    try:
+        if text[:1] in ("+", "-"):
+            span = span_ns(text[1:])
+            return here.first_ns + span if text[0] == "+" else here.last_ns - span
+        clock = _CLOCK.fullmatch(text)
+        if clock is not None:
+            return _of_day(clock, here.first_ns)
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: {FORMS}") from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return round(moment.timestamp() * _S)
+
+
+def _of_day(clock: re.Match[str], first_ns: int) -> int:
+    """The first such time that is not before the recording's first second."""
+    hours, minutes, seconds = int(clock[1]), int(clock[2]), float(clock[3] or 0)
+    if hours > 23 or minutes > 59 or seconds >= 60:
+        raise ValueError("no time of the day")
+    since_midnight = (hours * 60 + minutes) * 60 * _S + round(seconds * _S)
+    day_ns = _DAY * _S
+    midnight = first_ns - first_ns % day_ns
+    at_ns = midnight + since_midnight
+    return at_ns if at_ns >= first_ns - first_ns % _S else at_ns + day_ns

@@ -1,0 +1,218 @@
+"""What is asked of an application, in which order, and what its answers mean.
+
+Each dialogue is a generator: it yields a batch of questions and is sent the `Answers`. It knows
+nothing of sockets, and raises `ReplyError` for an answer that can't be.
+
+Counters come from `/ethdev/xstats`: newer DPDK dropped the queue counters of `/ethdev/stats`. A
+reply holds 256 entries and 16 KiB (rte_telemetry.h, telemetry.c); what does not fit is left out
+silently, and the generic counters come first (rte_eth_xstats_get).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+from nftop.model.sample import DpdkLcore, DpdkPort
+from nftop.sources.dpdk.app_info import (
+    LCORE_END,
+    MAX_LCORES,
+    MAX_PORTS,
+    PORT_END,
+    Facts,
+    PortFacts,
+    arguments,
+    few,
+    lcore_facts,
+    port_facts,
+    with_plans,
+)
+from nftop.sources.dpdk.replies import (
+    MAX_MESSAGE_BYTES,
+    mapping,
+    maybe_number,
+    number,
+    numbers,
+    same_length,
+    texts,
+)
+
+T = TypeVar("T")
+
+DICT_ENTRIES = 256  # RTE_TEL_MAX_DICT_ENTRIES
+_ENTRY_BYTES = 200  # more than the longest entry: a name of 128 and a number of 20 characters
+# How drivers name what a queue received, best first: ethdev's own, then two families of drivers.
+_QUEUE_PATTERNS = (
+    re.compile(r"rx_q([0-9]{1,5})_packets"),
+    re.compile(r"rx_q([0-9]{1,5})_good_packets"),
+    re.compile(r"rxq_([0-9]{1,5})_pkts"),
+)
+_TOTALS = ("rx_good_packets", "tx_good_packets", "rx_missed_errors")  # /ethdev/xstats
+_BASIC_TOTALS = ("ipackets", "opackets", "imissed")  # the same in /ethdev/stats
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Replies to one batch.
+
+    Attributes:
+        values: by question, None where the application has no such command or answered null.
+        size_bytes: by question that was sent, the length of its reply.
+        sent_at_ns, done_at_ns: CLOCK_MONOTONIC before the first question, after the last reply.
+        in_time: False where the batch took longer than the tick it was sent in, so that
+            `done_at_ns` only says when the replies were noticed.
+    """
+
+    values: Mapping[str, object]
+    size_bytes: Mapping[str, int]
+    sent_at_ns: int
+    done_at_ns: int
+    in_time: bool = True
+
+
+Dialogue: TypeAlias = Generator[tuple[str, ...], Answers, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What changes at every tick; `read_at_ns` is the middle of the poll."""
+
+    ports: tuple[DpdkPort, ...]
+    lcores: tuple[DpdkLcore, ...]
+    read_at_ns: int
+    took_ns: int
+
+
+def ask_commands() -> Dialogue[frozenset[str]]:
+    """The commands the application offers."""
+    answers = yield ("/",)
+    return frozenset(texts(answers.values["/"], "its list of commands"))
+
+
+def ask_facts(before: Facts | None) -> Dialogue[Facts]:
+    """Ports, lcores and command lines. `before` is kept where it still holds."""
+    lists = ("/ethdev/list", "/eal/lcore/list", "/eal/params", "/eal/app_params")
+    listed = (yield lists).values
+    ports = few(listed["/ethdev/list"], "its list of ports", PORT_END, MAX_PORTS)
+    lcores = few(listed["/eal/lcore/list"], "its list of lcores", LCORE_END, MAX_LCORES)
+    port_info = {port: f"/ethdev/info,{port}" for port in ports}
+    lcore_info = {lcore: f"/eal/lcore/info,{lcore}" for lcore in lcores}
+    infos = (yield (*port_info.values(), *lcore_info.values())).values
+    return Facts(
+        ports=with_plans([port_facts(n, infos[asked]) for n, asked in port_info.items()], before),
+        lcores=tuple(
+            lcore_facts(n, infos[asked])
+            for n, asked in lcore_info.items()
+            if infos[asked] is not None
+        ),
+        lcores_told=listed["/eal/lcore/list"] is not None,
+        eal_params=arguments(listed["/eal/params"], "its EAL arguments"),
+        app_params=arguments(listed["/eal/app_params"], "its own arguments"),
+        hides_zero=before.hides_zero if before else None,
+    )
+
+
+def ask_counters(
+    facts: Facts, message_bytes: int = MAX_MESSAGE_BYTES
+) -> Dialogue[tuple[Facts, Counters]]:
+    """One reading of every counter, asked again until it comes in time."""
+    usage = "/eal/lcore/usage"
+    questions = (*(q for port in facts.ports for q in port.questions), usage)
+    answers = yield questions
+    while not answers.in_time:
+        answers = yield questions
+    limit_bytes = message_bytes - _ENTRY_BYTES
+    read = [_read_port(port, answers, limit_bytes) for port in facts.ports]
+    counters = Counters(
+        ports=tuple(port for _, port in read),
+        lcores=_with_usage(facts.lcores, answers.values[usage]),
+        read_at_ns=(answers.sent_at_ns + answers.done_at_ns) // 2,
+        took_ns=answers.done_at_ns - answers.sent_at_ns,
+    )
+    return replace(facts, ports=tuple(plan for plan, _ in read)), counters
+
+
+def ask_remedy(facts: Facts) -> Dialogue[Facts]:
+    """Where replies are cut, and the application can, have counters that are 0 left out."""
+    if not any(port.cut for port in facts.ports):
+        return facts
+    offered = facts.hides_zero
+    if offered is None:
+        # Older DPDK takes the option too, ignores it, and says so in the application's log.
+        question = "/help,/ethdev/xstats"
+        answer = (yield (question,)).values[question]
+        offered = isinstance(answer, dict) and "hide_zero" in str(answer.get("/ethdev/xstats"))
+    ports = tuple(replace(port, nonzero_only=port.cut and offered) for port in facts.ports)
+    return replace(facts, ports=ports, hides_zero=offered)
+
+
+def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore, ...]:
+    """Cycles by lcore; the lists are empty where the application registered no counter."""
+    if usage is None:
+        return lcores
+    fields = mapping(usage, "its lcore usage")
+    names = ("lcore_ids", "total_cycles", "busy_cycles")
+    columns = [numbers(fields.get(name), f"{name} in its lcore usage") for name in names]
+    same_length(columns, "its lcore usage")
+    cycles = {lcore: (total, busy) for lcore, total, busy in zip(*columns, strict=True)}
+    return tuple(
+        replace(row, total_cycles=cycles[row.lcore][0], busy_cycles=cycles[row.lcore][1])
+        if row.lcore in cycles
+        else row
+        for row in lcores
+    )
+
+
+def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[PortFacts, DpdkPort]:
+    what = f"the counters of port {facts.port}"
+    asked = facts.xstats
+    stats = _object_or_none(answers.values[asked], what)
+    basic = _object_or_none(answers.values.get(facts.stats), what)
+    cut = len(stats) >= DICT_ENTRIES or answers.size_bytes.get(asked, 0) >= limit_bytes
+    zero = 0 if facts.nonzero_only and stats and not cut else None
+    rx, tx, missed = (
+        _first(stats.get(name), basic.get(basic_name), zero, f"{name} in {what}")
+        for name, basic_name in zip(_TOTALS, _BASIC_TOTALS, strict=True)
+    )
+    queues = _queue_packets(stats, facts.rx_queues, rx, zero)
+    port = DpdkPort(
+        facts.port, facts.name, facts.rx_queues, rx, tx, missed, queues, facts.bond_member
+    )
+    plan = replace(
+        facts,
+        cut=facts.nonzero_only or (cut and (rx is None or not queues)),
+        basic=facts.basic or stats.get(_TOTALS[0], zero) is None,
+    )
+    return plan, port
+
+
+def _object_or_none(value: object, what: str) -> dict[str, object]:
+    return {} if value is None else mapping(value, what)
+
+
+def _first(preferred: object, other: object, otherwise: int | None, what: str) -> int | None:
+    found = maybe_number(preferred, what)
+    if found is None:
+        found = maybe_number(other, what)
+    return otherwise if found is None else found
+
+
+def _queue_packets(
+    stats: dict[str, object], rx_queues: int | None, rx: int | None, zero: int | None
+) -> tuple[int, ...]:
+    """What every queue received; () unless every queue has a counter that counts."""
+    for pattern in _QUEUE_PATTERNS:
+        found = {
+            int(match[1]): number(value, key)
+            for key, value in stats.items()
+            if (match := pattern.fullmatch(key))
+        }
+        count = len(found) if rx_queues is None else rx_queues
+        by_queue = [found.get(queue, zero) for queue in range(count)] if found else []
+        queues = tuple(packets for packets in by_queue if packets is not None)
+        # A driver that has the counters and never counts would show a busy queue as idle.
+        if len(queues) == count and (any(queues) or rx == 0):
+            return queues
+    return ()

@@ -1,0 +1,215 @@
+"""The host's CPUs, cores, packages, last-level caches and NUMA nodes, from sysfs.
+
+Files and their meaning: the kernel's Documentation/ABI/stable/sysfs-devices-system-cpu,
+Documentation/ABI/testing/sysfs-devices-system-cpu (caches, isolated, nohz_full)
+and Documentation/ABI/stable/sysfs-devices-node. Whatever is absent or makes no sense leaves its
+value unknown and, where it should have been there, a sentence in `Topology.notes`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
+from nftop.sources.host.sysfs import SysTree
+
+_CPU_DIRECTORY = re.compile(r"cpu(\d{1,6})")
+_NODE_DIRECTORY = re.compile(r"node(\d{1,6})")
+_CACHE_DIRECTORY = re.compile(r"index(\d{1,3})")
+_SIZE = re.compile(r"(\d{1,12})([KMG]?)")
+_SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MODEL_NAME = re.compile(r"^(?:model name|cpu model|cpu)[ \t]*:(.*)$", re.MULTILINE)
+_CPUID = tuple(
+    re.compile(rf"^{name}[ \t]*:(.*)$", re.MULTILINE)
+    for name in ("vendor_id", "cpu family", "model", "stepping")
+)
+# /proc/cpuinfo is a megabyte on large hosts; the first CPU's part is enough.
+_CPUINFO_BYTES = 4096
+
+# Kernels before 5.3 know only the second pair of names.
+_CORE_MEMBERS = ("core_cpus_list", "core_cpus", "thread_siblings_list", "thread_siblings")
+_CACHE_MEMBERS = ("shared_cpu_list", "shared_cpu_map")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a CPU sits, as firmware numbers it; -1 where the kernel does not say."""
+
+    package: int
+    die: int
+    core: int
+
+
+def read_topology(root: Path = Path("/")) -> Topology:
+    """Every present CPU and what it shares, from `root`/sys/devices/system.
+
+    Never raises for what it finds there: a host without sysfs gives no CPU and a note.
+    """
+    tree = SysTree(root / "sys/devices/system")
+    present = _present(tree)
+    online = _online(tree, present)
+    isolated = frozenset(tree.cpus("cpu/isolated") or ())
+    nohz_full = frozenset(tree.cpus("cpu/nohz_full") or ())
+    places = {cpu: _place(tree, cpu) for cpu in sorted(online)}
+    cores = _cores(tree, places)
+    core_of = {cpu: Core(index) for index, core in enumerate(cores) for cpu in core}
+    caches = _caches(tree, sorted(online))
+    l3_of = {cpu: cache.id for cache in caches for cpu in cache.cpus}
+    node_of = _nodes(tree, present)
+
+    def info(cpu: Cpu) -> CpuInfo:
+        place = places.get(cpu, _Place(-1, -1, -1))
+        return CpuInfo(
+            cpu=cpu,
+            online=cpu in online,
+            core=core_of.get(cpu),
+            package=Package(place.package) if place.package >= 0 else None,
+            die=place.die if place.die >= 0 else None,
+            l3=l3_of.get(cpu),
+            node=node_of.get(cpu),
+            siblings=tuple(c for c in cores[core_of[cpu]] if c != cpu) if cpu in core_of else (),
+            isolated=cpu in isolated,
+            nohz_full=cpu in nohz_full,
+        )
+
+    return Topology(tuple(map(info, present)), caches, tree.notes())
+
+
+def read_host(root: Path = Path("/"), uarch: str = "generic") -> Host:
+    """The host's name and CPU model; `unknown host` and `unknown CPU` where it does not say."""
+    tree = SysTree(root / "proc")
+    name = tree.text("sys/kernel/hostname") or "unknown host"
+    # Several architectures have no name for their CPU (arm64) or call it otherwise (powerpc).
+    model = _MODEL_NAME.search(tree.text("cpuinfo", _CPUINFO_BYTES) or "")
+    words = model.group(1).split() if model else []
+    return Host(name=name, model=" ".join(words) or "unknown CPU", uarch=uarch)
+
+
+def read_cpuid(root: Path = Path("/")) -> tuple[str, int, int, int] | None:
+    """Vendor, family, model and stepping as /proc/cpuinfo has them; None where it has not."""
+    text = SysTree(root / "proc").text("cpuinfo", _CPUINFO_BYTES) or ""
+    found = [pattern.search(text) for pattern in _CPUID]
+    vendor, *numbers = (hit[1].strip() if hit else "" for hit in found)
+    if not vendor or not all(number.isdecimal() for number in numbers):
+        return None
+    family, model, stepping = map(int, numbers)
+    return vendor, family, model, stepping
+
+
+def _present(tree: SysTree) -> tuple[Cpu, ...]:
+    found = _CPU_DIRECTORY.fullmatch
+    # Every present CPU has a directory, so a mangled list can't make us believe in a million.
+    directories = {Cpu(int(hit[1])) for hit in map(found, tree.names("cpu")) if hit}
+    listed = tree.cpus("cpu/present")
+    if listed is None:
+        tree.note("cpu/present", "can't be read; the CPU directories are taken for it")
+        return tuple(sorted(directories))
+    if not directories.issuperset(listed):
+        tree.note("cpu/present", "names CPUs that have no directory; they are left out")
+    return tuple(cpu for cpu in listed if cpu in directories)
+
+
+def _online(tree: SysTree, present: Iterable[Cpu]) -> frozenset[Cpu]:
+    listed = tree.cpus("cpu/online")
+    if listed is not None:
+        return frozenset(listed) & frozenset(present)
+    tree.note("cpu/online", "can't be read; CPUs that show a topology are taken as online")
+    return frozenset(cpu for cpu in present if tree.names(f"cpu/cpu{cpu}/topology"))
+
+
+def _place(tree: SysTree, cpu: Cpu) -> _Place:
+    names = ("physical_package_id", "die_id", "core_id")
+    package, die, core = (tree.number(f"cpu/cpu{cpu}/topology/{name}", cpu) for name in names)
+    if package is None and core is None:
+        tree.note("topology", "is not told", cpu)
+    return _Place(
+        package=-1 if package is None else package,
+        die=-1 if die is None else die,
+        core=-1 if core is None else core,
+    )
+
+
+def _cores(tree: SysTree, places: Mapping[Cpu, _Place]) -> tuple[tuple[Cpu, ...], ...]:
+    """The online CPUs by physical core, in (package, die, core_id) order.
+
+    The lists of siblings decide, not the ids: a core_id is unique only within its die, and older
+    kernels do not name the die.
+    """
+    left = set(places)
+    cores = []
+    for cpu in sorted(places):
+        if cpu not in left:
+            continue
+        members = tree.members(f"cpu/cpu{cpu}/topology", _CORE_MEMBERS, cpu)
+        if members is None:
+            place = places[cpu]
+            members = {c for c in left if c == cpu or (place.core >= 0 and places[c] == place)}
+        core = tuple(sorted(left & members))
+        left.difference_update(core)
+        cores.append(core)
+
+    def order(core: tuple[Cpu, ...]) -> tuple[int, int, int, int]:
+        place = places[core[0]]
+        return place.package, place.die, place.core, core[0]
+
+    return tuple(sorted(cores, key=order))
+
+
+def _caches(tree: SysTree, online: Iterable[Cpu]) -> tuple[L3Cache, ...]:
+    left = set(online)
+    found: list[tuple[int | None, int, int | None, tuple[Cpu, ...]]] = []
+    for cpu in sorted(left):
+        if cpu not in left or (directory := _l3_directory(tree, cpu)) is None:
+            continue
+        size_bytes = _size_bytes(tree, f"{directory}/size", cpu)
+        if size_bytes is None:
+            continue
+        members = tree.members(directory, _CACHE_MEMBERS, cpu) or {cpu}
+        cpus = tuple(sorted(left & members))
+        left.difference_update(cpus)
+        ways = tree.number(f"{directory}/ways_of_associativity", cpu)
+        # 0 is the kernel's word for "fully associative or not told".
+        found.append((tree.number(f"{directory}/id", cpu), size_bytes, ways or None, cpus))
+    ids = [cache_id for cache_id, *_ in found]
+    # Virtual machines often have no id, some give every cache the same.
+    told = None not in ids and len(set(ids)) == len(ids)
+    if found and not told and ids != [None] * len(ids):
+        tree.note("L3 cache ids", "are not one per cache; each cache's lowest CPU is its id")
+    return tuple(
+        L3Cache(L3Domain(cpus[0] if cache_id is None or not told else cache_id), size, ways, cpus)
+        for cache_id, size, ways, cpus in sorted(found, key=lambda cache: cache[3])
+    )
+
+
+def _l3_directory(tree: SysTree, cpu: Cpu) -> str | None:
+    cache = f"cpu/cpu{cpu}/cache"
+    # From the highest index down: the L3 is the last one, and each file costs a system call.
+    for name in sorted(filter(_CACHE_DIRECTORY.fullmatch, tree.names(cache)), reverse=True):
+        if tree.number(f"{cache}/{name}/level", cpu) == 3:
+            return f"{cache}/{name}"
+    return None
+
+
+def _size_bytes(tree: SysTree, path: str, cpu: Cpu) -> int | None:
+    text = tree.text(path, cpu=cpu)
+    hit = _SIZE.fullmatch(text) if text is not None else None
+    if hit is None or int(hit[1]) == 0:
+        tree.note("L3 cache size", "can't be read; the cache is left out", cpu)
+        return None
+    return int(hit[1]) * _SIZE_UNITS[hit[2]]
+
+
+def _nodes(tree: SysTree, present: Iterable[Cpu]) -> Mapping[Cpu, int]:
+    nodes: dict[Cpu, int] = {}
+    for hit in filter(None, map(_NODE_DIRECTORY.fullmatch, tree.names("node"))):
+        nodes.update(dict.fromkeys(tree.cpus(f"node/{hit[0]}/cpulist") or (), int(hit[1])))
+    # Nodes list their online CPUs only; the link in the CPU's own directory stays when it is off.
+    for cpu in present:
+        if cpu not in nodes:
+            links = filter(None, map(_NODE_DIRECTORY.fullmatch, tree.names(f"cpu/cpu{cpu}")))
+            nodes.update((cpu, int(hit[1])) for hit in links)
+    return nodes

@@ -1,0 +1,290 @@
+"""The groups of all cores: opened, followed through hotplug, replaced by smaller ones.
+
+A row per CPU. It counts with the best step of the survey that opens and runs *on that CPU*: the
+NMI watchdog, for one, holds a counter on housekeeping CPUs and none on nohz_full ones. A row that
+counts nothing has a problem, and is tried again after a while in case it was cured.
+
+Beside its main group a row may have further ones, which take turns with it: see `rotation`. What a
+row lost because somebody else had counters is tried again: see `trials`.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+
+from nftop.sources.perf.abi import Kernel
+from nftop.sources.perf.cpu_state import Row
+from nftop.sources.perf.group import Fault, Group, GroupReadings, close_group, open_group
+from nftop.sources.perf.multiplex import Rotation
+from nftop.sources.perf.probe import OWN_LIMITS, Members, Step, Survey
+from nftop.sources.perf.problems import (
+    LEVEL_1,
+    NOT_IN_GROUP,
+    QUIET,
+    Problem,
+    explain,
+    never_ran,
+)
+from nftop.sources.perf.retry import Candidate, Trials, candidates
+
+
+class CoreGroups:
+    """The groups of every CPU followed. Not for use by several threads at once."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        found: Survey,
+        *,
+        quiet: Collection[int],
+        online: Callable[[], Collection[int]],
+        root: Path,
+        turns: bool = True,
+    ) -> None:
+        """`online` tells the present state, for a CPU that vanishes while it is being opened.
+
+        Without `turns` only cores that somebody looks at have groups beside the main one.
+        """
+        self.rotation = Rotation(kernel)
+        self._kernel = kernel
+        self._found = found
+        self._quiet = frozenset(quiet)
+        self._online = online
+        self._root = root
+        self._turns = turns
+        self._looked_at: frozenset[int] = frozenset()
+        self._exhausted: Problem | None = None
+        self._trials = Trials(kernel, self.rotation, found.steps, self._further)
+        self._install(())
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Ascending by CPU."""
+        return self._rows
+
+    @property
+    def ailing(self) -> bool:
+        """Some CPU counts nothing for a reason that may pass."""
+        return self._ailing
+
+    @property
+    def lost(self) -> frozenset[tuple[int, Candidate]]:
+        """What CPUs that count something could not, for a reason that may pass."""
+        return self._lost
+
+    @property
+    def trying(self) -> bool:
+        """A trial is under way."""
+        return any(row.trial for row in self._rows)
+
+    @property
+    def blind(self) -> bool:
+        """No group is known to try, because every CPU was to be left alone until now."""
+        return not self._found.steps
+
+    @property
+    def usual_turns(self) -> int:
+        """How many groups take turns on a CPU that nobody looks at, on the one with the most."""
+        further = (row.further[: len(self.step(row).turns)] for row in self._rows if row.group)
+        return max(
+            (sum(isinstance(each, Group) for each in groups) for groups in further), default=0
+        )
+
+    def step(self, row: Row) -> Step:
+        return self._found.steps[row.step]
+
+    def members(self, row: Row) -> tuple[Members, ...]:
+        """The events of the row's groups as in `Row.groups`, none where one is absent."""
+        if row.group is None:
+            return ()
+        further = (*self.step(row).turns, *self._found.focus)
+        pairs = zip(further, row.further, strict=False)
+        return (
+            self.step(row).main,
+            *(known if isinstance(group, Group) else Members() for known, group in pairs),
+        )
+
+    def absences(self, row: Row) -> Mapping[str, Problem]:
+        """Why the row lacks what none of its groups counts, by event."""
+        if row.problem is not None:
+            return dict.fromkeys(self._found.events, row.problem)
+        step = self.step(row)
+        absent = {**self._found.unfocused, **step.absent}
+        if row.left is not None:
+            better = self._found.steps[: row.step]
+            groups = [each for step in better for each in (step.main, *step.turns)]
+            fuller = {name for each in groups for name in each.names}
+            absent |= {name: row.left for name in absent if name in fuller}
+        counted = {name for each in self.members(row) for name in each.names}
+        for known, group in zip((*step.turns, *self._found.focus), row.further, strict=False):
+            if isinstance(group, Problem):
+                absent |= dict.fromkeys(known.names, group)
+        return {name: problem for name, problem in absent.items() if name not in counted}
+
+    def follow(self, cpus: Collection[int]) -> None:
+        """Make the rows these CPUs: close what vanished, open what is new or counts nothing."""
+        known = {row.cpu: row for row in self._rows}
+        for cpu in known.keys() - set(cpus):
+            self._drop(known[cpu])
+        self._exhausted = None
+        rows: list[Row | None] = []
+        for cpu in sorted(cpus):
+            row = known.get(cpu)
+            if row is None or row.group is None:
+                row = Row(cpu, problem=QUIET) if cpu in self._quiet else self._start(cpu)
+            rows.append(row)
+        self._install(rows)
+
+    def look_at(self, cpus: Collection[int]) -> None:
+        """Count more of these CPUs from now on, and no more than usual of all others."""
+        if self._looked_at != frozenset(cpus):
+            self._looked_at = frozenset(cpus)
+            self._exhausted = None
+            self._install(self._rows)
+
+    def try_again(self) -> None:
+        """Begin a trial wherever something was lost."""
+        self._exhausted = None
+        steps = self._found.steps
+        self._install(
+            row if row.trial else self._trials.begin(row, candidates(row, steps))
+            for row in self._rows
+        )
+
+    def mend(self, readings: GroupReadings) -> None:
+        """Replace the groups that a read found faulty, and decide trials.
+
+        A group that has turns goes alone.
+        """
+        rows: list[Row | None] = list(self._rows)
+        self._exhausted = None
+        whole = {}
+        for cell, (fault, code) in readings.faults.items():
+            index, part = self.rotation.cells[cell]
+            if part == self._rows[index].trial_part:
+                continue
+            if part == 0 or fault is Fault.ENDED:
+                whole[index] = (fault, code)
+            else:
+                group = self.members(self._rows[index])[part]
+                why = self._never_ran(group)
+                if fault is Fault.FAILED:
+                    why = explain(code, self._root)
+                rows[index] = self._without(rows[index] or self._rows[index], part - 1, why)
+        cells = {place: cell for cell, place in enumerate(self.rotation.cells)}
+        for index, before in enumerate(self._rows):
+            row = rows[index]
+            if before.trial_part is not None and index not in whole and row is not None:
+                of_trial = cells[index, before.trial_part]
+                rows[index] = self._trials.judged(row, readings, cells[index, 0], of_trial)
+        for index, (fault, code) in whole.items():
+            row = rows[index] or self._rows[index]
+            self._drop(row)
+            rows[index] = self._instead(row, fault, code)
+        self._install(rows)
+
+    def close(self) -> None:
+        """Close everything; safe to call twice."""
+        for row in self._rows:
+            self._drop(row)
+        self._install(())
+
+    def _instead(self, row: Row, fault: Fault, code: int) -> Row | None:
+        if fault is Fault.FAILED:
+            return Row(row.cpu, problem=explain(code, self._root))
+        if fault is Fault.ENDED:
+            return self._start(row.cpu)
+        return self._start(row.cpu, row.step + 1, self._never_ran(self.step(row).main))
+
+    def _never_ran(self, group: Members) -> Problem:
+        return never_ran(self._root, fits_beside_watchdog=group.fits_beside_watchdog)
+
+    def _start(self, cpu: int, first: int = 0, left: Problem | None = None) -> Row | None:
+        """The row of a CPU with the best group from step `first` on; None if the CPU vanished."""
+        for index, step in enumerate(self._found.steps[first:], first):
+            if self._exhausted is not None:
+                return Row(cpu, problem=self._exhausted)
+            try:
+                group = open_group(self._kernel, cpu, step.main.encodings)
+            except OSError as error:
+                code = error.errno or errno.EINVAL
+                if code == errno.ENODEV and cpu not in self._online():
+                    return None
+                left = explain(code, self._root)
+                self._exhausted = left if code in OWN_LIMITS else None
+            else:
+                return Row(cpu, index, left, group)
+        return Row(cpu, problem=left)
+
+    def _completed(self, row: Row) -> Row:
+        """The row with the further groups that it is to have now, and no others."""
+        if row.group is None:
+            return row
+        looked_at = row.cpu in self._looked_at
+        turns = self.step(row).turns
+        wanted = (*turns, *(self._found.focus if looked_at else ()))
+        for place in reversed(range(len(wanted), len(row.further))):
+            row = self._without(row, place, NOT_IN_GROUP)
+        row = replace(row, further=row.further[: len(wanted)])
+        for place, members in enumerate(wanted):
+            known = row.further[place] if place < len(row.further) else LEVEL_1
+            if not looked_at and not self._turns:
+                row = self._without(row, place, LEVEL_1)
+            elif known is LEVEL_1:
+                opened = self._further(row.cpu, members)
+                row = replace(
+                    row, further=(*row.further[:place], opened, *row.further[place + 1 :])
+                )
+        return row
+
+    def _further(self, cpu: int, members: Members) -> Group | Problem:
+        if not members.names:
+            return NOT_IN_GROUP
+        if self._exhausted is not None:
+            return self._exhausted
+        try:
+            return open_group(self._kernel, cpu, members.encodings, start=False)
+        except OSError as error:
+            why = explain(error.errno or errno.EINVAL, self._root)
+            self._exhausted = why if error.errno in OWN_LIMITS else None
+            return why
+
+    def _without(self, row: Row, place: int, why: Problem) -> Row:
+        """The row with no group at this place of `further`, and why."""
+        group = row.further[place] if place < len(row.further) else None
+        retired_ns = row.retired_ns
+        if isinstance(group, Group) and row.group is not None:
+            retired_ns += self.rotation.leave(row.group, group)
+            close_group(self._kernel, group)
+        further = (*row.further[:place], why, *row.further[place + 1 :])
+        return replace(row, further=further, retired_ns=retired_ns)
+
+    def _drop(self, row: Row) -> None:
+        for group in row.groups:
+            if group is not None:
+                close_group(self._kernel, group)
+
+    def _install(self, rows: Iterable[Row | None]) -> None:
+        # Every CPU's main group comes before any further one, should descriptors run out.
+        self._rows = tuple(self._completed(row) for row in rows if row is not None)
+        self._ailing = any(row.problem not in (None, QUIET) for row in self._rows)
+        steps = self._found.steps
+        self._lost = frozenset(
+            (row.cpu, each) for row in self._rows for each in candidates(row, steps)
+        )
+        orders = [self._order(row) if row.group else () for row in self._rows]
+        self.rotation.install(self._rows, orders)
+
+    def _order(self, row: Row) -> tuple[Group, ...]:
+        """The round of the row's further groups: everybody's and those of its own alternate.
+
+        Its trial comes last.
+        """
+        turns = len(self.step(row).turns)
+        pairs = zip_longest(row.further[:turns], row.further[turns:])
+        order = tuple(each for pair in pairs for each in pair if isinstance(each, Group))
+        return (*order, row.trial.group) if row.trial else order

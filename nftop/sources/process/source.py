@@ -1,0 +1,227 @@
+"""Threads of network functions, and all other threads that poll: their CPUs and run times."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import ThreadRow, ThreadTable
+from nftop.sources.base import Check
+from nftop.sources.process.roles import settle_index
+from nftop.sources.process.scan import GONE, NS_PER_TICK, Candidate, Found, Scanner
+from nftop.sources.process.threads import ThreadFiles
+
+_SCAN_EVERY_NS = 5_000_000_000
+# The second pass comes soon, since pollers show only by comparing two.
+_SECOND_SCAN_AFTER_NS = 500_000_000
+_FILES_PER_THREAD = 3
+# Threads that one read examines at least, in about 0.1 s. Hosts with more have a pass spread over
+# several reads, each with its share of `_PASS_NS`; watched threads are sampled at every read.
+_THREADS_PER_READ = 1000
+_PASS_NS = 10_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    thread: Candidate
+    files: ThreadFiles
+
+
+class ProcessSource:
+    """Scans /proc every few seconds; each read samples the watched threads.
+
+    A thread bound to one CPU costs two system calls a tick. run_ns and wait_ns are as fresh as the
+    kernel makes them: updated by the timer tick, which comes once a second on a nohz_full CPU that
+    runs a single thread.
+    """
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        *,
+        scan_every_ns: int = _SCAN_EVERY_NS,
+        threads_per_read: int | None = _THREADS_PER_READ,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`root`/proc is scanned; `clock` gives CLOCK_MONOTONIC nanoseconds.
+
+        A read examines up to `threads_per_read` threads to find those to watch, or more where a
+        pass would else take above 10 s; None: all of them. The first read examines all.
+        """
+        self._proc = os.fspath(root / "proc")
+        self._scan_every_ns = scan_every_ns
+        self._clock = clock
+        self._scanner = Scanner(self._proc, clock)
+        self._watched: dict[tuple[int, int], _Watched] = {}
+        self._found = Found((), 0, 0)
+        self._scanned_at_ns: int | None = None
+        self._next_scan_ns = 0
+        self._threads_per_read = threads_per_read
+        self._scan_began_ns: int | None = None  # while a pass is under way
+        self._read_at_ns = 0  # of the read before
+
+    @property
+    def name(self) -> str:
+        return "processes"
+
+    @property
+    def inline(self) -> bool:
+        return False
+
+    def read(self) -> ThreadTable | Missing:
+        """The watched threads now."""
+        try:
+            return self._read()
+        except PermissionError:
+            return Missing(Reason.PERMISSION, f"{self._proc} can't be listed; run as root")
+        except FileNotFoundError:
+            return Missing(Reason.SOURCE, f"there is no {self._proc}; is /proc mounted?")
+        except OSError as error:
+            return Missing(Reason.ERROR, f"{self._proc}: {error.strerror}")
+
+    def check(self) -> tuple[Check, ...]:
+        """What can be seen of this host's processes, by a scan of its own."""
+        scanner = Scanner(self._proc, self._clock)
+        try:
+            found = scanner.scan() or Found((), 0, 0)
+        except OSError as error:
+            why = f"{self._proc} can't be looked at: {error.strerror}"
+            return (Check(self.name, Reason.SOURCE, why, "mount -t proc proc /proc"),)
+        return (_check_processes(self.name, found), self._check_schedstat())
+
+    def close(self) -> None:
+        """Close every file; the next read starts over."""
+        for watched in self._watched.values():
+            watched.files.close()
+        self._watched.clear()
+        self._scanner = Scanner(self._proc, self._clock)
+        self._scanned_at_ns = self._scan_began_ns = None
+
+    def _read(self) -> ThreadTable:
+        now_ns = self._clock()
+        first = self._scanned_at_ns is None
+        if first or self._scan_began_ns is not None or now_ns >= self._next_scan_ns:
+            self._scan(now_ns, None if first else self._quota(now_ns))
+        self._read_at_ns = now_ns
+        rows = sorted(self._rows(), key=lambda row: (row.pid, row.tid))
+        return ThreadTable(tuple(rows), self._found.hidden, self._scanned_at_ns or now_ns)
+
+    def _quota(self, now_ns: int) -> int | None:
+        """Threads to examine in this read, so that a pass ends within `_PASS_NS`; None: all."""
+        if self._threads_per_read is None:
+            return None
+        elapsed_ns = max(now_ns - self._read_at_ns, 0)
+        share = -(-self._scanner.known_threads * elapsed_ns // _PASS_NS)
+        return max(self._threads_per_read, share)
+
+    def _scan(self, now_ns: int, most_threads: int | None) -> None:
+        """Begin a pass over /proc, or continue the current one."""
+        first = self._scanned_at_ns is None
+        if self._scan_began_ns is None:
+            self._scan_began_ns = now_ns
+        began_ns, self._scan_began_ns = self._scan_began_ns, None
+        found = self._scanner.scan(most_threads)
+        if found is None:
+            self._scan_began_ns = began_ns
+            return
+        self._found = found
+        self._adopt()
+        pause_ns = min(self._scan_every_ns, _SECOND_SCAN_AFTER_NS if first else 1 << 62)
+        self._scanned_at_ns, self._next_scan_ns = began_ns, began_ns + pause_ns
+
+    def _rows(self) -> tuple[ThreadRow, ...]:
+        """Every watched thread now; one that has ended is watched no more."""
+        rows = []
+        for watched in tuple(self._watched.values()):
+            try:
+                row = _row(watched, self._clock())
+            except (*GONE, PermissionError, ValueError):
+                row = None
+            if row is None:
+                self._drop(watched)
+            else:
+                rows.append(row)
+        return tuple(rows)
+
+    def _adopt(self) -> None:
+        """Watch what the pass found and nothing else."""
+        wanted = {thread.identity: thread for thread in self._found.threads}
+        for identity, watched in list(self._watched.items()):
+            if identity not in wanted:
+                self._drop(watched)
+        # Half of the descriptors at most: counter groups and sockets need theirs.
+        room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 // _FILES_PER_THREAD
+        for identity, thread in wanted.items():
+            known = self._watched.get(identity)
+            directory = f"{self._proc}/{thread.pid}/task/{thread.tid}"
+            keep = len(self._watched) < room
+            files = known.files if known else ThreadFiles(directory, keep=keep)
+            self._watched[identity] = _Watched(thread, files)
+
+    def _drop(self, watched: _Watched) -> None:
+        watched.files.close()
+        del self._watched[watched.thread.identity]
+
+    def _check_schedstat(self) -> Check:
+        name = f"{self.name} schedstat"
+        try:
+            kept = ThreadFiles(f"{self._proc}/self", keep=False).schedstat() is not None
+        except (OSError, ValueError):
+            kept = False
+        if kept:
+            return Check(name, Reason.PRESENT, "the kernel keeps threads' run and wait times")
+        why = "this kernel keeps no run and wait times of threads (CONFIG_SCHED_INFO)"
+        return Check(name, Reason.HARDWARE, why)
+
+
+def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
+    """The thread at `read_at_ns`, which is now.
+
+    None when it has ended, or when its tid is another thread's by now.
+    """
+    thread, files = watched.thread, watched.files
+    status = files.status()
+    if status.dead:
+        return None
+    sched = files.schedstat()
+    if sched is not None and files.kept and len(status.allowed) == 1:
+        run_ns, last_cpu = sched.run_ns, status.allowed[0]
+    else:
+        stat = files.stat()
+        if stat.start_ticks != thread.start_ticks:
+            return None
+        run_ns = stat.cpu_ticks * NS_PER_TICK if sched is None else sched.run_ns
+        last_cpu = stat.last_cpu
+    role = settle_index(thread.role, thread.comm, status.allowed)
+    return ThreadRow(
+        pid=thread.pid,
+        tid=thread.tid,
+        start_ticks=thread.start_ticks,
+        comm=thread.comm,
+        program=thread.program,
+        role=role.name,
+        role_index=role.index,
+        allowed=status.allowed,
+        last_cpu=last_cpu,
+        run_ns=run_ns,
+        wait_ns=None if sched is None else sched.wait_ns,
+        voluntary=status.voluntary,
+        involuntary=status.involuntary,
+        container=thread.container,
+        read_at_ns=read_at_ns,
+        vm=thread.vm,
+    )
+
+
+def _check_processes(name: str, found: Found) -> Check:
+    roles = sum(thread.role.name != "" for thread in found.threads)
+    text = f"{found.processes} processes, {roles} threads of network functions among them"
+    if found.hidden:
+        why = f"{text}; {found.hidden} more can't be looked into"
+        return Check(name, Reason.PERMISSION, why, "run as root, or mount /proc without hidepid")
+    return Check(name, Reason.PRESENT, text)

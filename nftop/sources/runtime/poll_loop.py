@@ -1,0 +1,135 @@
+"""One loop that polls every network function of a source.
+
+All sessions send their requests before any reply is waited for, so a tick takes as long as the
+slowest reply, at most the deadline, for any number of sessions. A reply that misses the deadline is
+read in a later tick. Sessions of unprivileged users are polled after all others, so they can't
+delay them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Protocol
+
+from nftop.model.owner import Owner
+from nftop.sources.runtime.readiness import wait_readable
+
+Identity = tuple[int, int]
+_RESERVE_RATIO = 0.25  # of the deadline, for sessions that are not privileged
+
+
+class Standing(Enum):
+    """What stands behind a socket, as far as was seen."""
+
+    APPLICATION = auto()
+    NOBODY = auto()  # it is left over from a process that has exited
+    FORBIDDEN = auto()  # we may not open it
+    DUPLICATE = auto()  # an application we already know by another path
+    UNTRUSTED = auto()  # an unprivileged user's, of a kind read only if privileged
+
+
+class Polled(Protocol):
+    """One network function: its connection, its latest reply, and when to try again.
+
+    Attributes:
+        spent_ns: nanoseconds that nftop has spent on it so far; `poll_all` adds to it.
+    """
+
+    spent_ns: int
+
+    @property
+    def owner(self) -> Owner:
+        """User that the socket belongs to; by its file before the first connection."""
+
+    @property
+    def connected(self) -> bool: ...
+
+    @property
+    def identity(self) -> Identity:
+        """The process behind the socket; (0, 0) before the first connection."""
+
+    @property
+    def fd(self) -> int | None: ...
+
+    @property
+    def pressing(self) -> bool:
+        """It is worth waiting for: it was asked, or was heard answering, in this tick."""
+
+    def begin(self, claimed: set[Identity]) -> None:
+        """Start a tick: connect if need be, take what came late, ask.
+
+        `claimed` holds the processes other sessions are connected to, and gets this one's.
+        """
+
+    def hear(self) -> bool:
+        """Take what has come, and ask what follows from it; False when there is nothing."""
+
+
+def poll_all(sessions: Iterable[Polled], deadline_s: float) -> None:
+    """One tick of every session, in about `deadline_s`.
+
+    Privileged sessions are polled first, with the whole deadline, or three quarters of it if there
+    are others. The others share the rest in equal parts, in ascending order of the time that nftop
+    has spent on them so far. A session that uses up its part, by long or many replies, is read
+    again in the next tick. In both groups connected sessions come first, so that a second path to
+    the same process is recognized.
+    """
+    every = list(sessions)
+    claimed = {session.identity for session in every if session.connected}
+    first = [session for session in every if session.owner.privileged]
+    others = [session for session in every if not session.owner.privileged]
+    end_s = time.monotonic() + deadline_s
+    reserve_s = _RESERVE_RATIO * deadline_s if others and first else 0.0
+    _poll(sorted(first, key=_is_new), claimed, end_s - reserve_s, None)
+    if others:
+        others.sort(key=lambda session: (_is_new(session), session.spent_ns))
+        left_s = max(end_s - time.monotonic(), 0.0)
+        _poll(others, claimed, end_s, left_s / len(others))
+
+
+def _is_new(session: Polled) -> bool:
+    return not session.connected
+
+
+def _poll(
+    sessions: Sequence[Polled], claimed: set[Identity], end_s: float, share_s: float | None
+) -> None:
+    """One tick of some sessions until CLOCK_MONOTONIC `end_s`.
+
+    Args:
+        sessions: in order of polling.
+        claimed: see `Polled.begin`.
+        end_s: seconds; with `share_s`, sessions not begun by then wait for the next tick.
+        share_s: seconds that nftop may spend on one session; None for no limit.
+    """
+    used_ns = {id(session): session.spent_ns for session in sessions}
+    begun: list[Polled] = []
+    for session in sessions:
+        if share_s is not None and begun and time.monotonic() > end_s:
+            break
+        _timed(session, partial(session.begin, claimed))
+        begun.append(session)
+    while (left_s := end_s - time.monotonic()) > 0:
+        # Anew each time: one answer may lead to a question asked elsewhere.
+        by_fd = {
+            fd: session
+            for session in begun
+            if session.pressing
+            and (share_s is None or session.spent_ns - used_ns[id(session)] < share_s * 1e9)
+            and (fd := session.fd) is not None
+        }
+        if not by_fd:
+            return
+        for fd in wait_readable(by_fd, left_s):
+            if share_s is not None and time.monotonic() > end_s:
+                return
+            _timed(by_fd[fd], by_fd[fd].hear)
+
+
+def _timed(session: Polled, work: Callable[[], object]) -> None:
+    began_ns = time.monotonic_ns()
+    work()
+    session.spent_ns += time.monotonic_ns() - began_ns

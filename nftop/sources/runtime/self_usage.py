@@ -1,0 +1,57 @@
+"""nftop itself: what it costs, and where it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Reason
+from nftop.model.sample import CounterUse, SelfUse
+from nftop.model.topology import Topology
+from nftop.sources.base import Check, Counting, Helped
+from nftop.sources.runtime.affinity import Affinity, cpus_of
+
+
+class OwnSource:
+    """What nftop itself uses."""
+
+    def __init__(
+        self, counting: Iterable[Counting], affinity: Affinity, helped: Iterable[Helped] = ()
+    ) -> None:
+        """`counting` are the sources whose reads cost who is counted, `helped` have processes."""
+        self._counting, self._helped = tuple(counting), tuple(helped)
+        self._place = affinity
+        self._warning = ""
+
+    @property
+    def name(self) -> str:
+        return "self"
+
+    @property
+    def inline(self) -> bool:
+        return True
+
+    def read(self) -> SelfUse:
+        """Its CPU time, affinity and counter reads until now."""
+        return SelfUse(
+            time.process_time_ns() + sum(source.helper_cpu_ns for source in self._helped),
+            cpus_of(),
+            {
+                source.name: CounterUse(source.counter_reads, source.counter_interrupts)
+                for source in self._counting
+            },
+            self._warning,
+        )
+
+    def keep_off(self, cpus: Collection[int], topology: Topology) -> None:
+        """As `Affinity` does, and say in every reading from now on what is wrong with the place."""
+        self._warning = self._place.keep_off(cpus, topology).warning
+
+    def check(self) -> tuple[Check, ...]:
+        """Where nftop runs."""
+        text = f"nftop may run on CPU {format_cpu_list(cpus_of())}"
+        return (Check(self.name, Reason.PRESENT, text),)
+
+    def close(self) -> None:
+        """Nothing is held."""

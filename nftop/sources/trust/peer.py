@@ -1,0 +1,89 @@
+"""Who is behind a socket: the process, told by the kernel and not by itself."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from nftop.sources.trust import trust
+
+TEXT_LIMIT = 128  # characters of a name that somebody else chose
+_UCRED = struct.Struct("3i")  # pid, uid, gid: unix(7)
+# What connect(2) says where no program listens.
+NOBODY = frozenset(
+    {
+        errno.ECONNREFUSED,  # left over from a program that was killed
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.EPROTOTYPE,  # a socket of another kind
+    }
+)
+_START_TIME = 22 - 3  # field 22 of proc(5)'s stat, counted from the field after the name
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A process. A restart is another `(pid, start_ticks)`.
+
+    Attributes:
+        pid: in our own pid namespace; 0 where it has none there.
+        start_ticks: clock ticks from boot to its start; 0 where that can't be read.
+        comm: its name (untrusted text); empty where that can't be read.
+    """
+
+    pid: int = 0
+    start_ticks: int = 0
+    comm: str = ""
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.pid, self.start_ticks
+
+
+def connect(connected: socket.socket, path: str) -> None:
+    """Connect to the Unix socket at `path`, however long that is. Raises OSError."""
+    # A socket address holds 107 bytes, which a path through /proc/<pid>/root may exceed.
+    folder, name = os.path.split(path)
+    handle = os.open(folder, os.O_RDONLY | os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connected.connect(f"/proc/self/fd/{handle}/{name}")
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Process that called listen(2), when it did; 0 for a pid that has no number here."""
+
+    pid: int
+    uid: int
+
+
+def credentials(connected: socket.socket) -> Credentials:
+    """Credentials of the other end (SO_PEERCRED, unix(7))."""
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, uid, _ = _UCRED.unpack(raw)
+    return Credentials(pid, uid)
+
+
+def of_listener(found: Credentials, proc: Path) -> Peer:
+    """Process behind a connection; of another user than listened, it only has the same pid."""
+    same = trust.is_same_process(found.pid, found.uid, proc)
+    return look_up(found.pid, proc) if found.pid and same else Peer()
+
+
+def look_up(pid: int, proc: Path) -> Peer:
+    """What /proc says of a process; only its pid where it is gone or hidden."""
+    try:
+        stat = (proc / str(pid) / "stat").read_bytes()
+        comm = (proc / str(pid) / "comm").read_bytes()
+        # The name in parentheses may itself hold parentheses and spaces.
+        start_ticks = int(stat.rpartition(b")")[2].split()[_START_TIME])
+    except (OSError, ValueError, IndexError):
+        return Peer(pid)
+    return Peer(pid, start_ticks, comm.decode("utf-8", "replace").rstrip("\n")[:TEXT_LIMIT])

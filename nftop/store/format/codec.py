@@ -1,0 +1,461 @@
+"""Values of a shape to columns, and back.
+
+Every part of a shape becomes columns of its own over all values at once, so that a thousand rows
+of a table are a few columns. Nothing is written of what there is none of. Order: of a record its
+fields; of lists, sets and maps how long each is, then all that is within them; of `one_of` which
+it is of each (its place in the shape), then the values of the first, of the second, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, fields
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from nftop.model.reading import Missing, Reason
+from nftop.store.format.columns import (
+    NUMBER_BYTES,
+    REFERENCE_BYTES,
+    SHARED_NUMBERS,
+    DamagedError,
+    Numbers,
+    Reader,
+    Writer,
+    texts_bytes,
+    values_bytes,
+)
+from nftop.store.format.schema import Fields, Shape, classes, described
+
+Write: TypeAlias = Callable[[list[Any], Writer], None]
+# Given a record's name, a field's, and the values.
+Check: TypeAlias = Callable[[str, str, list[Any]], None]
+Read: TypeAlias = Callable[[int, Reader], list[Any]]
+
+_INT = frozenset({int})
+# How words are written, and what may be read: a whole number may stand where a float is promised.
+_DTYPES = {"int": (int, "i8"), "float": (float, "f8")}
+_KINDS: Mapping[str, frozenset[type]] = {
+    "int": _INT,
+    "float": frozenset({float, int}),
+    "text": frozenset({str, bytes}),
+    "bool": frozenset({bool}),
+    "none": frozenset({type(None)}),
+}
+
+
+class _Memory(NamedTuple):
+    """What a collection takes in memory: empty, and for each of its values, in bytes."""
+
+    empty: int
+    value: int
+
+    def of(self, count: int, values: int) -> int:
+        """So many collections that have so many values together."""
+        return self.empty * count + self.value * values
+
+
+# sys.getsizeof of CPython 3.11, the largest by value; the garbage collector adds 16 bytes.
+_MEMORY: Mapping[str, _Memory] = {
+    "list": _Memory(64, REFERENCE_BYTES),
+    "set": _Memory(240, 72),
+    "map": _Memory(256, 104),
+    "items": _Memory(64, REFERENCE_BYTES),
+    "record": _Memory(48, REFERENCE_BYTES),
+}
+_COLLECTIONS: Mapping[str, Callable[[Any], Any]] = {"list": tuple, "set": frozenset}
+_ORDERS: Mapping[str, Callable[[Any], list[Any]]] = {"list": list, "set": sorted}
+
+
+class UnknownError(Exception):
+    """A recording has a record that this nftop does not know; the text says which."""
+
+
+class Codec:
+    """Writes and reads values of the shapes that `records` describe.
+
+    To write, those of this nftop; to read, those that the recording carries. A field that this
+    nftop does not have is left out, one that the recording does not have is its default.
+    """
+
+    def __init__(
+        self, records: Mapping[str, Fields] | None = None, *, check: Check | None = None
+    ) -> None:
+        """`check` is given all values read of a field of a record."""
+        self._check = check
+        self._records = described() if records is None else records
+        self._writers: dict[Shape, Write] = {}
+        self._readers: dict[Shape, Read] = {}
+
+    def write(self, shape: Shape, values: list[Any], out: Writer) -> None:
+        """Raises TypeError, ValueError, OverflowError: they are not of that shape."""
+        if not values:
+            return
+        if shape not in self._writers:
+            self._writers[shape] = self._writer(shape)
+        self._writers[shape](values, out)
+
+    def read(self, shape: Shape, count: int, found: Reader) -> list[Any]:
+        """So many values. Raises DamagedError, UnknownError."""
+        if not count:
+            return []
+        found.visit()
+        if shape not in self._readers:
+            self._readers[shape] = self._reader(shape)
+        return self._readers[shape](count, found)
+
+    # Writing
+
+    def _writer(self, shape: Shape) -> Write:
+        if isinstance(shape, str):
+            return _word_writer(shape)
+        word, *inner = shape
+        made: Mapping[str, Callable[[list[Any]], Write]] = {
+            "list": lambda of: self._list_writer(of[0], word),
+            "set": lambda of: self._list_writer(of[0], word),
+            "map": self._map_writer,
+            "items": self._items_writer,
+            "one_of": self._union_writer,
+            "record": lambda of: self._record_writer(of[0]),
+        }
+        return made[word](inner)
+
+    def _list_writer(self, of: Shape, word: str) -> Write:
+        ordered = _ORDERS[word]
+
+        def write(values: list[Any], out: Writer) -> None:
+            inner = list(chain.from_iterable(map(ordered, values)))
+            _write_lengths(values, out)
+            if of != "int":
+                self.write(of, inner, out)
+                out.spend(_MEMORY[word].of(len(values), len(inner)))
+                return
+            if inner:
+                out.numbers(inner, *_DTYPES["int"])
+            distinct = set({id(each): each for each in values}.values())
+            small = _all_small(out.kept[-1] if inner else b"", inner)
+            total = sum(map(len, distinct))
+            out.spend(_int_lists_bytes(word, len(distinct), total, small=small))
+            out.spend(2 * REFERENCE_BYTES * len(values))
+
+        return write
+
+    def _map_writer(self, of: Sequence[Shape]) -> Write:
+        def write(values: list[Any], out: Writer) -> None:
+            _write_lengths(values, out)
+            self.write(of[0], list(chain.from_iterable(values)), out)
+            self.write(of[1], [inner for each in values for inner in each.values()], out)
+            out.spend(_MEMORY["map"].of(len(values), sum(map(len, values))))
+
+        return write
+
+    def _items_writer(self, of: Sequence[Shape]) -> Write:
+        def write(values: list[Any], out: Writer) -> None:
+            for part, column in zip(of, zip(*values, strict=True), strict=True):
+                self.write(part, list(column), out)
+            out.spend(_MEMORY["items"].of(len(values), len(values) * len(of)))
+
+        return write
+
+    def _union_writer(self, of: Sequence[Shape]) -> Write:
+        place = {name: at for at, each in enumerate(of) for name in _names(each)}
+        # A whole number where a float is promised, and only there.
+        place.setdefault("int", place.get("float", -1))
+
+        def write(values: list[Any], out: Writer) -> None:
+            which = [place.get(type(value).__name__, -1) for value in values]
+            if -1 in which:
+                odd = type(values[which.index(-1)]).__name__
+                raise TypeError(f"a {odd} where {of} is promised")
+            out.numbers(which, int, "i8")
+            out.spend(values_bytes(len(which), _INT))
+            if which.count(which[0]) == len(which):
+                self.write(of[which[0]], values, out)
+                return
+            for at, part in enumerate(of):
+                mine = [v for v, kind in zip(values, which, strict=True) if kind == at]
+                self.write(part, mine, out)
+
+        return write
+
+    def _record_writer(self, name: str) -> Write:
+        parts = [(shape, attrgetter(field)) for field, shape in self._records[name]]
+        kind = classes()[name]
+
+        def write(values: list[Any], out: Writer) -> None:
+            if set(map(type, values)) != {kind}:
+                raise TypeError(f"not each is a {name}")
+            for shape, get in parts:
+                self.write(shape, list(map(get, values)), out)
+            out.spend(_MEMORY["record"].of(len(values), len(values) * len(fields(kind))))
+
+        return write
+
+    # Reading
+
+    def _reader(self, shape: Shape) -> Read:
+        if isinstance(shape, str):
+            return _word_reader(shape)
+        word, *inner = shape
+        made: Mapping[str, Callable[[list[Any]], Read]] = {
+            "list": lambda of: self._list_reader(of[0], word),
+            "set": lambda of: self._list_reader(of[0], word),
+            "map": self._map_reader,
+            "items": self._items_reader,
+            "one_of": self._union_reader,
+            "record": lambda of: self._record_reader(of[0]),
+        }
+        if word not in made:
+            raise UnknownError(f"it has a {word}")
+        return made[word](inner)
+
+    def _list_reader(self, of: Shape, word: str) -> Read:
+        made = _COLLECTIONS[word]
+        if of == "int":
+            return lambda count, found: _read_int_lists(count, found, word)
+
+        def read(count: int, found: Reader) -> list[Any]:
+            lengths = _lengths(count, found)
+            found.spend(_MEMORY[word].of(count, sum(lengths)), made=True)
+            whole = self.read(of, sum(lengths), found)
+            return [made(part) for part in _parts(whole, lengths)]
+
+        return read
+
+    def _map_reader(self, of: Sequence[Shape]) -> Read:
+        def read(count: int, found: Reader) -> list[Any]:
+            lengths = _lengths(count, found)
+            found.spend(_MEMORY["map"].of(count, sum(lengths)), made=True)
+            keys = self.read(of[0], sum(lengths), found)
+            values = self.read(of[1], sum(lengths), found)
+            pairs = zip(_parts(keys, lengths), _parts(values, lengths), strict=True)
+            return [dict(zip(mine, theirs, strict=True)) for mine, theirs in pairs]
+
+        return read
+
+    def _items_reader(self, of: Sequence[Shape]) -> Read:
+        def read(count: int, found: Reader) -> list[Any]:
+            found.spend(_MEMORY["items"].of(count, count * len(of)), made=True)
+            return list(zip(*(self.read(part, count, found) for part in of), strict=True))
+
+        return read
+
+    def _union_reader(self, of: Sequence[Shape]) -> Read:
+        def read(count: int, found: Reader) -> list[Any]:
+            which = found.values(count, _INT)
+            if any(not 0 <= each < len(of) for each in which):
+                raise DamagedError("a value is of no kind")
+            parts = [iter(self.read(part, which.count(at), found)) for at, part in enumerate(of)]
+            return [next(parts[each]) for each in which]
+
+        return read
+
+    def _record_reader(self, name: str) -> Read:
+        kind, written = classes().get(name), self._records.get(name)
+        if kind is None or written is None:
+            raise UnknownError(f"it has a {name}")
+        known = {field.name: field for field in fields(kind)}
+        lacking = [
+            each.name
+            for each in known.values()
+            if each.name not in dict(written) and each.default is MISSING
+            and each.default_factory is MISSING
+        ]  # fmt: skip
+        if lacking:
+            raise UnknownError(f"its {name} has no {', '.join(lacking)}")
+        taken = [field for field, _ in written if field in known]
+        if not taken:
+            raise UnknownError(f"nothing of its {name} is known")
+
+        def read(count: int, found: Reader) -> list[Any]:
+            found.spend(_MEMORY["record"].of(count, count * len(known)), made=True)
+            columns: dict[str, list[Any]] = {}
+            for field, shape in written:
+                if field in known:
+                    columns[field] = self.read(shape, count, found)
+                    if self._check is not None:
+                        self._check(name, field, columns[field])
+                else:
+                    self._pass(shape, count, found)
+            rows = zip(*(columns[field] for field in taken), strict=True)
+            try:
+                return [kind(**_fixed(kind, zip(taken, row, strict=True))) for row in rows]
+            except (TypeError, ValueError) as error:
+                raise DamagedError(f"no {name}: {error}") from None
+
+        return read
+
+    def _pass(self, shape: Shape, count: int, found: Reader) -> None:
+        """Pass over so many values, of records too that only the recording knows."""
+        if not count:
+            return
+        found.visit()
+        if isinstance(shape, str):
+            _pass_word(shape, count, found)
+            return
+        word, *of = shape
+        if word == "one_of":
+            which = found.values(count, _INT)
+            for at, part in enumerate(of):
+                self._pass(part, which.count(at), found)
+            return
+        if word == "record":
+            if of[0] not in self._records:
+                raise UnknownError(f"it has a {of[0]}")
+            parts: Sequence[Shape] = [inner for _, inner in self._records[of[0]]]
+        elif word in ("list", "set", "map", "items"):
+            parts = of
+        else:
+            raise UnknownError(f"it has a {word}")
+        inner_count = count if word in ("record", "items") else sum(_lengths(count, found))
+        for part in parts:
+            self._pass(part, inner_count, found)
+
+
+def _fixed(kind: type, pairs: Any) -> dict[str, Any]:
+    found = dict(pairs)
+    if kind is Missing:
+        found["reason"] = Reason(found["reason"])
+    return found
+
+
+def _word_writer(word: str) -> Write:
+    if word == "array":
+        return _write_arrays
+    kinds = _KINDS[word]
+
+    def write(values: list[Any], out: Writer) -> None:
+        if word in _DTYPES:
+            out.numbers(values, *_DTYPES[word])
+        else:
+            out.values(values)
+        out.spend(values_bytes(len(values), kinds))
+        if word == "text":
+            out.spend(texts_bytes(values))
+
+    return write
+
+
+def _write_arrays(values: list[Any], out: Writer) -> None:
+    for each in values:
+        out.array(each)
+
+
+def _write_lengths(values: list[Any], out: Writer) -> None:
+    out.numbers(list(map(len, values)), int, "i8")
+    out.spend(values_bytes(len(values), _INT))
+
+
+def _word_reader(word: str) -> Read:
+    if word == "array":
+        return lambda count, found: [found.array() for _ in range(count)]
+    kinds = _KINDS.get(word)
+    if kinds is None:
+        raise UnknownError(f"it has a {word}")
+    if word == "text":
+        return _read_texts
+    return lambda count, found: found.values(count, kinds)
+
+
+def _read_texts(count: int, found: Reader) -> list[str]:
+    texts = [_text(each) for each in found.values(count, _KINDS["text"])]
+    found.spend(texts_bytes(texts))
+    return texts
+
+
+def _pass_word(word: str, count: int, found: Reader) -> None:
+    if word == "array":
+        for _ in range(count):
+            found.array()
+    elif word in _KINDS:
+        found.column(count)
+    else:
+        raise UnknownError(f"it has a {word}")
+
+
+def _read_int_lists(count: int, found: Reader, word: str) -> list[Any]:
+    """Lists or sets of integers; equal ones are one object, as are small integers.
+
+    A host's threads may often run on the same CPUs: a thousand of them on all of 512.
+    """
+    lengths = _lengths(count, found)
+    total = sum(lengths)
+    column = found.column(total) if total else []
+    _check_integers(column)
+    small = _all_small(column, column)
+    made: dict[Any, Any] = {}
+    lists, first = [], 0
+    for length in lengths:
+        part = column[first : first + length]
+        key = tuple(part) if isinstance(part, list) else part.tobytes()
+        if key not in made:
+            found.spend(_int_lists_bytes(word, 1, length, small=small), made=True)
+            values = part if isinstance(part, list) else part.tolist()
+            shared = map(SHARED_NUMBERS.__getitem__, values) if small else values
+            made[key] = _COLLECTIONS[word](shared)
+        lists.append(made[key])
+        first += length
+    found.spend(2 * REFERENCE_BYTES * count, made=True)
+    return lists
+
+
+def _check_integers(column: list[Any] | Numbers) -> None:
+    whole = (
+        _INT.issuperset(map(type, column))
+        if isinstance(column, list)
+        else column.dtype.kind in "iu"
+    )
+    if not whole:
+        raise DamagedError("a column is not what its shape says")
+
+
+def _all_small(column: list[Any] | bytes | Numbers, values: Collection[Any]) -> bool:
+    """Whether all of these, which are a column, are in `SHARED_NUMBERS`."""
+    if isinstance(column, np.ndarray):
+        least, most = (column.min(), column.max()) if column.size else (0, 0)
+    elif not _INT.issuperset(map(type, values)):
+        return False
+    else:
+        least, most = min(values, default=0), max(values, default=0)
+    return bool(least >= 0 and most < len(SHARED_NUMBERS))
+
+
+def _int_lists_bytes(word: str, count: int, values: int, *, small: bool) -> int:
+    """Memory of so many lists that differ, with so many integers, which are shared if `small`."""
+    size = _MEMORY[word].of(count, values)
+    return size if small else size + NUMBER_BYTES * values
+
+
+def _text(value: str | bytes) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return value.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise DamagedError(f"no text: {error}") from None
+
+
+def _names(shape: Shape) -> tuple[str, ...]:
+    """The Python types of a part of `one_of`."""
+    if isinstance(shape, str):
+        if shape == "array":
+            return (np.ndarray.__name__,)
+        python = {"text": "str", "none": "NoneType", "int": "int", "bool": "bool"}
+        return ("float", "float64") if shape == "float" else (python[shape],)
+    words = {"list": "tuple", "items": "tuple", "set": "frozenset", "map": "dict"}
+    return (shape[1],) if shape[0] == "record" else (words[shape[0]],)
+
+
+def _lengths(count: int, found: Reader) -> list[int]:
+    lengths = found.values(count, _INT)
+    if any(each < 0 for each in lengths):
+        raise DamagedError("a length below 0")
+    return lengths
+
+
+def _parts(whole: list[Any], lengths: list[int]) -> list[list[Any]]:
+    ends = accumulate(lengths)
+    return [whole[end - length : end] for length, end in zip(lengths, ends, strict=True)]

@@ -1,0 +1,192 @@
+"""The bodies of records back to what they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw
+from msgspec.msgpack import Decoder as MsgpackDecoder
+from msgspec.msgpack import Ext
+
+from nftop.model.bounds import BoundsError, check
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import Sample, SourceReading
+from nftop.store.format.codec import Codec, UnknownError
+from nftop.store.format.columns import MAX_COLUMNS, MOST_BYTES, DamagedError, Numbers, Reader
+from nftop.store.format.records import (
+    MOST_PLAIN_BYTES,
+    MOST_TEXT,
+    Header,
+    Record,
+    Tick,
+    header_read,
+    note_read,
+)
+
+# Times up to the year 2262, numbers as many.
+_MOST = 1 << 63
+# Everything is decoded level by level, of a known length: a record of a few MiB, as any list of
+# empty lists, would take a hundred times as much.
+_RECORD = MsgpackDecoder(Annotated[list[Raw], Meta(min_length=2, max_length=6)])
+_READINGS = MsgpackDecoder(Annotated[dict[str, Raw], Meta(max_length=64)])
+_READING = MsgpackDecoder(Annotated[list[Raw], Meta(min_length=2, max_length=4)] | None)
+_COLUMNS = MsgpackDecoder(Annotated[list[Raw], Meta(max_length=MAX_COLUMNS)])
+_NUMBERS = MsgpackDecoder(Ext | None)
+_VALUES = MsgpackDecoder(list[bool | int | float | str | None])
+_BYTES = MsgpackDecoder(list[bool | int | float | bytes | None])
+_TIME, _KIND = MsgpackDecoder(int), MsgpackDecoder(int | str)
+_Column: TypeAlias = list[Any] | Ext | None
+# The first byte of an array: fixarray, array 16, array 32.
+_ARRAYS = frozenset(bytes([first]) for first in (*range(0x90, 0xA0), 0xDC, 0xDD))
+_SAMPLE = b"\xa6sample"  # as msgpack has it: what stands behind the byte for an array
+
+
+@dataclass(slots=True)
+class _Kept:
+    reading: SourceReading[Any]
+    columns: list[list[Any] | Numbers]
+    size: int  # of the columns in memory, bytes
+
+
+class Decoder:
+    """Reads the records of one zstd frame after the other, in order."""
+
+    def __init__(self, *, samples: bool = True) -> None:
+        """Without `samples` those are passed over, which is fast."""
+        self._samples = samples
+        self._codec: Codec | None = None
+        self._header: Header | None = None
+        self._kept: dict[str, _Kept] = {}
+        self._fresh_bytes = 0
+        self._beyond = ""  # which field of the payload that is read is beyond its bound
+
+    def begin(self) -> None:
+        """A frame begins: nothing is written against what came before."""
+        self._kept.clear()
+
+    def record(self, body: bytes) -> Record | None:
+        """What a record says; None for one of a kind that this nftop does not know.
+
+        Raises:
+            DamagedError: it makes no sense.
+        """
+        if not self._samples and body[1:8] == _SAMPLE:
+            return None
+        try:
+            kind, *found = _RECORD.decode(body)
+            word = msgspec.msgpack.decode(kind, type=str)
+            if word == "sample":
+                number, wall_ns, monotonic_ns, interval_ns = map(_TIME.decode, found[:-1])
+                readings = _READINGS.decode(found[-1])
+                return self._tick(number, wall_ns, monotonic_ns, interval_ns, readings)
+            if len(body) > MOST_PLAIN_BYTES:
+                raise DamagedError(f"a {word[:20]} longer than any")
+            plain = msgspec.msgpack.decode(found[0])
+            return self._begun(header_read(plain)) if word == "header" else note_read(word, plain)
+        except DamagedError:
+            raise
+        except Exception as error:
+            # The checksum was right, so somebody wrote it so: that is as good as damaged.
+            raise DamagedError(f"a record makes no sense: {type(error).__name__}") from error
+
+    def _begun(self, header: Header) -> Header:
+        if self._header is None or header.records != self._header.records:
+            self._codec = Codec(header.records, check=self._check)
+        self._header = header
+        return header
+
+    def _tick(
+        self,
+        number: int,
+        wall_ns: int,
+        monotonic_ns: int,
+        interval_ns: int,
+        found: dict[str, msgspec.Raw],
+    ) -> Tick:
+        if any(not 0 <= each < _MOST for each in (number, wall_ns, monotonic_ns, interval_ns)):
+            raise DamagedError("a sample has no number or no time")
+        for name in self._kept.keys() - found.keys():
+            del self._kept[name]
+        self._fresh_bytes = 0
+        readings = {
+            name: self._reading(name, written, monotonic_ns) for name, written in found.items()
+        }
+        sample = Sample(wall_ns, monotonic_ns, interval_ns, readings)
+        return Tick(number, sample, self._fresh_bytes)
+
+    def _reading(self, name: str, raw: msgspec.Raw, now_ns: int) -> SourceReading[Any]:
+        before = self._kept.get(name)
+        written = _READING.decode(raw)
+        if written is None or len(written) == 2:
+            if before is None:
+                raise DamagedError("a reading lacks the one before it")
+            if written is None:
+                return before.reading
+            behind, took_ns = _whole(*map(_TIME.decode, written))
+            before.reading = SourceReading(before.reading.value, now_ns + behind, took_ns)
+            return before.reading
+        behind, took_ns = _whole(*map(_TIME.decode, written[:2]))
+        kind, said = _KIND.decode(written[2]), written[3]
+        columns: list[list[Any] | Numbers] = [] if before is None else before.columns
+        size = 0 if before is None else before.size
+        value: Any
+        if isinstance(kind, int):
+            value = Missing(Reason(kind), msgspec.msgpack.decode(said, type=str)[:MOST_TEXT])
+        else:
+            others = sum(kept.size for other, kept in self._kept.items() if other != name)
+            found = list(map(_column, _COLUMNS.decode(said)))
+            value, columns, size = self._payload(kind, found, columns, MOST_BYTES - others)
+        reading = SourceReading(value, now_ns + behind, took_ns)
+        self._kept[name] = _Kept(reading, columns, size)
+        return reading
+
+    def _payload(
+        self, kind: str, found: list[Any], before: list[list[Any] | Numbers], budget: int
+    ) -> tuple[Any, list[list[Any] | Numbers], int]:
+        """A value, its columns, and their size in memory."""
+        if self._codec is None:
+            raise DamagedError("a sample before any header")
+        reader = Reader(found, before, budget)
+        self._beyond = ""
+        try:
+            (value,) = self._codec.read(("record", kind), 1, reader)
+        except UnknownError as error:
+            why = f"this recording is of another nftop, whose numbers this one can't read: {error}"
+            return Missing(Reason.ERROR, why), [], 0
+        reader.end()
+        if self._beyond:
+            # What is written against it can still be read, as can what other sources gave.
+            value = Missing(Reason.ERROR, f"what was recorded can't be: {self._beyond}")
+        self._fresh_bytes += reader.fresh
+        return value, reader.kept, budget - reader.budget
+
+    def _check(self, record: str, field: str, values: list[Any]) -> None:
+        try:
+            check(record, field, values)
+        except BoundsError as error:
+            self._beyond = self._beyond or str(error)
+
+
+def _column(raw: msgspec.Raw) -> _Column:
+    """A column as it is written; what is within its array is of one level.
+
+    A list of lists takes some 70 bytes of memory a byte, so that none is decoded as one.
+    """
+    column: _Column
+    if bytes(memoryview(raw)[:1]) not in _ARRAYS:
+        column = _NUMBERS.decode(raw)
+        return column
+    try:
+        column = _VALUES.decode(raw)
+    except msgspec.ValidationError:
+        column = _BYTES.decode(raw)  # texts that are not UTF-8
+    return column
+
+
+def _whole(behind: int, took_ns: int) -> tuple[int, int]:
+    """When a source was read, against the sample's time, and how long that took, both in ns."""
+    if any(abs(each) >= _MOST for each in (behind, took_ns)):
+        raise DamagedError("a reading has no time")
+    return behind, took_ns

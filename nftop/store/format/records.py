@@ -1,0 +1,248 @@
+"""The records of a recording, and how each is written. `FORMAT.md` says it for other programs."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from nftop.model.baseline import Baselines
+from nftop.model.bounds import SMT_THREADS, check_all
+from nftop.model.ids import Cpu, Lcore
+from nftop.model.nf.queue_map import Prefix, QueueMap
+from nftop.model.sample import Sample
+from nftop.model.terminal_text import safe_line
+from nftop.model.topology import Host, Topology
+from nftop.store.format.columns import DamagedError
+from nftop.store.format.schema import Fields, described, records_read
+from nftop.store.user.baselines import from_plain
+
+SCHEMA = "nftop.recording/1"
+# What stands before a record: its length and its CRC-32, both u32.
+HEAD = struct.Struct("<II")
+# 512 CPUs with every source take 360 kB in the first sample of a frame.
+MOST_BYTES = 1 << 22
+# Of a header or a note, which are decoded whole: lists of empty lists take 72 times as much memory.
+# The header of 512 CPUs takes 64 kB, with baselines of all of them 300 kB.
+MOST_PLAIN_BYTES = 1 << 21
+# Characters of a note's text that are read.
+MOST_TEXT = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What all samples behind it have in common.
+
+    Attributes:
+        began_ns: the wall clock when the recording began: what tells two of a host apart.
+        uarch: the name of the CPU's table; `smt` whether for hyper-threading.
+        cpus: the CPUs that were shown; None: all.
+        command: the command line that recorded.
+        versions: of nftop, Python and the kernel.
+        catalogue: of every metric there was then: id, label, unit, scope.
+        records: the fields of every record that a sample may have.
+        baselines: what was compared with when the frame began; None for nothing. It alone is not
+            the same all the time.
+    """
+
+    began_ns: int
+    host: Host
+    topology: Topology
+    uarch: str
+    smt: bool
+    interval_ns: int
+    queue_map: QueueMap = field(default_factory=dict)
+    cpus: tuple[Cpu, ...] | None = None
+    command: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    catalogue: tuple[tuple[str, str, str, str], ...] = ()
+    records: Mapping[str, Fields] = field(default_factory=described)
+    baselines: Baselines | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A sample; they are numbered from 0 on, those that were lost included.
+
+    `fresh_bytes` is about how much memory it takes that the sample before does not share.
+    """
+
+    number: int
+    sample: Sample
+    fresh_bytes: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Something that happened.
+
+    Attributes:
+        kind: `marker`, the operator's own; `action`, a change of the host that nftop made for the
+            operator; `change`, one of cache classes that was seen, whoever made it; `finding`, the
+            first tick that had one; `baseline`, the operator kept or forgot one, which counts from
+            the next tick on.
+        text: for the operator (untrusted). detail: for programs.
+    """
+
+    kind: str
+    wall_ns: int
+    monotonic_ns: int
+    text: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """So many ticks before this are not in the recording; why, a sentence."""
+
+    ticks: int
+    why: str
+
+
+Record: TypeAlias = Header | Tick | Marker | Gap
+Note: TypeAlias = Marker | Gap
+BASELINE = "baseline"
+MARKERS = ("marker", "action", "change", "finding", BASELINE)
+
+
+def framed(body: bytes) -> bytes:
+    """A record with its head."""
+    return HEAD.pack(len(body), crc32(body)) + body
+
+
+def unframed(data: bytes | bytearray) -> tuple[bytes, int] | None:
+    """The first record in `data`, and how much of `data` it took; None where it is not whole.
+
+    Raises:
+        DamagedError: it is not what was written.
+    """
+    if len(data) < HEAD.size:
+        return None
+    length, crc = HEAD.unpack_from(data)
+    if length > MOST_BYTES:
+        raise DamagedError("a record longer than any")
+    end = HEAD.size + length
+    if len(data) < end:
+        return None
+    body = bytes(data[HEAD.size : end])
+    if crc32(body) != crc:
+        raise DamagedError("a record's checksum is wrong")
+    return body, end
+
+
+def header_body(header: Header) -> bytes:
+    """The first record of every zstd frame."""
+    topology = header.topology
+    queues = [
+        [prefix, port, queue, lcore]
+        for prefix, mapped in header.queue_map.items()
+        for (port, queue), lcore in mapped.items()
+    ]
+    return msgspec.msgpack.encode(
+        ["header", {
+            "schema": SCHEMA,
+            "began_ns": header.began_ns,
+            "host": header.host,
+            # By name: what Topology remembers beside its fields is no part of it.
+            "topology": {"cpus": topology.cpus, "l3": topology.l3, "notes": topology.notes},
+            "uarch": header.uarch,
+            "smt": header.smt,
+            "interval_ns": header.interval_ns,
+            "queue_map": queues,
+            "cpus": header.cpus,
+            "command": header.command,
+            "versions": header.versions,
+            "catalogue": header.catalogue,
+            "records": header.records,
+            "baselines": header.baselines,
+        }]
+    )  # fmt: skip
+
+
+def header_read(found: Mapping[str, Any]) -> Header:
+    """Raises DamagedError: it is none, or of a schema that this nftop does not know."""
+    schema = found.get("schema")
+    if schema != SCHEMA:
+        raise DamagedError(f"its schema is {str(schema)[:40]!r}, and this nftop reads {SCHEMA}")
+    try:
+        queue_map: dict[Prefix, dict[tuple[int, int], Lcore]] = {}
+        for prefix, port, queue, lcore in found["queue_map"]:
+            queue_map.setdefault(Prefix(prefix), {})[port, queue] = Lcore(lcore)
+        convert = msgspec.convert
+        return Header(
+            began_ns=convert(found["began_ns"], int),
+            host=convert(found["host"], Host),
+            topology=_topology(found["topology"]),
+            uarch=convert(found["uarch"], str),
+            smt=convert(found["smt"], bool),
+            interval_ns=convert(found["interval_ns"], int),
+            queue_map=queue_map,
+            cpus=convert(found["cpus"], tuple[Cpu, ...] | None),
+            command=convert(found["command"], tuple[str, ...]),
+            versions=convert(found["versions"], dict[str, str]),
+            catalogue=convert(found["catalogue"], tuple[tuple[str, str, str, str], ...]),
+            records=records_read(found["records"]),
+            baselines=from_plain(found.get("baselines")),
+        )
+    except (KeyError, TypeError, ValueError) as error:  # of msgspec too
+        raise DamagedError(f"its header makes no sense: {error}") from None
+
+
+def _topology(found: Any) -> Topology:
+    """Raises ValueError: it is none, or none of a host's."""
+    topology = msgspec.convert(found, Topology)
+    check_all(topology)
+    numbers = [info.cpu for info in topology.cpus]
+    if sorted(set(numbers)) != numbers:
+        raise ValueError("its CPUs are not in order")
+    cores = Counter((info.package, info.l3, info.core) for info in topology.cpus if info.online)
+    if max(cores.values(), default=0) > SMT_THREADS:
+        raise ValueError(f"a core of more than {SMT_THREADS} CPUs")
+    return topology
+
+
+def note_body(note: Note) -> bytes:
+    """A record that is neither a header nor a sample."""
+    if isinstance(note, Gap):
+        return msgspec.msgpack.encode(["gap", {"ticks": note.ticks, "why": note.why}])
+    found = {
+        "wall_ns": note.wall_ns,
+        "monotonic_ns": note.monotonic_ns,
+        "text": note.text.encode("utf-8", "replace").decode(),
+        "detail": note.detail,
+    }
+    return msgspec.msgpack.encode([note.kind, found])
+
+
+def note_read(kind: str, found: Any) -> Note | None:
+    """None: of a kind that this nftop does not know. Raises DamagedError: it makes no sense."""
+    try:
+        if kind == "gap":
+            gap = msgspec.convert(found, Gap)
+            if not 0 <= gap.ticks < 1 << 63:
+                raise ValueError("no number of ticks")
+            return replace(gap, why=safe_line(gap.why[:MOST_TEXT]))
+        marker = msgspec.convert({**found, "kind": kind}, Marker) if kind in MARKERS else None
+        if marker is not None:
+            if not all(0 <= each < 1 << 63 for each in (marker.wall_ns, marker.monotonic_ns)):
+                raise ValueError("no time")
+            marker = replace(marker, text=marker.text[:MOST_TEXT])
+            if kind == BASELINE:
+                baselines_of(marker)
+    except (TypeError, ValueError) as error:
+        raise DamagedError(f"a {kind} makes no sense: {error}") from None
+    return marker
+
+
+def baselines_of(marker: Marker) -> Baselines | None:
+    """What a marker of kind `baseline` says is kept from then on; None: nothing.
+
+    Raises:
+        ValueError: it makes no sense.
+    """
+    return from_plain(marker.detail.get("baselines"))

@@ -1,0 +1,157 @@
+"""What values a recording can hold, and how they are described in it.
+
+A shape is what msgpack can write, so that a recording carries its own: a word (`int`, `float`,
+`text`, `bool`, `none`, `array`), or a list of a word and shapes: `["list", S]`, `["items", S, ...]`
+for a tuple of fixed length, `["set", S]`, `["map", K, V]`, `["one_of", S, ...]` and
+`["record", NAME]`, whose fields the header has by name.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any, Literal, NewType, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from nftop.model.nf.netdev import NetdevTable
+from nftop.model.nf.ovs import OvsTable
+from nftop.model.nf.vpp import VppTable
+from nftop.model.pcm import PcmTable
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ResctrlTable
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import CounterTable, CpuTimes, DpdkTable, SelfUse, ThreadTable
+from nftop.model.sst import CpufreqTable
+from nftop.model.topology import Topology
+from nftop.model.uncore import UncoreTable
+
+Shape: TypeAlias = str | tuple[Any, ...]
+Fields: TypeAlias = tuple[tuple[str, Shape], ...]
+
+# What a source may give. A new source is one row; the types within it are found by themselves.
+PAYLOADS: tuple[type, ...] = (
+    CounterTable,
+    CpufreqTable,
+    CpuTimes,
+    DpdkTable,
+    NetdevTable,
+    OvsTable,
+    PcmTable,
+    ResctrlTable,
+    SelfUse,
+    ThreadTable,
+    Topology,
+    UncoreTable,
+    VppTable,
+)
+
+# Of one shape, fields of a record, and records: ours have some 30 at most.
+_MOST_PARTS = 1 << 9
+
+_WORDS: Mapping[Any, str] = {
+    int: "int", float: "float", str: "text", bool: "bool", type(None): "none",
+    Reason: "int",
+}  # fmt: skip
+
+
+def shape_of(hint: Any) -> Shape:
+    """The shape of a type's values.
+
+    Raises:
+        TypeError: nothing here can write such a type.
+    """
+    if isinstance(hint, NewType):
+        return shape_of(hint.__supertype__)
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+        return ("record", hint.__name__)
+    return _shape_of_generic(hint, get_origin(hint), get_args(hint))
+
+
+def _shape_of_generic(hint: Any, origin: Any, inner: tuple[Any, ...]) -> Shape:
+    if origin is Literal:
+        return _one_of({shape_of(type(each)) for each in inner})
+    if origin in (Union, types.UnionType):
+        return _one_of({shape_of(each) for each in inner})
+    if origin is np.ndarray:
+        return "array"
+    if origin is tuple:
+        listed = inner[-1:] == (...,)
+        return ("list", shape_of(inner[0])) if listed else ("items", *map(shape_of, inner))
+    if origin is frozenset:
+        return ("set", shape_of(inner[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return ("map", *map(shape_of, inner))
+    raise TypeError(f"a recording can't hold a {hint}")
+
+
+def _one_of(shapes: set[Shape]) -> Shape:
+    flat = {part for each in shapes for part in (each[1:] if each[0] == "one_of" else (each,))}
+    return next(iter(flat)) if len(flat) == 1 else ("one_of", *sorted(flat, key=str))
+
+
+@lru_cache(maxsize=1)
+def classes() -> Mapping[str, type]:
+    """Every record there is, by name: the payloads and all that is within them."""
+    found: dict[str, type] = {Missing.__name__: Missing, Cbm.__name__: Cbm}
+    pending = list(PAYLOADS)
+    while pending:
+        kind = pending.pop()
+        if found.setdefault(kind.__name__, kind) is not kind:
+            raise TypeError(f"two types are called {kind.__name__}")
+        pending += [each for each in _types_within(kind) if each.__name__ not in found]
+    return found
+
+
+@lru_cache(maxsize=1)
+def described() -> Mapping[str, Fields]:
+    """The fields of every record there is, by its name, in the order in which they are written."""
+    return {name: _fields(kind) for name, kind in sorted(classes().items())}
+
+
+def _fields(kind: type) -> Fields:
+    hints = get_type_hints(kind)
+    return tuple((each.name, shape_of(hints[each.name])) for each in fields(kind))
+
+
+def _types_within(kind: type) -> Iterator[type]:
+    hints = get_type_hints(kind)
+    for each in fields(kind):
+        yield from _dataclasses(hints[each.name])
+
+
+def _dataclasses(hint: Any) -> Iterator[type]:
+    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+        yield hint
+    for inner in get_args(hint):
+        yield from _dataclasses(inner)
+
+
+def shape_read(found: Any) -> Shape:
+    """A shape as a recording has it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(found, str):
+        return found
+    whole = isinstance(found, list) and 2 <= len(found) <= _MOST_PARTS
+    if not whole or not isinstance(found[0], str):
+        raise ValueError("no shape of a value")
+    return (found[0], *map(shape_read, found[1:]))
+
+
+def records_read(found: Any) -> Mapping[str, Fields]:
+    """The fields of records as a recording has them. Raises ValueError as `shape_read`."""
+    if not isinstance(found, dict) or not all(
+        len(each) <= _MOST_PARTS for each in (found, *found.values())
+    ):
+        raise ValueError("no shapes of records")
+    return {
+        str(name): tuple((str(field), shape_read(shape)) for field, shape in written)
+        for name, written in found.items()
+    }

@@ -1,0 +1,95 @@
+"""Finding a place in a recording: by time, and the next marker. Reads a few places of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from nftop.store.reading import seekpoint
+from nftop.store.reading.bytes import Readable
+from nftop.store.reading.seekpoint import SeekPoint
+
+_AT_ONCE = 1 << 16
+# So near, seek points are looked at one after the other.
+_NEAR = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A seek point and where it is."""
+
+    at: int
+    point: SeekPoint
+
+
+def next_place(data: Readable, at: int, until: int | None = None) -> Place | None:
+    """The first seek point from `at` on that begins before `until`, if given; None: there is none.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    at = max(at, data.first)
+    while until is None or at < until:
+        found = data.read(at, _AT_ONCE)
+        place = seekpoint.found_in(found)
+        if place is not None:
+            point = seekpoint.unpacked(found, place)
+            if point is None or (until is not None and at + place >= until):
+                return None
+            return Place(at + place, point)
+        if len(found) < _AT_ONCE:
+            return None
+        at += len(found) - seekpoint.SIZE
+    return None
+
+
+def places(data: Readable, at: int, until: int | None = None) -> Iterator[Place]:
+    """Every seek point from `at` on, in order."""
+    while (place := next_place(data, at, until)) is not None:
+        yield place
+        at = place.at + seekpoint.SIZE
+
+
+def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> Place | None:
+    """The last seek point of a frame that is not `beyond`; the first where all are.
+
+    `beyond` holds for all seek points behind one for which it holds, so that few are looked at.
+    None where there is no seek point.
+    """
+    first = next_place(data, data.first)
+    if first is None or first.point.end:
+        return None
+    low, high = first, data.size
+    while high - low.at > _NEAR:
+        middle = (low.at + high) // 2
+        place = next_place(data, middle, high)
+        if place is None or beyond(place.point):
+            high = middle
+        elif place.point.end:
+            # Another recording may follow it, whose first seek point is right behind.
+            behind = next_place(data, place.at + seekpoint.SIZE, high)
+            if behind is None or beyond(behind.point):
+                high = middle
+            else:
+                low = behind
+        else:
+            low = place
+    for place in places(data, low.at, high if high > low.at + seekpoint.SIZE else None):
+        if beyond(place.point):
+            break
+        if not place.point.end:
+            low = place
+    return low
+
+
+def last_place(data: Readable) -> Place | None:
+    """The last seek point of all, the end among them; None where there is none."""
+    at, size = data.size, _NEAR
+    while True:
+        start = max(at - size, data.first)
+        found = None
+        for found in places(data, start):  # noqa: B007 - the last is wanted
+            pass
+        if found is not None or start == data.first:
+            return found
+        size *= 4

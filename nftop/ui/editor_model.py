@@ -1,0 +1,291 @@
+"""The editor of cache classes without its screen: a draft, where in it one is, what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from nftop.control.profile.profile import Listing
+from nftop.control.profile.validate import fit
+from nftop.control.resctrl import draft as drafts
+from nftop.control.resctrl.draft import Draft, Step
+from nftop.control.resctrl.drift import drifted, read_since_ns
+from nftop.control.resctrl.operations import MB
+from nftop.control.resctrl.rebase import rebased
+from nftop.control.rules import Rules
+from nftop.control.wording import differences
+from nftop.derive.cache.ways import has_filled
+from nftop.model.change import Change, Proposal, State
+from nftop.model.frame import Frame
+from nftop.model.ids import parse_cpu_list
+from nftop.model.keep_timeout import KEEP_WITHIN_S
+from nftop.model.rdt.rdt import ROOT
+from nftop.render.editor.model import (
+    Board,
+    LineRule,
+    Row,
+    Spot,
+    caches_of,
+    domains_of,
+    lines_of,
+    rows_of,
+)
+
+_RELOAD = "r takes it over"
+_AGAIN = "what was taken back is drafted again: z drops it"
+# Of an applied draft: not settled yet, or kept, or not on the host any more.
+Fate: TypeAlias = Literal["open", "kept", "back"]
+
+
+class Desk:
+    """Attributes.
+
+    draft: what is wished for. spot: where one is. said: what there is to say until the next key.
+    applied: the draft that was applied, until that is kept: taken back it is drafted again.
+    acts: what keys do, given how far. answers: what is done with a text that was asked for.
+    """
+
+    def __init__(
+        self,
+        base: State,
+        rules: Rules,
+        where: str,
+        program: str,
+        *,
+        read_at_ns: int,
+        group: str = ROOT,
+        l3: int | None = None,
+        profiles: Mapping[str, Listing] | None = None,
+    ) -> None:
+        """`where`: resctrl's mount. `program`: as command lines about its host begin.
+
+        `group`, `l3`: the class and the cache to begin with.
+        `read_at_ns`: CLOCK_MONOTONIC when `base` had been read.
+        `profiles`: what may be taken into the draft, by name.
+        """
+        self.draft = drafts.begin(base, rules, program)
+        self.applied: Draft | None = None
+        self.profiles = profiles or {}
+        self.said = ""
+        self._where = where
+        self._rows: tuple[Row, ...] = ()
+        self._read_at_ns = read_at_ns
+        self._foreign: tuple[Change, ...] = ()
+        self.spot = self._first(group, l3=l3)
+        self.acts: Mapping[str, Callable[[int], None]] = {
+            "class": self._class,
+            "way": self._way,
+            "toggle": lambda _: self._edit(drafts.toggle, self.spot.way),
+            "shift": lambda by: self._edit(drafts.shift, by),
+            "grow": lambda by: self._edit(drafts.grow if by > 0 else drafts.shrink, self.spot.way),
+            "alike": lambda _: self._alike(),
+            "bandwidth": self._bandwidth,
+            "domain": self._domain,
+            "link": lambda _: self._link(),
+            "cache": lambda _: self._cache(),
+            "remove": lambda _: self._take(drafts.remove(self.draft, self.spot.group)),
+            "reset": lambda _: self._take(drafts.reset(self.draft)),
+        }
+        self.answers: Mapping[str, Callable[[str], None]] = {
+            "cpus": self._move,
+            "name": self._create,
+            "limit": self._limit,
+            "profile": self._profile,
+        }
+
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """What somebody else has changed since the draft was begun, if anything."""
+        if not self._foreign:
+            return ()
+        # CPUs come and go by themselves; nothing else does.
+        itself = all(each.cell.kind == "cpu" and None in (each.old, each.new)
+                     for each in self._foreign)  # fmt: skip
+        who = "changed" if itself else "changed by somebody else"
+        said = ", ".join(differences(self._foreign, "was", "is"))
+        return (f"{who} since the draft began ({_RELOAD}): {said}",)
+
+    def board(
+        self, frame: Frame, *, locked: str = "", keep_within_s: float = KEEP_WITHIN_S
+    ) -> Board:
+        """What is to be drawn."""
+        rules = self.draft.rules
+        return Board(
+            base=self.draft.base,
+            target=self.draft.target,
+            plan=self.draft.plan,
+            rules=self._line_rules,
+            spot=self.spot,
+            unit="percent" if rules.limit is None else rules.limit.unit,
+            io=rules.io,
+            threads={row.name: row.tasks for row in frame.groups},
+            filled=frozenset(row.name for row in frame.groups if has_filled(row)),
+            where=self._where,
+            trouble=self.trouble,
+            locked=locked,
+            keep_within_s=keep_within_s,
+        )
+
+    def see(self, frame: Frame) -> None:
+        """A new frame: rows may be others, and somebody may have changed something."""
+        self._rows = rows_of(self.board(frame), frame)
+        # What a frame shows that was read before the base has is no news.
+        since_ns = read_since_ns(frame)
+        if since_ns is not None and since_ns >= self._read_at_ns:
+            self._foreign = drifted(self.draft.base, frame)
+        self._settle()
+
+    def reload(self, base: State, rules: Rules, read_at_ns: int, fate: Fate = "open") -> None:
+        """Go on with the same wishes from what was on the host when it had been read.
+
+        `fate`: of the draft that was applied, when the reading began.
+        """
+        applied, wishes = self.applied, drafts.actions(self.draft)
+        self.draft, self.said = rebased(self.draft, base, rules)
+        if fate != "open":
+            self.applied = None
+        if fate == "back" and applied is not None:
+            again, said = rebased(applied, base, rules, wishes)
+            if again.target != self.draft.target:
+                self.draft = again
+                self.said = "; ".join(filter(None, (_AGAIN, said)))
+        self._read_at_ns, self._foreign = read_at_ns, ()
+        if self.spot.line not in self._line_rules:
+            self.spot = self._first(self.spot.group)
+
+    # What keys do
+
+    def _class(self, by: int) -> None:
+        if self._rows:
+            here = self._place()
+            row = self._rows[max(0, min(here + by, len(self._rows) - 1))]
+            self.spot = replace(self.spot, group=row.group, line=row.line)
+
+    def _way(self, by: int) -> None:
+        most = self._line_rules[self.spot.line].ways - 1
+        self.spot = replace(self.spot, way=max(0, min(self.spot.way + by, most)))
+
+    def _domain(self, by: int) -> None:
+        every = domains_of(self.draft.base, self.spot.line)
+        at = every.index(self.spot.domain) if self.spot.domain in every else -by
+        self.spot = replace(self.spot, domain=every[(at + by) % len(every)])
+
+    def _link(self) -> None:
+        self.spot = replace(self.spot, linked=not self.spot.linked)
+        self.said = (
+            f"what you change now is made the same in all {self.spot.cache} (L: in one only)"
+            if self.spot.linked
+            else f"what you change now is in {self.spot.cache} {self.spot.domain} only"
+        )
+
+    def _cache(self) -> None:
+        caches = caches_of(self._line_rules)
+        cache = caches[(caches.index(self.spot.cache) + 1) % len(caches)]
+        if cache == self.spot.cache:
+            self.said = f"only {cache} can be allocated here"
+            return
+        self.spot = replace(self._first(self.spot.group, cache), linked=self.spot.linked)
+
+    def _alike(self) -> None:
+        spot = self.spot
+        domains = _led(spot.domain, domains_of(self.draft.base, spot.line))
+        self._take(drafts.alike(self.draft, spot.group, spot.line, domains))
+
+    def _move(self, text: str) -> None:
+        try:
+            cpus = parse_cpu_list(text)
+        except ValueError as error:
+            self.said = str(error)
+            return
+        self._take(drafts.move(self.draft, self.spot.group, cpus))
+
+    def _create(self, text: str) -> None:
+        known = {cell for cell in self.draft.target if cell.kind == "group"}
+        self._take(drafts.create(self.draft, text))
+        for cell in self.draft.target:
+            if cell.kind == "group" and cell not in known:
+                self.spot = replace(self.spot, group=cell.group)
+
+    def _bandwidth(self, by: int) -> None:
+        self._limited(lambda group, domains: drafts.step_limit(self.draft, group, domains, by))
+
+    def _limit(self, text: str) -> None:
+        if not (text.isascii() and text.isdigit() and len(text) < 11):
+            self.said = f"{text!r} is no limit: a whole number is"
+            return
+        self._limited(lambda group, domains: drafts.limit(self.draft, group, domains, int(text)))
+
+    def _profile(self, name: str) -> None:
+        """All that a profile asks for, on top of the draft; nothing of one that does not fit."""
+        listing = self.profiles.get(name)
+        if listing is None:
+            self.said = f"there is no profile {name!r}; there are {', '.join(self.profiles)}"
+            return
+        found = fit(listing, self.draft.target, self.draft.rules)
+        wrong = [each for each in found.problems if each.fatal]
+        if wrong:
+            more = f" and {len(wrong) - 1} more" * (len(wrong) > 1)
+            hint = f"{self.draft.program} cat import offers fixes"
+            self.said = f"{name} does not fit: {wrong[0].text}{more}; {hint}"
+            return
+        notes = "".join(f"; {each.text}" for each in found.problems)
+        self._take(drafts.ask(self.draft, found.actions))
+        self.said = self.said or f"the draft has profile {name}{notes}"
+
+    # How
+
+    @property
+    def _line_rules(self) -> Mapping[str, LineRule]:
+        return {line: LineRule(rule.ways, rule.min_bits, rule.sparse)
+                for line, rule in self.draft.rules.masks.items()
+                if domains_of(self.draft.base, line)}  # fmt: skip
+
+    def _first(self, group: str, cache: str = "", l3: int | None = None) -> Spot:
+        rules = self._line_rules
+        line = lines_of(rules, cache or caches_of(rules)[0])[0]
+        every = domains_of(self.draft.base, line)
+        domain = l3 if line[:2] == "L3" and l3 in every and l3 is not None else every[0]
+        bits = drafts.mask(self.draft, group, line, domain) or 1
+        return Spot(group, line, domain, bits.bit_length() - 1)
+
+    def _place(self) -> int:
+        here = Row(self.spot.group, self.spot.line)
+        return self._rows.index(here) if here in self._rows else 0
+
+    def _settle(self) -> None:
+        """The selected class may be gone."""
+        if self._rows and Row(self.spot.group, self.spot.line) not in self._rows:
+            self._class(0)
+
+    def _domains(self, line: str) -> tuple[int, ...]:
+        """Those that are changed, the selected one first."""
+        every = domains_of(self.draft.base, line)
+        return _led(self.spot.domain, every) if self.spot.linked else (self.spot.domain,)
+
+    def _limited(self, how: Callable[[str, tuple[int, ...]], Step]) -> None:
+        if self.spot.cache != "L3":
+            self.said = "bandwidth is limited by L3: c leads there"
+            return
+        self._take(how(self.spot.group, self._domains(MB)))
+
+    def _edit(self, how: Callable[..., Step], by: int) -> None:
+        spot = self.spot
+        self._take(how(self.draft, spot.group, spot.line, self._domains(spot.line), by))
+
+    def _take(self, step: Step) -> None:
+        self.draft, self.said = step
+
+
+def drift_of(draft: Draft, proposal: Proposal) -> tuple[str, ...]:
+    """What a proposal's base has different from the draft's, in words."""
+    return differences(drafts.drift(draft, proposal.base), "was", "is")
+
+
+def has_masks(rules: Rules, base: State) -> bool:
+    """Whether there is any mask to edit."""
+    return any(domains_of(base, line) for line in rules.masks)
+
+
+def _led(first: int, every: tuple[int, ...]) -> tuple[int, ...]:
+    return (first, *(each for each in every if each != first))

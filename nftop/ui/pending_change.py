@@ -1,0 +1,310 @@
+"""A change on its way: asked for, applied, kept or taken back; the same for every screen.
+
+One thread has the change from its beginning to its end, and nobody else talks to its guard. When
+the application ends, whatever is not kept is taken back.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from nftop.control.interface import Changing, Settling
+from nftop.derive.cache.changes import MOST
+from nftop.model.change import Change, Made, Outcome, Proposal, Receipt, parts
+from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.keep_timeout import KEEP_WITHIN_S
+from nftop.render.base.line import Line
+from nftop.render.frame.pending_change import (
+    applying_lines,
+    outcome_lines,
+    settling_lines,
+    unkept_lines,
+)
+
+Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
+_LOOK_S = 0.2  # how soon a key is heeded, and how often the guard is asked
+# Of these nothing was written; of any other, what may have been is taken back.
+_UNWRITTEN: tuple[Outcome, ...] = ("conflict", "locked")
+# After any other outcome the change is known to be off the host, as far as it can be taken back.
+_MAY_STAND: tuple[Outcome, ...] = ("kept", "failed")
+# Applied and taken back: more than a frame remembers of what was noticed.
+_MOST_MADE = 4 * MOST
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Attributes.
+
+    at_ns: CLOCK_MONOTONIC when it had been written. groups: the classes it is about.
+    cpus: those whose frequencies it has set.
+    number: of the change in the history; None if it has none.
+    until_ns: CLOCK_MONOTONIC when it is taken back unless it is kept; None once it is settled.
+    taken_back_ns: CLOCK_MONOTONIC when taking it back, or undoing it, began; None if it stands.
+    """
+
+    at_ns: int
+    groups: tuple[str, ...]
+    cpus: tuple[Cpu, ...] = ()
+    number: int | None = None
+    until_ns: int | None = None
+    taken_back_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Attributes.
+
+    phase: how far the change has come; `none` while there is none.
+    word: in `settling`, what is done. until_s: CLOCK_MONOTONIC when it is taken back by itself.
+    kept: whether the last one that is over was.
+    receipt: what became of it, or of the one before; None where there was none.
+    applied, tuned: the last of classes that was applied, and the last of frequencies.
+    changed: how often the host was changed: who has read it before has to again.
+    """
+
+    phase: Phase = "none"
+    word: str = ""
+    until_s: float = 0.0
+    receipt: Receipt | None = None
+    applied: Applied | None = None
+    tuned: Applied | None = None
+    changed: int = 0
+    kept: bool = False
+
+
+class Changes:
+    """Asked from the application's thread only; `tell` is called from any."""
+
+    def __init__(
+        self,
+        gate: Changing | None,
+        tell: Callable[[], None],
+        *,
+        keep_within_s: float = KEEP_WITHIN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`gate`: None where nothing can be changed. `tell`: that `standing` is another.
+
+        `left`: what became of a change that was under way when the application ended; None where
+        it was kept, and is as it was asked for.
+        `made`: what was written here and taken back, the oldest first.
+        `last`: the receipt of the latest change that is over, and whether its time had expired.
+        """
+        self.gate = gate
+        self.keep_within_s = keep_within_s
+        self.standing = Standing()
+        self.left: Receipt | None = None
+        self.last: tuple[Receipt, bool] | None = None
+        self.made: tuple[Made, ...] = ()
+        self._tell = tell
+        self._clock = clock
+        self._closing = False
+        self._heard = threading.Event()
+        self._lock = threading.Lock()  # of `standing`: a key and the end of the time may coincide
+        self._keeps = False
+        self._expired = False  # the guard ended the change before a key did
+
+    def begin(self) -> bool:
+        """Whether a change may be asked for now; if so, `serve` is to be called for it."""
+        if self.standing.phase != "none" or self._closing:
+            return False
+        self._keeps = self._expired = False
+        self._heard.clear()
+        self._now(phase="applying", receipt=None)
+        return True
+
+    def serve(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
+        """See it through, in a thread of its own; returns when nothing is left to be settled.
+
+        A final proposal is kept at once, also if the application ends meanwhile.
+        """
+        if self.gate is None:
+            return
+        began_ns = time.monotonic_ns()
+        keep_within_s = None if proposal.final else self.keep_within_s
+        try:
+            pending = self.gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
+            receipt = pending.receipt
+            while proposal.final and receipt.outcome == "applied":
+                receipt = pending.settled(_LOOK_S) or receipt
+            if receipt.outcome == "kept":
+                self._is_kept(receipt, began_ns, undoes)
+            elif receipt.outcome == "applied":
+                until_ns = self._is_applied(receipt, began_ns)
+                receipt = self._settled(pending, receipt.changes, until_ns)
+            elif receipt.outcome not in _UNWRITTEN:
+                self._wrote(proposal.changes, began_ns)
+                self._took_back(proposal.changes, began_ns)
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
+            hint = "; `nftop recover` says what it left" * self.gate.lasts
+            receipt = Receipt("failed", (f"{type(error).__name__}: {error}{hint}",))
+            self._stop_waiting(None)
+            self._wrote(proposal.changes, began_ns)
+            self._took_back(proposal.changes, began_ns)
+        if self._closing and (receipt.outcome != "kept" or receipt.unmet):
+            self.left = receipt
+        self.last = receipt, self._expired
+        kept, changed = receipt.outcome == "kept", self.standing.changed + 1
+        self._now(phase="none", receipt=receipt, changed=changed, kept=kept)
+
+    def keep(self) -> bool:
+        """It stays; whether there is one to be kept."""
+        return self._answer(keeps=True)
+
+    def nothing_to_keep(self) -> str:
+        """Why `keep` had nothing to keep: what became of the last change."""
+        phase = self.standing.phase
+        if phase == "applying":
+            return "the change is still being written: K keeps it once it is applied"
+        if phase != "none":
+            return f"too late for K: {self.standing.word.lower()} the change is under way"
+        if self.last is None:
+            return "nothing to keep: no change is pending"
+        receipt, expired = self.last
+        name = "the last change" if receipt.number is None else f"change {receipt.number}"
+        if expired:
+            within = f"{self.keep_within_s:g} s"
+            return f"nothing to keep: {name} was not kept within {within} ({receipt.outcome})"
+        return f"nothing to keep: {name} is over ({receipt.outcome})"
+
+    def take_back(self) -> bool:
+        """Take it back; whether there is one."""
+        return self._answer(keeps=False)
+
+    def dismiss(self) -> bool:
+        """What became of the last one has been read; whether it stood there."""
+        with self._lock:
+            stood = self.standing.phase == "none" and self.standing.receipt is not None
+            if stood:
+                self.standing = replace(self.standing, receipt=None)
+        return stood
+
+    def close(self) -> None:
+        """The application ends: what is not kept is taken back, now or once it was applied."""
+        self._closing = True
+        self._heard.set()
+
+    def lines(self, width: int) -> list[Line]:
+        """What stands above every screen."""
+        now = self.standing
+        if now.phase == "applying":
+            return applying_lines(width)
+        if now.phase == "settling":
+            return settling_lines(now.word, width)
+        if now.phase == "unkept":
+            left_s = max(0, math.ceil(now.until_s - self._clock()))
+            number = None if now.receipt is None else now.receipt.number
+            return unkept_lines(number, left_s, width)
+        return [] if now.receipt is None else outcome_lines(now.receipt, width)
+
+    def _answer(self, *, keeps: bool) -> bool:
+        with self._lock:
+            if self.standing.phase != "unkept" or self._closing:
+                return False
+            self._keeps = keeps
+            word = "KEEPING" if keeps else "TAKING BACK"
+            self.standing = replace(self.standing, phase="settling", word=word)
+        self._heard.set()
+        self._tell()
+        return True
+
+    def _is_applied(self, receipt: Receipt, began_ns: int) -> int:
+        """It waits to be kept; until when (CLOCK_MONOTONIC, ns)."""
+        self._wrote(receipt.changes, began_ns)
+        done = _applied(receipt)
+        until_ns = done.at_ns + round(self.keep_within_s * 1e9)
+        done = replace(done, until_ns=until_ns)
+        self._now(
+            phase="unkept",
+            receipt=receipt,
+            until_s=self._clock() + self.keep_within_s,
+            changed=self.standing.changed + 1,
+            **{_slot(done): done},
+        )
+        return until_ns
+
+    def _is_kept(self, receipt: Receipt, began_ns: int, undoes: tuple[int, ...]) -> None:
+        """Kept as soon as it was applied. Undoing what was judged so far ends that."""
+        self._wrote(receipt.changes, began_ns)
+        done = _applied(receipt)
+        before = self.standing.tuned if done.cpus else self.standing.applied
+        if before is not None and before.number in undoes:
+            done = replace(before, taken_back_ns=before.taken_back_ns or began_ns)
+        self._now(**{_slot(done): done})
+
+    def _stop_waiting(self, taken_back_ns: int | None) -> None:
+        """No change waits any more; the one that did is taken back since that time, or stands."""
+        standing = self.standing
+        waited = {
+            _slot(change): replace(change, until_ns=None, taken_back_ns=taken_back_ns)
+            for change in (standing.applied, standing.tuned)
+            if change is not None and change.until_ns is not None
+        }
+        self._now(**waited)
+
+    def _settled(self, pending: Settling, changes: tuple[Change, ...], until_ns: int) -> Receipt:
+        """What becomes of it: its time is up at `until_ns`, or somebody says."""
+        receipt, began_ns = None, 0
+        while receipt is None:
+            began_ns = time.monotonic_ns()
+            heard = self._heard.wait(_LOOK_S)
+            if heard:
+                receipt = pending.keep() if self._keeps else pending.revert()
+            else:
+                # The guard began at some time after the last look, when the time was up.
+                receipt, began_ns = pending.settled(0.0), min(began_ns, until_ns)
+                self._expired = receipt is not None and _is_expiry(receipt, until_ns)
+        if receipt.outcome != "kept":
+            self._took_back(changes, began_ns)
+        self._stop_waiting(began_ns if receipt.outcome not in _MAY_STAND else None)
+        return receipt
+
+    def _wrote(self, changes: tuple[Change, ...], began_ns: int) -> None:
+        """Between then and now, so that nobody else is said to have."""
+        one = Made(changes, began_ns, time.monotonic_ns())
+        self.made = (*self.made, one)[-_MOST_MADE:]
+
+    def _took_back(self, changes: tuple[Change, ...], began_ns: int) -> None:
+        back = tuple(Change(each.cell, each.new, each.old) for each in reversed(changes))
+        self._wrote(back, began_ns)
+
+    def _now(self, **changes: object) -> None:
+        with self._lock:
+            self.standing = replace(self.standing, **changes)  # type: ignore[arg-type]
+        self._tell()
+
+
+def _is_expiry(receipt: Receipt, until_ns: int) -> bool:
+    """Whether a guard that ended by itself ended since the time was up.
+
+    `failed` before `until_ns` (CLOCK_MONOTONIC) means that the guard itself failed.
+    """
+    if receipt.outcome == "failed":
+        return time.monotonic_ns() >= until_ns
+    return receipt.outcome != "kept"
+
+
+def _applied(receipt: Receipt) -> Applied:
+    """What a receipt says of a change that was just written."""
+    cells = [(each.cell, each.old, each.new) for each in receipt.changes]
+    groups = {cell.group for cell, _, _ in cells if cell.group}
+    groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
+               for where in places if where is not None}  # fmt: skip
+    cpus = _set_for(receipt.changes)
+    return Applied(time.monotonic_ns(), tuple(sorted(groups)), cpus, receipt.number)
+
+
+def _slot(applied: Applied) -> Literal["applied", "tuned"]:
+    """The attribute of `Standing` for it: classes are judged apart from frequencies."""
+    return "tuned" if applied.cpus else "applied"
+
+
+def _set_for(changes: tuple[Change, ...]) -> tuple[Cpu, ...]:
+    """CPUs whose frequencies were set."""
+    names = {each.cell.name for each in changes if each.cell.kind in ("min_khz", "max_khz")}
+    return parse_cpu_list(",".join(names)) if names else ()

@@ -1,0 +1,137 @@
+"""The keys of recordings and baselines: to make them of what is shown, and to move about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from nftop.model.baseline import LEAST_TICKS
+from nftop.render.frame.recording import recorded, recording_text
+from nftop.session.feed import Player
+from nftop.session.time_spec import FORMS, moment_ns
+from nftop.ui.options import Options
+from nftop.ui.session_view import Watch
+
+_NO_REPLAY = "only in a replay: nftop replay FILE"
+_NO_RECORDER = "a replay is not recorded again: copy its file"
+
+
+class Deck:
+    """What keys do to recorder and player; what there is to say goes to `watch.message`.
+
+    Attributes:
+        acts: by action of a key, what it does.
+        questions: by action of a key, what to ask: about what, the label, and a text to begin with;
+            None where nothing is to be asked.
+        answers: by what it was about, what an answer does.
+    """
+
+    def __init__(self, watch: Watch, options: Options) -> None:
+        self._watch = watch
+        self._recorder, self._new_sink = options.recorder, options.new_sink
+        self._player = watch.feed if isinstance(watch.feed, Player) else None
+        self._marked_ns = 0
+        self._baseline_kept = False  # by the last key for baselines
+        watch.recording = self._state
+        self.acts: Mapping[str, Callable[[int], object]] = {
+            "pause": self._pause,
+            "record": self._record,
+            "step": self._with_player(lambda player, by: player.step(by)),
+            "marker": self._with_player(lambda player, by: player.to_marker(by)),
+            "faster": self._with_player(lambda player, by: player.faster(by)),
+            "baseline": lambda by: self._baseline(keep=by > 0),
+        }
+        self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
+            "ask_mark": self._ask_mark,
+            "ask_seek": self._ask_seek,
+        }
+        self.answers: Mapping[str, Callable[[str], None]] = {
+            "mark": self._mark,
+            "seek": self._seek,
+        }
+
+    def _state(self) -> str:
+        if self._recorder is None:
+            return ""
+        now, last = self._recorder.recording, self._recorder.last
+        told = last if now is None and last is not None and last.over else now
+        if told is None:
+            return ""
+        return recording_text(
+            told.seconds, told.lost, told.problem, over=told.over, before_s=told.before_s
+        )
+
+    def _with_player(self, do: Callable[[Player, int], None]) -> Callable[[int], None]:
+        def act(by: int) -> None:
+            if self._player is None:
+                self._watch.message = _NO_REPLAY
+            else:
+                do(self._player, by)
+
+        return act
+
+    def _pause(self, _: int) -> None:
+        if self._player is None:
+            self._watch.pause()
+        else:
+            self._player.pause()
+
+    def _record(self, _: int) -> None:
+        if self._recorder is None or self._new_sink is None:
+            self._watch.message = _NO_RECORDER
+            return
+        now = self._recorder.recording
+        if now is not None and not now.over:
+            self._recorder.stop()
+            self._watch.message = recorded(now.name, now.ticks, now.size)
+            return
+        sink = self._new_sink()
+        self._recorder.start(sink)
+        self._watch.message = f"recording into {sink.name}"
+
+    def _baseline(self, *, keep: bool) -> None:
+        """It is of the newest ticks, wherever the screen stands still."""
+        self._watch.feed.baseline(keep=keep)
+        if keep:
+            said = (
+                f"vs.base compares with the last ticks if there are {LEAST_TICKS}; B forgets them"
+            )
+        elif self._player is not None:
+            said = "from the next tick on compared with the recording's own baseline, if it has one"
+        else:
+            newest = self._watch.newest
+            # One that was kept since the newest frame is not in it yet.
+            had = self._baseline_kept or (newest is not None and newest.baselines is not None)
+            said = "baseline forgotten" if had else "no baseline to forget: b keeps one"
+        self._baseline_kept = keep
+        self._watch.message = said
+
+    def _ask_mark(self) -> tuple[str, str, str] | None:
+        if self._recorder is None:
+            self._watch.message = _NO_RECORDER
+            return None
+        # What is marked is what was on screen when the key was pressed.
+        self._marked_ns = time.time_ns()
+        return "mark", "marker's text, if any", ""
+
+    def _mark(self, text: str) -> None:
+        if self._recorder is None:
+            return
+        self._recorder.mark(text, self._marked_ns)
+        running = self._recorder.recording is not None
+        self._watch.message = "marked" if running else "marked: R records, the last minutes too"
+
+    def _ask_seek(self) -> tuple[str, str, str] | None:
+        if self._player is None:
+            self._watch.message = _NO_REPLAY
+            return None
+        return "seek", "go to (03:12:07 UTC, +30s from start, -5m from end, start, end)", ""
+
+    def _seek(self, text: str) -> None:
+        here = None if self._player is None else self._player.position
+        if self._player is None or here is None or not text:
+            return
+        try:
+            self._player.seek(moment_ns(text, here))
+        except ValueError:
+            self._watch.message = f"no time: {FORMS}"

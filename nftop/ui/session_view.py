@@ -1,0 +1,133 @@
+"""What the operator looks at and how: carried over from one screen to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from nftop.model.change import Made
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+from nftop.render.cores.columns import is_column
+from nftop.render.cores.cursor import Place, find, move, settle
+from nftop.render.cores.rows import Rows, View, arrange
+from nftop.render.frame.header import Status, time_of_day
+from nftop.session.feed import Feed, Player
+from nftop.store.history.history import History
+
+
+@dataclass
+class Watch:
+    """Attributes.
+
+    newest: the newest frame; None before the first.
+    frozen: the frame the screen stands still at; None while it follows.
+    ended: why there will be no more frames, "" where that was asked for; None while there will.
+    view: which CPUs are shown, in which order.
+    rows: those of the frame on screen.
+    place: the CPU selected.
+    page: CPUs that a page is, so far as there are pages of them.
+    sought: what was last looked for.
+    recording: how a recording does that is under way, as the header has it.
+    message: what there is to say at the bottom until the next key.
+    made: what nftop itself wrote of cache classes; what else is noticed others did.
+    until_ns: CLOCK_MONOTONIC when nftop's change of classes is taken back; None if none waits.
+    """
+
+    feed: Feed
+    history: History
+    newest: Frame | None = None
+    frozen: Frame | None = None
+    ended: str | None = None
+    view: View = field(default_factory=View)
+    rows: Rows = field(default_factory=lambda: Rows((), 0))
+    place: Place = field(default_factory=Place)
+    page: int = 1
+    sought: str = ""
+    message: str = ""
+    made: tuple[Made, ...] = ()
+    until_ns: int | None = None
+    recording: Callable[[], str] = lambda: ""
+
+    @property
+    def frame(self) -> Frame | None:
+        """The frame on screen."""
+        return self.frozen or self.newest
+
+    @property
+    def row(self) -> int | None:
+        """The selected row of the frame's CPUs; None where none is shown."""
+        return self.rows.shown[self.place.index] if self.rows.shown else None
+
+    @property
+    def cpu(self) -> Cpu | None:
+        """The selected CPU; None where none is shown."""
+        if self.frame is None or self.row is None:
+            return None
+        return self.frame.cpus.topology.cpus[self.row].cpu
+
+    @property
+    def status(self) -> Status:
+        """What the header says of it."""
+        notice = "" if self.newest is None else self.newest.notice
+        if self.ended is not None:
+            status = Status("STOPPED" if self.ended else "ENDED", None, self.ended, notice=notice)
+        elif isinstance(self.feed, Player):
+            status = Status("REPLAY", self.feed.interval_s, notice=notice)
+        elif self.frozen is not None:
+            status = Status(f"PAUSED at {time_of_day(self.frozen)}", notice=notice)
+        else:
+            status = Status("LIVE", self.feed.interval_s, notice=notice)
+        position = self.feed.position if isinstance(self.feed, Player) else None
+        return replace(status, position=position, recording=self.recording())
+
+    def arrange(self) -> None:
+        """Bring the rows in line with the frame: first of all where CPUs are drawn."""
+        if self.frame is not None:
+            self.rows = arrange(self.frame.cpus, self.view)
+
+    def settle(self, page: int) -> None:
+        """Bring the place in line with the rows, of which `page` are in view at a time."""
+        if self.frame is not None:
+            self.page = max(1, page)
+            self.place = settle(self.place, self.frame.cpus, self.rows, self.page)
+
+    def move(self, by: int) -> None:
+        """Select the CPU so many rows down."""
+        if self.frame is not None:
+            self.message = ""
+            self.place = move(self.place, by, self.frame.cpus, self.rows, self.page)
+
+    def look(self, **changes: object) -> None:
+        """Change the view."""
+        self.view = replace(self.view, **changes)  # type: ignore[arg-type]
+        self.message = ""
+
+    def turn(self, step: int, keys: Sequence[str]) -> None:
+        """Sort by the next of these columns, or the one before; without any nothing changes."""
+        if not keys:
+            return
+        at = keys.index(self.view.sort) if self.view.sort in keys else -step
+        self.look(sort=keys[(at + step) % len(keys)], inverted=False)
+
+    def can_sort(self, key: str) -> bool:
+        """Whether the table of CPUs has a column with this key."""
+        return is_column(key)
+
+    def pause(self) -> None:
+        """Stand still at the frame on screen, or follow again."""
+        self.frozen = self.newest if self.frozen is None else None
+
+    def find(self, step: int) -> None:
+        """Select the next row that matches what is sought, or say that there is none."""
+        if self.frame is None:
+            return
+        if not self.sought:
+            self.message = "nothing to find again: / finds a thread, an NF or a CPU"
+            return
+        by = find(self.place, self.sought, step, self.frame.cpus, self.rows)
+        if by is not None:
+            self.move(by)
+            return
+        hidden = ", i shows all CPUs" if self.rows.folded else ""
+        self.message = f"not found: {self.sought}{hidden}"
