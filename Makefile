@@ -113,7 +113,7 @@ lab-big: $(READY) test-packages
 
 # Debian's Prometheus, 19 MB, unpacked and not installed: it scrapes nftop and answers queries.
 prometheus: $(READY) test-prometheus
-	@$(PYTEST) --no-cov tests/export/test_real_prometheus.py
+	@$(PYTEST) --no-cov tests/export/http/test_real_prometheus.py
 
 test-prometheus:
 	@test -x $(PROMETHEUS)/usr/bin/prometheus || { mkdir -p $(PROMETHEUS) && cd $(PROMETHEUS) && \

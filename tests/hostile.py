@@ -18,7 +18,7 @@ from nftop.store.format.records import Header
 from nftop.store.format.zstd import FRAME_END
 from nftop.store.reading.seekpoint import packed
 from tests.recordings import joined, taken
-from tests.store.test_scan import Bytes
+from tests.store.reading.test_scan import Bytes
 
 Field: TypeAlias = tuple[str, str]
 Change: TypeAlias = Callable[[Any], Any]

@@ -39,7 +39,7 @@ from tests.hostile import (
     with_texts,
 )
 from tests.recordings import joined
-from tests.store.test_scan import Bytes, scanned
+from tests.store.reading.test_scan import Bytes, scanned
 from tests.ui.feeds import StepFeed
 from tests.ui.harness import Running
 from tests.ui.test_recordings import Still, shows

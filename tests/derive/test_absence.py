@@ -14,8 +14,8 @@ from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample, SourceReading
 from tests.derive.nf_scene import instance, ovs, vpp, working
+from tests.derive.package.test_table import HOST, SKX, ZERO, reads
 from tests.derive.scene import MPPS_10, START, TSC_HZ, cpu, forwarding, nf, reason, tick
-from tests.derive.test_packages import HOST, SKX, ZERO, reads
 from tests.samples import S, cpu_times, fold
 
 LATE = Missing(Reason.STALE, "has not answered for 9 s")

@@ -25,7 +25,7 @@ from tests.recordings import everything, header_of, same
 from tests.samples import S
 from tests.session.test_live import FakeClock, live, take
 from tests.session.test_replay import Clock, all_of
-from tests.store.test_scan import Bytes
+from tests.store.reading.test_scan import Bytes
 
 FOUND = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.50", 5)
 

@@ -33,7 +33,7 @@ from nftop.store.reading.bytes import Readable
 from nftop.store.reading.scan import Loss
 from tests.recordings import Taken, joined, same, taken
 from tests.samples import S
-from tests.store.test_scan import Bytes
+from tests.store.reading.test_scan import Bytes
 
 TICKS = 100
 

@@ -47,7 +47,7 @@ SLOW = ("empty-polls", "low-priority-core")
 
 
 def test_every_rule_has_its_scenario_and_every_scenario_its_help() -> None:
-    # The simulated host keeps its functions: see tests/derive/test_gone.py.
+    # The simulated host keeps its functions: see tests/derive/nf/test_departures.py.
     assert {rule for _, rule in EXPECTED} == {rule.id for rule in RULES} - {"gone"}
     others = {"default", "noisy", "healthy", "sst-bf"}
     assert {name for name, _ in EXPECTED} | others == set(scenario.names())

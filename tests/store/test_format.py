@@ -18,7 +18,7 @@ from nftop.store.format.schema import described
 from nftop.store.reading.scan import Loss
 from nftop.store.reading.seekpoint import SIZE
 from tests.recordings import everything, joined, taken, ticks_of
-from tests.store.test_scan import Bytes
+from tests.store.reading.test_scan import Bytes
 
 FORMAT = (Path(store.__file__).parent / "FORMAT.md").read_text()
 DATA = Path(__file__).parent.parent / "data" / "recordings"

@@ -23,7 +23,7 @@ from nftop.model.reading import Reason
 from nftop.store.format.codec import Codec
 from nftop.store.format.columns import Reader, Writer
 from nftop.store.format.schema import Fields, described
-from tests.derive.test_pcm import frames, growing, nudged, of_package, reason, table
+from tests.derive.pcm.test_fold import frames, growing, nudged, of_package, reason, table
 from tests.recordings import same
 
 NAMES = ("cpu_fields", "package_fields", "link_fields", "events")

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.ui.options import Options
 from tests.frames import frame, ticks
-from tests.render.test_findings import FOUND
+from tests.render.frame.test_findings import FOUND
 from tests.ui.harness import running
 
 QUIET = tuple(ticks(lambda tick: frame(8, tick), 3))

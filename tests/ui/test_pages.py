@@ -9,7 +9,7 @@ import pytest
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.screens.page import PageScreen
 from tests.frames import bare, frame, ticks
-from tests.render.test_findings import FOUND
+from tests.render.frame.test_findings import FOUND
 from tests.ui.harness import Running, running
 
 QUIET = tuple(ticks(lambda tick: frame(8, tick), 3))

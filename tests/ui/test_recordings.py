@@ -20,7 +20,7 @@ from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from tests.bench.scenes import Clocked
 from tests.recordings import Taken, everything, header_of, taken, ticks_of
-from tests.store.test_scan import Bytes
+from tests.store.reading.test_scan import Bytes
 from tests.ui.feeds import StepFeed
 from tests.ui.harness import PATIENCE_S, Running, running
 from tests.waiting import until
