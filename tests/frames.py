@@ -325,7 +325,7 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
     """With what its cores have in the table of CPUs, a queue for each, and a port."""
     rows = [cpu for cpu in nf.cpus if cpu < len(columns["ipc"])]
     packets = [columns["packets_per_s"][row] for row in rows]
-    known = [each for each in packets if not isinstance(each, Missing)]
+    known = [packet for packet in packets if not isinstance(packet, Missing)]
     even = Missing(Reason.UNDEFINED, "packets come to one core of it")
     spread = max(known) * len(known) / sum(known) - 1 if len(known) > 1 else even
     readings: dict[str, Reading] = {
@@ -335,7 +335,7 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
         "llc_occupancy_bytes": Missing(Reason.SOURCE, "resctrl is not mounted"),
         "llc_misses_per_packet": columns["llc_misses_per_packet"][0],
     }
-    readings |= {each.id: columns[each.id][rows[0] if rows else 0] for each in NF_NODES}
+    readings |= {node.id: columns[node.id][rows[0] if rows else 0] for node in NF_NODES}
     no_drops = Missing(Reason.SOURCE, "what it drops only it knows")
     rx, tx = nf.readings["rx_packets_per_s"], nf.readings["tx_packets_per_s"]
     missed = nf.readings["drop_packets_per_s"]
@@ -343,12 +343,12 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
         nf,
         readings={**nf.readings, **readings},
         threads=tuple(
-            NfThread(Cpu(row), names[row], each, columns["busy_ratio"][row], 1.0)
-            for row, each in zip(rows, packets, strict=True)
+            NfThread(Cpu(row), names[row], packet, columns["busy_ratio"][row], 1.0)
+            for row, packet in zip(rows, packets, strict=True)
         ),
         ports=(NfPort(f"0 0000:3b:00.{nf.pid % 4}", rx, tx, missed, no_drops),),
         queues=tuple(
-            NfQueue("0 0000:3b:00.0", number, Cpu(row), each, no_drops)
-            for number, (row, each) in enumerate(zip(rows, packets, strict=True))
+            NfQueue("0 0000:3b:00.0", number, Cpu(row), item, no_drops)
+            for number, (row, item) in enumerate(zip(rows, packets, strict=True))
         ),
     )

@@ -309,13 +309,13 @@ def opens_to_read(use: Use) -> bool:
         path, flags, *more = [*map(ast.unparse, call.args), "", ""]
         shown = re.fullmatch(r"os\.O_\w+( \| os\.O_\w+)*", flags)
         to_nowhere = path == "os.devnull" or "O_WRONLY" not in flags
-        below_a_folder = all(each.arg == "dir_fd" for each in call.keywords)
+        below_a_folder = all(keyword.arg == "dir_fd" for keyword in call.keywords)
         return bool(shown and to_nowhere and not any(more) and below_a_folder)
     file_first = use.name == "open" or use.full.startswith(("pathlib.", "io."))
     modes = call.args[file_first:][:1]
-    modes += [each.value for each in call.keywords if each.arg == "mode"]
-    unseen = any(each.arg in (None, "opener") for each in call.keywords) or any(
-        isinstance(each, ast.Starred) for each in call.args
+    modes += [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
+    unseen = any(item.arg in (None, "opener") for item in call.keywords) or any(
+        isinstance(item, ast.Starred) for item in call.args
     )
     return not unseen and all(
         isinstance(mode, ast.Constant) and set(str(mode.value)) <= set("rbt") for mode in modes
@@ -327,9 +327,9 @@ def replaces_no_file(use: Use) -> bool:
     call = use.call
     if call is None or use.attributes[-1] != "replace" or use.full.startswith("pathlib."):
         return False
-    if any(isinstance(each, ast.Starred) for each in call.args):
+    if any(isinstance(item, ast.Starred) for item in call.args):
         return False
-    named = {each.arg for each in call.keywords} - {"target", None}
+    named = {keyword.arg for keyword in call.keywords} - {"target", None}
     return len(call.args) > 1 or bool(named)
 
 
@@ -343,7 +343,7 @@ class Guard:
     def may(self, full: str) -> bool:
         """Whether it may use this dotted name or method."""
         return any(
-            fnmatchcase(each, pattern) for each in prefixes(full) for pattern in self.patterns
+            fnmatchcase(prefix, pattern) for prefix in prefixes(full) for pattern in self.patterns
         )
 
     def offences(self, source: str) -> list[str]:
@@ -357,7 +357,7 @@ class Guard:
             return False
         if HARMLESS.intersection(prefixes(full)):
             return not hidden(full)
-        return self.may(full) or any(each.startswith(f"{full}.") for each in self.patterns)
+        return self.may(full) or any(pattern.startswith(f"{full}.") for pattern in self.patterns)
 
     def _refused(self, use: Use) -> Iterator[str]:
         foreign = use.full and not HARMLESS.intersection(prefixes(use.full))

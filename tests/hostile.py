@@ -41,14 +41,14 @@ def number_fields(value: object) -> set[Field]:
 
 
 def _numbers(value: object) -> bool:
-    return isinstance(value, tuple) and any(isinstance(each, int) for each in value)
+    return isinstance(value, tuple) and any(isinstance(item, int) for item in value)
 
 
 def _fields(value: object) -> Iterator[tuple[str, str, Any]]:
     if is_dataclass(value) and not isinstance(value, type):
-        for each in fields(value):
-            inner = getattr(value, each.name)
-            yield type(value).__name__, each.name, inner
+        for field in fields(value):
+            inner = getattr(value, field.name)
+            yield type(value).__name__, field.name, inner
             yield from _fields(inner)
     elif isinstance(value, tuple | list):
         for inner in value:
@@ -62,15 +62,15 @@ def changed(value: Any, change: Callable[[str, str, Any], Any]) -> Any:
     """The value with `change(record, field, inner)` in place of every field of every record."""
     if is_dataclass(value) and not isinstance(value, type):
         copy = object.__new__(type(value))
-        for each in fields(value):
-            inner = changed(getattr(value, each.name), change)
+        for field in fields(value):
+            inner = changed(getattr(value, field.name), change)
             # Past __init__: a record refuses some of this itself.
-            object.__setattr__(copy, each.name, change(type(value).__name__, each.name, inner))
+            object.__setattr__(copy, field.name, change(type(value).__name__, field.name, inner))
         return copy
     if isinstance(value, tuple):
-        return tuple(changed(each, change) for each in value)
+        return tuple(changed(item, change) for item in value)
     if isinstance(value, Mapping):
-        return {key: changed(each, change) for key, each in value.items()}
+        return {key: changed(item, change) for key, item in value.items()}
     return value
 
 
@@ -85,7 +85,7 @@ def hostile_number(value: Any, number: float) -> Any:
             bits = 8 * value.dtype.itemsize
             return np.full(value.shape, whole % (1 << bits), f"u{bits // 8}").view(value.dtype)
     if isinstance(value, tuple):
-        return tuple(hostile_number(each, number) for each in value)
+        return tuple(hostile_number(item, number) for item in value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if isinstance(value, int) and (not np.isfinite(number) or number != int(number)):
@@ -120,7 +120,7 @@ _OWN_WORDS = frozenset(
 def _with_text(value: Any, text: str) -> Any:
     if isinstance(value, str):
         return value if value in _OWN_WORDS else value + text
-    if isinstance(value, tuple) and value and all(isinstance(each, str) for each in value):
+    if isinstance(value, tuple) and value and all(isinstance(item, str) for item in value):
         return value
     return value
 

@@ -64,8 +64,8 @@ def frame_of(*tables: ResctrlTable | Missing, **changes: Any) -> Frame:
     """A frame of 8 CPUs in two packages, after readings of resctrl a second apart."""
     base = frame(8, len(tables), packages=2)
     state, classes = step_cache(CacheState(), None, base.topology)
-    for second, each in enumerate(tables, start=1):
-        reading = SourceReading(each, second * SECOND_NS, 0)
+    for second, item in enumerate(tables, start=1):
+        reading = SourceReading(item, second * SECOND_NS, 0)
         state, classes = step_cache(state, reading, base.topology)
     shown = replace(base, cpus=replace(base.cpus, group=classes.of_cpus))
     return replace(

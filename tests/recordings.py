@@ -102,7 +102,7 @@ def _found(scan: Scan) -> Iterator[Found]:
 
 
 def ticks_of(found: Sequence[Found]) -> list[Tick]:
-    return [each for each in found if isinstance(each, Tick)]
+    return [item for item in found if isinstance(item, Tick)]
 
 
 def same(ours: Any, theirs: Any) -> bool:
@@ -115,7 +115,7 @@ def same(ours: Any, theirs: Any) -> bool:
         return bool(alike and ours.tobytes() == theirs.tobytes())
     if is_dataclass(ours):
         return all(
-            same(getattr(ours, each.name), getattr(theirs, each.name)) for each in fields(ours)
+            same(getattr(ours, field.name), getattr(theirs, field.name)) for field in fields(ours)
         )
     if isinstance(ours, dict):
         return _same_maps(ours, theirs)

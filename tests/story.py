@@ -49,7 +49,7 @@ class Story:
     full: frozenset[str] = frozenset({"fwd"})
     noise: float = 0.01
     seed: int = 1
-    tables: Callable[[int, ResctrlTable], ResctrlTable] = lambda _, each: each
+    tables: Callable[[int, ResctrlTable], ResctrlTable] = lambda _, item: item
     history: History = field(default_factory=History)
 
     def frames(self, ticks: int) -> Iterator[Frame]:
@@ -104,21 +104,21 @@ class Story:
         readings = {**nf.readings, **shown}
         cpus = (Cpu(5),) if nf.name == "vpp" else nf.cpus
         noisy = {
-            name: each * (1 + random.normal() * self.noise)
-            if name in _NOISY and not isinstance(each, Missing)
-            else each
-            for name, each in readings.items()
+            name: reading * (1 + random.normal() * self.noise)
+            if name in _NOISY and not isinstance(reading, Missing)
+            else reading
+            for name, reading in readings.items()
         }
         return replace(nf, cpus=cpus, saturated=nf.name in self.full, readings=noisy)
 
 
 def part(verdict: Verdict, name: str, kind: str = "nf") -> Part:
     """What became of one of its parts."""
-    return next(each for each in verdict.parts if (each.kind, each.name) == (kind, name))
+    return next(item for item in verdict.parts if (item.kind, item.name) == (kind, name))
 
 
 def word(verdict: Verdict, name: str, metric: str, kind: str = "nf") -> str:
     """The word of a row, and why."""
     rows = part(verdict, name, kind).rows
-    row = next(each for each in rows if each.metric.id == metric)
+    row = next(item for item in rows if item.metric.id == metric)
     return f"{row.word}: {row.why}".removesuffix(": ")

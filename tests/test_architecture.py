@@ -25,7 +25,9 @@ def test_no_module_touches_the_host_unless_it_may(path: Path) -> None:
 def test_no_exception_outlives_its_need(module: str) -> None:
     source, whole = (PACKAGE / module).read_text(), guard(module)
     for exception in MAY[module].split():
-        less = Guard(whole.pure, tuple(each for each in whole.patterns if each != exception))
+        less = Guard(
+            whole.pure, tuple(pattern for pattern in whole.patterns if pattern != exception)
+        )
         assert less.offences(source), f"{exception} is not needed"
 
 
@@ -74,7 +76,7 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
         used = {full for _, _, full in imports(ast.parse(path.read_text()))}
         wanted = [f"nftop.control.{name}" for name in _CHANGING] if inside else ["nftop.control"]
         if not module.startswith("control/") and any(
-            f"{full}.".startswith(f"{each}.") for full in used for each in wanted
+            f"{full}.".startswith(f"{item}.") for full in used for item in wanted
         ):
             users.add(module)
     assert users == (CHANGERS if inside else READERS)
@@ -100,7 +102,7 @@ def test_a_change_is_asked_for_where_it_is_confirmed_and_nowhere_else(
         for use in uses(ast.parse(path.read_text()))
         if use.attributes[-1:] == (method,)
     }
-    assert {each for each in found if not each.startswith(("control/", "sim/"))} == users
+    assert {item for item in found if not item.startswith(("control/", "sim/"))} == users
 
 
 # They take no descriptor of 1024 or above, and nftop holds one per CPU and counter:

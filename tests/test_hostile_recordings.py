@@ -105,7 +105,7 @@ def test_a_billion_ways_take_no_memory_and_no_other_source(tmp_path: Path, comma
     assert int((tmp_path / "peak").read_text()) < MOST_MIB << 10
     if command == "json":
         frame = json.loads(done.stdout.splitlines()[-1])
-        states = {name: each["state"] for name, each in frame["sources"].items()}
+        states = {name: item["state"] for name, item in frame["sources"].items()}
         assert states.pop("resctrl") == "error" and "error" not in states.values()
 
 
@@ -145,7 +145,7 @@ def test_a_hostile_number_in_any_field_is_folded_or_a_loss() -> None:
 def test_what_no_hardware_has_makes_its_source_absent(field: tuple[str, str], number: int) -> None:
     about, (first, second, third) = honest()
     found, _ = scanned(recording(about, [first, with_number(second, field, number), third]))
-    ticks = [each for each in found if not isinstance(each, Header)]
+    ticks = [item for item in found if not isinstance(item, Header)]
     assert len(ticks) == 3
     spoilt = [
         name
@@ -286,7 +286,7 @@ def test_frames_to_step_back_to_are_as_many_as_there_is_memory_for(
         tape = Tape(Bytes(data), goes_back=True)
         while tape.forward() is not None:
             pass
-        return [each.size_bytes for each in tape._kept]
+        return [item.size_bytes for item in tape._kept]
 
     sizes = kept()
     assert len(sizes) == 12
@@ -344,10 +344,10 @@ def test_no_text_of_a_recording_reaches_a_stream_as_it_is(tmp_path: Path, comman
     done = measured(tmp_path / "peak", *commands(file, tmp_path)[command])
     assert done.returncode in (0, 4), done.stderr
     assert not unsafe_in(done.stdout) and not unsafe_in(done.stderr)
-    written = [each for each in tmp_path.rglob("*") if each.suffix in (".csv", ".jsonl")]
+    written = [path for path in tmp_path.rglob("*") if path.suffix in (".csv", ".jsonl")]
     assert bool(written) == command.startswith("export")
-    for each in written:
-        assert not unsafe_in(each.read_bytes()), each.name
+    for item in written:
+        assert not unsafe_in(item.read_bytes()), item.name
     if command == "json":  # lossless all the same
         assert json.loads(done.stdout.splitlines()[0])["host"]["name"] == f"host{ESCAPES}"
 
@@ -386,7 +386,7 @@ async def test_no_text_of_a_recording_reaches_the_screen_as_it_is() -> None:
         ):
             await run.press(key)
             strips = app.screen._compositor.render_strips()
-            sent = "\n".join("".join(each.text for each in strip) for strip in strips)
+            sent = "\n".join("".join(item.text for item in strip) for strip in strips)
             assert not UNSAFE.findall(sent), key
 
 
@@ -394,7 +394,7 @@ def test_a_span_that_nobody_made_printable_is_made_so_where_it_is_sent() -> None
     ink = Ink({tone: Style.null() for tone in Tone}, plain=False, to_edge=False)
     line = Line((Span(f"a{ESCAPES}", Tone.PLAIN),))
     assert not UNSAFE.findall(ink.text(line, 80, Console(color_system=None)))
-    assert not UNSAFE.findall("".join(each.text for each in ink.segments(line, 80)))
+    assert not UNSAFE.findall("".join(segment.text for segment in ink.segments(line, 80)))
 
 
 def test_losses_without_a_tick_between_are_counted_and_not_kept() -> None:
@@ -405,5 +405,5 @@ def test_losses_without_a_tick_between_are_counted_and_not_kept() -> None:
     many: list[Loss] = []
     for ticks in range(100):
         add_loss(many, Loss(ticks, 2, "why"))
-    assert (len(many), sum(each.ticks or 0 for each in many)) == (64, sum(range(100)))
-    assert sum(each.size for each in many) == 200
+    assert (len(many), sum(item.ticks or 0 for item in many)) == (64, sum(range(100)))
+    assert sum(item.size for item in many) == 200

@@ -126,9 +126,9 @@ def _arguments(key: Key, value: Any) -> tuple[str, ...] | None:
         whole = isinstance(value, (int, float)) and not isinstance(value, bool)
         return (_joined(key, str(value)),) if whole else None
     texts = value if key.kind == "texts" else [value]
-    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         return None
-    return tuple(_joined(key, each) for each in texts if each)
+    return tuple(_joined(key, text) for text in texts if text)
 
 
 def _joined(key: Key, value: str) -> str:
@@ -137,7 +137,7 @@ def _joined(key: Key, value: str) -> str:
 
 def shown(settings: Sequence[Setting], paths: Sequence[Path]) -> str:
     """Every key, as TOML that could be a file: its value, and who says so."""
-    by_name = {each.key.name: each for each in settings}
+    by_name = {item.key.name: item for item in settings}
     # A line feed in a path would end the comment.
     lines = [safe_line(f"# {path}{_state(path)}") for path in paths]
     for key in KEYS:

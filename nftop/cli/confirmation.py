@@ -39,7 +39,7 @@ def show(gate: Gated, proposal: Proposal) -> None:
     lines = preview(proposal, ways, unit)
     writes = gate.writes(proposal)
     if writes:
-        lines += ["writes:", *(f"  {printable(each)}" for each in writes)]
+        lines += ["writes:", *(f"  {printable(write)}" for write in writes)]
     elif proposal.unmet:
         lines.append("there is nothing else to change")
     elif not proposal.refusals:
@@ -113,7 +113,7 @@ def agreed(question: str) -> bool:
 def tell(receipt: Receipt) -> None:
     """What became of it."""
     head, *more = receipt.sentences or ("",)
-    lines = [f"{receipt.outcome}: {head}", *(f"  {each}" for each in more)]
+    lines = [f"{receipt.outcome}: {head}", *(f"  {item}" for item in more)]
     put(sys.stdout, "\n".join(map(printable, lines)) + "\n")
 
 

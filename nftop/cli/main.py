@@ -115,13 +115,15 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
         word = arguments.index("demo")
         parser = build_parser(demo=True)
         arguments = [*arguments[:word], *arguments[word + 1 :]]
-        settings = [each for each in settings if not each.key.hardware]
+        settings = [setting for setting in settings if not setting.key.hardware]
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     options = parser.parse_args(
-        [*(word for each in settings for word in each.arguments), *arguments]
+        [*(word for item in settings for word in item.arguments), *arguments]
     )
-    ours = next((len(each.arguments) for each in settings if each.key.name == "queue_map"), 0)
+    ours = next(
+        (len(setting.arguments) for setting in settings if setting.key.name == "queue_map"), 0
+    )
     if len(options.queue_map) > ours:  # the command line's own is instead of the file's
         options.queue_map = options.queue_map[ours:]
     options.settings = settings

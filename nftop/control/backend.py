@@ -151,5 +151,5 @@ def advance(now: dict[Cell, str], delta: Mapping[Cell, str | None]) -> None:
 def goal(state: State, changes: Iterable[Change]) -> dict[Cell, str]:
     """What a state is to be after changes."""
     target = dict(state)
-    advance(target, {each.cell: each.new for each in changes})
+    advance(target, {change.cell: change.new for change in changes})
     return target

@@ -54,7 +54,7 @@ class Joined:
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         """As `Gate.propose`; all the actions are of one part. Raises AbsentError."""
-        [part] = {_PART_OF.get(type(each), CLASSES) for each in actions} or {CLASSES}
+        [part] = {_PART_OF.get(type(action), CLASSES) for action in actions} or {CLASSES}
         return self._of(part).propose(actions, commands)
 
     def rules_for(self, proposal: Proposal) -> Rules:
@@ -122,7 +122,9 @@ class Joined:
                 numbers.append((gate.newest(), gate))
             except OSError as error:
                 errors[gate.host.subject] = error
-        return [gate for _, gate in sorted(numbers, key=lambda each: each[0], reverse=True)], errors
+        return [
+            gate for _, gate in sorted(numbers, key=lambda number: number[0], reverse=True)
+        ], errors
 
     @property
     def _any(self) -> AnyGate:

@@ -36,7 +36,7 @@ def done(host: AnyPart, entry: Entry) -> tuple[Change, ...] | Receipt:
         said = differences(wrong, "was asked for", "is what is read back")
         changes = host.became(entry.changes, found)
         return Receipt("differs", said, changes, unmet=_unseen(entry, changes))
-    return tuple(each for each in difference(entry.base, found) if not is_end(each))
+    return tuple(item for item in difference(entry.base, found) if not is_end(item))
 
 
 def _failed(host: AnyPart, entry: Entry, steps: Sequence[Step], error: Exception) -> Receipt:
@@ -45,16 +45,16 @@ def _failed(host: AnyPart, entry: Entry, steps: Sequence[Step], error: Exception
     with contextlib.suppress(OSError):
         found = host.read_back(after(entry.base, steps))
         written = touched(entry.base, steps).keys()
-        became = {each.cell: each for each in host.became(entry.changes, found)}
+        became = {change.cell: change for change in host.became(entry.changes, found)}
         changes = tuple(
-            became[each.cell] if each.cell in written else each for each in entry.changes
+            became[change.cell] if change.cell in written else change for change in entry.changes
         )
     return Receipt("refused", why, changes, unmet=_unseen(entry, changes))
 
 
 def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:
     """What was written and is read as it was before, since something else holds it there."""
-    as_before = {each.cell: each.old for each in changes if each.old == each.new}
-    rows = [replace(each, old=each.new, new=as_before[each.cell])
-            for each in entry.changes if each.cell in as_before]  # fmt: skip
+    as_before = {change.cell: change.old for change in changes if change.old == change.new}
+    rows = [replace(change, old=change.new, new=as_before[change.cell])
+            for change in entry.changes if change.cell in as_before]  # fmt: skip
     return differences(rows, "was written and stays asked for", _AS_BEFORE)

@@ -135,14 +135,14 @@ class PartGate(Generic[PartT]):
         proposal = planned[0]
         if not (stands or proposal.changes or proposal.refusals or proposal.unmet):
             return None
-        cells = {each.cell for each in proposal.changes}
+        cells = {change.cell for change in proposal.changes}
         numbers = [
             entry.number
             for entry in entries
             if entry.number in stands
-            or (not entry.undoes and cells & {each.cell for each in entry.changes})
+            or (not entry.undoes and cells & {change.cell for change in entry.changes})
         ]
-        leaves = tuple(each for each in proposal.leaves if each in stands)
+        leaves = tuple(leave for leave in proposal.leaves if leave in stands)
         return self._with_finality(replace(proposal, leaves=leaves), tuple(numbers))
 
     def apply(

@@ -92,7 +92,7 @@ class Pending:
         except (ValueError, KeyError, TypeError):
             self._errors.seek(0)
             why = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-            said = [f"the last it said: {each}" for each in why]
+            said = [f"the last it said: {item}" for item in why]
             return Receipt("failed", (_SILENT, *said))
 
     def _line(self, seconds: float) -> bytes | None:

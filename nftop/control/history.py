@@ -99,11 +99,11 @@ def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
 
     Without the directories that were there then: only those of before are where it came from.
     """
-    cells = {each.cell for each in entry.changes}
-    undone = [each for each in kept(history) if entry.number in each.undoes]
+    cells = {change.cell for change in entry.changes}
+    undone = [item for item in kept(history) if entry.number in item.undoes]
     return entry, *(
-        replace(each, base={}, changes=tuple(row for row in each.changes if row.cell in cells))
-        for each in undone
+        replace(item, base={}, changes=tuple(row for row in item.changes if row.cell in cells))
+        for item in undone
     )
 
 
@@ -204,7 +204,7 @@ def reversal(
         leaves=tuple(
             entry.number
             for entry in entries
-            if not entry.undoes and cells & {each.cell for each in entry.changes}
+            if not entry.undoes and cells & {change.cell for change in entry.changes}
         ),
     )
 

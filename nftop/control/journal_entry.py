@@ -156,7 +156,7 @@ def completed(entry: Entry, history: Sequence[Entry]) -> Entry | None:
 
     "kept" is no end of one that is being taken back: the writing of that line failed.
     """
-    done = [each for each in history if each.number == entry.number]
+    done = [item for item in history if item.number == entry.number]
     return done[-1] if done and not (entry.reverting and done[-1].outcome == "kept") else None
 
 

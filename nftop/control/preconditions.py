@@ -67,7 +67,7 @@ def compared(
 def seen(host: AnyPart, proposal: Proposal) -> State:
     """The same of this moment. Raises UnwrittenError."""
     base = host.read(proposal.base)
-    moved = [each for each in difference(proposal.base, base) if not is_end(each)]
+    moved = [item for item in difference(proposal.base, base) if not is_end(item)]
     moved += _joined(host, proposal)
     if moved:
         head = f"{host.subject} are not as they were in the preview: nothing was written"
@@ -83,8 +83,8 @@ def _joined(host: AnyPart, proposal: Proposal) -> list[Change]:
 
     They would fall out of it with the rest and be in no way back.
     """
-    gone = [each.cell for each in proposal.changes
-            if each.cell.kind in ("group", "monitor") and each.new is None]  # fmt: skip
+    gone = [change.cell for change in proposal.changes
+            if change.cell.kind in ("group", "monitor") and change.new is None]  # fmt: skip
     going = {(cell.group, cell.name) for cell in gone}
     inside = host.inside({cell.group for cell in gone})
     return [

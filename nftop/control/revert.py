@@ -37,7 +37,7 @@ def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back
     goal = after(entry.base, planned) if entry.reverting else entry.base
     known = numbers_of(
         entry.base.items(),
-        [(each.cell, each.new) for each in entry.changes],
+        [(change.cell, change.new) for change in entry.changes],
         entry.remade.items(),
     )
     going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
@@ -60,7 +60,7 @@ def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back
         left=tuple(dict.fromkeys(left)),
         reverting=True,
         offline=tuple(sorted({*before, *way.offline})),
-        remade={**remade, **{each.cell: UNBORN for each in back if each.new == UNBORN}},
+        remade={**remade, **{item.cell: UNBORN for item in back if item.new == UNBORN}},
     )
     return Back(written, way.target, bool(others or (earlier and not before)))
 

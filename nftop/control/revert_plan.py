@@ -85,7 +85,7 @@ def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, fro
     for cell, value in (row for rows in sources for row in rows):
         if cell.kind in DIRECTORIES and value not in (None, UNBORN):
             found.setdefault(cell, set()).add(str(value))
-    return {cell: frozenset(each) for cell, each in found.items()}
+    return {cell: frozenset(item) for cell, item in found.items()}
 
 
 def way_back(found: State, made: Made, crowded: Collection[str] = ()) -> Way:
@@ -120,10 +120,10 @@ def way_back(found: State, made: Made, crowded: Collection[str] = ()) -> Way:
 def changes_between(found: State, target: State) -> tuple[Change, ...]:
     """What is to be done; a directory that is to be there again will have another number."""
     return tuple(
-        replace(each, new=UNBORN)
-        if each.cell.kind in DIRECTORIES and each.new is not None
-        else each
-        for each in difference(found, target)
+        replace(item, new=UNBORN)
+        if item.cell.kind in DIRECTORIES and item.new is not None
+        else item
+        for item in difference(found, target)
     )
 
 
@@ -136,7 +136,7 @@ def is_birth(change: Change) -> bool:
 def differing(foreseen: State, found: State) -> list[Change]:
     """What is otherwise than foreseen: neither the kernel's to give nor a thread that ended."""
     changes = difference(foreseen, found)
-    return [each for each in changes if not is_birth(each) and not is_end(each)]
+    return [change for change in changes if not is_birth(change) and not is_end(change)]
 
 
 def is_end(change: Change) -> bool:
@@ -233,18 +233,18 @@ def _in_use(
 ) -> bool:
     """Whether something of others is in a directory that would go."""
     inside = [
-        each
-        for each, value in target.items()
-        if (each.kind in ("cpu", "task") and _within(cell, *parts(value)))
-        or (each.kind == "monitor" and cell.kind == "group" and each.group == cell.group)
+        key
+        for key, value in target.items()
+        if (key.kind in ("cpu", "task") and _within(cell, *parts(value)))
+        or (key.kind == "monitor" and cell.kind == "group" and key.group == cell.group)
     ]
     spoilt = [
-        each
-        for each in foreign
-        if each.kind not in ("cpu", "task") and each != cell and each.group == cell.group
-        and (cell.kind == "group" or each.name == cell.name)
+        item
+        for item in foreign
+        if item.kind not in ("cpu", "task") and item != cell and item.group == cell.group
+        and (cell.kind == "group" or item.name == cell.name)
     ]  # fmt: skip
-    return bool(inside or spoilt or any(_within(cell, *each) for each in held))
+    return bool(inside or spoilt or any(_within(cell, *item) for item in held))
 
 
 def _within(cell: Cell, group: str, monitor: str) -> bool:
@@ -252,6 +252,6 @@ def _within(cell: Cell, group: str, monitor: str) -> bool:
 
 
 def _drop(target: dict[Cell, str], cell: Cell) -> None:
-    for each in [each for each in target if each.group == cell.group]:
-        if each == cell or (cell.kind == "group" and each.kind not in ("cpu", "task")):
-            del target[each]
+    for item in [entry for entry in target if entry.group == cell.group]:
+        if item == cell or (cell.kind == "group" and item.kind not in ("cpu", "task")):
+            del target[item]

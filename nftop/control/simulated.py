@@ -127,7 +127,7 @@ def _refusal(state: State, step: Step, topology: Topology) -> str:
     if step.deed == "rmdir":
         return "Operation not permitted" if step.group == ROOT and not step.monitor else ""
     if step.deed == "schemata":
-        return next(filter(None, (_bad(state, *each) for each in step.values.items())), "")
+        return next(filter(None, (_bad(state, *value) for value in step.values.items())), "")
     if step.deed == "cpus":
         return _bad_cpus(state, step, topology)
     inside = step.task is None or parts(state.get(step.task, ROOT))[0] == step.group

@@ -67,7 +67,9 @@ def apply(
         operator=asked.operator,
         command="; ".join(proposal.commands),
         changes=tuple(
-            each for each in proposal.changes if each.cell.kind != "task" or each.cell in base
+            change
+            for change in proposal.changes
+            if change.cell.kind != "task" or change.cell in base
         ),
         undoes=asked.undoes,
         leaves=proposal.leaves,

@@ -62,7 +62,7 @@ def pqos_commands(changes: Iterable[Change]) -> tuple[str, ...]:
     """Changes of classes as what an operator would type where no file shows them."""
     values: list[str] = []
     moved: dict[str, list[int]] = {}
-    for cell, new in ((each.cell, each.new) for each in changes):
+    for cell, new in ((change.cell, change.new) for change in changes):
         if cell.kind == "schemata":
             form = _PQOS.get(cell.name, _PQOS_LIMIT)
             values.append(form.format(cell.number, _clos(cell.group), new))
@@ -70,7 +70,7 @@ def pqos_commands(changes: Iterable[Change]) -> tuple[str, ...]:
             moved.setdefault(new, []).append(cell.number)
     told = [f"-e '{';'.join(values)}'"] if values else []
     told += [f"-a 'llc:{_clos(to)}={format_cpu_list(cpus)}'" for to, cpus in sorted(moved.items())]
-    return tuple(f"{MSR} {each}" for each in told)
+    return tuple(f"{MSR} {item}" for item in told)
 
 
 def _clos(group: str) -> str:
@@ -180,15 +180,15 @@ def _of_policy(cell: Cell) -> bool:
 
 def undoing(entry: Entry) -> str:
     """What a change takes back, as the history has it: `takes back 1, 2 in part; leaves 3`."""
-    back = [f"{each}{' in part' * (each in entry.leaves)}" for each in entry.undoes]
-    passed = [str(each) for each in entry.leaves if each not in entry.undoes]
+    back = [f"{undoe}{' in part' * (undoe in entry.leaves)}" for undoe in entry.undoes]
+    passed = [str(leave) for leave in entry.leaves if leave not in entry.undoes]
     told = [f"takes back {', '.join(back)}"] * bool(back)
     return "; ".join(told + [f"leaves {', '.join(passed)}"] * bool(passed))
 
 
 def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...]:
     """`CELL: OLD WORDS, NEW WORDS` for the first of some changes, and how many more there are."""
-    named = [_differs(each, old, new) for each in changes[:_MOST_NAMED]]
+    named = [_differs(change, old, new) for change in changes[:_MOST_NAMED]]
     more = [f"and {len(changes) - _MOST_NAMED} more"] if len(changes) > _MOST_NAMED else []
     return (*named, *more)
 
@@ -201,7 +201,7 @@ def _differs(change: Change, old: str, new: str) -> str:
         return f"CPU {cell.number} is {'on' if change.old is None else 'off'}line now"
     if cell.kind in ("group", "monitor") and None not in values:
         return f"{describe(cell)} is another of that name now: it was removed and made again"
-    was, is_now = (_shown(cell, each) for each in values)
+    was, is_now = (_shown(cell, value) for value in values)
     return f"{describe(cell)}: {was} {old}, {is_now} {new}"
 
 

@@ -362,6 +362,6 @@ def _own_cost(
         for name, use in now.counters.items()
         if (old := before.value.counters.get(name)) is not None
     }
-    by_source = {name: CounterCost(*map(float, each)) for name, each in grown.items()}
-    together = CounterCost(*(float(sum(each[end] for each in grown.values())) for end in (0, 1)))
+    by_source = {name: CounterCost(*map(float, item)) for name, item in grown.items()}
+    together = CounterCost(*(float(sum(value[end] for value in grown.values())) for end in (0, 1)))
     return SelfCost(cpu_ratio, now.affinity, together, now.warning, by_source)

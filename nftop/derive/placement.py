@@ -54,7 +54,7 @@ def misplaced(frame: Frame) -> tuple[Misplaced, ...]:
     return tuple(
         Misplaced(
             package,
-            {who: tuple(each) for who, each in pollers.items()},
+            {who: tuple(poller) for who, poller in pollers.items()},
             near=tuple(cpu for cpu, where in idle.items() if where == package),
             far=tuple(cpu for cpu, where in idle.items() if where != package),
         )
@@ -70,7 +70,9 @@ def _idle(cpus: CpuTable, high: Iterable[Cpu]) -> Mapping[Cpu, Package | None]:
         info = table.cpus[table.row_of[cpu]]
         if any(other in found for other in info.siblings):
             continue
-        rows = [table.row_of[each] for each in (cpu, *info.siblings) if each in table.row_of]
+        rows = [
+            table.row_of[sibling] for sibling in (cpu, *info.siblings) if sibling in table.row_of
+        ]
         polled = any(cpus.nf[row] or cpus.thread[row] for row in rows)
         # A CPU of which that is not known is none to move a poller to.
         idle = all(busy.present[row] and busy.values[row] <= IDLE_RATIO for row in rows)

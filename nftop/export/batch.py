@@ -69,8 +69,8 @@ def run_batch(
     with closing(feed.frames()) as frames:
         first = next(frames, None)
         before = () if first is None else first.lost
-        for each in _first(frames, count):
-            frame = replace(each, lost=(*before, *each.lost)) if before else each
+        for item in _first(frames, count):
+            frame = replace(item, lost=(*before, *item.lost)) if before else item
             before = ()
             put(out, written.one(frame, width or TEXT_WIDTH, mode))
         feed.stop()

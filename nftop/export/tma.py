@@ -25,17 +25,18 @@ def tma_json(
     `notes`: sentences on how the counts were put together, and `ignored`: events of the file that
     are none of the table's.
     """
-    absent = {name: each for name, each in ratios.items() if isinstance(each, Missing)}
+    absent = {name: ratio for name, ratio in ratios.items() if isinstance(ratio, Missing)}
     return msgspec.json.encode(
         {
             "schema": SCHEMA,
             "uarch": uarch,
             "smt": smt,
             "metrics": {
-                name: None if isinstance(each, Missing) else each for name, each in ratios.items()
+                name: None if isinstance(ratio, Missing) else ratio
+                for name, ratio in ratios.items()
             },
-            "missing": {name: each.reason.key for name, each in absent.items()},
-            "details": {name: each.sentence for name, each in absent.items()},
+            "missing": {name: item.reason.key for name, item in absent.items()},
+            "details": {name: item.sentence for name, item in absent.items()},
             "notes": list(notes),
             "ignored": list(ignored),
         }

@@ -195,13 +195,13 @@ def check(record: str, field: str, values: Sequence[Any]) -> None:
     bound = BOUNDS.get(record, {}).get(field)
     if bound is None:
         return
-    distinct = {id(each): each for each in values}.values()  # rows often share one tuple
+    distinct = {id(value): value for value in values}.values()  # rows often share one tuple
     if bound.max_length is not None:
-        longest = max((len(each) for each in distinct if isinstance(each, Sized)), default=0)
+        longest = max((len(item) for item in distinct if isinstance(item, Sized)), default=0)
         if longest > bound.max_length:
             raise BoundsError(f"{record}.{field} has {longest} values, above {bound.max_length}")
     numbers = list(_numbers(distinct))
-    if numbers and not all(bound.least <= each <= bound.most for each in _extremes(numbers)):
+    if numbers and not all(bound.least <= extreme <= bound.most for extreme in _extremes(numbers)):
         raise BoundsError(f"{record}.{field} is not within {bound.least} to {bound.most}")
 
 
@@ -240,5 +240,5 @@ def _numbers(values: Iterable[Any]) -> Iterator[int | float]:
 
 def _extremes(numbers: list[int | float]) -> tuple[int | float, ...]:
     """The least and the greatest, and NaN where that is among them: it is within no bound."""
-    nan = [each for each in numbers if isinstance(each, float) and math.isnan(each)][:1]
+    nan = [number for number in numbers if isinstance(number, float) and math.isnan(number)][:1]
     return (*nan, min(numbers), max(numbers))

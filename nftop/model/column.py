@@ -98,7 +98,7 @@ def where(condition: Bools, then: Column, other: Column) -> Column:
     details |= {row: text for row, text in other.details.items() if not condition[row]}
     by_reason = {}
     for reason in then.by_reason.keys() | other.by_reason.keys():
-        ours, theirs = (each.by_reason.get(reason, "") for each in (then, other))
+        ours, theirs = (item.by_reason.get(reason, "") for item in (then, other))
         if ours != theirs:
             rows = np.flatnonzero(reasons == reason)
             mine = condition[rows]

@@ -212,7 +212,7 @@ class CpufreqTable:
     def gaps(self) -> str:
         """What could not be read, and who else sets frequencies, in words; "" when nothing."""
         without = f"CPU {format_cpu_list(self.without)} has no cpufreq" if self.without else ""
-        names = ", ".join(dict.fromkeys(each.name for each in self.keepers))
+        names = ", ".join(dict.fromkeys(keeper.name for keeper in self.keepers))
         others = f"{names} may set frequencies here too" if names else ""
         return "; ".join(filter(None, (without, *self.notes, others)))
 

@@ -69,17 +69,17 @@ def _of(paper: str) -> tuple[Change, ...]:
     return tuple(
         Change(
             paper=paper,
-            metric=each["metric"],
-            workloads=tuple(each["workloads"]),
-            smt=each["smt"],
+            metric=item["metric"],
+            workloads=tuple(item["workloads"]),
+            smt=item["smt"],
             cpu=cpu["title"],
             uarch=cpu["uarch"],
             against=against["title"],
-            low=each["low"] * _UNITS[each["unit"]] if "low" in each else None,
-            high=each["high"] * _UNITS[each["unit"]] if "high" in each else None,
-            points=each["unit"] == "points",
-            about=each.get("about", False),
-            source=f"text, {each['said']}",
+            low=item["low"] * _UNITS[item["unit"]] if "low" in item else None,
+            high=item["high"] * _UNITS[item["unit"]] if "high" in item else None,
+            points=item["unit"] == "points",
+            about=item.get("about", False),
+            source=f"text, {item['said']}",
         )
-        for each in raw["changes"]
+        for item in raw["changes"]
     )

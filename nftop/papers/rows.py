@@ -216,12 +216,12 @@ def _told() -> list[tuple[_Run, Figure]]:
         if about["tables"]:
             continue
         raw = changes_raw(paper)
-        for each in raw["values"]:
-            printed = each["printed"]
-            run = _Run(paper, 1, raw["cpu"], each["workload"], each["smt"])
-            source = f"text, {each['said']}"
+        for item in raw["values"]:
+            printed = item["printed"]
+            run = _Run(paper, 1, raw["cpu"], item["workload"], item["smt"])
+            source = f"text, {item['said']}"
             figure = Figure(
-                each["metric"], float(printed), tolerance(printed, ""), printed, "", source
+                item["metric"], float(printed), tolerance(printed, ""), printed, "", source
             )
             told.append((run, figure))
     return told
@@ -263,5 +263,5 @@ def _row(
         figures=MappingProxyType(figures),
         absent=MappingProxyType(absent),
         cpu_note=next((table.cpu_note for table in found if table.cpu_note), ""),
-        notes=tuple(f"Table {each.number}: {each.note}" for each in found if each.note),
+        notes=tuple(f"Table {item.number}: {item.note}" for item in found if item.note),
     )

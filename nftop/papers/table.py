@@ -171,14 +171,15 @@ def _toml(path: str) -> Mapping[str, Any]:
 
 def _table(paper: str, raw: Mapping[str, Any]) -> Table:
     columns = tuple(
-        Column(each["metric"], each["printed"], each["unit"], smt)
-        for each in raw["columns"]
+        Column(item["metric"], item["printed"], item["unit"], smt)
+        for item in raw["columns"]
         for smt in raw["smt"]
     )
     repairs = {
-        (each["workload"], each["metric"], each["smt"]): each for each in raw.get("repairs", ())
+        (repair["workload"], repair["metric"], repair["smt"]): repair
+        for repair in raw.get("repairs", ())
     }
-    rows = tuple(_row(number, each, columns, repairs) for number, each in enumerate(raw["rows"], 1))
+    rows = tuple(_row(number, item, columns, repairs) for number, item in enumerate(raw["rows"], 1))
     if repairs:
         raise ValueError(f"table {raw['number']} repairs a cell that it has not: {[*repairs]}")
     return Table(

@@ -91,6 +91,6 @@ def notes(a: Side, b: Side) -> tuple[str, ...]:
             f"A has a tick every {a.interval_s:g} s, B every {b.interval_s:g} s: the noise of "
             "longer ones is smaller, so that the test does not hold as stated"
         )
-    for name, each in (("A", a), ("B", b)):
-        told += [f"{name}: {sentence}" for sentence in each.lost]
+    for name, item in (("A", a), ("B", b)):
+        told += [f"{name}: {sentence}" for sentence in item.lost]
     return tuple(told)

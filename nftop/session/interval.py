@@ -158,7 +158,7 @@ def _moment(text: str, here: Position, data: Readable) -> int:
     try:
         return moment_ns(text, here)
     except ValueError as error:
-        found = [each.wall_ns for each in _markers(data) if each.text.strip() == text]
+        found = [marker.wall_ns for marker in _markers(data) if marker.text.strip() == text]
         if not found:
             raise NoMomentError(f"{error}, or the name of one of its markers") from None
         if len(found) > 1:

@@ -150,8 +150,8 @@ class Live:
                 state = self._heed(state, sample)
                 self._on_sample(sample)
                 state, frame = step(state, sample)
-                for each in begun(found, frame.findings):
-                    self._on_finding(each, frame.wall_ns, frame.monotonic_ns)
+                for item in begun(found, frame.findings):
+                    self._on_finding(item, frame.wall_ns, frame.monotonic_ns)
                 found = frame.findings
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)

@@ -50,15 +50,15 @@ def next_marker(data: Readable, wall_ns: int) -> Marker | None:
     if here is None:
         return None
     near = _near(data, here)
-    later = [each for each in _markers_of(data, near) if each.wall_ns > wall_ns]
+    later = [marker for marker in _markers_of(data, near) if marker.wall_ns > wall_ns]
     if later:
-        return min(later, key=lambda each: each.wall_ns)
+        return min(later, key=lambda item: item.wall_ns)
     # Seek points count events, so that frames without any are passed over.
     last = near[-1]
     before = last.point.events + len(_markers(data, last.at))
     place = last_before(data, lambda point: point.events > before)
     found = [] if place is None else _markers(data, place.at)
-    return next((each for each in found if each.wall_ns > wall_ns), None)
+    return next((item for item in found if item.wall_ns > wall_ns), None)
 
 
 def marker_before(data: Readable, wall_ns: int) -> Marker | None:
@@ -66,9 +66,9 @@ def marker_before(data: Readable, wall_ns: int) -> Marker | None:
     here = last_before(data, lambda point: point.wall_ns > wall_ns)
     near = [] if here is None else _near(data, here)
     while near:
-        earlier = [each for each in _markers_of(data, near) if each.wall_ns < wall_ns]
+        earlier = [marker for marker in _markers_of(data, near) if marker.wall_ns < wall_ns]
         if earlier:
-            return max(earlier, key=lambda each: each.wall_ns)
+            return max(earlier, key=lambda item: item.wall_ns)
         events = near[0].point.events
         place = last_before(data, lambda point, most=events - 1: point.events > most)  # type: ignore[misc]
         near = [place] if events and place is not None and place.point.events < events else []

@@ -263,7 +263,7 @@ class Tape:
             return None
         self._state = state
         if self._lost:
-            lost = tuple(Lost(each.ticks, each.size, each.why) for each in self._lost)
+            lost = tuple(Lost(item.ticks, item.size, item.why) for item in self._lost)
             frame = replace(frame, lost=lost)
             self._lost.clear()
         shown = Shown(
@@ -286,7 +286,7 @@ class Tape:
 
     def _keep(self, shown: Shown) -> None:
         self._kept.append(shown)
-        total = sum(each.size_bytes for each in self._kept)
+        total = sum(item.size_bytes for item in self._kept)
         while total > _KEPT_BYTES and len(self._kept) > 2:
             total -= self._kept.popleft().size_bytes
 

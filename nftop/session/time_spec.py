@@ -24,7 +24,7 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
         return ""
     one_day = here.first_ns // (_DAY * _S) == here.last_ns // (_DAY * _S) == wall_ns // (_DAY * _S)
     asked, first, last = (
-        _said(each, one_day=one_day) for each in (wall_ns, here.first_ns, here.last_ns)
+        _said(item, one_day=one_day) for item in (wall_ns, here.first_ns, here.last_ns)
     )
     return f"nothing was recorded at {asked}; the recording is {first} to {last} (UTC)"
 

@@ -55,7 +55,7 @@ class Classes:
         return tuple(
             where
             for group in self.groups
-            for where in (group, *(place(group, each) for each in self.monitors(group)))
+            for where in (group, *(place(group, monitor) for monitor in self.monitors(group)))
         )
 
     def monitors(self, group: str) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def count(model: Model, event: EventSpec, cpu: int, t_ns: int, uarch: str = "SKX
     if parts is None:
         raise KeyError(f"the simulated host has no event {event}")
     exact = model.exact(t_ns, [cpu])[0]
-    return math.floor(float(sum(factor * exact[INDEX[each]] for each, factor in parts.items())))
+    return math.floor(float(sum(factor * exact[INDEX[key]] for key, factor in parts.items())))
 
 
 def share(total: int, parts: int) -> Counts:

@@ -76,7 +76,7 @@ def build(scenario: Scenario, cpus: int, *, smt: bool = True) -> Layout:
         granted = [own.pop(0) for _ in range(count)]
         if granted:
             placed.append(Placed(task, instance, _cpus_of(task, granted, cores, cpus)))
-    isolated = {cpu for each in placed if each.task.kind != "vm" for cpu in each.cpus}
+    isolated = {cpu for item in placed if item.task.kind != "vm" for cpu in item.cpus}
     return Layout(_topology(cpus, cores, package_of, isolated), tuple(placed), house)
 
 
@@ -112,8 +112,8 @@ def _beside(
     placed: Sequence[Placed], task: Task, instance: int, cores: int, cpus: int
 ) -> tuple[Cpu, ...]:
     """Siblings of the CPUs of the task that it runs beside."""
-    there = (each for each in placed if (each.task.name, each.instance) == (task.beside, instance))
-    of = next((each.cpus for each in there), ())
+    there = (item for item in placed if (item.task.name, item.instance) == (task.beside, instance))
+    of = next((item.cpus for item in there), ())
     return tuple(Cpu(cpu + cores) for cpu in of if cpu + cores < cpus)[: task.threads]
 
 

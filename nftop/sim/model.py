@@ -148,8 +148,8 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
     scenario = _of_who_is_there(scenario, layout)
     limits = first_limits(scenario, layout)
     frequencies = first_frequencies(scenario.processor, layout.topology)
-    nows = [replace(each, limits=limits, hz=frequencies.hz) for each in phases(scenario)]
-    rates = [rates_of(scenario, layout, each) for each in nows]
+    nows = [replace(phase, limits=limits, hz=frequencies.hz) for phase in phases(scenario)]
+    rates = [rates_of(scenario, layout, now) for now in nows]
     starts_ns = phase_starts_ns(scenario)
     model = Model(
         scenario=scenario,
@@ -200,7 +200,7 @@ def altered(
     """
     kept = model.stretch(at_ns) + 1
     old_steady, old_swinging = model.rates(at_ns)
-    steady, swinging = (np.stack([each[part] for each in rates]) for part in (0, 1))
+    steady, swinging = (np.stack([rate[part] for rate in rates]) for part in (0, 1))
     same = frequencies is model.frequencies[kept - 1]
     lag = Lag(old_steady - steady[0], old_swinging - swinging[0]) if same else None
     longer = replace(

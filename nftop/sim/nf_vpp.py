@@ -32,7 +32,7 @@ def vpp_table(model: Model, t_ns: int, at_ns: int) -> VppTable:
     """Every VPP."""
     beats = t_ns // _UPDATE_NS
     times = t_ns, beats * _UPDATE_NS, max(beats - 1, 0) * _UPDATE_NS
-    now, refreshed, before = (model.counts(each) for each in times)
+    now, refreshed, before = (model.counts(time) for time in times)
     return VppTable(
         tuple(
             replace(
@@ -106,4 +106,4 @@ def _nodes(placed: Placed, counts: Counts) -> VppNodes:
     calls[:, 0] += empty // np.uint64(_EMPTY_POLL_CYCLES)
     vectors = np.repeat(packets[:, None], len(names), axis=1)
     main = np.zeros((1, len(names)), dtype=np.uint64)
-    return VppNodes(names, *(np.vstack([main, each]) for each in (clocks, vectors, calls)))
+    return VppNodes(names, *(np.vstack([main, item]) for item in (clocks, vectors, calls)))

@@ -100,7 +100,7 @@ def _counted(
     cpus: Sequence[int],
 ) -> CounterTable:
     events = tuple(name for group in groups for name in group)
-    group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(each) for each in groups])
+    group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(item) for item in groups])
     every = model.exact(t_ns, cpus)
     values = np.zeros((len(cpus), len(events)), dtype=np.uint64)
     reasons = np.zeros(values.shape, dtype=np.uint8)
@@ -113,7 +113,7 @@ def _counted(
             details[name][int(Reason.HARDWARE)] = _UNKNOWN
         else:
             weights = np.zeros(every.shape[1])
-            weights[[INDEX[each] for each in counted]] = list(counted.values())
+            weights[[INDEX[item] for item in counted]] = list(counted.values())
             total = np.floor(every @ weights).astype(np.uint64)
             values[:, index] = np.where(hidden, 0, turn_share(total, turn, len(groups)))
     if hidden.any():

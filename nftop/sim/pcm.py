@@ -70,7 +70,7 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     warm_c = PACKAGE_C_PER_W * package_w[np.searchsorted(sockets, package_of_core)]
     headroom = np.floor(HEADROOM_C - warm_c - CORE_C_PER_W * core_j / seconds)
     # The server numbers cores within their package.
-    first = np.array([np.flatnonzero(package_of_core == each)[0] for each in sockets])
+    first = np.array([np.flatnonzero(package_of_core == socket)[0] for socket in sockets])
     within = np.arange(len(cores)) - first[np.searchsorted(sockets, package_of_core)]
     return PcmTable(
         since_start=False,

@@ -83,7 +83,7 @@ def stolen_ns(scenario: Scenario, task: Task, t_ns: int) -> int:
 def server_factor(scenario: Scenario, t_ns: int) -> float:
     """What the sensor server's memory reads are multiplied with at a time."""
     told = [step.server for step in scenario.steps if round(step.at_s * _S) < t_ns]
-    return next((each for each in reversed(told) if each is not None), 1.0)
+    return next((item for item in reversed(told) if item is not None), 1.0)
 
 
 def first_limits(scenario: Scenario, layout: Layout) -> Mapping[int, float]:

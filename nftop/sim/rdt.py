@@ -147,8 +147,8 @@ def value(rdt: Rdt, where: str, l3: int, event: Event, t_ns: int) -> int:
         KeyError: there is no such place, cache or event; ValueError: the time is before the start.
     """
     at = rdt.model.stretch(t_ns)
-    index = {each: row for row, each in enumerate(rdt.stretches[at].classes.places)}[where]
-    cache = {int(each.id): at for at, each in enumerate(rdt.model.layout.topology.l3)}[l3]
+    index = {item: row for row, item in enumerate(rdt.stretches[at].classes.places)}[where]
+    cache = {int(item.id): at for at, item in enumerate(rdt.model.layout.topology.l3)}[l3]
     if event not in EVENTS:
         raise KeyError(event)
     chosen = _occupancy_bytes if event == "llc_occupancy" else _traffic_bytes
@@ -178,7 +178,7 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
 
     def monitor(group: str, name: str) -> MonitoringGroup:
         where = place(group, name)
-        every = tuple(Metered(each.id, metered(where, at)) for at, each in enumerate(caches))
+        every = tuple(Metered(cache.id, metered(where, at)) for at, cache in enumerate(caches))
         return MonitoringGroup(
             name, classes.inode(where), classes.rmids[where], classes.cpus(where), every
         )
@@ -228,7 +228,7 @@ def _occupancy_bytes(rdt: Rdt, at: int, t_ns: int) -> Floats:
     now = _held(rdt, at, t_ns)
     # It breathes as the rates do, and never beyond what it could fill.
     period_ns = round(model.scenario.period_s * 1e9)
-    phase = np.array([rdt.stretches[at].classes.rmids[each] for each in places]) * GOLDEN * math.tau
+    phase = np.array([rdt.stretches[at].classes.rmids[item] for item in places]) * GOLDEN * math.tau
     wave = np.sin(t_ns % period_ns / period_ns * math.tau + phase)
     breathing = now * (1.0 - model.scenario.swing * (1.0 + wave) / 2.0)[:, None]
     return np.asarray(np.floor(breathing / _LINE_BYTES) * _LINE_BYTES)

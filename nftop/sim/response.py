@@ -90,4 +90,4 @@ def costs(layout: Layout, now: Now, held: Floats, usual: Floats, first: Floats) 
                 found[cpu] = cost(kept, sensitivity, at=1.0, there=1.0, least=least)
             else:
                 found[cpu] = cost(kept, otherwise, at=at, there=slowed, least=least)
-    return {int(cpu): each for cpu, each in found.items()}
+    return {int(cpu): item for cpu, item in found.items()}

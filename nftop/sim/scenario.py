@@ -147,21 +147,21 @@ def parse(name: str, text: str) -> Scenario:
         ValueError: with a sentence that says which value of it can't be, and why.
     """
     raw = Table(f"scenario {name}", tomllib.loads(text))
-    raw.known({each.name for each in fields(Scenario)} - {"name"} | {"base"})
+    raw.known({field_.name for field_ in fields(Scenario)} - {"name"} | {"base"})
     base = _base(raw)
-    tasks = tuple(_task(raw.part("tasks", index, each)) for index, each in raw.each("tasks"))
+    tasks = tuple(_task(raw.part("tasks", index, task)) for index, task in raw.each("tasks"))
     if len({task.name for task in tasks}) < len(tasks):
         raise ValueError(f"{raw.where}: two tasks have the same name")
     tasks = tasks if base is None else _replaced(base.tasks, tasks)
     if not tasks:
         raise ValueError(f"{raw.where}: it has no tasks")
     _check_beside(raw.where, tasks)
-    steps = tuple(_step(raw.part("steps", i, each), tasks) for i, each in raw.each("steps"))
+    steps = tuple(_step(raw.part("steps", index, step), tasks) for index, step in raw.each("steps"))
     times = [0.0, *(step.at_s for step in steps)]
     if any(later <= earlier for earlier, later in itertools.pairwise(times)):
         raise ValueError(f"{raw.where}: steps must come one after the other, after 0 s")
     known = [task.name for task in tasks]
-    groups = tuple(_group(raw.part("groups", i, each), known) for i, each in raw.each("groups"))
+    groups = tuple(_group(raw.part("groups", i, item), known) for i, item in raw.each("groups"))
     if len({group.name for group in groups}) < len(groups):
         raise ValueError(f"{raw.where}: two groups have the same name")
     groups = groups if base is None else _replaced(base.groups, groups)
@@ -189,8 +189,8 @@ T = TypeVar("T", Task, Group)
 
 def _replaced(base: Sequence[T], own: Sequence[T]) -> tuple[T, ...]:
     """Those of the base with ours in place of those of the same names, then ours that are new."""
-    ours: dict[str, T] = {each.name: each for each in own}
-    kept: list[T] = [ours.pop(each.name, each) for each in base]
+    ours: dict[str, T] = {item.name: item for item in own}
+    kept: list[T] = [ours.pop(item.name, item) for item in base]
     return tuple(kept + list(ours.values()))
 
 
@@ -204,7 +204,7 @@ def _check_beside(where: str, tasks: Sequence[Task]) -> None:
 
 
 def _task(raw: Table) -> Task:
-    raw.known({each.name for each in fields(Task)})
+    raw.known({field_.name for field_ in fields(Task)})
     kind = raw.choice("kind", KINDS)
     special = {"vm": ("memtester",), "vpp": workloads.names_of_vpp()}
     allowed = special.get(kind) or workloads.names()
@@ -234,7 +234,7 @@ def _task(raw: Table) -> Task:
 
 
 def _stolen(raw: Table, threads: int) -> Stolen:
-    raw.known({each.name for each in fields(Stolen)})
+    raw.known({field_.name for field_ in fields(Stolen)})
     return Stolen(
         raw.whole("thread", 0, threads - 1),
         raw.number("share", 0.0, 0.9),
@@ -243,7 +243,7 @@ def _stolen(raw: Table, threads: int) -> Stolen:
 
 
 def _step(raw: Table, tasks: Sequence[Task]) -> Step:
-    raw.known({each.name for each in fields(Step)})
+    raw.known({field_.name for field_ in fields(Step)})
     names = [task.name for task in tasks]
     robbed = [task.name for task in tasks if task.stolen is not None]
     return Step(
@@ -267,7 +267,7 @@ def _times(raw: Table, tasks: list[str]) -> Mapping[str, Mapping[str, float]]:
         if factors is None:
             continue
         factors.known(set(workloads.QUANTITIES))
-        found[name] = {each: factors.number(each, 0.0, 1000.0) for each in factors.values}
+        found[name] = {value: factors.number(value, 0.0, 1000.0) for value in factors.values}
     return found
 
 
@@ -285,10 +285,10 @@ def _weights(raw: Table) -> tuple[int, ...]:
 
 
 def _group(raw: Table, tasks: list[str]) -> Group:
-    raw.known({each.name for each in fields(Group)})
+    raw.known({field_.name for field_ in fields(Group)})
     name, is_root = raw.text("name"), raw.values.get("name") == ROOT
     members = raw.values.get("tasks", [])
-    if not isinstance(members, list) or not all(each in tasks for each in members):
+    if not isinstance(members, list) or not all(member in tasks for member in members):
         raise ValueError(f"{raw.where}: tasks must be a list of {', '.join(tasks)}")
     if is_root and members:
         raise ValueError(f"{raw.where}: the root group has what no other has")
@@ -315,12 +315,12 @@ def _with_root(where: str, groups: list[Group]) -> tuple[Group, ...]:
     """The groups with the root group first, which may use every way unless told otherwise."""
     if not any(group.name == ROOT for group in groups):
         groups = [Group(ROOT, 0, (), (Cbm((1 << L3_WAYS) - 1, L3_WAYS),), 100), *groups]
-    for what, each in (
+    for what, item in (
         ("name", [group.name for group in groups]),
         ("clos", [group.clos for group in groups]),
         ("task", [task for group in groups for task in group.tasks]),
     ):
-        if len(set(each)) < len(each):
+        if len(set(item)) < len(item):
             raise ValueError(f"{where}: two groups have the same {what}")
     return tuple(sorted(groups, key=lambda group: group.clos))
 

@@ -56,8 +56,8 @@ def uncore_table(model: Model, t_ns: int, uarch: Uarch, *, detailed: bool) -> Un
     count, reasons = np.concatenate([np.zeros(0, np.uint64), *values]), table[:, 1].astype(np.uint8)
     off = np.isin(table[:, 0], list(hidden)) & (reasons == 0)
     count[off], reasons[off] = 0, Reason.SOURCE
-    for each in hidden:
-        details[events[each]].setdefault(int(Reason.SOURCE), UNWANTED)
+    for item in hidden:
+        details[events[item]].setdefault(int(Reason.SOURCE), UNWANTED)
     return UncoreTable(
         events=tuple(events),
         packages=place[0],
@@ -68,5 +68,5 @@ def uncore_table(model: Model, t_ns: int, uarch: Uarch, *, detailed: bool) -> Un
         enabled_ns=np.full(len(table), t_ns, dtype=np.uint64),
         running_ns=table[:, 2],
         details=details,
-        extras=frozenset(events[each] for each in hidden),
+        extras=frozenset(events[entry] for entry in hidden),
     )

@@ -200,12 +200,12 @@ def simulated_host(
         SimulatedSource(
             "ovs",
             now(lambda rdt, t_ns, at_ns: ovs_table(rdt.model, t_ns, at_ns)),
-            _listed("vswitchds", (each.rundir for each in ovs_table(model, 0, 0).switches)),
+            _listed("vswitchds", (switch.rundir for switch in ovs_table(model, 0, 0).switches)),
         ),
         SimulatedSource(
             "vpp",
             now(lambda rdt, t_ns, at_ns: vpp_table(rdt.model, t_ns, at_ns)),
-            _listed("segments", (each.socket for each in vpp_table(model, 0, 0).instances)),
+            _listed("segments", (instance.socket for instance in vpp_table(model, 0, 0).instances)),
         ),
         SimulatedBoxes(
             "uncore",

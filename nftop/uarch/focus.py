@@ -74,9 +74,9 @@ def in_order(topdown: Topdown) -> tuple[str, ...]:
         children.setdefault(topdown.parent.get(name), []).append(name)
 
     def below(name: str) -> list[str]:
-        return [name, *(each for child in children.get(name, ()) for each in below(child))]
+        return [name, *(item for child in children.get(name, ()) for item in below(child))]
 
-    return tuple(each for root in children.get(None, ()) for each in below(root))
+    return tuple(item for root in children.get(None, ()) for item in below(root))
 
 
 def is_beyond(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> bool:

@@ -31,7 +31,7 @@ def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tupl
         return (), ()
     read = frozenset().union(*events_read(uarch.topdown.formulas(smt=smt)).values())
     wanted = {name for name in read if _is_of_core(uarch, name)}
-    clock = next(each for each in CLOCKS if each in uarch.events)
+    clock = next(item for item in CLOCKS if item in uarch.events)
     plan = uarch.with_smt(on=smt).plans[0]
     main = _of_use(plan.groups, wanted, clock)
     more = [name for name in uarch.events if name in wanted]
@@ -61,10 +61,10 @@ def _is_free(uarch: Uarch, name: str, fixed: frozenset[str]) -> bool:
 
 def perf_group(uarch: Uarch, group: Group) -> str:
     """A group as `perf stat -e` takes it; events have the vendor's names, as far as perf allows."""
-    names = (uarch.vendor_names.get(each, each) for each in group)
+    names = (uarch.vendor_names.get(item, item) for item in group)
     events = (
-        perf_name(uarch.events[each], name if _NAME.fullmatch(name) else each)
-        for each, name in zip(group, names, strict=True)
+        perf_name(uarch.events[item], name if _NAME.fullmatch(name) else item)
+        for item, name in zip(group, names, strict=True)
     )
     return f"{{{','.join(events)}}}"
 

@@ -195,8 +195,8 @@ def events_read(formulas: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
 def _events_read(formulas: tuple[tuple[str, str], ...]) -> Mapping[str, frozenset[str]]:
     read: dict[str, frozenset[str]] = {}
     for name, text in formulas:
-        names = (each.removeprefix(BUSIEST) for each in compile_formula(text).names)
-        parts = (read.get(each, frozenset({each})) for each in names if each not in CONSTANTS)
+        names = (item.removeprefix(BUSIEST) for item in compile_formula(text).names)
+        parts = (read.get(item, frozenset({item})) for item in names if item not in CONSTANTS)
         read[name] = frozenset().union(*parts)
     return read
 

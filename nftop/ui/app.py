@@ -85,7 +85,7 @@ class NftopApp(App[None]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         # Textual heeds an empty NO_COLOR too, and no option; ours are settled in `Options`.
         filters = super().get_line_filters()
-        kept = [each for each in filters if not isinstance(each, (NoColor, Monochrome))]
+        kept = [item for item in filters if not isinstance(item, (NoColor, Monochrome))]
         return kept if self._options.color else [*kept, _NO_COLOR]
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:

@@ -100,8 +100,8 @@ class Desk:
         if not self._foreign:
             return ()
         # CPUs come and go by themselves; nothing else does.
-        itself = all(each.cell.kind == "cpu" and None in (each.old, each.new)
-                     for each in self._foreign)  # fmt: skip
+        itself = all(item.cell.kind == "cpu" and None in (item.old, item.new)
+                     for item in self._foreign)  # fmt: skip
         who = "changed" if itself else "changed by somebody else"
         said = ", ".join(differences(self._foreign, "was", "is"))
         return (f"{who} since the draft began ({_RELOAD}): {said}",)
@@ -223,13 +223,13 @@ class Desk:
             self.said = f"there is no profile {name!r}; there are {', '.join(self.profiles)}"
             return
         found = fit(listing, self.draft.target, self.draft.rules)
-        wrong = [each for each in found.problems if each.fatal]
+        wrong = [problem for problem in found.problems if problem.fatal]
         if wrong:
             more = f" and {len(wrong) - 1} more" * (len(wrong) > 1)
             hint = f"{self.draft.program} cat import offers fixes"
             self.said = f"{name} does not fit: {wrong[0].text}{more}; {hint}"
             return
-        notes = "".join(f"; {each.text}" for each in found.problems)
+        notes = "".join(f"; {problem.text}" for problem in found.problems)
         self._take(drafts.ask(self.draft, found.actions))
         self.said = self.said or f"the draft has profile {name}{notes}"
 
@@ -288,4 +288,4 @@ def has_masks(rules: Rules, base: State) -> bool:
 
 
 def _led(first: int, every: tuple[int, ...]) -> tuple[int, ...]:
-    return (first, *(each for each in every if each != first))
+    return (first, *(item for item in every if item != first))

@@ -27,7 +27,7 @@ def _untold(frame: Frame | None) -> str:
     if frame is None or frame.groups:
         return ""
     told = (frame.sources[name] for name in _OF_CLASSES if name in frame.sources)
-    return next((printable(each.detail) for each in told if each.reason), "")
+    return next((printable(item.detail) for item in told if item.reason), "")
 
 
 class Editing:

@@ -270,7 +270,7 @@ class Changes:
         self.made = (*self.made, one)[-_MOST_MADE:]
 
     def _took_back(self, changes: tuple[Change, ...], began_ns: int) -> None:
-        back = tuple(Change(each.cell, each.new, each.old) for each in reversed(changes))
+        back = tuple(Change(change.cell, change.new, change.old) for change in reversed(changes))
         self._wrote(back, began_ns)
 
     def _now(self, **changes: object) -> None:
@@ -291,7 +291,7 @@ def _is_expiry(receipt: Receipt, until_ns: int) -> bool:
 
 def _applied(receipt: Receipt) -> Applied:
     """What a receipt says of a change that was just written."""
-    cells = [(each.cell, each.old, each.new) for each in receipt.changes]
+    cells = [(change.cell, change.old, change.new) for change in receipt.changes]
     groups = {cell.group for cell, _, _ in cells if cell.group}
     groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
                for where in places if where is not None}  # fmt: skip
@@ -306,5 +306,5 @@ def _slot(applied: Applied) -> Literal["applied", "tuned"]:
 
 def _set_for(changes: tuple[Change, ...]) -> tuple[Cpu, ...]:
     """CPUs whose frequencies were set."""
-    names = {each.cell.name for each in changes if each.cell.kind in ("min_khz", "max_khz")}
+    names = {change.cell.name for change in changes if change.cell.kind in ("min_khz", "max_khz")}
     return parse_cpu_list(",".join(names)) if names else ()

@@ -61,7 +61,7 @@ def screen_ticks(frames: Sequence[Frame], size: tuple[int, int], number: str = "
     """A tick of nftop's screen: the history it keeps and the drawing, not the making of frames."""
     feed = StepFeed()
     app = CountedNftop(feed, History())
-    ticks = [partial(feed.put, each) for each in frames]
+    ticks = [partial(feed.put, frame) for frame in frames]
 
     async def show() -> None:
         app.simulate_key(number)
@@ -72,7 +72,7 @@ def screen_ticks(frames: Sequence[Frame], size: tuple[int, int], number: str = "
 def alone_ticks(frames: Sequence[Frame], size: tuple[int, int]) -> Cost:
     """The same of the table alone."""
     app = TableAlone()
-    ticks = [partial(app.call_later, app.draw, each) for each in frames]
+    ticks = [partial(app.call_later, app.draw, frame) for frame in frames]
     return asyncio.run(ticking(app, ticks, size=size))
 
 

@@ -54,7 +54,7 @@ def main() -> list[Reached]:
     """Print the tables."""
     samples = list(_uneven(TICKS))
     with tempfile.TemporaryDirectory() as folder:
-        stores = [each for each in _stores(Path(folder)) if each is not None]
+        stores = [item for item in _stores(Path(folder)) if item is not None]
         for number, sample in enumerate(samples):
             for store in stores:  # by turns, so that all have the same noise
                 began, cpu = time.perf_counter(), time.process_time()
@@ -225,8 +225,8 @@ def _parquet(folder: Path) -> Store | None:
             waiting.clear()
 
     def close() -> Path:
-        for each in writer:
-            each.close()
+        for item in writer:
+            item.close()
         return file
 
     return Store("Parquet, 60-tick groups", append, close)

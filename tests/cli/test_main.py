@@ -328,7 +328,7 @@ def test_explain() -> None:
         assert (done.returncode, done.stdout) == (2, "")
         (line,) = done.stderr.splitlines()
         assert "\x1b" not in line
-        assert len(near_names(wrong)) >= least and all(each in line for each in near_names(wrong))
+        assert len(near_names(wrong)) >= least and all(name in line for name in near_names(wrong))
     node = explained("L1_Bound")
     assert node.startswith("tma.l1_bound (L1), of the core looked at, ratio")
     assert "busy_ratio" in explained().splitlines()
@@ -338,7 +338,7 @@ def test_explain() -> None:
 
 
 def test_explain_by_the_tables_of_cpus() -> None:
-    skx, icx = (explained("PCI.wr", "--uarch", each) for each in ("skx", "all"))
+    skx, icx = (explained("PCI.wr", "--uarch", name) for name in ("skx", "all"))
     assert "= 64 * (itom_hit + itom_miss + rfo_hit + rfo_miss)" in skx
     assert "UNC_CHA_TOR_INSERTS.IO_MISS_ITOM" in skx and "filter_opc0=0x248" in skx
     assert "itomcachenear_miss" not in skx and "itomcachenear_miss" in icx

@@ -229,7 +229,7 @@ class MemoryJournal:
         return None if self.disk.pending is None else entry_of("pending", self.disk.pending)
 
     def history(self) -> tuple[Entry, ...]:
-        return tuple(entry_of("history", each) for each in self.disk.history)
+        return tuple(entry_of("history", item) for item in self.disk.history)
 
     def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
         return self.history(), ()

@@ -122,7 +122,7 @@ class Kernel:
         """Every file, byte for byte, in the end."""
         self.settle()
         every = sorted((self.root / sysfs.FOLDER).rglob("*"))
-        return {str(each): each.read_text() for each in every if each.is_file()}
+        return {str(item): item.read_text() for item in every if item.is_file()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +230,8 @@ def take_offline(kernel: Kernel, policy: int) -> None:
     """A policy whose CPUs are offline says nothing and takes nothing: as if it had no files."""
     folder = kernel.folder(policy)
     gone = {str(number) for number in map(int, kernel.get(policy, "related_cpus").split())}
-    for each in list(folder.iterdir()):
-        each.unlink()
+    for entry in list(folder.iterdir()):
+        entry.unlink()
     online = kernel.root / "sys/devices/system/cpu/online"
     last = int(online.read_text().split("-")[-1])
     left = [str(number) for number in range(last + 1) if str(number) not in gone]

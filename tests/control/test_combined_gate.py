@@ -43,8 +43,8 @@ class Both:
         self.parts: dict[str, LabHost | FakeCpufreq] = {
             CLASSES: self.classes, CPUFREQ: self.frequencies,
         }  # fmt: skip
-        gates = {name: PartGate(each, memory(self.disk), in_a_process, "nftop")
-                 for name, each in self.parts.items()}  # fmt: skip
+        gates = {name: PartGate(item, memory(self.disk), in_a_process, "nftop")
+                 for name, item in self.parts.items()}  # fmt: skip
         self.gate = Joined(gates, {})
 
     def do(self, action: Action) -> None:
@@ -105,8 +105,8 @@ def test_a_part_that_can_not_be_read_holds_up_no_other(
     monkeypatch.setattr(PartGate, name, failing)
     planned = both.gate.propose_undo()
     assert planned is not None
-    assert any("the classes can't be read" in each and "not mounted" in each
-               for each in planned[0].warnings)  # fmt: skip
+    assert any("the classes can't be read" in warning and "not mounted" in warning
+               for warning in planned[0].warnings)  # fmt: skip
     assert both.undo() == CPUFREQ
     assert both.frequencies.state() == before
     with pytest.raises(FileNotFoundError):
@@ -242,7 +242,7 @@ def test_an_entry_of_frequencies_reads_back_as_it_was_written(place: Path) -> No
     both = Both(place)
     both.do(PIN)
     [entry] = memory(both.disk).history()
-    assert {each.cell.kind for each in entry.changes} == {"min_khz", "max_khz"}
+    assert {change.cell.kind for change in entry.changes} == {"min_khz", "max_khz"}
     assert entry_of("history", text_of(entry)) == entry
     told = change_object(entry.changes[0])
     assert told == {"kind": "max_khz", "policy": 1, "cpus": [1], "old": MOST, "new": HIGH}

@@ -228,7 +228,7 @@ def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str,
         host, disk = furnished("7.2"), Disk()
         host.lab.mkdir("/other")
         proposal = planned(host, CHANGES[name])
-        threads = [Cell("task", "", each) for each in host.tasks([], [100, 101, 200])]
+        threads = [Cell("task", "", task) for task in host.tasks([], [100, 101, 200])]
         before = host.state(threads)
         victim, journal = mortal(host, disk, death)
         if not dies(lambda: session(victim, journal, proposal, kept=False)):  # noqa: B023
@@ -237,7 +237,7 @@ def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str,
         closed = bool(disk.history)
         with contextlib.suppress(OSError):
             foreign_deeds(host)[deed]()
-        theirs = {each.cell: each.new for each in difference(there, host.state(threads))}
+        theirs = {item.cell: item.new for item in difference(there, host.state(threads))}
         receipt = recover(host, memory(disk))
         found = host.state(threads)
         assert recover(host, memory(disk)) is None

@@ -119,7 +119,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, name: str) -> Callable[[bytes], Non
 
 
 def files(case: Case) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() for each in case.journal.folder.iterdir()}
+    return {entry.name: entry.read_bytes() for entry in case.journal.folder.iterdir()}
 
 
 def test_every_flipped_bit_of_a_change_under_way_is_refused(
@@ -153,7 +153,7 @@ def test_every_flipped_bit_of_the_history_is_refused(
         with pytest.raises(DamagedError) as caught:
             case.journal.history()
         assert str(case.journal.folder) in str(caught.value)
-        assert any("sudo" in each for each in caught.value.details)
+        assert any("sudo" in detail for detail in caught.value.details)
     with pytest.raises(DamagedError):
         gate.propose_undo()
     with pytest.raises(DamagedError):
@@ -204,9 +204,9 @@ def test_every_flipped_bit_of_an_entry_without_a_checksum_is_unverified_or_refus
 ) -> None:
     data = format_1(case.path(PENDING).read_text()).encode()
     refused = 0
-    for each in flips(data):
+    for flip in flips(data):
         try:
-            entry = entry_of(PENDING, each.decode("latin-1"))
+            entry = entry_of(PENDING, flip.decode("latin-1"))
         except DamagedError:
             refused += 1
         else:
@@ -351,20 +351,24 @@ def test_a_member_of_any_type_is_read_or_refused(name: str, value: Any, is_seale
 def test_a_change_that_an_earlier_nftop_kept_is_undone_and_marked(case: Case) -> None:
     case.path(PENDING).unlink()
     as_format_1(case)
-    assert [each.verified for each in case.journal.history()] == [False, False]
+    assert [item.verified for item in case.journal.history()] == [False, False]
     found = case.gate().propose_undo()
     assert found is not None
     proposal, numbers = found
     assert numbers == (2,)
-    assert [each for each in proposal.warnings if each.startswith("unverified: change 2:")]
+    assert [warning for warning in proposal.warnings if warning.startswith("unverified: change 2:")]
     with case.journal.hold():
         _, entry = apply(case.host, case.journal, proposal, replace(ASKED, undoes=numbers))
         assert entry is not None
         assert keep(case.host, case.journal, entry).outcome == "kept"
     assert case.host.state()[Cell("cpu", "", number=3)] == "vpp"
     history = case.journal.history()
-    assert [each.verified for each in history] == [False, False, True]
-    assert [json.loads(change_json(each))["verified"] for each in history] == [False, False, True]
+    assert [item.verified for item in history] == [False, False, True]
+    assert [json.loads(change_json(element))["verified"] for element in history] == [
+        False,
+        False,
+        True,
+    ]
     assert check(case.journal).text.endswith("3 in the history, 2 of them unverified (no checksum)")
 
 
@@ -377,7 +381,7 @@ def test_a_change_that_an_earlier_nftop_left_half_done_is_taken_back_and_marked(
     receipt = recover(case.host, case.journal)
     assert receipt is not None
     assert receipt.outcome == "reverted"
-    assert any(each.startswith("unverified: change 3:") for each in receipt.sentences)
+    assert any(sentence.startswith("unverified: change 3:") for sentence in receipt.sentences)
     assert without_groups(case.host.state()) == without_groups(before.base)
     assert case.journal.pending() is None
     assert case.journal.history()[-1].verified is False, "it stays so when it is written again"
@@ -410,10 +414,10 @@ def test_an_earlier_nftop_reads_what_this_one_writes(case: Case) -> None:
 def test_what_an_earlier_nftop_adds_to_the_history_is_read(case: Case) -> None:
     with case.path(HISTORY).open("a") as file:
         file.write(format_1(text_of(finished(replace(ONE, number=3), "kept"))))
-    assert [each.verified for each in case.journal.history()] == [True, True, False]
+    assert [item.verified for item in case.journal.history()] == [True, True, False]
     with case.journal.hold():
         case.journal.record(replace(ONE, number=4), "kept")
-    assert [each.number for each in case.journal.history()] == [1, 2, 3, 4]
+    assert [item.number for item in case.journal.history()] == [1, 2, 3, 4]
     assert json.loads(case.path(INDEX).read_text())["lines"] == 4
 
 
@@ -427,7 +431,7 @@ def test_a_crash_between_a_line_and_the_index_loses_nothing(case: Case) -> None:
             file.write(b'{"format": 2, "num')
         assert len(case.journal.history()) == 3, "that line was never acknowledged"
         case.journal.record(replace(ONE, number=4), "kept")
-    assert [each.number for each in case.journal.history()] == [1, 2, 3, 4]
+    assert [item.number for item in case.journal.history()] == [1, 2, 3, 4]
 
 
 def test_a_line_is_added_to_a_damaged_history_and_nothing_of_it_is_lost(case: Case) -> None:
@@ -438,10 +442,10 @@ def test_a_line_is_added_to_a_damaged_history_and_nothing_of_it_is_lost(case: Ca
     receipt = recover(case.host, case.journal)
     assert receipt is not None
     assert receipt.outcome == "reverted"
-    assert any("is damaged" in each for each in receipt.sentences)
+    assert any("is damaged" in sentence for sentence in receipt.sentences)
     assert case.path(HISTORY).read_bytes().startswith(data + b"\n")
     assert case.path(INDEX).read_bytes() == index
-    assert [each.number for each in case.journal.known()[0]] == [1, 3]
+    assert [item.number for item in case.journal.known()[0]] == [1, 3]
     with pytest.raises(DamagedError):
         case.journal.history()
 
@@ -512,7 +516,7 @@ def test_a_change_is_kept_though_the_index_became_unreadable(
     assert case.journal.pending() is None
     assert case.path(HISTORY).read_bytes().startswith(history)
     entries, sentences = case.journal.known()
-    assert ([each.number for each in entries], len(sentences)) == ([1, 2, 3], 1)
+    assert ([item.number for item in entries], len(sentences)) == ([1, 2, 3], 1)
     with pytest.raises(DamagedError) as caught:
         case.journal.history()
     assert caught.value.reason == reason

@@ -84,7 +84,7 @@ def test_a_change_that_this_nftop_makes_itself_is_no_news(tmp_path: Path) -> Non
 
 def test_the_package_names_all_of_its_modules() -> None:
     folder = Path(control.__file__).parent
-    there = {each.stem for each in folder.iterdir() if each.suffix == ".py" or each.name in SUB}
+    there = {entry.stem for entry in folder.iterdir() if entry.suffix == ".py" or entry.name in SUB}
     table = str(control.__doc__).split("\n\n")[1]
     named = [word for row in table.splitlines() for word in row[:22].replace(",", " ").split()]
     assert sorted(named) == sorted(there - {"__init__"})

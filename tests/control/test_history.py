@@ -235,7 +235,7 @@ def test_who_is_taken_back_after_a_crash_falls_to_the_root_group_too() -> None:
     assert receipt is not None
     assert receipt.outcome == "overwritten"
     assert "group vpp is gone: the root group has CPU 2, which was in it" in receipt.sentences
-    assert not any("by somebody else" in each for each in receipt.sentences)
+    assert not any("by somebody else" in sentence for sentence in receipt.sentences)
     assert host.state()[Cell("cpu", "", number=2)] == "/"
 
 
@@ -391,15 +391,15 @@ def effects(history: tuple[Entry, ...]) -> dict[Cell, str | None]:
     found: dict[Cell, str | None] = {}
     last: dict[Cell, str | None] = {}
     for entry in history:
-        for each in entry.changes if entry.outcome == "kept" else ():
-            there = each.cell.kind in ("group", "monitor")
+        for item in entry.changes if entry.outcome == "kept" else ():
+            there = item.cell.kind in ("group", "monitor")
             old, new = ("there" if there and value is not None else value
-                        for value in (each.old, each.new))  # fmt: skip
-            if old is None and last.get(each.cell) is not None:
-                found[each.cell] = None  # somebody else has removed what it was a part of
-            last[each.cell] = new
-            if found.setdefault(each.cell, old) == new:
-                del found[each.cell]
+                        for value in (item.old, item.new))  # fmt: skip
+            if old is None and last.get(item.cell) is not None:
+                found[item.cell] = None  # somebody else has removed what it was a part of
+            last[item.cell] = new
+            if found.setdefault(item.cell, old) == new:
+                del found[item.cell]
     return found
 
 
@@ -506,9 +506,9 @@ def test_an_undo_whose_change_was_deleted_by_hand_is_no_change_to_reset(later: b
     assert whole(host) == before
     if later:
         masks(gate, 0x3)
-    deleted = [each for each in disk.history if entry_of("history", each).number == 1]
-    for each in deleted:  # as `nftop recover` has a damaged line deleted
-        disk.history.remove(each)
+    deleted = [entry for entry in disk.history if entry_of("history", entry).number == 1]
+    for item in deleted:  # as `nftop recover` has a damaged line deleted
+        disk.history.remove(item)
     assert deleted
     found = gate.propose_reset()
     if later:

@@ -83,7 +83,7 @@ def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
 
 
 @settings(deadline=None)
-@given(st.one_of(st.text(), ENTRIES.map(lambda each: text_of(each)[:-3])))
+@given(st.one_of(st.text(), ENTRIES.map(lambda entry: text_of(entry)[:-3])))
 def test_what_makes_no_sense_says_which_file(text: str) -> None:
     with pytest.raises(DamagedError, match=r"^pending\.json of nftop's journal") as caught:
         entry_of("pending.json", text)
@@ -121,7 +121,7 @@ def test_a_line_that_could_not_be_made_sure_of_is_taken_out(
     real = getattr(os, name)
 
     def fails(handle: int, *data: bytes) -> int:
-        real(handle, *(each[:10] for each in data))
+        real(handle, *(item[:10] for item in data))
         monkeypatch.undo()
         raise OSError(errno.EIO, "Input/output error")
 
@@ -142,10 +142,10 @@ def test_a_damaged_line_does_not_hide_the_others(journal: FileJournal) -> None:
         journal.record(replace(ONE, number=2), "reverted")
         entries, sentences = journal.known()
         assert entries == (finished(replace(ONE, number=2), "reverted"),)
-        assert [each.split(" of nftop")[0] for each in sentences] == [f"line 1 of {path}"]
+        assert [sentence.split(" of nftop")[0] for sentence in sentences] == [f"line 1 of {path}"]
         with pytest.raises(DamagedError, match=f"line 1 of {path} of nftop's journal") as caught:
             journal.history()
-        assert any("sudo sed -i 1d " in each for each in caught.value.details)
+        assert any("sudo sed -i 1d " in detail for detail in caught.value.details)
 
 
 def test_who_only_looks_at_the_lock_is_in_nobodys_way(

@@ -108,7 +108,7 @@ def test_a_change_is_there_until_it_is_taken_back() -> None:
     assert pending.keep().outcome == "reverted", "the first word counts"
     assert desk.state == before
     assert desk.gate.propose_undo() is None
-    assert [each.outcome for each in desk.gate.journal.history()] == ["reverted"]
+    assert [item.outcome for item in desk.gate.journal.history()] == ["reverted"]
 
 
 def test_nobody_keeps_it_and_it_is_taken_back_by_itself() -> None:

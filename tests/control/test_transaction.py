@@ -152,7 +152,7 @@ def test_a_thread_that_ended_is_no_conflict_and_needs_no_class() -> None:
     del host.lab.people.by_id[100]
     receipt, entry = apply(host, memory(disk), proposal, ASKED)
     assert entry is not None, receipt
-    assert {each.cell.name for each in entry.changes} == {"200@200"}
+    assert {change.cell.name for change in entry.changes} == {"200@200"}
     del host.lab.people.by_id[200]
     assert revert(host, memory(disk), entry).outcome == "reverted"
 
@@ -250,7 +250,7 @@ def test_a_line_that_was_written_and_then_failed_is_no_change_to_undo() -> None:
     assert entry is not None
     assert keep(host, journal, entry).outcome == "refused"
     assert host.state() == before
-    assert [each.outcome for each in journal.history()] == ["kept", "refused"]
+    assert [item.outcome for item in journal.history()] == ["kept", "refused"]
     assert Gate(host, journal, in_a_process, "nftop").propose_undo() is None
 
 
@@ -315,7 +315,7 @@ def test_a_damaged_history_is_no_obstacle_to_mending(tmp_path: Path) -> None:
         receipt = recover(host, journal)
         assert receipt is not None
         assert receipt.outcome == "reverted"
-        assert any("is damaged" in each for each in receipt.sentences)
+        assert any("is damaged" in sentence for sentence in receipt.sentences)
         assert host.state() == before
 
 
@@ -466,6 +466,6 @@ def test_what_can_not_be_kept_for_a_reason_nobody_foresaw_is_not_silent() -> Non
     for _ in range(2):
         proposal = planned(host, [SET])
         serve(host, Spoilt(disk), proposal, ASKED, None, answer=told.append, kept=lambda _: True)
-    outcomes = [each and each.outcome for each in told]
+    outcomes = [item and item.outcome for item in told]
     assert outcomes == ["applied", "failed", "refused"]
     assert disk.pending is not None

@@ -69,7 +69,7 @@ def pmd_thread(core: int, second: float, *, run: float = 1.0, wait: float = 0.0)
 
 def ovs(second: float, *pmds: OvsPmd, **changes: Any) -> Sample:
     """One OVS whose PMD threads spin."""
-    rows = (pmd_thread(each.core, second) for each in pmds)
+    rows = (pmd_thread(item.core, second) for item in pmds)
     return host(second, *rows, ovs=OvsTable((switch(second, *pmds, **changes),)))
 
 
@@ -128,5 +128,5 @@ def vpp_thread(index: int, second: float, *, run: float = 1.0, wait: float = 0.0
 
 def vpp(second: float, one: VppInstance) -> Sample:
     """One VPP whose workers spin and whose main thread sleeps."""
-    rows = (vpp_thread(each.index, second, run=1.0 if each.index else 0.01) for each in one.threads)
+    rows = (vpp_thread(item.index, second, run=1.0 if item.index else 0.01) for item in one.threads)
     return host(second, *rows, vpp=VppTable((one,)))

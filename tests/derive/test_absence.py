@@ -75,7 +75,7 @@ def busy_kernel(second: int) -> Sample:
     """A CPU that was busy for 1/4 of the first two seconds and for 3/4 of the time since."""
     whole = of_dpdk(second)
     busy = 25 * min(second, 2) + 75 * max(second - 2, 0)
-    rows = {each: {"user": busy, "idle": 100 * second - busy} for each in range(4)}
+    rows = {index: {"user": busy, "idle": 100 * second - busy} for index in range(4)}
     reading = replace(whole.readings["kernel"], value=cpu_times(rows))
     return replace(whole, readings={**whole.readings, "kernel": reading})
 

@@ -184,14 +184,14 @@ def _with_offline(second: int, offline: frozenset[int]) -> Sample:
     whole = tick(second, forwarding(second))
     table = counters(
         {
-            each: (cycles, 3 * cycles, cycles, TSC_HZ * second, 0)
-            for each in range(4)
-            if each not in offline
+            index: (cycles, 3 * cycles, cycles, TSC_HZ * second, 0)
+            for index in range(4)
+            if index not in offline
         },
         enabled_ns=second * S,
     )
     times = cpu_times(
-        {each: {"idle": 100 * second, "user": 1} for each in range(4) if each not in offline}
+        {index: {"idle": 100 * second, "user": 1} for index in range(4) if index not in offline}
     )
     infos = tuple(
         replace(info, online=False, core=None, package=None, l3=None, siblings=())
@@ -210,7 +210,7 @@ def test_a_cpu_that_goes_offline_costs_no_other_its_numbers() -> None:
     none: frozenset[int] = frozenset()
     states = (none, none, frozenset({3}), frozenset({3}), none, none)
     start = replace(START, topology=topology(4))
-    frames = fold(start, *(_with_offline(at, each) for at, each in enumerate(states, 1)))
+    frames = fold(start, *(_with_offline(at, state) for at, state in enumerate(states, 1)))
     for metric in ("ipc", "frequency_hz", "cpu_time_ratio"):
         of_frames = [frame.cpus.columns[metric] for frame in frames[1:]]
         assert [column.present[:3].all() for column in of_frames] == [True] * 5

@@ -71,6 +71,6 @@ def _labels(text: str) -> Labels:
         label = _LABEL.match(text, at)
         assert label, text[at:]
         assert label[1] not in found, text
-        found[label[1]] = re.sub(r"\\.", lambda each: _UNESCAPED[each[0]], label[2])
+        found[label[1]] = re.sub(r"\\.", lambda escape: _UNESCAPED[escape[0]], label[2])
         at = label.end()
     return frozenset(found.items())

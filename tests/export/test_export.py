@@ -54,8 +54,8 @@ def frames() -> list[Frame]:
 
 
 def test_json_has_each_noticed_change_once_where_it_was_first_shown() -> None:
-    told = [json.loads(frame_json(each)) for each in Story(changed_at=3).frames(5)]
-    assert [len(each["actions"]) for each in told] == [0, 0, 1, 0, 0]
+    told = [json.loads(frame_json(frame)) for frame in Story(changed_at=3).frames(5)]
+    assert [len(item["actions"]) for item in told] == [0, 0, 1, 0, 0]
     cell = {"kind": "schemata", "group": "vpp", "resource": "L3", "domain": 0}
     assert told[2]["actions"] == [
         {
@@ -390,7 +390,7 @@ def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> N
 
 def test_batch_text_has_the_notice_of_its_frame_and_json_has_not(frames: list[Frame]) -> None:
     notice = "changes: change 1 was cut off: `nftop recover` takes it back"
-    told = [replace(each, notice=notice) for each in frames]
+    told = [replace(frame, notice=notice) for frame in frames]
     for form, there in (("text", True), ("json", False)):
         out = io.StringIO()
         run_batch(Stepped(told), out, form=form, count=1)

@@ -41,7 +41,7 @@ def test_accelerators_of_totals_need_two_documents() -> None:
     )
     samples = (sample(S, pcm=start), sample(3 * S, pcm=later))
     first, second = fold(State(HOST, topology_of(one)), *samples)
-    rows = [json.loads(frame_json(each))["accelerators"][0] for each in (first, second)]
+    rows = [json.loads(frame_json(item))["accelerators"][0] for item in (first, second)]
     assert rows[0]["missing"] == {"per_s.in": "warming"}
     assert rows[1]["per_s"] == {"in": 4.0}
 

@@ -68,4 +68,4 @@ def base_mhz(tool: Tool) -> list[int]:
     """Of every CPU, as the kernel has it."""
     assert tool.tree is not None
     files = [tool.tree / f"policy{cpu}/base_frequency" for cpu in range(8)]
-    return [int(each.read_text()) // 1000 for each in files]
+    return [int(file.read_text()) // 1000 for file in files]

@@ -91,10 +91,10 @@ class Tool:
     def _told(self, options: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
         match command[:2]:
             case ["perf-profile", "info"]:
-                return {each.place: self._levels(each) for each in self.state.domains}
+                return {domain.place: self._levels(domain) for domain in self.state.domains}
             case ["perf-profile", "get-config-current-level"]:
-                return {each.place: {"get-config-current_level": str(each.level)}
-                        for each in self.state.domains}  # fmt: skip
+                return {domain.place: {"get-config-current_level": str(domain.level)}
+                        for domain in self.state.domains}  # fmt: skip
             case ["core-power", "get-assoc"]:
                 return {
                     self._home(cpu).of(cpu): {
@@ -165,7 +165,7 @@ class Tool:
                 (self.tree / f"policy{cpu}/base_frequency").write_text(f"{mhz}000\n")
 
     def _home(self, cpu: int) -> Domain:
-        return next(each for each in self.state.domains if cpu in each.cpus)
+        return next(domain for domain in self.state.domains if cpu in domain.cpus)
 
 
 def _switch(on: bool) -> str:
@@ -199,7 +199,7 @@ def twins_of(cpus: Iterable[int], half: int) -> dict[int, int]:
 
 def save(path: Path, tool: Tool) -> None:
     """For the program."""
-    domains = [vars(each) for each in tool.state.domains]
+    domains = [vars(domain) for domain in tool.state.domains]
     raw = {
         "domains": domains, "classes": tool.state.classes, "model": tool.state.model,
         "twins": tool.twins, "trouble": tool.trouble, "deaf": tool.deaf,
@@ -212,7 +212,7 @@ def load(path: Path) -> Tool:
     """The reverse."""
     raw = json.loads(path.read_text())
     state = State(
-        [Domain(**each) for each in raw["domains"]],
+        [Domain(**item) for item in raw["domains"]],
         {int(cpu): number for cpu, number in raw["classes"].items()},
         raw["model"],
     )

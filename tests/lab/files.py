@@ -61,14 +61,16 @@ def without(topology: Topology, offline: Collection[int]) -> Topology:
     cpus = (
         replace(info, online=False, siblings=())
         if info.cpu in offline
-        else replace(info, siblings=tuple(each for each in info.siblings if each not in offline))
+        else replace(
+            info, siblings=tuple(sibling for sibling in info.siblings if sibling not in offline)
+        )
         for info in topology.cpus
     )
     caches = (
-        replace(cache, cpus=tuple(each for each in cache.cpus if each not in offline))
+        replace(cache, cpus=tuple(cpu for cpu in cache.cpus if cpu not in offline))
         for cache in topology.l3
     )
-    return replace(topology, cpus=tuple(cpus), l3=tuple(each for each in caches if each.cpus))
+    return replace(topology, cpus=tuple(cpus), l3=tuple(cache for cache in caches if cache.cpus))
 
 
 def update_files(folder: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:

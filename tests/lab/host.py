@@ -73,7 +73,7 @@ class MountPoint:
             case ["mount", target, *options] if len(options) < 2:
                 if self.target is not None:
                     raise failed(errno.EBUSY)
-                self._mount([each for each in "".join(options).split(",") if each])
+                self._mount([word for word in "".join(options).split(",") if word])
                 self.target, self.options = target, "".join(options)
             case ["unmount"]:
                 if self.target is None:

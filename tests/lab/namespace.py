@@ -173,8 +173,8 @@ def _own_devices() -> None:
     real = os.open(_DEVICES, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         entries = list(os.scandir(_DEVICES))
-        links = {each.name: Path(each.path).readlink() for each in entries if each.is_symlink()}
-        folders = {each.name for each in entries if each.is_dir(follow_symlinks=False)}
+        links = {item.name: Path(item.path).readlink() for item in entries if item.is_symlink()}
+        folders = {item.name for item in entries if item.is_dir(follow_symlinks=False)}
         syscalls.mount(NAME, _DEVICES, "tmpfs", syscalls.NOSUID, "mode=0755")
         for entry in entries:
             here = _DEVICES / entry.name

@@ -65,7 +65,7 @@ def cpu_files(switches: Switches, packages: Collection[Collection[int]]) -> Mapp
         if word not in (*_TRUE, *_FALSE):
             raise ValueError(f"{text!r} is no switch")
         changed = switches.online | {cpu} if word in _TRUE else switches.online - {cpu}
-        if not all(changed & set(each) for each in packages):
+        if not all(changed & set(package) for package in packages):
             raise failed(errno.EBUSY)
         if changed != switches.online:
             switches.online = changed
@@ -74,7 +74,7 @@ def cpu_files(switches: Switches, packages: Collection[Collection[int]]) -> Mapp
     def file(cpu: int) -> Text:
         return Text(lambda: f"{int(cpu in switches.online)}\n", functools.partial(switch, cpu))
 
-    every = frozenset(cpu for each in packages for cpu in each)
+    every = frozenset(cpu for package in packages for cpu in package)
     return {
         "online": Text(lambda: f"{format_cpu_list(switches.online)}\n"),
         "offline": Text(lambda: f"{format_cpu_list(every - switches.online)}\n"),

@@ -23,7 +23,7 @@ def test_every_bound_is_of_a_field_that_there_is() -> None:
         assert record in classes(), record
         names = {name for name, _ in described()[record]}
         assert bounds.keys() <= names, bounds.keys() - names
-        assert all(each.source and each.least <= each.most for each in bounds.values())
+        assert all(bound.source and bound.least <= bound.most for bound in bounds.values())
 
 
 def test_every_list_of_records_and_cpus_has_a_bound() -> None:

@@ -45,7 +45,7 @@ def test_a_missing_row_holds_no_number(readings: list[Reading]) -> None:
 def test_where_takes_numbers_reasons_and_sentences_together(
     rows: list[tuple[Reading, Reading, bool]],
 ) -> None:
-    ones, others, chosen = (list(each) for each in zip(*rows, strict=True))
+    ones, others, chosen = (list(item) for item in zip(*rows, strict=True))
     made = where(np.array(chosen), build(ones), build(others))
     for row, (one, other, first) in enumerate(rows):
         assert same(made[row], one if first else other)
@@ -55,7 +55,7 @@ def test_where_takes_numbers_reasons_and_sentences_together(
 def test_ratio_is_a_number_only_where_both_are_and_the_divisor_is_positive(
     rows: list[tuple[Reading, Reading]],
 ) -> None:
-    above, below = (list(each) for each in zip(*rows, strict=True))
+    above, below = (list(item) for item in zip(*rows, strict=True))
     made = ratio(build(above), build(below))
     for row, (one, other) in enumerate(rows):
         got = made[row]

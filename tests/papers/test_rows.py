@@ -83,7 +83,7 @@ def test_names_are_nftop_s() -> None:
 def test_top_down_is_called_as_the_cpu_s_own_table_does() -> None:
     topdown = uarch_table.load("BDX").topdown
     assert topdown is not None
-    ours = {each for row in rows() for each in row.figures if each.startswith("tma.")}
+    ours = {figure for row in rows() for figure in row.figures if figure.startswith("tma.")}
     assert ours <= {f"tma.{name}" for name in topdown.nodes}
 
 

@@ -115,9 +115,9 @@ def test_what_is_computed_follows_from_what_is_printed(row: Row) -> None:
 def test_four_cores_are_of_the_cpu_that_the_note_says(row: Row) -> None:
     """Not more than four of that CPU's single cores, and within 6 % of it as the note says."""
     one = next(
-        each
-        for each in MEASURED
-        if (each.workload, each.cpu, each.smt) == (row.workload, row.cpu, row.smt)
+        item
+        for item in MEASURED
+        if (item.workload, item.cpu, item.smt) == (row.workload, row.cpu, row.smt)
     )
     share = row.figures["packets_per_s"].value / (4 * one.figures["packets_per_s"].value)
     held_up = {"testpmd": "the NIC", "ovs": "not said"}

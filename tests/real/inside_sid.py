@@ -47,8 +47,8 @@ def bracketed() -> None:
     """Counts between two reads lie between those of other counters read inside and around."""
     own = PerfSource()
     module = choose("python-perf", own, load(), quiet_cpus=()).source
-    for each in (own, module):
-        _read(each)
+    for item in (own, module):
+        _read(item)
     readings = []
     for at in range(2):
         outer, total = _read(own), _all_switches()

@@ -100,7 +100,7 @@ def test_what_the_kernel_forwards_is_in_exactly_one_frame_each(router: None) -> 
         packets = sum(nf[key] * seconds[id(nf)] for _, nf in rows)
         assert round(packets) == PACKETS, end
     busiest, _ = max(rows, key=lambda row: row[1]["rx_packets_per_s"])
-    assert {each["name"]: each["kind"] for each in busiest["interfaces"]} == {
+    assert {item["name"]: item["kind"] for item in busiest["interfaces"]} == {
         "lo": "loopback", "gate1": "veth", "gate2": "veth",
     }  # fmt: skip
     taken = sum(cpu["kernel_packets_per_s"] for cpu in busiest["cpus"])

@@ -80,7 +80,7 @@ def test_how_busy_it_was_is_its_cycles_or_the_shares_of_its_queues(enter: list[s
 
         def printed() -> list[float]:
             shown = ovs.appctl("dpif-netdev/pmd-rxq-show", "-secs", "5")
-            return [int(each) / 100 for each in re.findall(r":\s+(\d+) %", shown)]
+            return [int(item) / 100 for item in re.findall(r":\s+(\d+) %", shown)]
 
         # They change every 5 s, and may between two looks.
         until(lambda: printed() == shares(working(source, ovs)) == printed())

@@ -47,7 +47,9 @@ def source() -> Iterator[OvsSource]:
 
 
 def seen(source: OvsSource, ovs: Ovs) -> OvsSwitch | None:
-    return next((each for each in source.read().switches if each.rundir == str(ovs.rundir)), None)
+    return next(
+        (switch for switch in source.read().switches if switch.rundir == str(ovs.rundir)), None
+    )
 
 
 def working(source: OvsSource, ovs: Ovs) -> OvsSwitch:
@@ -118,7 +120,7 @@ def test_counters_lie_between_those_that_ovs_shows_before_and_after(source: OvsS
         (pmd,) = switch.pmds
         for ours, theirs in names.items():
             assert before[theirs] <= getattr(pmd, ours) <= after[theirs]
-        used = [each["idle cycles"] + each["processing cycles"] for each in (before, after)]
+        used = [item["idle cycles"] + item["processing cycles"] for item in (before, after)]
         assert used[0] <= (pmd.used_cycles or 0) <= used[1]
         return pmd
 
@@ -130,7 +132,7 @@ def test_counters_lie_between_those_that_ovs_shows_before_and_after(source: OvsS
         until(lambda: working(source, ovs).pmds[0].rx_packets == 45)
         pmd = bracketed(ovs)
         assert sum(pmd.hits.values()) + (pmd.upcalls or 0) == 45
-        assert {each.port for each in pmd.queues} == {"p1", "p2"}
+        assert {queue.port for queue in pmd.queues} == {"p1", "p2"}
         ovs.appctl("dpif-netdev/pmd-stats-clear")
         until(lambda: working(source, ovs).pmds[0].rx_packets == 0)  # its thread does it
         # Nothing was asked that it does not know, and nothing was left half read.
@@ -175,7 +177,11 @@ def in_container() -> list[OvsSwitch]:
     """Those at /tmp/o of another mount namespace; each look is a first one."""
     with closing(OvsSource(deadline_s=60)) as source:
         switches = source.read().switches
-    return [each for each in switches if each.rundir.endswith("/root/tmp/o") and not each.problem]
+    return [
+        switch
+        for switch in switches
+        if switch.rundir.endswith("/root/tmp/o") and not switch.problem
+    ]
 
 
 @needs_plain
@@ -215,8 +221,8 @@ def test_who_may_not_ask_is_told_so() -> None:
         if not done.stdout:
             pytest.skip(f"nobody can't run nftop here: {done.stderr.strip()[-200:]}")
         checks = json.loads(done.stdout)["checks"]
-        ours = [each for each in checks if str(ovs.rundir) in each["text"]]
-    assert [(each["name"], each["state"]) for each in ours] == [("ovs", "permission")]
+        ours = [check for check in checks if str(ovs.rundir) in check["text"]]
+    assert [(our["name"], our["state"]) for our in ours] == [("ovs", "permission")]
     assert ours[0]["fix"] == "sudo nftop"
 
 

@@ -165,7 +165,7 @@ def test_auto_takes_it_on_a_cpu_that_nftop_has_no_table_for(debian: Path) -> Non
         r"sed 's/^model\t\t: .*/model\t\t: 250/' /proc/cpuinfo >/tmp/nftop-cpuinfo; "
         'mount --bind /tmp/nftop-cpuinfo /proc/cpuinfo; exec "$@"'
     )
-    auto = [each for each in BATCH if each not in ("--pmu", "python-perf")]
+    auto = [item for item in BATCH if item not in ("--pmu", "python-perf")]
     frame = frames_of(lab(debian, "sh", "-ec", another, "sh", *auto))[-1]
     assert frame["host"]["uarch"] == "generic"
     polling = [row for row in frame["cpus"] if row["busy_ratio"] > 0.9]

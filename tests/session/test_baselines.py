@@ -64,7 +64,7 @@ def test_replayed_frames_are_the_frames_seen_live_with_what_they_are_compared_wi
     for live, replayed in zip(whole.frames, again, strict=True):
         assert same(live, replayed)
         assert frame_json(live) == frame_json(replayed)
-    shown = [compared(each) for each in again]
+    shown = [compared(item) for item in again]
     assert shown == [KEPT_AT <= at < FORGOTTEN_AT for at in range(TICKS)]
     kept = [again[at].baselines for at in (AGAIN_AT - 1, AGAIN_AT)]
     assert kept[0] is not None and kept[1] is not None and kept[0] != kept[1]
@@ -114,9 +114,9 @@ def test_what_makes_no_sense_is_a_loss_and_no_end() -> None:
     chunks = [encoder.tick(0, few.samples[0])]
     bad = Marker(BASELINE, 1, 1, "odd", {"baselines": {"wall_ns": "noon"}})
     chunks.append(encoder.note(bad, 1, 1))
-    chunks += [encoder.tick(at, each) for at, each in enumerate(few.samples[1:], 1)]
+    chunks += [encoder.tick(at, sample) for at, sample in enumerate(few.samples[1:], 1)]
     lost: list[Any] = []
-    frames = all_of(b"".join(each.data for each in chunks), on_loss=lost.append)
+    frames = all_of(b"".join(chunk.data for chunk in chunks), on_loss=lost.append)
     assert frames and lost
     assert all(frame.baselines is None for frame in frames)
 
@@ -159,7 +159,7 @@ def test_live_frames_and_those_of_the_file_are_the_same(tmp_path: Path) -> None:
     done = recorder.close()
     assert done is not None and not done.problem and not done.lost
     again = all_of((tmp_path / "late.nftop").read_bytes())
-    assert [each.baselines is not None for each in seen] == [9 <= at < 15 for at in range(18)]
+    assert [item.baselines is not None for item in seen] == [9 <= at < 15 for at in range(18)]
     assert len(again) == len(seen)
     assert all(same(live, replayed) for live, replayed in zip(seen, again, strict=True))
 

@@ -40,7 +40,7 @@ def test_a_live_session_tells_each_finding_as_it_begins() -> None:
         return state, replace(frame, wall_ns=sample.wall_ns, findings=next(script))
 
     feed = live(interval_s=1.0, clock=FakeClock(),
-                on_finding=lambda each, wall_ns, _: told.append((each.where, wall_ns)))  # fmt: skip
+                on_finding=lambda item, wall_ns, _: told.append((item.where, wall_ns)))  # fmt: skip
     with mock.patch("nftop.session.live.step", side_effect=step):
         frames = take(feed.frames(), 6)
     walls = [frame.wall_ns for frame in frames]
@@ -66,8 +66,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Frame
         sample = clocked.sample()
         recorder.take(sample)
         frame = clocked.fold(sample)
-        for each in begun(frames[-1].findings if frames else (), frame.findings):
-            recorder.found(each, frame.wall_ns, frame.monotonic_ns)
+        for finding in begun(frames[-1].findings if frames else (), frame.findings):
+            recorder.found(finding, frame.wall_ns, frame.monotonic_ns)
         frames.append(frame)
     recorder.close()
     return file, tuple(frames)
@@ -78,7 +78,7 @@ def test_a_replay_shows_the_same_findings_at_the_same_ticks(
 ) -> None:
     file, seen = session
     again = all_of(file.read_bytes())
-    assert {each.rule for frame in seen for each in frame.findings} == {
+    assert {finding.rule for frame in seen for finding in frame.findings} == {
         "poller-waits",
         "shared-cpu",
     }
@@ -92,11 +92,11 @@ def test_a_recording_has_a_marker_where_each_begins(
 ) -> None:
     file, seen = session
     found, _, _ = everything(file)
-    markers = [each for each in found if isinstance(each, Marker)]
-    first = {each.rule: frame.wall_ns for frame in reversed(seen) for each in frame.findings}
-    assert {each.detail["rule"]: each.wall_ns for each in markers} == first
-    assert {each.kind for each in markers} == {"finding"}
-    waits = next(each for each in markers if each.detail["rule"] == "poller-waits")
+    markers = [item for item in found if isinstance(item, Marker)]
+    first = {finding.rule: frame.wall_ns for frame in reversed(seen) for finding in frame.findings}
+    assert {marker.detail["rule"]: marker.wall_ns for marker in markers} == first
+    assert {marker.kind for marker in markers} == {"finding"}
+    waits = next(item for item in markers if item.detail["rule"] == "poller-waits")
     assert waits.text == (
         "cpu 35: waited for its CPU 30.0% of the time, above 5.0% (south/dpdk-l3fwd) [poller-waits]"
     )

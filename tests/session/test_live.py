@@ -375,7 +375,7 @@ def test_a_notice_is_asked_for_now_and_then_and_never_waited_for() -> None:
         return "mind the gap"
 
     frames = live(interval_s=1.0, clock=clock, notice=ask).frames()
-    assert [each.notice for each in take(frames, 5)] == [""] * 5
+    assert [frame.notice for frame in take(frames, 5)] == [""] * 5
     assert asked != [threading.get_ident()]
     release.set()
     until(lambda: next(frames).notice == "mind the gap" or len(asked) > 1)

@@ -255,13 +255,13 @@ def test_markers_are_found_from_any_time(
     source, first = Bytes(data), session().samples[0].wall_ns
     ticks = [sample.wall_ns for sample in session().samples[:30]]
     for wall_ns in sorted(
-        [first - 1, *(each + by for each in (*walls, *ticks) for by in (-1, 0, 1))]
+        [first - 1, *(wall + by for wall in (*walls, *ticks) for by in (-1, 0, 1))]
     ):
         found = direction(source, wall_ns)
         if direction is next_marker:
-            expected = min((each for each in walls if each > wall_ns), default=None)
+            expected = min((wall for wall in walls if wall > wall_ns), default=None)
         else:
-            expected = max((each for each in walls if each < wall_ns), default=None)
+            expected = max((item for item in walls if item < wall_ns), default=None)
         assert (None if found is None else found.wall_ns) == expected, wall_ns - first
 
 
@@ -271,17 +271,17 @@ def test_where_time_goes_back_another_session_begins() -> None:
     told: list[Loss] = []
     again = all_of(few + few, on_loss=told.append)
     count = len(again) // 2
-    assert [at for at, each in enumerate(again) if each.interval_s is None] == [0, count]
-    assert all(each.interval_s > 0 for each in again if each.interval_s is not None)
+    assert [at for at, item in enumerate(again) if item.interval_s is None] == [0, count]
+    assert all(item.interval_s > 0 for item in again if item.interval_s is not None)
     # The second is what the first was, but for what is said of it.
-    assert [frame_json(replace(each, lost=())) for each in again[count:]] == [
-        frame_json(each) for each in again[:count]
+    assert [frame_json(replace(entry, lost=())) for entry in again[count:]] == [
+        frame_json(entry) for entry in again[:count]
     ]
     (lost,) = again[count].lost
     assert lost.ticks is None and "time goes back here" in lost.why
     (loss,) = told
     assert not loss.damage and loss.sentence == lost.why
-    assert [at for at, each in enumerate(again) if each.lost] == [count]
+    assert [at for at, element in enumerate(again) if element.lost] == [count]
 
 
 def test_another_recording_behind_one_is_another_session() -> None:
@@ -536,7 +536,7 @@ def test_what_is_no_time(text: str) -> None:
 
 
 def test_spans() -> None:
-    assert [span_ns(each) for each in ("1", "2s", "1.5m", "1h", "1d")] == [
+    assert [span_ns(name) for name in ("1", "2s", "1.5m", "1h", "1d")] == [
         S, 2 * S, 90 * S, 3600 * S, 86_400 * S,
     ]  # fmt: skip
 
@@ -544,7 +544,7 @@ def test_spans() -> None:
 def test_a_tick_whose_numbers_make_no_sense_is_a_loss_and_the_next_is_shown() -> None:
     whole = session()
     encoder = Encoder(whole.header)
-    data = joined([encoder.tick(at, each) for at, each in enumerate(whole.samples[:10])])
+    data = joined([encoder.tick(at, sample) for at, sample in enumerate(whole.samples[:10])])
     told: list[Loss] = []
     with mock.patch("nftop.session.reader.step", side_effect=failing_at(whole.samples[5].wall_ns)):
         frames = all_of(data, on_loss=told.append)

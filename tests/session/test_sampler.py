@@ -90,7 +90,7 @@ def test_a_source_that_hangs_keeps_its_last_reading_and_its_age() -> None:
         first = sampler.sample(1.0, grace_s=60.0).readings
         second = newer_than(first)
         third = newer_than(second)
-        assert [each["slow"].value for each in (first, second, third)] == [1, 1, 1]
+        assert [item["slow"].value for item in (first, second, third)] == [1, 1, 1]
         assert first["slow"].read_at_ns == third["slow"].read_at_ns
         assert len(calls) == 2  # one request under way, however often it is asked
         release.set()

@@ -102,10 +102,10 @@ def histories(draw: st.DrawFn) -> History:
 def test_counters_go_on_through_any_changes(history: History, gaps_ns: list[int]) -> None:
     rdt = history[-1][1]
     times = sorted({0, *(at for at, _ in history), *np.cumsum(gaps_ns).tolist()})
-    exact = [rdt.model.exact(each) for each in times]
+    exact = [rdt.model.exact(time) for time in times]
     for earlier, later in itertools.pairwise(exact):
         assert (later >= earlier - 1e-6 * np.maximum(earlier, 1)).all()
-    counts = [rdt.model.counts(each) for each in times]
+    counts = [rdt.model.counts(time) for time in times]
     assert all((later >= earlier).all() for earlier, later in itertools.pairwise(counts))
     for at_ns, then in history:
         # What was counted before a change is what it was without it, to the last bit.
@@ -125,7 +125,7 @@ def test_every_group_is_within_the_cache_and_meters_what_its_cpus_move(
     at_ns, rdt = history[-1]
     table = resctrl_table(rdt, at_ns + gap_ns)
     before = resctrl_table(rdt, at_ns)
-    sizes = {int(each.id): each.size_bytes for each in rdt.model.layout.topology.l3}
+    sizes = {int(item.id): item.size_bytes for item in rdt.model.layout.topology.l3}
     for l3, size in sizes.items():
         used = [number(cache.values["llc_occupancy"]) for group in table.groups
                 for cache in group.caches if cache.l3 == l3]  # fmt: skip
@@ -167,7 +167,7 @@ def test_what_is_taken_back_ends_where_it_began(history: History) -> None:
         assert np.allclose(now, then, rtol=1e-9, atol=1e-6)
     for group in start.classes.groups:
         for l3 in (0, 1):
-            held = [value(each, group, l3, "llc_occupancy", settled_ns) for each in (back, start)]
+            held = [value(item, group, l3, "llc_occupancy", settled_ns) for item in (back, start)]
             # A group that was made anew has another monitor, with which it breathes.
             assert held[0] == pytest.approx(held[1], rel=2 * start.model.scenario.swing, abs=64)
 
@@ -185,9 +185,9 @@ def test_counts_are_the_integral_of_the_rates() -> None:
     model, step_ns = rdt.model, 10_000_000
     middles = np.arange(100 * S, 110 * S, step_ns) + step_ns // 2
     total = np.zeros_like(model.steady[0])
-    for each in middles.tolist():
-        steady, swinging = model.rates(each)
-        angle = each / S / model.scenario.period_s * 2 * np.pi
+    for middle in middles.tolist():
+        steady, swinging = model.rates(middle)
+        angle = middle / S / model.scenario.period_s * 2 * np.pi
         total += (steady + swinging * np.sin(angle + model.phase)[:, None]) * (step_ns / S)
     assert np.allclose(model.exact(110 * S) - model.exact(100 * S), total, rtol=1e-5, atol=1.0)
 
@@ -259,8 +259,8 @@ def test_a_limit_on_bandwidth_slows_the_neighbour_and_nobody_else() -> None:
     state = {**loud.classes.state, cell("tenant", "MB", 0): "10"}
     model = after(loud, 120 * S, state).model
     at_ns = 120 * S + round(LONG_S * S)
-    lines = [float(each.rates(at_ns)[0][cpus_of(each, "neighbour"), INDEX["cas_reads"]].sum())
-             for each in (loud.model, model)]  # fmt: skip
+    lines = [float(item.rates(at_ns)[0][cpus_of(item, "neighbour"), INDEX["cas_reads"]].sum())
+             for item in (loud.model, model)]  # fmt: skip
     assert lines[1] == pytest.approx(lines[0] / 10, rel=1e-9)
     assert packets_per_s(model, at_ns, "vpp") > packets_per_s(loud.model, at_ns, "vpp")
     fastest = workloads.load("memtester").bytes_per_cycle
@@ -289,7 +289,7 @@ def test_a_poller_moved_to_the_neighbours_class_shares_its_lot() -> None:
 @pytest.mark.parametrize("cpus", [2, 3, 8, 512])
 def test_hosts_of_any_size_take_changes(cpus: int) -> None:
     rdt = first("noisy", cpus)
-    there = [int(each.id) for each in rdt.model.layout.topology.l3]
+    there = [int(item.id) for item in rdt.model.layout.topology.l3]
     new = {cell(g, "L3", l3): "1" for g in rdt.classes.groups for l3 in there}
     after_all = changed(rdt, 90 * S, numbered(rdt.classes, {**rdt.classes.state, **new}, there))
     counts = [after_all.model.counts(t) for t in (90 * S, 91 * S, 400 * S)]

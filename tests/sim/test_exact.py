@@ -196,7 +196,7 @@ def test_the_neighbour_makes_packets_dearer() -> None:
     rise = value(noisy, "cpp", cpu) / value(quiet, "cpp", cpu)
     assert rise == pytest.approx(1.06, rel=1e-6)
     assert value(noisy, "ipp", cpu) == pytest.approx(value(quiet, "ipp", cpu), rel=1e-6)
-    misses = [value(each, "llc_misses_per_packet", cpu) for each in (quiet, noisy)]
+    misses = [value(item, "llc_misses_per_packet", cpu) for item in (quiet, noisy)]
     added = value(noisy, "cpp", cpu) - value(quiet, "cpp", cpu)
     assert misses[1] - misses[0] == pytest.approx(added / 200, rel=1e-3), "each costs 200 cycles"
     lost = value(quiet, "rx_packets_per_s", cpu) - value(noisy, "rx_packets_per_s", cpu)

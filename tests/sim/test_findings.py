@@ -67,7 +67,7 @@ def test_it_comes_and_goes(name: str) -> None:
         for rule in {found.rule for found in frame.findings}:
             seen.setdefault(rule, []).append(second)
         if second == ENDS_S - 3:
-            texts = {(each.rule, each.where): each.text for each in frame.findings}
+            texts = {(finding.rule, finding.where): finding.text for finding in frame.findings}
             for rule, (where, said) in expected.items():
                 text = texts.get((rule, where), "absent")
                 assert re.fullmatch(said, text), (rule, where, texts)
@@ -89,7 +89,7 @@ def test_on_the_default_host_what_the_paper_would_find() -> None:
     host = Frozen("default", 88)
     host.tick(0)
     frame = [host.tick(S) for _ in range(8)][-1]
-    found = {(each.rule, each.where) for each in frame.findings}
+    found = {(finding.rule, finding.where) for finding in frame.findings}
     # CPU 25 is shared, so its IPC is not the poller's alone.
     north = {("low-ipc", f"cpu {cpu}") for cpu in host.cpus_of("north") if cpu != 25}
     # testpmd and l3fwd without hyper-threading have 1.45 and 1.55 instructions a cycle in its
@@ -102,4 +102,4 @@ def test_on_the_default_host_what_the_paper_would_find() -> None:
         ("mmio-writes", "package 1"),
         *(("bad-speculation", f"cpu {cpu}") for cpu in host.cpus_of("ovs")),
     }
-    assert [each.rule for each in frame.findings][:2] == ["drops", "poller-waits"]
+    assert [finding.rule for finding in frame.findings][:2] == ["drops", "poller-waits"]

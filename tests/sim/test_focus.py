@@ -53,8 +53,8 @@ def test_waits_for_memory_split_into_all_levels(workload: str, ht: bool) -> None
 def test_a_slowed_workload_waits_for_memory() -> None:
     work = workloads.load("ovs")
     before, after = (
-        float(workloads.per_cycle(each)[INDEX["stalls_l3_miss"]])
-        for each in (work, workloads.slowed(work, 2.0))
+        float(workloads.per_cycle(item)[INDEX["stalls_l3_miss"]])
+        for item in (work, workloads.slowed(work, 2.0))
     )
     assert after > before + 0.1
 
@@ -71,7 +71,7 @@ def test_nobody_looks_and_nothing_is_told() -> None:
 def test_a_poller_s_core_has_a_whole_tree() -> None:
     host = Frozen()
     model = host.simulated.model
-    cpu = next(each.cpus[0] for each in model.layout.placed if each.task.workload == "ovs")
+    cpu = next(item.cpus[0] for item in model.layout.placed if item.task.workload == "ovs")
     look_at(host.simulated, cpu)
     warming = looked(host.tick(0))
     assert {node.reading.reason for node in warming.tree if isinstance(node.reading, Missing)} == {
@@ -87,7 +87,7 @@ def test_a_poller_s_core_has_a_whole_tree() -> None:
     stalls, cycles = (
         model.steady[0][list(focus.cpus), INDEX[name]].sum() for name in ("stalls_memory", "cycles")
     )
-    caches = sum(found[f"{each}_bound"] for each in ("l1", "l2", "l3", "dram"))
+    caches = sum(found[f"{name}_bound"] for name in ("l1", "l2", "l3", "dram"))
     assert caches == pytest.approx(stalls / cycles, rel=1e-4)
     assert found["l3_bound"] == pytest.approx(2 * found["l1_bound"], rel=1e-3)
     assert found["l1_bound"] == pytest.approx(3 * found["l2_bound"], rel=1e-3)

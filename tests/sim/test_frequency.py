@@ -166,6 +166,6 @@ def test_the_default_host_is_as_it_was() -> None:
     frame = [host.tick(S) for _ in range(2)][-1]
     at = frame.cpus.columns["frequency_hz"].values
     assert np.allclose(at, 2.2e9)
-    assert not any(isinstance(each.priority, str) for each in frame.cpus.settings)
+    assert not any(isinstance(setting.priority, str) for setting in frame.cpus.settings)
     assert misplaced(frame) == ()
     assert "Xeon Gold 6152" in frame.host.model and frame.host.uarch == "SKX"

@@ -29,7 +29,7 @@ def test_the_metrics_make_up_the_slots(cpu: int) -> None:
 
 def test_shares_of_slots_are_skylakes() -> None:
     # A poller alone on its core, on a pipeline of four slots and on one of five.
-    cpu = next(each.cpus[0] for each in MODEL.layout.placed if each.task.kind == "vpp")
+    cpu = next(item.cpus[0] for item in MODEL.layout.placed if item.task.kind == "vpp")
     skx = {config: count(MODEL, Encoding(4, config), cpu, 50 * S) for config in (0x19C, 0x2C2)}
     slots = 4 * count(MODEL, Encoding(4, 0x20003C), cpu, 50 * S)
     assert icx(0x8200, cpu) / icx(0x400, cpu) == pytest.approx(skx[0x19C] / slots, rel=1e-3)

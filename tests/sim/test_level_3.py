@@ -78,7 +78,7 @@ def test_level_3_is_the_workload_s(uarch: str, workload: str) -> None:
     }.get(uarch, set())
     for node in third:
         assert found[f"tma.{node}"][0] == pytest.approx(wanted[node], abs=1e-12), node
-    loads = sum(wanted[f"{each}_bound"] for each in ("l1", "l2", "l3", "dram", "cxl_mem"))
+    loads = sum(wanted[f"{name}_bound"] for name in ("l1", "l2", "l3", "dram", "cxl_mem"))
     assert loads + wanted["store_bound"] == pytest.approx(work.slots["memory_bound"], abs=1e-12)
 
 
@@ -89,8 +89,8 @@ def of_cores(model: Model, uarch: str) -> dict[str, Column]:
         factors = parts_of(counted(spec), uarch)
         assert factors is not None, name
         weights = np.zeros(len(INDEX))
-        for each, factor in factors.items():
-            weights[INDEX[each]] = factor
+        for key, factor in factors.items():
+            weights[INDEX[key]] = factor
         columns[name] = column(model.steady[0] @ weights)
     return sum_siblings(columns, model.layout.topology)
 

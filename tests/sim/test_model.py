@@ -149,7 +149,7 @@ WRITES = ("itom", "rfo", "itomcachenear")
 
 def test_memory_and_pcie_per_packet_are_the_paper_s() -> None:
     """Table 6: 1484 MB/s at 48.0 Mpps; Table 7: 4,805 and 4,619 MB/s of 64-byte transactions."""
-    placed = next(each for each in model().layout.placed if each.name == "vpp")
+    placed = next(item for item in model().layout.placed if item.name == "vpp")
     rates = model().steady[0, placed.cpus[0]]
     rate = {quantity: rates[index] for quantity, index in INDEX.items()}
     scale = 48.0e6 / rate["packets"]
@@ -174,7 +174,7 @@ def test_a_core_runs_while_one_of_its_threads_does_or_both() -> None:
 def test_a_core_s_events_are_whole_where_only_one_thread_polls() -> None:
     """With hyper-threading the formulas sum both siblings and halve what counts the core."""
     per_s = model().steady[0]
-    poller = next(each for each in model().layout.placed if each.name == "vpp").cpus[0]
+    poller = next(item for item in model().layout.placed if item.name == "vpp").cpus[0]
     (sibling,) = model().layout.topology.cpus[poller].siblings
     both = per_s[poller] + per_s[sibling]
     clocks = both[INDEX["core_clocks"]] / 2
@@ -188,7 +188,7 @@ def test_who_has_no_room_slows_nobody_down() -> None:
     small, large = (model_of(scenario.load("noisy"), cpus) for cpus in (16, 88))
     assert "neighbour" not in {placed.task.name for placed in small.layout.placed}
     for model, slower in ((small, False), (large, True)):
-        cpu = next(each.cpus[0] for each in model.layout.placed if each.task.name == "vpp")
+        cpu = next(item.cpus[0] for item in model.layout.placed if item.task.name == "vpp")
         cycles = [
             (model.counts((at + 1) * S) - model.counts(at * S))[cpu, INDEX["packets"]]
             for at in (40, 80)

@@ -173,7 +173,7 @@ def test_a_vpp_with_time_left_polls_in_vain() -> None:
     (one,) = nf_vpp.vpp_table(loaded, 5 * S, S).instances
     assert one.nodes is not None
     clocks, calls, vectors = (
-        each[1].tolist() for each in (one.nodes.clocks, one.nodes.calls, one.nodes.vectors)
+        item[1].tolist() for item in (one.nodes.clocks, one.nodes.calls, one.nodes.vectors)
     )
     assert sum(clocks) == pytest.approx(5 * 2.1e9, rel=1e-8)
     assert sum(clocks[1:]) == pytest.approx(0.6 * 0.6 * 5 * 2.1e9, rel=1e-6)

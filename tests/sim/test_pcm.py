@@ -86,7 +86,7 @@ def test_states_share_the_time_out_and_places_are_the_hosts(
     table = told(model, t_ns)
     assert table.interval_us == min(t_ns, S) // 1000
     for of in (table.of_cpu, table.of_package):
-        states = np.array([of(f"cstateresidency_{each}") for each in range(C_STATES)])
+        states = np.array([of(f"cstateresidency_{index}") for index in range(C_STATES)])
         assert ((states >= 0) & (states <= 1)).all()
         assert states.sum(axis=0) == pytest.approx(1.0)
     places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))

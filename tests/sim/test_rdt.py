@@ -179,9 +179,9 @@ def test_the_noisy_neighbour_fills_its_ways_and_takes_from_those_it_overlaps() -
     mbm = _cache(loud, "tenant").readings["mbm_total_bytes_per_s"]
     assert mbm == pytest.approx(4 * 12e9, rel=1e-3)
     # What runs on the other package is not disturbed.
-    away = [_cache(each, ROOT, 1).readings["occupancy_bytes"] for each in (quiet, loud)]
+    away = [_cache(item, ROOT, 1).readings["occupancy_bytes"] for item in (quiet, loud)]
     assert away[0] == pytest.approx(away[1], rel=0.005)
-    named = {each.name for each in loud.cpus.group if not isinstance(each, Missing)}
+    named = {item.name for item in loud.cpus.group if not isinstance(item, Missing)}
     assert named == {ROOT, "vpp", "switch", "tenant"}
     for cpu in host.cpus_of("ovs"):
         group = loud.cpus.group[cpu]
@@ -201,4 +201,4 @@ def test_memory_seen_by_class_is_what_the_packages_controllers_count() -> None:
 
 
 def _sum(readings: list[float | Missing]) -> float:
-    return sum(each for each in readings if not isinstance(each, Missing))
+    return sum(reading for reading in readings if not isinstance(reading, Missing))

@@ -114,7 +114,7 @@ def test_groups_begin_with_the_root_group() -> None:
     assert [mask.hex for mask in group.ways] == ["0f0", "003"]
     assert (group.tasks, group.mba_percent) == (("a",), 40)
     named = scenario.parse("t", GOOD + '[[groups]]\nname = "/"\nclos = 0\nways = 0x007').groups
-    assert [(each.name, each.ways[0].hex) for each in named] == [("/", "007")]
+    assert [(item.name, item.ways[0].hex) for item in named] == [("/", "007")]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def levels(
     for name, spec in known.events.items():
         parts = parts_of(counted(spec), uarch)
         if parts is not None and not (lacking and name.startswith(lacking)):
-            rate = sum(factor * rates[INDEX[each]] for each, factor in parts.items())
+            rate = sum(factor * rates[INDEX[key]] for key, factor in parts.items())
             columns[name] = column(np.array([rate]))
     return evaluate(known, columns, smt=False, levels=depth)
 
@@ -92,7 +92,7 @@ def test_no_code_of_a_table_counts_backwards(uarch: str) -> None:
     for name, spec in table.load(uarch).events.items():
         for factors in filter(None, [parts_of(counted(spec), uarch)]):
             weights = np.zeros(len(INDEX))
-            for each, factor in factors.items():
-                weights[INDEX[each]] = factor
+            for key, factor in factors.items():
+                weights[INDEX[key]] = factor
             slowest = model.steady @ weights - np.abs(model.swinging @ weights)
             assert (slowest >= -1e-3).all(), name

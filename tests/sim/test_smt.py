@@ -24,11 +24,11 @@ def test_every_cpu_has_its_core_for_itself(cpus: int) -> None:
 
 
 def test_tasks_of_two_threads_a_core_have_a_core_for_each() -> None:
-    placed = {each.name: each for each in build(DEFAULT, 88, smt=False).placed}
+    placed = {item.name: item for item in build(DEFAULT, 88, smt=False).placed}
     south = placed["south"]
     assert south.task.ht
     assert len(south.cpus) == south.task.threads
-    assert {len(each.cpus) for each in placed.values()} >= {1, 4}
+    assert {len(value.cpus) for value in placed.values()} >= {1, 4}
 
 
 def test_it_needs_a_core_that_keeps_no_house() -> None:

@@ -37,7 +37,7 @@ def test_rates_are_the_models(cpus: int) -> None:
         for opcode in ("itom", "rfo", "pcirdcur"):
             # All parts of lines that devices write are RFOs on this CPU.
             with_it = ("rfo", "itomcachenear") if opcode == "rfo" else (opcode,)
-            hit, miss = (sum(rate[f"{each}_{how}"] for each in with_it) for how in ("hit", "miss"))
+            hit, miss = (sum(rate[f"{item}_{how}"] for item in with_it) for how in ("hit", "miss"))
             total[opcode] = hit + miss
             expected |= {
                 f"pcie.{opcode}.hit_per_s": hit,
@@ -50,7 +50,7 @@ def test_rates_are_the_models(cpus: int) -> None:
         expected["pcie.ddio_hit_ratio"] = hits / (total["itom"] + total["rfo"])
         assert {name: row.readings[name] for name in expected} == pytest.approx(expected, rel=1e-9)
         # Memory's and the links' counters have the hardware to themselves; requests take turns.
-        here = {name for name, each in row.readings.items() if isinstance(each, float)}
+        here = {name for name, reading in row.readings.items() if isinstance(reading, float)}
         assert row.estimates == {name for name in here if name.startswith(("pcie.", "mmio."))}
         counted = {metric.id for metric in PACKAGE_METRICS}
         assert counted - here == {

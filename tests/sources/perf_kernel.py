@@ -79,7 +79,7 @@ class FakeKernel:
 
     def running(self, cpu: int) -> list[int]:
         """The leaders of this CPU's groups that are switched on."""
-        return [fd for fd, each in self.fds.items() if each.cpu == cpu and each.enabled]
+        return [fd for fd, item in self.fds.items() if item.cpu == cpu and item.enabled]
 
     def take_offline(self, cpu: int) -> None:
         """The CPU's events leave their groups for good and stand still."""

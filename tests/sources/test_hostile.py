@@ -66,8 +66,8 @@ class Readers:
 
     def peak_bytes(self) -> int:
         """Sum of the largest resident sizes so far."""
-        for each in self.started:
-            pid = each._helper.process.pid
+        for item in self.started:
+            pid = item._helper.process.pid
             try:
                 lines = Path(f"/proc/{pid}/status").read_text().splitlines()
             except OSError:
@@ -94,9 +94,9 @@ def test_segments_of_an_unprivileged_user_are_not_read(root: Path) -> None:
         source = VppSource(root, deadline_s=DEADLINE_S, read_by=readers)
         stack.enter_context(closing(source))
         tables = [source.read() for _ in range(5)]
-        assert [each.instances for each in tables] == [()] * 5
+        assert [table.instances for table in tables] == [()] * 5
     assert readers.started == []
-    (sentence,) = [each for each in tables[-1].hidden if USER in each and str(root) in each]
+    (sentence,) = [item for item in tables[-1].hidden if USER in item and str(root) in item]
     assert sentence.startswith("4 ")
     assert resident_bytes() - before < MOST_BYTES
 
@@ -122,16 +122,16 @@ def test_no_segment_takes_much_memory_whoevers_it_is(
         def all_refused() -> bool:
             tables.append(source.read())
             readers.peak_bytes()
-            found = [each.problem for each in tables[-1].instances]
-            return len(found) == 4 and {each and each.reason for each in found} == {Reason.ERROR}
+            found = [instance.problem for instance in tables[-1].instances]
+            return len(found) == 4 and {item and item.reason for item in found} == {Reason.ERROR}
 
         until(all_refused)
         peak = readers.peak_bytes()
-        for each in readers.started:  # of one reading, counted from the start of the process
-            soft_s, _ = resource.prlimit(each._helper.process.pid, resource.RLIMIT_CPU)
+        for item in readers.started:  # of one reading, counted from the start of the process
+            soft_s, _ = resource.prlimit(item._helper.process.pid, resource.RLIMIT_CPU)
             assert 2 < soft_s < 100
     assert peak + resident_bytes() - before < MOST_BYTES
-    assert all(each.owner and each.owner.privileged for each in tables[-1].instances)
+    assert all(instance.owner and instance.owner.privileged for instance in tables[-1].instances)
     assert (size_bytes > MAX_SEGMENT_BYTES) == (readers.started == [])
 
 
@@ -172,11 +172,11 @@ def test_twelve_hostile_sockets_starve_no_real_one(root: Path) -> None:
             assert first.owner is not None and first.owner.privileged
             counts.append(first.pmds[0].rx_packets or 0)
             others = table.switches[1:]
-            owners = {each.owner and (each.owner.uid, each.owner.reason) for each in others}
+            owners = {other.owner and (other.owner.uid, other.owner.reason) for other in others}
             assert owners <= {(UID, UNPRIVILEGED)}
         assert len(others) == 12
         assert counts[0] > 0 and sorted(set(counts)) == counts
-        assert any(f"user {USER}" in each.text for each in source.check())
+        assert any(f"user {USER}" in item.text for item in source.check())
 
 
 def only_of(table: OvsTable, root: Path) -> OvsTable:
@@ -199,9 +199,9 @@ def test_more_sockets_than_are_read_leave_room_for_root_and_are_counted(root: Pa
         source = OvsSource(root, Path("/proc"), {}, deadline_s=DEADLINE_S)
         stack.enter_context(closing(source))
         table = only_of(source.read(), root)
-        assert [each.pid for each in table.switches] == [peer.pid]
+        assert [switch.pid for switch in table.switches] == [peer.pid]
         assert len(source._sessions) <= 1 + trust.MAX_UNPRIVILEGED
-        (sentence,) = [each for each in table.hidden if "OVS sockets" in each]
+        (sentence,) = [item for item in table.hidden if "OVS sockets" in item]
         assert sentence.startswith("284 ") and USER in sentence
 
 

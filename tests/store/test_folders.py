@@ -437,8 +437,8 @@ def test_under_sudo_a_recording_is_the_callers(ground: Ground) -> None:
 def test_under_sudo_the_configuration_is_no_link_to_roots(ground: Ground) -> None:
     folder = ground.home / ".config/nftop"
     folder.mkdir(parents=True)
-    for each in (folder, folder.parent):
-        os.chown(each, UID, UID)
+    for item in (folder, folder.parent):
+        os.chown(item, UID, UID)
     (folder / "config.toml").symlink_to(ground.vault / "secret.toml")
     os.lchown(folder / "config.toml", UID, UID)
     ran = called("config", "--show")

@@ -35,9 +35,9 @@ def recorded(tables: Sequence[PcmTable], fields: Fields) -> list[PcmTable]:
     codec, shape = Codec({**described(), "PcmTable": fields}), ("record", "PcmTable")
     writer = Writer([])
     codec.write(shape, list(tables), writer)
-    raw = [b"\xc0" if each is None else msgspec.msgpack.encode(each) for each in writer.out]
+    raw = [b"\xc0" if item is None else msgspec.msgpack.encode(item) for item in writer.out]
     found = codec.read(shape, len(tables), Reader([msgspec.msgpack.decode(x) for x in raw], []))
-    assert all(isinstance(each, PcmTable) for each in found)
+    assert all(isinstance(item, PcmTable) for item in found)
     return found
 
 
@@ -53,7 +53,9 @@ def in_another_order(one: PcmTable) -> PcmTable:
 
 
 def shown(frame: Frame) -> object:
-    columns = {name: [each[row] for row in range(16)] for name, each in frame.cpus.columns.items()}
+    columns = {
+        name: [column[row] for row in range(16)] for name, column in frame.cpus.columns.items()
+    }
     return columns, [(row.readings, row.links) for row in frame.packages]
 
 
@@ -63,7 +65,7 @@ def documents() -> list[PcmTable]:
 
 def test_another_order_of_columns_gives_the_same_frames() -> None:
     here = documents()
-    there = recorded([in_another_order(each) for each in here], described()["PcmTable"])
+    there = recorded([in_another_order(item) for item in here], described()["PcmTable"])
     assert not same(there[0].of_packages, here[0].of_packages)
     assert shown(frames(there)[-1]) == shown(frames(here)[-1])
     assert "novelty" in there[0].package_fields and np.isnan(there[0].of_cpu("untold")).all()
@@ -71,14 +73,14 @@ def test_another_order_of_columns_gives_the_same_frames() -> None:
 
 def test_recordings_without_names_have_the_first_ones() -> None:
     here = documents()
-    fields = tuple(each for each in described()["PcmTable"] if each[0] not in NAMES)
+    fields = tuple(item for item in described()["PcmTable"] if item[0] not in NAMES)
     there = recorded(here, fields)
     assert same(there, here)
     assert shown(frames(there)[-1]) == shown(frames(here)[-1])
     # One that an older nftop wrote is of that nftop's columns: these lists never change.
     firsts = (FIRST_CPU_FIELDS, FIRST_PACKAGE_FIELDS, FIRST_LINK_FIELDS, FIRST_PCIE_EVENTS)
     assert [getattr(there[0], name) for name in NAMES] == list(firsts)
-    assert [zlib.crc32(" ".join(each).encode()) for each in firsts] == [
+    assert [zlib.crc32(" ".join(first).encode()) for first in firsts] == [
         3114832250, 1191987865, 4050403540, 1589339838,
     ]  # fmt: skip
 
@@ -87,7 +89,7 @@ def test_tables_of_other_columns_are_not_compared() -> None:
     one = table()
     assert one.same_places(nudged(one, 1)) and not one.same_places(in_another_order(one))
     mixed = frames([one, in_another_order(nudged(one, 1)), nudged(one, 2)])
-    assert all(shown(each) for each in mixed)
+    assert all(shown(item) for item in mixed)
 
 
 def test_a_table_with_fewer_columns_than_names_lacks_the_last() -> None:

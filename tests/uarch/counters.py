@@ -81,7 +81,7 @@ def assigned(
             choice = mask.bit_count() + any(event in slot for slot in known.counters.fixed)
             waiting.append((choice, event, mask))
     given: dict[str, int] = {}
-    for _, event, mask in sorted(waiting, key=lambda each: each[0]):
+    for _, event, mask in sorted(waiting, key=lambda item: item[0]):
         left = [at for at in range(general) if mask >> at & 1 and at not in given.values()]
         if not left:
             return None

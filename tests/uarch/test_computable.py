@@ -40,7 +40,7 @@ def test_other_events_tell_what_perf_metrics_do(uarch: str) -> None:
     events = [{name for group in plan.groups for name in group} for plan in (metrics, by_slots)]
     assert any(name.startswith("perf_metrics_") for name in events[0])
     assert not any(name.startswith("perf_metrics_") for name in events[1])
-    best, other = (computable(known, each, smt=True) for each in events)
+    best, other = (computable(known, event, smt=True) for event in events)
     assert best == other
     assert {"retiring", "memory_bound"} <= best
     assert not computable(known, known.plans[-1].events, smt=True)

@@ -40,16 +40,16 @@ def of(uarch: str) -> dict[str, Vector]:
     mine = json.loads((_FOLDER / "vectors.json").read_text())[uarch]
     nodes = [name.lower() for name in mine["nodes"]]
     return {
-        each["name"]: Vector(
-            each["smt"],
+        item["name"]: Vector(
+            item["smt"],
             {
                 event: float(count)
-                for event, count in zip(mine["events"], each["counts"], strict=True)
+                for event, count in zip(mine["events"], item["counts"], strict=True)
                 if count is not None
             },
-            dict(zip(nodes, each["ratios"], strict=True)),
+            dict(zip(nodes, item["ratios"], strict=True)),
         )
-        for each in mine["vectors"]
+        for item in mine["vectors"]
     }
 
 

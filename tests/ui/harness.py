@@ -36,7 +36,7 @@ class Running:
     def rows(self) -> list[list[tuple[str, Style]]]:
         """The screen as pieces of text with their styles."""
         strips = self.app.screen._compositor.render_strips()
-        return [[(each.text, each.style or Style.null()) for each in strip] for strip in strips]
+        return [[(item.text, item.style or Style.null()) for item in strip] for strip in strips]
 
     async def press(self, *keys: str) -> str:
         await self.pilot.press(*keys)
@@ -53,9 +53,9 @@ class Running:
 
     async def give(self, *frames: Frame | Exception) -> str:
         """Put frames in and wait until the screen has them."""
-        wanted = self.feed.handled + sum(isinstance(each, Frame) for each in frames)
-        for each in frames:
-            self.feed.put(each)
+        wanted = self.feed.handled + sum(isinstance(item, Frame) for item in frames)
+        for frame in frames:
+            self.feed.put(frame)
         await self.settle(wanted)
         return self.text
 

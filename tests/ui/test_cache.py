@@ -166,7 +166,7 @@ async def test_the_verdict_is_as_long_as_a_change_waits_to_be_kept() -> None:
 async def test_what_nftop_did_is_not_somebody_elses() -> None:
     async with running(*CHANGED, size=(120, 36)) as run:
         noticed = CHANGED[-1].noticed
-        made = (Made(each.changes, each.since_ns, each.at_ns) for each in noticed)
+        made = (Made(item.changes, item.since_ns, item.at_ns) for item in noticed)
         run.app._main.has_made(tuple(made))
         text = await run.press("3")
         assert "CHANGED 00:00:30Z here: vpp L3 0" in text

@@ -226,7 +226,7 @@ async def test_what_warns_has_to_be_seen_before_it_is_confirmed(
         await run.until(lambda: screen._seen >= screen._warned)
         await run.press("y")
         await run.until(lambda: phase(run) == "unkept")
-        assert [each.warnings for each in gate.asked] == [warnings]
+        assert [item.warnings for item in gate.asked] == [warnings]
 
 
 async def test_applied_kept_and_undone() -> None:
@@ -404,8 +404,8 @@ async def test_taken_back_by_a_key(key: str) -> None:
         assert "change 1 is over (reverted)" in await run.press("K")
         assert "no change waits" in await run.press("U")
         there, back = run.app.changes.made
-        assert [(each.old, each.new) for each in there.changes] == [("f0", "1f0")]
-        assert [(each.old, each.new) for each in back.changes] == [("1f0", "f0")]
+        assert [(change.old, change.new) for change in there.changes] == [("f0", "1f0")]
+        assert [(change.old, change.new) for change in back.changes] == [("1f0", "f0")]
         assert there.from_ns <= there.until_ns <= back.until_ns
 
 
@@ -652,7 +652,7 @@ async def test_what_waits_is_kept_while_the_draft_is_asked_about() -> None:
         await run.press("K")
         await settle(run)
         assert "quit and drop the draft?" in run.text
-        assert [each.outcome for each in gate.journal.history()] == ["kept"]
+        assert [item.outcome for item in gate.journal.history()] == ["kept"]
 
 
 async def test_quitting_without_a_changed_draft_asks_nothing() -> None:
@@ -827,7 +827,7 @@ async def test_whatever_is_pressed_with_confirmations_the_end_leaves_only_what_w
         for _ in range(40):
             await next_key(run, gate, chance)
     until(lambda: phase(run) == "none")
-    outcomes = [each.receipt.outcome for each in gate.pending]
+    outcomes = [item.receipt.outcome for item in gate.pending]
     assert outcomes.count("kept") and outcomes.count("reverted"), outcomes
     wanted = dict(open_gate().host.state())
     for entry in gate.journal.history():

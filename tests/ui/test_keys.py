@@ -240,10 +240,10 @@ async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
 async def test_every_key_of_the_help_is_bound_and_every_hint_is_in_the_footer() -> None:
     async with running(frame(8), size=(200, 64)) as run:
         bound = {key for key, _ in run.app.screen._bindings}
-        for each in KEYS:
-            assert set(each.keys.split(",")) <= bound | {"G", "I", "N"}
+        for item in KEYS:
+            assert set(item.keys.split(",")) <= bound | {"G", "I", "N"}
         text = await run.press("question_mark")
-        assert all(each.help in text for each in KEYS)
+        assert all(entry.help in text for entry in KEYS)
         await run.press("escape")
         for row in VIEWS:
             footer = (await run.press(row.numbers[0])).rsplit("\n", 1)[-1]
@@ -277,9 +277,9 @@ async def test_ctrl_z_suspends(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_keys_before_the_first_frame_do_no_harm() -> None:
     async with running() as run:
         assert "waiting for the first tick" in run.text
-        for each in KEYS:
-            for key in each.keys.split(","):
-                if each.action != "app.quit":
+        for item in KEYS:
+            for key in item.keys.split(","):
+                if item.action != "app.quit":
                     await run.press(key, "escape")
         await run.press("1")
         assert "waiting" in run.text

@@ -19,7 +19,7 @@ LATER = replace(LAST, wall_ns=LAST.wall_ns + 2 * 10**9)
 
 
 def pages(run: Running) -> int:
-    return sum(isinstance(each, PageScreen) for each in run.app.screen_stack)
+    return sum(isinstance(item, PageScreen) for item in run.app.screen_stack)
 
 
 async def test_the_findings_page_follows_the_frames_and_stands_still_while_paused() -> None:

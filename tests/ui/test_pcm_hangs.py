@@ -69,7 +69,7 @@ async def test_frames_and_keys_go_on_while_the_server_hangs() -> None:
 
 def shown(app: NftopApp) -> str:
     strips = app.screen._compositor.render_strips()
-    return "\n".join("".join(each.text for each in strip) for strip in strips)
+    return "\n".join("".join(item.text for item in strip) for strip in strips)
 
 
 async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:

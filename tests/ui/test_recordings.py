@@ -173,5 +173,5 @@ async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:
     recorder.close()
     found, ended, _ = everything(made[0])
     assert ended and len(ticks_of(found)) == 6
-    assert [each.text for each in found if isinstance(each, Marker)] == ["odd"]
+    assert [item.text for item in found if isinstance(item, Marker)] == ["odd"]
     assert everything(made[2])[1]

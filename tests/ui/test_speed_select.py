@@ -52,7 +52,7 @@ def place() -> Iterator[Path]:
 
 
 def keys(frame: Frame) -> set[str]:
-    every = {each.key for each in choices(frame, 1, "nftop")}
+    every = {choice.key for choice in choices(frame, 1, "nftop")}
     return {key for key in every if key.startswith(("sst-bf", "class"))}
 
 
@@ -66,7 +66,7 @@ def test_only_what_the_platform_has_is_offered(frame: Frame) -> None:
     cascade_lake = replace(PACKAGE, bf=True, cp=False, cp_supported=False)
     assert keys(told(frame, cascade_lake)) == set()
     assert keys(told(frame, replace(PACKAGE, package=Package(3)))) == set()
-    by_key = {each.key: each.command for each in choices(told(frame, PACKAGE), 1, "nftop")}
+    by_key = {choice.key: choice.command for choice in choices(told(frame, PACKAGE), 1, "nftop")}
     assert by_key["sst-bf-on"] == "nftop sst bf on --package 0"
 
 

@@ -13,7 +13,7 @@ from tests.frames import all_missing, bare, frame, hostile, ticks
 from tests.ui.harness import Running, running
 
 HOST = tuple(ticks(lambda tick: frame(16, tick, packages=2, tma=True), 4))
-FOCUSED = tuple(with_focus(each, 1) for each in HOST)
+FOCUSED = tuple(with_focus(item, 1) for item in HOST)
 
 
 def focused(run: Running) -> int | None:

@@ -40,17 +40,17 @@ def imported(options: argparse.Namespace, gate: Changing, ask: Callable[[str], b
     state, rules = gate.host.state(), gate.host.rules()
     found = fit(parse(text), state, rules)
     seen = {text}
-    while offered := [each for each in found.problems if each.edits]:
+    while offered := [problem for problem in found.problems if problem.edits]:
         accepted = _accepted(offered, text, (lambda _: True) if options.fix else ask)
         text = mended(text, accepted)
         if not accepted or text in seen:
             break
         seen.add(text)
         found = fit(parse(text), state, rules)
-    _tell(each for each in found.problems if not each.edits)
+    _tell(problem for problem in found.problems if not problem.edits)
     words = ["cat", "import", options.file, *["--fix"] * options.fix]
     commands = (f"{gate.program} {shlex.join(words)}",)
-    if any(each.fatal for each in found.problems):
+    if any(item.fatal for item in found.problems):
         return Proposal(state, (), refusals=_refusals(found, options), commands=commands)
     return gate.propose(found.actions, commands)
 
@@ -77,16 +77,17 @@ def _edit_text(problem: Problem, text: str) -> str:
 
 
 def _tell(problems: Iterable[Problem]) -> None:
-    for each in problems:
-        where = f"line {each.line}: " if each.line else ""
+    for problem in problems:
+        where = f"line {problem.line}: " if problem.line else ""
         put(
-            sys.stdout, printable(f"{'error' if each.fatal else 'note'}: {where}{each.text}") + "\n"
+            sys.stdout,
+            printable(f"{'error' if problem.fatal else 'note'}: {where}{problem.text}") + "\n",
         )
 
 
 def _refusals(found: Fitted, options: argparse.Namespace) -> tuple[str, ...]:
-    left = [each for each in found.problems if each.fatal]
-    unmade = sum(bool(each.edits) for each in left)
+    left = [problem for problem in found.problems if problem.fatal]
+    unmade = sum(bool(item.edits) for item in left)
     hint = f"; {unmade} can be mended: --fix does, or answer yes on a terminal" * bool(unmade)
     verb = "is" if len(left) == 1 else "are"
     return (f"{counted(len(left), 'error')} in {options.file} {verb} left, see above{hint}",)

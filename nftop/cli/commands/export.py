@@ -74,8 +74,8 @@ def _compared(a: Cut, b: Cut, *, json: bool) -> int:
         put(sys.stdout, comparison_json(*both, told, notes(*both)).decode() + "\n")
     else:
         lines = [
-            interval_line(name, each.file, each.host, each.interval, simulated=each.simulated)
-            for name, each in zip("AB", both, strict=True)
+            interval_line(name, item.file, item.host, item.interval, simulated=item.simulated)
+            for name, item in zip("AB", both, strict=True)
         ]
         put(sys.stdout, "\n".join(lines) + "\n" + comparison_text(told, notes(*both)))
     return BAD_RECORDING if a.damaged or b.damaged else OK

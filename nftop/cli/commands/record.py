@@ -158,14 +158,14 @@ def _list(options: argparse.Namespace) -> int:
         try:
             if not data.piped:
                 feed.open()
-            for each in all_markers(data, news):
-                if isinstance(each, Loss):
-                    say(f"nftop: {each.sentence}")
-                    code = BAD_RECORDING if each.damage else code
+            for marker in all_markers(data, news):
+                if isinstance(marker, Loss):
+                    say(f"nftop: {marker.sentence}")
+                    code = BAD_RECORDING if marker.damage else code
                 else:
-                    when = datetime.fromtimestamp(each.wall_ns // 10**9, UTC)
-                    put(sys.stdout, f"{when:%Y-%m-%dT%H:%M:%SZ} {each.kind:<8}"
-                                    f"{printable(each.text)}".rstrip() + "\n")  # fmt: skip
+                    when = datetime.fromtimestamp(marker.wall_ns // 10**9, UTC)
+                    put(sys.stdout, f"{when:%Y-%m-%dT%H:%M:%SZ} {marker.kind:<8}"
+                                    f"{printable(marker.text)}".rstrip() + "\n")  # fmt: skip
         except FeedError as error:
             return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
     return code

@@ -78,7 +78,7 @@ def _meanings(options: argparse.Namespace) -> int:
 
     tables = _explained(options)
     if tables is None:
-        there = ", ".join(each for each in names() if each != GENERIC)
+        there = ", ".join(item for item in names() if item != GENERIC)
         wrong = printable(options.uarch)
         return fail(f"no table for {wrong!r}; there is {there}, and all", USAGE)
     if options.all:
@@ -137,7 +137,7 @@ def _references(options: argparse.Namespace) -> int:
 
 def _explained(options: argparse.Namespace) -> tuple[Uarch, ...] | None:
     """The tables whose formulas are asked for: this host's unless told; None: there is no such."""
-    known = [each for each in names() if each != GENERIC]
+    known = [name for name in names() if name != GENERIC]
     if options.uarch is None:
         if options.scenario is not None:
             return (load(open_demo(options).host.uarch),)
@@ -145,7 +145,7 @@ def _explained(options: argparse.Namespace) -> tuple[Uarch, ...] | None:
         return () if cpuid is None else (load(identify(*cpuid)),)
     wanted = options.uarch.upper()
     if wanted == "ALL":
-        return tuple(load(each) for each in known)
+        return tuple(load(item) for item in known)
     return (load(wanted),) if wanted in known else None
 
 
@@ -154,7 +154,7 @@ def tma(options: argparse.Namespace) -> int:
     from nftop.render.topdown.report import what_to_count  # noqa: PLC0415 - only here
 
     name = options.uarch.upper()
-    tables = [each for each in names() if each != GENERIC]
+    tables = [item for item in names() if item != GENERIC]
     if name not in tables:
         known = ", ".join(tables)
         return fail(f"no top-down for {printable(options.uarch)!r}; there is {known}", USAGE)

@@ -67,7 +67,7 @@ def sst(options: argparse.Namespace) -> int:
 def _bf(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
     packages = tuple(sorted(set(options.package or ())))
     words = ["sst", "bf", options.state]
-    words += [word for each in packages for word in ("--package", str(each))]
+    words += [word for package in packages for word in ("--package", str(package))]
     return SwitchBf(options.state == "on", packages), words
 
 
@@ -170,7 +170,7 @@ def _show(options: argparse.Namespace) -> None:
     classes = {} if isinstance(told, Missing) else told.cp_class
     lines = [printable(cut_off), ""] * bool(cut_off) + [*_table(rows, classes)]
     lines += ["", *_packages(told)]
-    lines += ["", *(f"warning: {printable(each)}" for each in others)] * bool(others)
+    lines += ["", *(f"warning: {printable(other)}" for other in others)] * bool(others)
     put(sys.stdout, "\n".join(lines) + "\n")
 
 
@@ -202,9 +202,12 @@ def _packages(told: SstState | Missing) -> list[str]:
     """What intel-speed-select tells of each, or why nothing."""
     if isinstance(told, Missing):
         return [printable(told.sentence)]
-    return [f"package {each.package}{f' die {each.die}' * bool(each.die)}: "
-            f"SST-BF {_state(each.bf, each.bf_supported)}, "
-            f"SST-CP {_state(each.cp, each.cp_supported)}" for each in told.packages]  # fmt: skip
+    return [
+        f"package {package.package}{f' die {package.die}' * bool(package.die)}: "
+        f"SST-BF {_state(package.bf, package.bf_supported)}, "
+        f"SST-CP {_state(package.cp, package.cp_supported)}"
+        for package in told.packages
+    ]
 
 
 def _state(switch: Switch, supported: Switch) -> str:

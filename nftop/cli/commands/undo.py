@@ -38,16 +38,16 @@ def history(options: argparse.Namespace) -> int:
         if wants_json(options):
             cut_off = pending is not None and completed(pending, entries) is None
             rows = (*entries, *[pending] * cut_off)
-            for each in filter(None, rows):
-                left = unfinished if pending is not None and each is rows[-1] else ""
-                told = change_json(each, simulated=is_simulated, unfinished=left)
+            for row in filter(None, rows):
+                left = unfinished if pending is not None and row is rows[-1] else ""
+                told = change_json(row, simulated=is_simulated, unfinished=left)
                 put(sys.stdout, told + "\n")
             return ended[0]
-        for each in entries:
-            undone = f" ({undoing(each)})" if each.undoes else ""
-            undone += "" if each.verified else " (unverified: no checksum)"
-            text = f"{each.number:>4}  {each.time}  {each.operator}  {each.outcome}{undone}"
-            put(sys.stdout, printable(f"{text}  {each.command}") + "\n")
+        for entry in entries:
+            undone = f" ({undoing(entry)})" if entry.undoes else ""
+            undone += "" if entry.verified else " (unverified: no checksum)"
+            text = f"{entry.number:>4}  {entry.time}  {entry.operator}  {entry.outcome}{undone}"
+            put(sys.stdout, printable(f"{text}  {entry.command}") + "\n")
         if not entries and not unfinished and ended[0] == OK:
             put(sys.stdout, "nothing was changed by nftop\n")
         put(sys.stdout, f"{printable(unfinished)}\n" if unfinished else "")

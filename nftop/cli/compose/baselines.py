@@ -40,14 +40,14 @@ class Book:
             return
         self._latest = baselines
         writer = threading.Thread(target=self._write, name="nftop-baselines", daemon=True)
-        self._threads = [each for each in self._threads if each.is_alive()] + [writer]
+        self._threads = [thread for thread in self._threads if thread.is_alive()] + [writer]
         writer.start()
 
     def close(self) -> str:
         """Wait until all is written; `problem`."""
-        for each in self._threads:
-            each.join(timeout=_PATIENCE_S)
-            if each.is_alive():
+        for thread in self._threads:
+            thread.join(timeout=_PATIENCE_S)
+            if thread.is_alive():
                 self.problem = f"{self._path}: no answer for {_PATIENCE_S:.0f} s"
         return self.problem
 

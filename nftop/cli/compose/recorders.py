@@ -39,7 +39,9 @@ def header_of(
             "kernel": os.uname().release,
         },
         baselines=baselines,
-        catalogue=tuple((each.id, each.label, each.unit.value, each.scope) for each in METRICS),
+        catalogue=tuple(
+            (metric.id, metric.label, metric.unit.value, metric.scope) for metric in METRICS
+        ),
     )
 
 

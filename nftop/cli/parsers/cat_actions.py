@@ -51,12 +51,12 @@ def missed(options: argparse.Namespace, host: Host, threads: Threads | None = No
 
     A thread that was started between the preview and the move by one not moved yet.
     """
-    wanted = [each for each in actions(options, threads) if isinstance(each, MoveTasks)]
+    wanted = [action for action in actions(options, threads) if isinstance(action, MoveTasks)]
     left = [
         name
-        for each in wanted
-        for name, where in host.tasks((), each.tids).items()
-        if parts(where)[0] != each.group
+        for item in wanted
+        for name, where in host.tasks((), item.tids).items()
+        if parts(where)[0] != item.group
     ]
     if not left:
         return ""

@@ -107,11 +107,11 @@ def add_replay(commands: Commands) -> None:
 def with_times(arguments: Sequence[str]) -> list[str]:
     """`--at -5m` as `--at=-5m`: argparse takes what begins with a minus for an option."""
     found: list[str] = []
-    for each in arguments:
-        if found[-1:] == ["--at"] and "--" not in found and _BEFORE_END.match(each):
-            found[-1] = f"--at={each}"
+    for argument in arguments:
+        if found[-1:] == ["--at"] and "--" not in found and _BEFORE_END.match(argument):
+            found[-1] = f"--at={argument}"
         else:
-            found.append(each)
+            found.append(argument)
     return found
 
 

@@ -43,14 +43,14 @@ class Frequencies(Part[Write], Protocol):
     def became(self, changes: Sequence[Change], found: State) -> tuple[Change, ...]:
         """Limits may be clamped: by another's request, or since turbo was switched off."""
         return tuple(
-            replace(each, new=found.get(each.cell, each.new))
-            if each.cell.kind in ("min_khz", "max_khz")
-            else each
-            for each in changes
+            replace(change, new=found.get(change.cell, change.new))
+            if change.cell.kind in ("min_khz", "max_khz")
+            else change
+            for change in changes
         )
 
     def reach(self, changes: Iterable[Change]) -> State:
-        return self.read([each.cell for each in changes])
+        return self.read([change.cell for change in changes])
 
     def inside(self, groups: Collection[str]) -> Mapping[str, str]:  # noqa: ARG002 - it has none
         return {}
@@ -81,9 +81,9 @@ class Frequencies(Part[Write], Protocol):
             said = f"what it was before nftop's changes is not known: {error}"
         found = propose(state, facts, known, actions, commands)
         others = self.keepers() if found.changes else ()
-        if any(isinstance(each, ReleaseCpus) for each in actions):
-            cells = {each.cell for each in found.changes}
-            used = [each for each in kept(known) if cells & {row.cell for row in each.changes}]
+        if any(isinstance(action, ReleaseCpus) for action in actions):
+            cells = {change.cell for change in found.changes}
+            used = [item for item in kept(known) if cells & {row.cell for row in item.changes}]
             others = (*unverified(used), *others)
         return replace(found, warnings=(*[said] * bool(said), *found.warnings, *others))
 
@@ -91,7 +91,7 @@ class Frequencies(Part[Write], Protocol):
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
     ) -> Proposal:
         del target
-        own = {(each.cell.number, each.cell.name) for each in changes}
+        own = {(change.cell.number, change.cell.name) for change in changes}
         seen = {cell: value for cell, value in base.items() if (cell.number, cell.name) in own}
         said = self.keepers() if changes else ()
         return Proposal(seen, tuple(changes), warnings=said, commands=commands)

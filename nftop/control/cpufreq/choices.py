@@ -45,7 +45,7 @@ def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
     found = [*_both("core", f"the core of CPU {format_cpu_list(core)}{_bases(frame, core)}",
                     core, ["--cpus", format_cpu_list(core)], program)]  # fmt: skip
     pid = table.nf_pid[row]
-    nfs = [each for each in frame.nfs if each.pid == pid and each.cpus]
+    nfs = [item for item in frame.nfs if item.pid == pid and item.cpus]
     classed: list[tuple[str, Sequence[Cpu]]] = [(f"the core of CPU {format_cpu_list(core)}", core)]
     classed += [(f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}", nf.cpus) for nf in nfs]
     for nf in nfs:
@@ -54,7 +54,7 @@ def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
         found += _both("nf", text, nf.cpus, ["--cpus", format_cpu_list(nf.cpus)], program)
     group = table.group[row]
     if isinstance(group, CacheClass):
-        members = [each.cpus for each in frame.groups if each.name == group.name]
+        members = [item.cpus for item in frame.groups if item.name == group.name]
         cpus = members[0] if members else ()
         if cpus:
             text = f"class {group.name}: CPU {format_cpu_list(cpus)}{_bases(frame, cpus)}"
@@ -88,10 +88,10 @@ def _speed_select(
     if isinstance(told, Missing) or isinstance(told.sst, Missing):
         return
     package = frame.cpus.topology.cpus[row].package
-    own = [each for each in told.sst.packages if each.package == package]
-    if own and all(each.can_switch_bf for each in own):
+    own = [item for item in told.sst.packages if item.package == package]
+    if own and all(item.can_switch_bf for item in own):
         yield from _switches(own, program)
-    if own and all(each.cp_supported for each in own):
+    if own and all(entry.cp_supported for entry in own):
         for text, cpus in classed:
             for number in CP_CLASSES:
                 yield Choice(
@@ -105,7 +105,7 @@ def _speed_select(
 def _switches(own: Sequence[SstPackage], program: str) -> Iterator[Choice]:
     package = own[0].package
     for on, word in ((True, "on"), (False, "off")):
-        if any(each.bf is not on for each in own):
+        if any(item.bf is not on for item in own):
             yield Choice(
                 f"sst-bf-{word}",
                 f"SST-BF {word} for package {package}, with base frequencies of all its cores",
@@ -133,5 +133,5 @@ def _bases(frame: Frame, cpus: Collection[Cpu]) -> str:
         return ""
     rows = frame.frequencies.row_of
     known = {rows[cpu].base_hz for cpu in cpus if cpu in rows}
-    bases = sorted(each for each in known if each is not None)
+    bases = sorted(item for item in known if item is not None)
     return f", guaranteed {', '.join(mhz_text(hz // 1000) for hz in bases)}" if bases else ""

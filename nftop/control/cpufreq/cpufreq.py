@@ -48,7 +48,9 @@ class Cpufreq(Frequencies):
     def identity(self) -> str:
         """The boot, and the driver: with another one all policies are made anew."""
         with self._open() as folder:
-            drivers = {sysfs.read(folder, each, "scaling_driver") for each in sysfs.numbers(folder)}
+            drivers = {
+                sysfs.read(folder, number, "scaling_driver") for number in sysfs.numbers(folder)
+            }
         names = ",".join(sorted(filter(None, drivers))).replace(" ", "_")
         return f"{boot_id(self.root)} {CPUFREQ} {names}"
 
@@ -60,8 +62,8 @@ class Cpufreq(Frequencies):
         topology = read_topology(self.root)
         with self._open() as folder:
             turbo = _turbo(self.root)
-            policies = [_policy(folder, each, turbo=turbo) for each in sysfs.numbers(folder)]
-        here = tuple(each for each in policies if each is not None)
+            policies = [_policy(folder, number, turbo=turbo) for number in sysfs.numbers(folder)]
+        here = tuple(policy for policy in policies if policy is not None)
         online = {int(info.cpu) for info in topology.cpus}
         every = {cpu for policy in here for cpu in policy.cpus}
         return Facts(
@@ -76,9 +78,9 @@ class Cpufreq(Frequencies):
 
     def keepers(self) -> tuple[str, ...]:
         return tuple(
-            f"{each.name} may set frequencies here too ({each.seen}"
-            + (f", pid {each.pid})" if each.pid else ")")
-            for each in read_keepers(self.root)
+            f"{keeper.name} may set frequencies here too ({keeper.seen}"
+            + (f", pid {keeper.pid})" if keeper.pid else ")")
+            for keeper in read_keepers(self.root)
         )
 
     def state(self) -> State:
@@ -168,7 +170,7 @@ def _policy(folder: int, number: int, *, turbo: bool | None) -> Policy | None:
         number=number,
         cpus=cpus,
         driver=sysfs.read(folder, number, "scaling_driver") or "",
-        governors=tuple(each for each in governors if _WORD.fullmatch(each)),
+        governors=tuple(governor for governor in governors if _WORD.fullmatch(governor)),
         least_khz=least,
         most_khz=most,
         base_khz=base,

@@ -59,14 +59,14 @@ def in_shell(planned: Iterable[Write]) -> Iterator[str]:
     No policy waits for another, so that it comes to the same.
     """
     by_policy: dict[int, list[Write]] = {}
-    for each in planned:
-        by_policy.setdefault(each.cell.number, []).append(each)
+    for item in planned:
+        by_policy.setdefault(item.cell.number, []).append(item)
     alike: dict[tuple[tuple[Kind, str], ...], list[int]] = {}
     for number, own in by_policy.items():
-        alike.setdefault(tuple((each.cell.kind, each.value) for each in own), []).append(number)
+        alike.setdefault(tuple((entry.cell.kind, entry.value) for entry in own), []).append(number)
     for pairs, numbers in alike.items():
         if len(numbers) == 1:
-            yield from (each.shell for each in by_policy[numbers[0]])
+            yield from (entry.shell for entry in by_policy[numbers[0]])
             continue
         yield f"for n in {' '.join(map(str, numbers))}; do"
         yield from (f"  echo {value} > policy$n/{FILES[kind]}" for kind, value in pairs)
@@ -79,7 +79,7 @@ def writes(state: State, changes: Iterable[Change]) -> tuple[Write, ...]:
     target = goal(state, rows)
     now = dict(state)
     found: list[Write] = []
-    for policy in sorted({(each.cell.number, each.cell.name) for each in rows}):
+    for policy in sorted({(row.cell.number, row.cell.name) for row in rows}):
         for kind in _order(now, target, policy):
             cell = Cell(kind, "", policy[1], policy[0])
             wanted = target.get(cell, KERNELS)

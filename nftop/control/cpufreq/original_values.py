@@ -27,12 +27,12 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
             break
         last = [stack.pop()[1] for stack in stacks.values() if stack and stack[-1][0] == newest]
         now = {**state, **found}
-        if any(now.get(each.cell) != each.new for each in last):
+        if any(now.get(item.cell) != item.new for item in last):
             return {}
         limits = {now.get(cell) for cell in stacks if cell.kind in _LIMITS}
-        if len(limits) > 1 and any(each.cell.kind in _LIMITS for each in last):
+        if len(limits) > 1 and any(entry.cell.kind in _LIMITS for entry in last):
             return {}  # it did not pin: it was a release, and that is not taken back by another
-        found |= {each.cell: each.old for each in last if each.old is not None}
+        found |= {item.cell: item.old for item in last if item.old is not None}
     return found
 
 

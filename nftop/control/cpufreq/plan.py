@@ -69,7 +69,7 @@ class _Draft:
             why = self.facts.why_none or "it is not there, or offline"
             self.refusals.append(f"CPU {format_cpu_list(gone)}: {why}")
             return []
-        policies = list(dict.fromkeys(each for each in found.values() if each is not None))
+        policies = list(dict.fromkeys(value for value in found.values() if value is not None))
         self._say_who_else(asked, every, policies)
         self.touched += policies
         return policies
@@ -123,7 +123,7 @@ def propose(
     for action in actions:
         if not draft.refusals:
             _ACTS[type(action)](draft, action)
-    own = {(each.number, each.name) for each in draft.touched}
+    own = {(item.number, item.name) for item in draft.touched}
     base = {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}
     told, rounded = tuple(dict.fromkeys(draft.effects)), tuple(dict.fromkeys(draft.rounded))
     if draft.refusals:
@@ -178,15 +178,15 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
         if any(draft.state[cell] != value for cell, value in was.items()):
             open_again.append(policy)
     if open_again:
-        spans = {f"{mhz_text(each.least_khz)} to {mhz_text(each.most_khz)}" for each in open_again}
-        names = format_cpu_list(cpu for each in open_again for cpu in each.cpus)
+        spans = {f"{mhz_text(item.least_khz)} to {mhz_text(item.most_khz)}" for item in open_again}
+        names = format_cpu_list(cpu for item in open_again for cpu in item.cpus)
         draft.effects.append(
             f"CPU {names}: the limits are not nftop's, or not as it left them, so they become the "
             f"hardware's ({', '.join(sorted(spans))})"
         )
 
     if pinned:
-        names = format_cpu_list(cpu for each in pinned for cpu in each.cpus)
+        names = format_cpu_list(cpu for entry in pinned for cpu in entry.cpus)
         draft.effects.append(
             f"CPU {names}: pinned before nftop's last change of the limits too, and so pinned still"
         )
@@ -246,12 +246,12 @@ def _to_powersave(draft: _Draft, policy: Policy) -> None:
 
 def _may_be_clamped(draft: _Draft, changes: Iterable[Change]) -> tuple[str, ...]:
     """Another's limit, such as a thermal one, hides a request; so does turbo that is off."""
-    most = {(each.number, each.name): each.most_khz for each in draft.touched}
-    for each in changes:
-        if each.cell.kind != "max_khz" or each.old is None:
+    most = {(item.number, item.name): item.most_khz for item in draft.touched}
+    for change in changes:
+        if change.cell.kind != "max_khz" or change.old is None:
             continue
-        pinned = draft.base.get(each.cell._replace(kind="min_khz")) == each.old
-        below = int(each.old) < most[each.cell.number, each.cell.name]
+        pinned = draft.base.get(change.cell._replace(kind="min_khz")) == change.old
+        below = int(change.old) < most[change.cell.number, change.cell.name]
         if pinned or below or draft.facts.turbo is False:
             return (_CLAMPED,)
     return ()

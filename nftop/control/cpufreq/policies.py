@@ -87,9 +87,9 @@ class Facts:
 
     def of(self, cpu: int) -> Policy | None:
         """The policy of a CPU."""
-        return next((each for each in self.policies if cpu in each.cpus), None)
+        return next((policy for policy in self.policies if cpu in policy.cpus), None)
 
     def with_siblings(self, cpus: Collection[int]) -> tuple[int, ...]:
         """These and the other threads of their cores, but for those that are offline."""
-        both = {*cpus, *(each for cpu in cpus for each in self.siblings.get(cpu, ()))}
+        both = {*cpus, *(sibling for cpu in cpus for sibling in self.siblings.get(cpu, ()))}
         return tuple(sorted(both - (self.offline - set(cpus))))

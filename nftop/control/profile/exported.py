@@ -80,7 +80,7 @@ def _limits(state: State, group: str, rules: Rules) -> Iterator[Statement]:
 def _alike(state: State, group: str, line: str) -> Iterator[tuple[tuple[int, ...] | None, str]]:
     """The values of a line with their domains; None where all have the same."""
     by_value: dict[str, list[int]] = {}
-    for cell in sorted(each for each in state if each.kind == "schemata"):
+    for cell in sorted(item for item in state if item.kind == "schemata"):
         if cell.group == group and cell.name == line:
             by_value.setdefault(state[cell], []).append(cell.number)
     for value, domains in by_value.items():
@@ -94,24 +94,28 @@ def pqos_text(profile: Drawn) -> str:
     that is free, and a comment says which, for nftop to find the group again.
     """
     statements = profile.statements
-    numbers = _numbers(dict.fromkeys(str(each.who) for each in statements))
+    numbers = _numbers(dict.fromkeys(str(item.who) for item in statements))
     lines = [f"# {note}" for note in profile.notes]
     lines += [NAMED.format(number, group) for group, number in numbers.items()
               if number and group != f"{_PQOS_GROUP}{number}"]  # fmt: skip
-    for each in statements:
-        number = numbers[str(each.who)]
-        match each:
+    for statement in statements:
+        number = numbers[str(statement.who)]
+        match statement:
             case Mask():
-                name = f"{number}{_LETTERS[each.part]}"
-                head = f"{_TYPES[each.resource]}{_at(each.domains)}"
-                lines.append(f"alloc-class-set: {head}:{name}={each.bits:#x}")
-            case Limit() if each.unit in _LIMITS:
-                head = f"{_LIMITS[each.unit]}{_at(each.domains)}"
-                lines.append(f"alloc-class-set: {head}:{number}={each.value}")
+                name = f"{number}{_LETTERS[statement.part]}"
+                head = f"{_TYPES[statement.resource]}{_at(statement.domains)}"
+                lines.append(f"alloc-class-set: {head}:{name}={statement.bits:#x}")
+            case Limit() if statement.unit in _LIMITS:
+                head = f"{_LIMITS[statement.unit]}{_at(statement.domains)}"
+                lines.append(f"alloc-class-set: {head}:{number}={statement.value}")
             case Limit():
-                lines.append(f"# {each.who}: pqos has no limits in {each.unit}: {each.value}")
+                lines.append(
+                    f"# {statement.who}: pqos has no limits in {statement.unit}: {statement.value}"
+                )
             case Cpus():
-                lines += [f"alloc-assoc-set: llc:{number}={part}" for part in _lists(each.cpus)]
+                lines += [
+                    f"alloc-assoc-set: llc:{number}={part}" for part in _lists(statement.cpus)
+                ]
     return "".join(f"{_short(line)}\n" for line in lines)
 
 

@@ -87,7 +87,7 @@ def parse(text: str) -> Listing:
         reader.line = number
         _line(reader, line)
         reader.end_line()
-    problems = sorted(reader.problems, key=lambda each: each.line)
+    problems = sorted(reader.problems, key=lambda problem: problem.line)
     return Listing(tuple(reader.statements), tuple(problems), reader.groups)
 
 
@@ -276,8 +276,8 @@ def _cpus(who: Who, text: str, span: Span) -> Cpus | None:
 
 
 def _tasks(who: Who, text: str, span: Span) -> Tasks | None:
-    numbers = [_number(each) for each in text.split(",")]
-    known = tuple(each for each in numbers if each is not None)
+    numbers = [_number(word) for word in text.split(",")]
+    known = tuple(number for number in numbers if number is not None)
     return Tasks(who, known, span) if known and len(known) == len(numbers) else None
 
 

@@ -119,7 +119,7 @@ def mended(text: str, problems: Iterable[Problem]) -> str:
     added = sorted(edit.new for edit in edits if edit.span is None)
     inside = [(edit.span, edit.new) for edit in edits if edit.span is not None]
     # From the right, so that the columns of those before stay what they are.
-    for span, new in sorted(inside, key=lambda each: (each[0].line, -each[0].start)):
+    for span, new in sorted(inside, key=lambda item: (item[0].line, -item[0].start)):
         line = lines[span.line - 1]
         lines[span.line - 1] = line[: span.start] + new + line[span.end :]
     return "".join(f"{line}\n" for line in (*lines, *added))

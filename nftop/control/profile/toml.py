@@ -51,7 +51,7 @@ def parse(text: str) -> Listing:
     unknown = sorted(document.keys() - {"schema", "class"})
     problems += [Problem(0, f"nothing is known by the name {name!r}") for name in unknown]
     tables = document.get("class", [])
-    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+    if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
         return Listing((), (*problems, Problem(0, "a class is a table: [[class]]")))
     for number, table in enumerate(tables, 1):
         group = table.get("group")
@@ -94,10 +94,10 @@ def _by_domain(
     if not isinstance(value, dict):
         yield None, of(key, value)
         return
-    for domain, each in value.items():
+    for domain, item in value.items():
         if not (domain.isascii() and domain.isdigit() and len(domain) <= 6):
             raise _WrongError(f"{key}: {domain!r} is no domain's number")
-        yield (int(domain),), of(key, each)
+        yield (int(domain),), of(key, item)
 
 
 def _bits(key: str, value: object) -> int:
@@ -117,17 +117,17 @@ def toml_text(profile: Drawn) -> str:
     """The same, written."""
     lines = [*(f"# {note}" for note in profile.notes), f"schema = {json.dumps(SCHEMA)}"]
     classes: dict[str, dict[str, dict[int | None, str]]] = {}
-    for each in profile.statements:
-        keys = classes.setdefault(str(each.who), {})
-        match each:
+    for statement in profile.statements:
+        keys = classes.setdefault(str(statement.who), {})
+        match statement:
             case Mask():
-                key = f"{each.resource}{each.part}".lower()
-                _put(keys.setdefault(key, {}), each.domains, f'"{each.bits:x}"')
+                key = f"{statement.resource}{statement.part}".lower()
+                _put(keys.setdefault(key, {}), statement.domains, f'"{statement.bits:x}"')
             case Limit():
-                key = next(name for name, unit in _LIMITS.items() if unit == each.unit)
-                _put(keys.setdefault(key, {}), each.domains, str(each.value))
+                key = next(name for name, unit in _LIMITS.items() if unit == statement.unit)
+                _put(keys.setdefault(key, {}), statement.domains, str(statement.value))
             case Cpus():
-                keys["cpus"] = {None: f'"{format_cpu_list(each.cpus)}"'}
+                keys["cpus"] = {None: f'"{format_cpu_list(statement.cpus)}"'}
     for group, keys in classes.items():
         # JSON's escapes of a text are TOML's too.
         lines += ["", "[[class]]", f"group = {json.dumps(group)}"]

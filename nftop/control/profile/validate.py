@@ -67,7 +67,7 @@ class _Fitting:
 
     def wrong(self, span: Span, text: str, *edits: Edit, fatal: bool = True) -> None:
         # Where the place is not known nothing can be put there.
-        known = tuple(each for each in edits if each.span is None or each.span.line)
+        known = tuple(edit for edit in edits if edit.span is None or edit.span.line)
         self.problems.append(Problem(span.line, text, known, fatal))
 
 
@@ -77,10 +77,10 @@ def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
     _name_groups(fitting, listing)
     for statement in listing.statements:
         _take(fitting, statement, fitting.groups[statement.who])
-    if not listing.statements and not any(each.fatal for each in listing.problems):
+    if not listing.statements and not any(item.fatal for item in listing.problems):
         fitting.wrong(_NOWHERE, "it asks for nothing: no mask, limit, CPU or thread of any class")
-    problems = sorted((*listing.problems, *fitting.problems), key=lambda each: each.line)
-    if any(each.fatal for each in problems):
+    problems = sorted((*listing.problems, *fitting.problems), key=lambda problem: problem.line)
+    if any(problem.fatal for problem in problems):
         return Fitted((), tuple(problems))
     return Fitted(tuple(_actions(fitting)), tuple(problems))
 
@@ -187,7 +187,7 @@ def _values(fitting: _Fitting, statement: Mask | Limit, group: str, line: str, v
     if unknown:
         text = f"{line} has no domain {format_cpu_list(unknown)}; it has {format_cpu_list(there)}"
         fitting.wrong(statement.span, text)
-    known = dict.fromkeys((each for each in wanted if each in there), value)
+    known = dict.fromkeys((item for item in wanted if item in there), value)
     fitting.values.setdefault((group, line), {}).update(known)
 
 

@@ -65,10 +65,10 @@ class Host(Part[Step], Protocol):
 
     def reach(self, changes: Iterable[Change]) -> State:
         rows = list(changes)
-        made = [each.cell.group for each in rows
-                if each.cell.kind in ("group", "monitor") and each.old is None]  # fmt: skip
+        made = [row.cell.group for row in rows
+                if row.cell.kind in ("group", "monitor") and row.old is None]  # fmt: skip
         inside = [Cell("task", "", name) for name in self.tasks(made, ())]
-        return self.state({*inside, *(each.cell for each in rows if each.cell.kind == "task")})
+        return self.state({*inside, *(row.cell for row in rows if row.cell.kind == "task")})
 
     def inside(self, groups: Collection[str]) -> Mapping[str, str]:
         return self.tasks(groups, ())
@@ -82,8 +82,10 @@ class Host(Part[Step], Protocol):
     def plan(
         self, actions: Sequence[Action], commands: tuple[str, ...], history: History
     ) -> Proposal:
-        tids = [tid for each in actions if isinstance(each, MoveTasks) for tid in each.tids]
-        going = [each.group for each in actions if isinstance(each, RemoveGroup | RemoveMonitor)]
+        tids = [tid for action in actions if isinstance(action, MoveTasks) for tid in action.tids]
+        going = [
+            action.group for action in actions if isinstance(action, RemoveGroup | RemoveMonitor)
+        ]
         rules = replace(self.rules(), tasks=self.tasks(going, tids))
         state = self.state()
         found = propose(state, rules, actions, commands)

@@ -56,7 +56,7 @@ def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterat
         return target.get(Cell("mode", cell.group), SHAREABLE)
 
     caches = by_cache(target)
-    for cell, new in ((each.cell, each.new) for each in changes):
+    for cell, new in ((change.cell, change.new) for change in changes):
         if cell.kind != "schemata" or cell.name == MB or new is None:
             continue
         bits, rule = int(new, 16), rules.masks.get(cell.name)

@@ -165,10 +165,10 @@ def limit(draft: Draft, group: str, domains: Domains, value: int) -> Step:
     """
     if draft.rules.limit is None:
         return draft, "this host has no limits on memory bandwidth (MB)"
-    there = [each for each in domains if Cell("schemata", group, MB, each) in draft.target]
+    there = [domain for domain in domains if Cell("schemata", group, MB, domain) in draft.target]
     if not there:
         return draft, "there is no limit on memory bandwidth to set here"
-    return ask(draft, [SetSchemata(group, MB, tuple((each, value) for each in there))])
+    return ask(draft, [SetSchemata(group, MB, tuple((item, value) for item in there))])
 
 
 def step_limit(draft: Draft, group: str, domains: Domains, by: int) -> Step:
@@ -204,7 +204,7 @@ def remove(draft: Draft, group: str) -> Step:
     One that the draft was to make is not made: its CPUs stay where they are.
     """
     if Cell("group", group) in draft.target and Cell("group", group) not in draft.base:
-        kept = [each for each in actions(draft) if each.group != group]
+        kept = [action for action in actions(draft) if action.group != group]
         return ask(begin(draft.base, draft.rules, draft.program), kept)
     return ask(draft, [RemoveGroup(group)])
 
@@ -219,15 +219,15 @@ def reset(draft: Draft) -> Step:
 def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
     """The command lines that do the same, one for each class that is changed."""
     words: dict[tuple[str, str], list[str]] = {}
-    made = {each.group for each in wanted if isinstance(each, CreateGroup)}
-    for each in wanted:
-        deed, options = _worded(each)
+    made = {entry.group for entry in wanted if isinstance(entry, CreateGroup)}
+    for item in wanted:
+        deed, options = _worded(item)
         if not deed:
             continue
-        group = each.group
+        group = item.group
         key = ("create" if group in made else deed, group)
         words.setdefault(key, ["cat", key[0], "--group", group]).extend(options)
-    return tuple(f"{program} {shlex.join(each)}" for each in words.values())
+    return tuple(f"{program} {shlex.join(word)}" for word in words.values())
 
 
 def _worded(action: ClassAction) -> tuple[str, list[str]]:
@@ -261,8 +261,8 @@ def _masked(
     new = changed(bits, rule)
     if isinstance(new, str):
         return draft, new
-    there = [each for each in domains if mask(draft, group, line, each) is not None]
-    return ask(draft, [SetSchemata(group, line, tuple((each, new) for each in there))])
+    there = [domain for domain in domains if mask(draft, group, line, domain) is not None]
+    return ask(draft, [SetSchemata(group, line, tuple((item, new) for item in there))])
 
 
 def _edges(bits: int) -> tuple[int, int]:
@@ -292,7 +292,7 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
                 moved[new].append(Cpu(cell.number))
     return (
         *(CreateGroup(group) for group in sorted(made)),
-        *(SetSchemata(group, line, tuple(each)) for (group, line), each in values.items()),
+        *(SetSchemata(group, line, tuple(item)) for (group, line), item in values.items()),
         *(MoveCpus(tuple(cpus), group) for group, cpus in moved.items()),
         *(RemoveGroup(group) for group in sorted(gone)),
     )

@@ -73,8 +73,8 @@ def _cells(group: GroupRow) -> Iterator[tuple[Cell, str]]:
             yield Cell("schemata", group.name, "L3CODE", cache.l3), f"{cache.code.bits:x}"
         if not isinstance(cache.mba, Missing):
             yield Cell("schemata", group.name, "MB", cache.l3), f"{cache.mba:.0f}"
-    for each in group.l2:
-        data = "L2" if each.code is None else "L2DATA"
-        yield Cell("schemata", group.name, data, each.l2), f"{each.cbm.bits:x}"
-        if each.code is not None:
-            yield Cell("schemata", group.name, "L2CODE", each.l2), f"{each.code.bits:x}"
+    for item in group.l2:
+        data = "L2" if item.code is None else "L2DATA"
+        yield Cell("schemata", group.name, data, item.l2), f"{item.cbm.bits:x}"
+        if item.code is not None:
+            yield Cell("schemata", group.name, "L2CODE", item.l2), f"{item.code.bits:x}"

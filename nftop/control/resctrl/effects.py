@@ -23,12 +23,12 @@ def of_masks(
         if _is_mask(change.cell) and change.new is not None:
             rows = caches[change.cell.name[:2], change.cell.number]
             shared = _shared(base, {cell: target[cell] for cell in rows}, rules, change)
-            yield from ((change.cell, each) for each in shared)
+            yield from ((change.cell, item) for item in shared)
 
 
 def effects(target: State, changes: Sequence[Change]) -> Iterator[str]:
     """Other sentences: monitors that lose CPUs, who falls to the root."""
-    if any(_is_mask(each.cell) and each.old and each.new for each in changes):
+    if any(_is_mask(change.cell) and change.old and change.new for change in changes):
         yield "occupancy follows as lines are evicted: give it seconds before judging"
     yield from _unmetered(target, changes)
     yield from _fallen(changes)
@@ -36,12 +36,16 @@ def effects(target: State, changes: Sequence[Change]) -> Iterator[str]:
 
 def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator[str]:
     """Sentences: hyper-threads of one core in different classes; a root group that has no CPU."""
-    moved = {each.cell.number: each.new for each in changes if each.cell.kind == "cpu" and each.new}
+    moved = {
+        change.cell.number: change.new
+        for change in changes
+        if change.cell.kind == "cpu" and change.new
+    }
     for cpu, where in sorted(moved.items()):
         group = parts(where)[0]
-        places = {each: target.get(Cell("cpu", "", number=each), "")
-                  for each in rules.siblings.get(cpu, ())}  # fmt: skip
-        apart = [each for each, there in places.items() if there and parts(there)[0] != group]
+        places = {sibling: target.get(Cell("cpu", "", number=sibling), "")
+                  for sibling in rules.siblings.get(cpu, ())}  # fmt: skip
+        apart = [key for key, there in places.items() if there and parts(there)[0] != group]
         if apart and not (set(apart) & set(moved) and min(apart) < cpu):
             other = parts(places[apart[0]])[0]
             yield (
@@ -59,15 +63,15 @@ def strangers(
 
     `known`: the numbers of those that nftop's history has.
     """
-    for cell in [each.cell for each in changes if each.new is None]:
+    for cell in [change.cell for change in changes if change.new is None]:
         if cell.kind not in ("group", "monitor") or state[cell] == known.get(cell):
             continue
         home = place(cell.group, cell.name)
         threads = {Cell("task", "", name): where for name, where in rules.tasks.items()}
         inside = [
-            each
-            for each, where in {**state, **threads}.items()
-            if each.kind in ("cpu", "task") and home in (where, parts(where)[0])
+            key
+            for key, where in {**state, **threads}.items()
+            if key.kind in ("cpu", "task") and home in (where, parts(where)[0])
         ]
         whom = f": {who(inside)} {'is' if len(inside) == 1 else 'are'} in it" if inside else ""
         yield f"{describe(cell)} is not in nftop's history here, somebody else made it{whom}"
@@ -120,7 +124,7 @@ def _unmetered(target: State, changes: Iterable[Change]) -> Iterator[str]:
     """CPUs and threads that leave their monitoring group with their class."""
     lost: dict[str, set[int]] = {}
     threads: dict[str, int] = {}
-    for cell, old, new in ((each.cell, each.old, each.new) for each in changes):
+    for cell, old, new in ((change.cell, change.old, change.new) for change in changes):
         if cell.kind in ("cpu", "task") and old and new and parts(old)[1] and not parts(new)[1]:
             group, monitor = parts(old)
             if monitor not in monitors_of(target, group):
@@ -138,11 +142,9 @@ def _unmetered(target: State, changes: Iterable[Change]) -> Iterator[str]:
 def _fallen(changes: Iterable[Change]) -> Iterator[str]:
     """Who is in the root group's class when his own group is gone."""
     rows = list(changes)
-    gone = {each.cell.group for each in rows if each.cell.kind == "group" and each.new is None}
+    gone = {row.cell.group for row in rows if row.cell.kind == "group" and row.new is None}
     for group in sorted(gone):
-        fallen = [
-            each.cell for each in rows if each.new == ROOT and parts(each.old or "/")[0] == group
-        ]
+        fallen = [row.cell for row in rows if row.new == ROOT and parts(row.old or "/")[0] == group]
         cpus = format_cpu_list(cell.number for cell in fallen if cell.kind == "cpu")
         threads = sum(cell.kind == "task" for cell in fallen)
         who = [f"CPU {cpus}"] * bool(cpus) + [counted(threads, "thread")] * bool(threads)

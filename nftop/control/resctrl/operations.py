@@ -58,7 +58,7 @@ class Step:
         lines: dict[str, list[str]] = {}
         for cell, value in sorted(self.values.items()):
             lines.setdefault(cell.name, []).append(f"{cell.number}={value}")
-        return "".join(f"{name}:{';'.join(each)}\n" for name, each in lines.items())
+        return "".join(f"{name}:{';'.join(line)}\n" for name, line in lines.items())
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
         """What is different after it."""
@@ -171,8 +171,8 @@ def _schemata(state: State, target: State) -> Iterator[Step]:
             by_group[cell.group][cell] = value
     now = dict(state)
     while by_group:
-        order = [(_blocked(now, each), _grows(now, each), group)
-                 for group, each in by_group.items()]  # fmt: skip
+        order = [(_blocked(now, item), _grows(now, item), group)
+                 for group, item in by_group.items()]  # fmt: skip
         group = min(order)[-1]
         values = by_group.pop(group)
         now |= values
@@ -195,7 +195,7 @@ def _blocked(state: State, values: Mapping[Cell, str]) -> bool:
         if cell.name != MB
         for other in state
         if rivals(cell, other)
-        and EXCLUSIVE in (state.get(Cell("mode", each.group)) for each in (cell, other))
+        and EXCLUSIVE in (state.get(Cell("mode", item.group)) for item in (cell, other))
     )
 
 
@@ -215,7 +215,7 @@ def _cpus(state: State, target: State) -> Iterator[Step]:
     metered = {cell.number for cell, where in target.items()
                if cell.kind == "cpu" and where != ROOT and parts(where)[0] == ROOT}  # fmt: skip
     now = dict(state)
-    gaining = [each for each in groups if wanted[each] - cpus_in(state, each)]
+    gaining = [item for item in groups if wanted[item] - cpus_in(state, item)]
     for group in gaining:
         step = Step("cpus", group, cpus=cpus_in(now, group) - wanted[ROOT] | wanted[group])
         advance(now, step.delta(now))

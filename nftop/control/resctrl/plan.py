@@ -76,7 +76,7 @@ def propose(
         if not draft.refusals:  # what follows may be about what could not be made
             _ACTS[type(action)](draft, action)
     base = {**state, **draft.threads}
-    again = [each.cell for each in difference(base, draft.state) if is_birth(each)]
+    again = [item.cell for item in difference(base, draft.state) if is_birth(item)]
     draft.refusals += [
         f"{describe(cell)} can't be removed and made again at once" for cell in again
     ]
@@ -96,8 +96,8 @@ def _set(draft: _Draft, action: SetSchemata) -> None:
     for domain, value in action.values:
         cell = Cell("schemata", group, resource, domain)
         if cell not in there:
-            here = [each.number for each in there if each.name == resource]
-            names = ", ".join(sorted({each.name for each in there})) or "nothing to set"
+            here = [item.number for item in there if item.name == resource]
+            names = ", ".join(sorted({item.name for item in there})) or "nothing to set"
             draft.refusals.append(
                 f"{resource} has no domain {domain}; it has {format_cpu_list(here)}"
                 if here
@@ -212,12 +212,14 @@ def _remove(draft: _Draft, action: RemoveGroup) -> None:
         # nftop does not set modes, so it could not make the group again as it was.
         draft.refusals.append(f"group {group} is exclusive: make it shareable first")
         return
-    others = [each for each in monitors_of(draft.state, group) if not each.startswith(OWN_PREFIX)]
+    others = [
+        monitor for monitor in monitors_of(draft.state, group) if not monitor.startswith(OWN_PREFIX)
+    ]
     if others:
         # It would go with the group, and is not nftop's to be made again.
         draft.refusals += [
-            f"{describe(Cell('monitor', group, each))} is not nftop's, and would go with its group"
-            for each in sorted(others)
+            f"{describe(Cell('monitor', group, other))} is not nftop's, and would go with its group"
+            for other in sorted(others)
         ]
         return
     for name, where in draft.rules.tasks.items():
@@ -262,9 +264,9 @@ def _remove_monitor(draft: _Draft, action: RemoveMonitor) -> None:
         for thread, where in draft.rules.tasks.items():
             if draft.state.get(Cell("task", "", thread), where) == own:
                 draft.move(thread, group)
-        for each, where in list(draft.state.items()):
-            if each.kind == "cpu" and where == own:
-                draft.state[each] = group
+        for item, where in list(draft.state.items()):
+            if item.kind == "cpu" and where == own:
+                draft.state[item] = group
 
 
 _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {

@@ -23,14 +23,14 @@ from nftop.model.ids import format_cpu_list
 def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> Step:
     """The same wishes on a newer state, and `more`; those that do not fit there are named."""
     fresh = begin(base, rules, draft.program)
-    wanted = [each for each in (*actions(draft), *more) if not _is_so(base, each)]
+    wanted = [action for action in (*actions(draft), *more) if not _is_so(base, action)]
     after, said = ask(fresh, wanted)
     if after is not fresh:
         return after, said
     after, left = _as_many(fresh, wanted)
     # Of what does not fit as a whole a part may.
-    after, left = _as_many(after, [part for each, _ in left for part in _parts(each)])
-    said = ", ".join(f"{_named(each)} ({why})" for each, why in left)
+    after, left = _as_many(after, [part for item, _ in left for part in _parts(item)])
+    said = ", ".join(f"{_named(item)} ({why})" for item, why in left)
     return after, f"left out of the draft: {said}"
 
 
@@ -44,7 +44,7 @@ def _as_many(
     draft: Draft, wishes: Sequence[ClassAction]
 ) -> tuple[Draft, list[tuple[ClassAction, str]]]:
     """As many of them as fit, and the others with what speaks against each."""
-    left = [(each, "") for each in wishes]
+    left = [(item, "") for item in wishes]
     fits = True
     while fits:  # one may make room for another
         fits, tried, left = False, left, []
@@ -60,7 +60,7 @@ def _as_many(
 def _parts(wish: ClassAction) -> list[ClassAction]:
     """A wish for each mask and CPU."""
     if isinstance(wish, SetSchemata):
-        return [replace(wish, values=(each,)) for each in wish.values]
+        return [replace(wish, values=(value,)) for value in wish.values]
     if isinstance(wish, MoveCpus):
         return [replace(wish, cpus=(cpu,)) for cpu in wish.cpus]
     return [wish]

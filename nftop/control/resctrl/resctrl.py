@@ -77,9 +77,9 @@ class Resctrl(Host):
         if not groups and not tids:
             return {}
         tree = self._groups()
-        chosen = [each for each in tree if tids or _name(each) in groups]
+        chosen = [item for item in tree if tids or _name(item) in groups]
         places = _places(chosen)
-        inside = _places([each for each in tree if _name(each) in groups])
+        inside = _places([item for item in tree if _name(item) in groups])
         named = {self._named(tid): places.get(tid, ROOT) for tid in {*tids, *inside}}
         return {name: where for name, where in named.items() if name}
 
@@ -123,8 +123,8 @@ class Resctrl(Host):
         tree = read_tree(self.mount.path)
         if tree is None:
             return ()
-        masks = [each.schemata for each in tree.groups if each.mode not in LOCKED]
-        unread = (*tree.unread, *(each.sentence for each in masks if isinstance(each, Missing)))
+        masks = [group.schemata for group in tree.groups if group.mode not in LOCKED]
+        unread = (*tree.unread, *(mask.sentence for mask in masks if isinstance(mask, Missing)))
         if unread:
             raise OSError(errno.EIO, f"resctrl can't be read as a whole: {unread[0]}")
         return tree.groups
@@ -170,7 +170,7 @@ def threads_of(pid: int, root: Path = Path("/")) -> tuple[int, ...]:
         lines = (folder / "status").read_text(errors="replace").splitlines()
         if f"Tgid:\t{pid}" not in lines:
             return (pid,)
-        return tuple(sorted(int(each.name) for each in (folder / "task").iterdir()))
+        return tuple(sorted(int(entry.name) for entry in (folder / "task").iterdir()))
     except (FileNotFoundError, ProcessLookupError):
         return ()
 

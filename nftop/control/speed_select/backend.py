@@ -44,7 +44,7 @@ NOT_SIMULATED = (
 )
 _ABSENT = (
     f"{PROGRAM} is not installed where only root can have put it "
-    f"({', '.join(f'/{each}' for each in FOLDERS)}): SST-BF and SST-CP classes can't be set"
+    f"({', '.join(f'/{folder}' for folder in FOLDERS)}): SST-BF and SST-CP classes can't be set"
 )
 
 
@@ -104,8 +104,8 @@ class SpeedSelect(Part[Call]):
 
     def keepers(self) -> tuple[str, ...]:
         """Who else may set what is set here, sentences."""
-        return tuple(f"{each.name} may set SST here too ({each.seen})"
-                     for each in read_keepers(self.root))  # fmt: skip
+        return tuple(f"{keeper.name} may set SST here too ({keeper.seen})"
+                     for keeper in read_keepers(self.root))  # fmt: skip
 
     def classes(self, cpus: Iterable[int]) -> State:
         """SST-CP classes of CPUs, as far as they are told. Raises OSError."""
@@ -136,7 +136,7 @@ class SpeedSelect(Part[Call]):
         return tuple(changes)
 
     def reach(self, changes: Iterable[Change]) -> State:
-        return self.read([each.cell for each in changes])
+        return self.read([change.cell for change in changes])
 
     def inside(self, groups: Collection[str]) -> Mapping[str, str]:  # noqa: ARG002 - it has none
         return {}
@@ -160,7 +160,7 @@ class SpeedSelect(Part[Call]):
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
     ) -> Proposal:
         del target
-        seen = {each.cell: base[each.cell] for each in changes if each.cell in base}
+        seen = {change.cell: base[change.cell] for change in changes if change.cell in base}
         if not changes:
             return Proposal(seen, (), commands=commands)
         effects, warnings = describe_effects(self.told(), changes)
@@ -169,7 +169,7 @@ class SpeedSelect(Part[Call]):
         )
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
-        return tuple(each.shell for each in calls(proposal.base, proposal.changes))
+        return tuple(call.shell for call in calls(proposal.base, proposal.changes))
 
     def do(self, step: Call) -> None:
         if not step.is_sound:
@@ -191,7 +191,7 @@ class SpeedSelect(Part[Call]):
             rows = self._domains().rows
         except OSError as error:
             raise RefusedError(str(error)) from None
-        found = [each.cpu for each in rows if bf_cell(each) == cell and each.cpu is not None]
+        found = [row.cpu for row in rows if bf_cell(row) == cell and row.cpu is not None]
         if not found:
             raise RefusedError("the power domain is at another level of SST-PP now, or gone")
         return found[0]

@@ -32,7 +32,7 @@ class Call:
     @property
     def is_sound(self) -> bool:
         """Whether it is one that the tool may be called with at all."""
-        kinds = {(each.kind, each.number >= 0) for each in self.cells}
+        kinds = {(cell.kind, cell.number >= 0) for cell in self.cells}
         if self.is_bf:
             return len(self.cells) == 1 and kinds == {("bf", True)} and self.value in _VERBS
         return kinds == {("cp_class", True)} and self.value in CLASSES
@@ -41,7 +41,7 @@ class Call:
         """For the tool; `cpu` is one of the power domain."""
         if self.is_bf:
             return ("-f", "json", "-c", f"{cpu:d}", "base-freq", _VERBS[self.value])
-        some = ",".join(f"{each.number:d}" for each in self.cells)
+        some = ",".join(f"{cell.number:d}" for cell in self.cells)
         return ("-f", "json", "-c", some, "core-power", "assoc", "--clos", self.value)
 
     @property
@@ -57,16 +57,16 @@ class Call:
 
 def calls(state: State, changes: Iterable[Change]) -> tuple[Call, ...]:
     """The calls that take a state through changes: classes by their number, then SST-BF."""
-    wanted = [each for each in changes if each.new is not None and each.cell in state
-              and state[each.cell] != each.new]  # fmt: skip
+    wanted = [change for change in changes if change.new is not None and change.cell in state
+              and state[change.cell] != change.new]  # fmt: skip
     classes: dict[str, list[int]] = {}
-    for each in wanted:
-        if each.cell.kind == "cp_class":
-            classes.setdefault(str(each.new), []).append(each.cell.number)
+    for item in wanted:
+        if item.cell.kind == "cp_class":
+            classes.setdefault(str(item.new), []).append(item.cell.number)
     found = []
     for value, cpus in sorted(classes.items()):
         for some in at_once(sorted(cpus)):
             cells = tuple(Cell("cp_class", "", "", int(cpu)) for cpu in some.split(","))
             found.append(Call(cells, value))
-    found += [Call((each.cell,), str(each.new)) for each in wanted if each.cell.kind == "bf"]
+    found += [Call((entry.cell,), str(entry.new)) for entry in wanted if entry.cell.kind == "bf"]
     return tuple(found)

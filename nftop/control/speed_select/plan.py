@@ -83,7 +83,7 @@ def propose(
     changes = difference(draft.base, {**draft.base, **draft.target})
     if not changes:
         return Proposal(draft.base, (), commands=commands)
-    asked = {cpu for each in actions if isinstance(each, SetCpClass) for cpu in each.cpus}
+    asked = {cpu for item in actions if isinstance(item, SetCpClass) for cpu in item.cpus}
     effects, warnings = describe_effects(told, changes, asked)
     return Proposal(draft.base, changes, effects, (*warnings, *keepers()), commands=commands)
 
@@ -96,16 +96,16 @@ def describe_effects(
     `asked`: CPUs that were named; others of the changes are their siblings. Empty: all were.
     """
     effects, warnings = list[str](), list[str]()
-    by_cell = {bf_cell(each): each for each in told.domains}
+    by_cell = {bf_cell(item): item for item in told.domains}
     classed = []
-    for each in changes:
-        domain = by_cell.get(each.cell)
-        if domain is not None and each.new in (ON, OFF):
-            effects += _bases(told, domain, on=each.new == ON)
-            warnings += _bf_warnings(told, domain, on=each.new == ON)
-        elif each.cell.kind == "cp_class":
-            classed.append(each.cell.number)
-    if any(each.cell.kind == "bf" for each in changes):
+    for change in changes:
+        domain = by_cell.get(change.cell)
+        if domain is not None and change.new in (ON, OFF):
+            effects += _bases(told, domain, on=change.new == ON)
+            warnings += _bf_warnings(told, domain, on=change.new == ON)
+        elif change.cell.kind == "cp_class":
+            classed.append(change.cell.number)
+    if any(item.cell.kind == "bf" for item in changes):
         effects.append(_ONLY_BF)
     if classed:
         named = set(asked)
@@ -126,9 +126,9 @@ def _switch(draft: _Draft, action: SwitchBf) -> None:
     if told.model is None or told.model == _CASCADE_LAKE:
         draft.refusals.append(_NO_MODEL if told.model is None else _FIRMWARE)
         return
-    packages = action.packages or tuple(sorted({each.package for each in told.domains}))
+    packages = action.packages or tuple(sorted({item.package for item in told.domains}))
     for package in packages:
-        own = [each for each in told.domains if each.package == package]
+        own = [item for item in told.domains if item.package == package]
         if not own:
             draft.refusals.append(f"{PROGRAM} tells of no package {package}")
         for domain in own:
@@ -160,8 +160,8 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
         return
     every = [cpu for cpu in told.with_siblings(action.cpus) if cpu in told.places]
     homes = list(_domains_of(told, every))
-    reached = {cpu for each in homes for cpu in told.cpus(each)}
-    without = [each for each in homes if each.cp_supported is not True]
+    reached = {cpu for home in homes for cpu in told.cpus(home)}
+    without = [home for home in homes if home.cp_supported is not True]
     for domain in without:
         draft.refusals.append(f"{_name(domain)}: there is no SST-CP, or it is not told")
     if set(every) - reached:
@@ -182,7 +182,7 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
 
 def _domains_of(told: Told, cpus: Iterable[int]) -> Iterator[Domain]:
     some = set(cpus)
-    return (each for each in told.domains if some & set(told.cpus(each)))
+    return (domain for domain in told.domains if some & set(told.cpus(domain)))
 
 
 def _bases(told: Told, domain: Domain, *, on: bool) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _bases(told: Told, domain: Domain, *, on: bool) -> Iterator[str]:
         then_hz = (domain.bf_high_hz if is_high else domain.bf_low_hz) if on else domain.base_hz
         then = None if then_hz is None else then_hz // 1000
         ways.setdefault((is_high, told.base_khz.get(cpu), then), []).append(cpu)
-    for (is_high, now, then), cpus in sorted(ways.items(), key=lambda each: each[1]):
+    for (is_high, now, then), cpus in sorted(ways.items(), key=lambda way: way[1]):
         kind = (" (high priority)" if is_high else " (low priority)") if on else ""
         yield (
             f"{_name(domain)}, CPU {format_cpu_list(cpus)}{kind}: base frequency {_mhz(now)} now, "

@@ -42,13 +42,15 @@ class Told:
 
     def of(self, package: int, die: int) -> tuple[Domain, ...]:
         """The power domains of a die."""
-        return tuple(each for each in self.domains if (each.package, each.die) == (package, die))
+        return tuple(
+            domain for domain in self.domains if (domain.package, domain.die) == (package, die)
+        )
 
     def cpus(self, domain: Domain) -> tuple[int, ...]:
         """Online CPUs of a power domain; empty where nobody tells which they are."""
         if len(self.of(domain.package, domain.die)) == 1:
             die = (domain.package, domain.die)
-            here = [cpu for cpu, each in self.places.items() if (each.package, each.die) == die]
+            here = [cpu for cpu, item in self.places.items() if (item.package, item.die) == die]
             if here:
                 return tuple(sorted(here))
         return tuple(sorted(cpu for cpu in domain.cpus if cpu in self.places))
@@ -68,7 +70,9 @@ def bf_cell(domain: Domain) -> Cell:
 
 def bf_state(domains: Iterable[Domain]) -> dict[Cell, str]:
     """Of those that tell it."""
-    return {bf_cell(each): ON if each.bf else OFF for each in domains if each.bf is not None}
+    return {
+        bf_cell(domain): ON if domain.bf else OFF for domain in domains if domain.bf is not None
+    }
 
 
 def class_cell(cpu: int) -> Cell:

@@ -84,14 +84,14 @@ def step_changes(
 def together(noticed: Sequence[Noticed]) -> tuple[Noticed, ...]:
     """The same, with what was noticed right behind each other as one change."""
     joined: list[Noticed] = []
-    for each in noticed:
-        if joined and each.since_ns - joined[-1].at_ns <= TOGETHER_NS:
+    for item in noticed:
+        if joined and item.since_ns - joined[-1].at_ns <= TOGETHER_NS:
             last = joined[-1]
             joined[-1] = replace(
-                last, at_ns=each.at_ns, wall_ns=each.wall_ns, changes=last.changes + each.changes
+                last, at_ns=item.at_ns, wall_ns=item.wall_ns, changes=last.changes + item.changes
             )
         else:
-            joined.append(each)
+            joined.append(item)
     return tuple(joined)
 
 
@@ -117,16 +117,16 @@ def is_made_by(change: Change, noticed: Noticed, made: Sequence[Made]) -> bool:
     """
     own = [
         written
-        for each in made
-        if each.from_ns <= noticed.at_ns + _READING_NS
-        and each.until_ns >= noticed.since_ns - _READING_NS
-        for written in each.changes
+        for entry in made
+        if entry.from_ns <= noticed.at_ns + _READING_NS
+        and entry.until_ns >= noticed.since_ns - _READING_NS
+        for written in entry.changes
     ]
     (was, now), born = _ends(change), False
     # Several may lie between two readings: from what it came to back to what it was.
-    for each in reversed(own):
-        if each.cell == change.cell and _ends(each)[1] == now:
-            now = _ends(each)[0]
+    for item in reversed(own):
+        if item.cell == change.cell and _ends(item)[1] == now:
+            now = _ends(item)[0]
             # What a class is born with is not known beforehand.
             born = now is None and change.cell.kind == "schemata"
             if born or now == was:

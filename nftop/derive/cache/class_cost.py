@@ -60,31 +60,33 @@ def _of_cores(frame: Frame, rows: Collection[int]) -> Iterator[_Share]:
     """Of each core on which a network function polls that has packets on some of them."""
     cpus = frame.cpus
     packets = {row: cpus.columns["packets_per_s"][row] for row in rows}
-    forwards = {cpus.nf_pid[row] for row, each in packets.items() if each != 0}
-    for row, each in packets.items():
+    forwards = {cpus.nf_pid[row] for row, item in packets.items() if item != 0}
+    for row, packet in packets.items():
         if cpus.nf[row] is not None and cpus.nf_pid[row] in forwards:
             # What a core polls in vain is a cost of the others' packets, and nobody counts it.
-            weight = _IN_VAIN if each == 0 else each
+            weight = _IN_VAIN if packet == 0 else packet
             yield _Share(cpus.columns["cpp"][row], weight, cpus.cpp_clock[row], cpus.saturated[row])
 
 
 def _summed(shares: Sequence[_Share]) -> Cost:
     cycles_per_s = packets_per_s = 0.0
-    counted = [each for each in shares if each.packets_per_s != 0]
-    for each in counted:
-        if isinstance(each.packets_per_s, Missing):
-            return Cost(each.packets_per_s)
-        if isinstance(each.cpp, Missing):
-            return Cost(each.cpp)
-        cycles_per_s += each.cpp * each.packets_per_s
-        packets_per_s += each.packets_per_s
+    counted = [share for share in shares if share.packets_per_s != 0]
+    for item in counted:
+        if isinstance(item.packets_per_s, Missing):
+            return Cost(item.packets_per_s)
+        if isinstance(item.cpp, Missing):
+            return Cost(item.cpp)
+        cycles_per_s += item.cpp * item.packets_per_s
+        packets_per_s += item.packets_per_s
     if not packets_per_s:
         return Cost(_NO_PACKETS)
-    clocks = {each.clock for each in counted}
+    clocks = {entry.clock for entry in counted}
     if len(set(map(base_clock, clocks))) > 1:
         return Cost(_MIXED)
     # A sum of which a part is an estimate is one.
-    clock = next((each for each in clocks if each != base_clock(each)), next(iter(clocks)))
-    told = {each.saturated for each in counted}
+    clock = next(
+        (element for element in clocks if element != base_clock(element)), next(iter(clocks))
+    )
+    told = {entry.saturated for entry in counted}
     full = False if False in told else None if None in told else True
     return Cost(cycles_per_s / packets_per_s, clock, full)

@@ -50,5 +50,5 @@ def disturbed(classes: Classes, polling: Collection[Cpu]) -> str:
 def _one_of(classes: list[CacheClass]) -> CacheClass | Missing:
     if len(classes) == 1:
         return classes[0]
-    names = ", ".join(each.name for each in classes)
+    names = ", ".join(clos.name for clos in classes)
     return Missing(Reason.UNDEFINED, f"what polls here is in several classes: {names}")

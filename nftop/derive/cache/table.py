@@ -189,21 +189,23 @@ def _row(
 
 
 def _monitor_rows(since: _Since, after: ResctrlGroup) -> tuple[MonitorRow, ...]:
-    known = {} if since.group is None else {each.name: each for each in since.group.monitors}
-    said = {} if since.row is None else {each.name: each.readings for each in since.row.monitors}
+    known = {} if since.group is None else {item.name: item for item in since.group.monitors}
+    said = {} if since.row is None else {item.name: item.readings for item in since.row.monitors}
     rows = []
-    for each in after.monitors:
-        old = known.get(each.name)
-        anew = old is not None and old.inode != each.inode
+    for monitor in after.monitors:
+        old = known.get(monitor.name)
+        anew = old is not None and old.inode != monitor.inode
         counted = {} if old is None or anew else {cache.l3: cache for cache in old.caches}
         own = replace(since, none=_MADE_ANEW) if anew else since
         readings = {
             cache.l3: _metered(
-                own, counted.get(cache.l3), cache, said.get(each.name, {}).get(cache.l3)
+                own, counted.get(cache.l3), cache, said.get(monitor.name, {}).get(cache.l3)
             )
-            for cache in each.caches
+            for cache in monitor.caches
         }
-        rows.append(MonitorRow(each.name, each.rmid, each.cpus, owner_of(each.name), readings))
+        rows.append(
+            MonitorRow(monitor.name, monitor.rmid, monitor.cpus, owner_of(monitor.name), readings)
+        )
     return tuple(rows)
 
 

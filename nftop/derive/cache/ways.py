@@ -87,7 +87,7 @@ def free_ways(shares: Mapping[str, Shares], domain: CacheDomain) -> Cbm | None:
     """The ways that no class in use may fill; None where the cache can't be allocated."""
     if not domain.ways:
         return None
-    taken = _union((each.all for each in shares.values() if each.used), domain.ways)
+    taken = _union((share.all for share in shares.values() if share.used), domain.ways)
     return Cbm(((1 << domain.ways) - 1) & ~taken.bits, domain.ways)
 
 
@@ -110,8 +110,8 @@ def in_use(group: GroupRow) -> bool:
     unknown = any(isinstance(c, Missing) and c.reason is not Reason.HARDWARE for c in told)
     masks = [cbm for cbm in told if not isinstance(cbm, Missing)]
     masks += [cache.code for cache in group.caches if cache.code is not None]
-    for each in group.l2:
-        masks += [each.cbm] if each.code is None else [each.cbm, each.code]
+    for item in group.l2:
+        masks += [item.cbm] if item.code is None else [item.cbm, item.code]
     bandwidths = [cache.mba for cache in group.caches if not isinstance(cache.mba, Missing)]
     return is_used(
         group.name,
@@ -132,7 +132,7 @@ def is_used(name: str, *, inside: bool, limited: bool, filled: bool) -> bool:
 def limits(masks: Iterable[Cbm], bandwidths: Iterable[float], unit: MbaUnit) -> bool:
     """Whether any of the masks and limits on bandwidth of a class keeps something from it."""
     return any(mask.ways < mask.width for mask in masks) or any(
-        each < _UNLIMITED[unit] for each in bandwidths
+        bandwidth < _UNLIMITED[unit] for bandwidth in bandwidths
     )
 
 
@@ -143,8 +143,8 @@ def has_filled(group: GroupRow) -> bool:
 
 def _union(masks: Iterable[Cbm], width: int) -> Cbm:
     bits = 0
-    for each in masks:
-        bits |= each.bits
+    for mask in masks:
+        bits |= mask.bits
     return Cbm(bits, width)
 
 

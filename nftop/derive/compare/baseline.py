@@ -78,7 +78,7 @@ def step_baselines(
     wall_ns: int,
 ) -> tuple[BaselineState, CpuTable, tuple[NfRow, ...]]:
     """Fold one tick in: its rows with `cpp_vs_base`, and the state that remembers it."""
-    read_at_ns = {name: each.read_at_ns for name, each in readings.items()}
+    read_at_ns = {name: reading.read_at_ns for name, reading in readings.items()}
     new = frozenset(
         name for name, at_ns in read_at_ns.items() if state.read_at_ns.get(name) != at_ns
     )
@@ -102,13 +102,13 @@ def keep(state: BaselineState) -> Baselines:
     """
     nfs = state.seen[-1].nfs if state.seen else ()
     found = [_kept(state.seen, nf) for nf in nfs]
-    too_few = all(each.ticks < LEAST_TICKS for each in found)
+    too_few = all(item.ticks < LEAST_TICKS for item in found)
     if too_few and state.kept is not None and state.kept.nfs:
         return state.kept
     return Baselines(
         state.seen[-1].wall_ns if state.seen else 0,
-        tuple(each for each in found if each.ticks >= LEAST_TICKS),
-        {each.key: each.ticks for each in found if each.ticks < LEAST_TICKS},
+        tuple(entry for entry in found if entry.ticks >= LEAST_TICKS),
+        {item.key: item.ticks for item in found if item.ticks < LEAST_TICKS},
     )
 
 
@@ -117,7 +117,7 @@ def _kept(seen: Sequence[Seen], nf: NfRow) -> NfBaseline:
     sources = frozenset[str]().union(*(tick.new for tick in seen))
     ticks: list[tuple[Seen, NfRow]] = []
     for tick in reversed(seen):
-        row = next((each for each in tick.nfs if each.key == nf.key), None)
+        row = next((item for item in tick.nfs if item.key == nf.key), None)
         # The kernel, which has no pid, is where packets happen to come.
         if row is None or (row.pid and row.cpus != nf.cpus):
             break
@@ -166,14 +166,14 @@ def _levels(
     levels = {}
     for name, readings in numbers.items():
         values: list[float] = []
-        for each, counted_by in zip(readings, clocks, strict=True):
-            if isinstance(each, Missing) or (
+        for reading, counted_by in zip(readings, clocks, strict=True):
+            if isinstance(reading, Missing) or (
                 name in _CYCLES and base_clock(counted_by) != base_clock(clock)
             ):
                 continue
-            if name in _HELD and values and values[-1] == each:
+            if name in _HELD and values and values[-1] == reading:
                 continue
-            values.append(each)
+            values.append(reading)
         if len(values) >= LEAST_TICKS:
             of = np.array(values)
             levels[name] = Level(median(of), deviation(of), len(values))
@@ -182,8 +182,8 @@ def _levels(
 
 def _full(told: Sequence[bool | None]) -> bool | None:
     """Whether cores were busy all the time, as a verdict has it."""
-    known = [float(each) for each in told if each is not None]
-    return is_full(np.array(known), np.array([each is not None for each in told], np.float64))
+    known = [float(item) for item in told if item is not None]
+    return is_full(np.array(known), np.array([item is not None for item in told], np.float64))
 
 
 def _of_nf(row: NfRow, name: str) -> Reading:
@@ -204,9 +204,9 @@ def baseline_of(kept: Baselines | None, nf: NfRow, nfs: Collection[NfRow]) -> Nf
 def _baseline_of(kept: Baselines | None, nf: NfRow, nfs: Iterable[NfRow]) -> NfBaseline | Missing:
     if kept is None:
         return NO_BASELINE
-    for each in kept.nfs:
-        if each.key == nf.key:
-            return each
+    for item in kept.nfs:
+        if item.key == nf.key:
+            return item
     if nf.key in kept.short:
         ticks = kept.short[nf.key]
         return Missing(
@@ -215,9 +215,9 @@ def _baseline_of(kept: Baselines | None, nf: NfRow, nfs: Iterable[NfRow]) -> NfB
             f"{LEAST_TICKS} are needed: b keeps another",
         )
     there = list(nfs)
-    namesakes = [each for each in there if (each.kind, each.name) == (nf.kind, nf.name)]
-    known = [each for each in kept.nfs if (each.kind, each.name) == (nf.kind, nf.name)]
-    gone = not any(each.key == one.key for one in known for each in there)
+    namesakes = [entry for entry in there if (entry.kind, entry.name) == (nf.kind, nf.name)]
+    known = [entry for entry in kept.nfs if (entry.kind, entry.name) == (nf.kind, nf.name)]
+    gone = not any(element.key == one.key for one in known for element in there)
     return known[0] if len(namesakes) == len(known) == 1 and gone else _NOT_THEN
 
 

@@ -78,15 +78,15 @@ def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
         if row.metric.id in _COSTS + PACKETS:
             of_word.setdefault((row.word, row.metric.id in _COSTS), []).append(row)
     sides: dict[Word, list[Compared]] = {
-        word: [row for key, each in of_word.items() if key[0] == word for row in each]
+        word: [row for key, item in of_word.items() if key[0] == word for row in item]
         for word in _SIDES
     }
-    said = [f"{word}: {_named(each)}" for word, each in sides.items() if each]
+    said = [f"{word}: {_named(item)}" for word, item in sides.items() if item]
     if len(said) > 1:
         return "inconclusive", "; ".join(said)
-    for word, each in sides.items():
-        if each:
-            return word, _named(each)
+    for word, side in sides.items():
+        if side:
+            return word, _named(side)
     if offered is not None:
         return "inconclusive", load_moved(offered)
     found = next((key for key in _SUMS if key in of_word), None)

@@ -239,11 +239,11 @@ def _busy(cpus: CpuTable, nf: NfRow) -> Reading:
         for cpu in nf.cpus
         if cpu in cpus.topology.row_of
     ]
-    numbers = [each for each in readings if not isinstance(each, Missing)]
+    numbers = [reading for reading in readings if not isinstance(reading, Missing)]
     if not readings or len(readings) != len(nf.cpus):
         return Missing(Reason.SOURCE, "not all its CPUs were recorded")
     if len(numbers) != len(readings):
-        return next(each for each in readings if isinstance(each, Missing))
+        return next(reading for reading in readings if isinstance(reading, Missing))
     return float(np.mean(numbers))
 
 
@@ -305,7 +305,7 @@ def row_of(
             found = cyclic(found, cycle)
     if found.word in DIFFERS:
         drifting = [
-            name for name, each in zip(_SIDES, drifts(blocks_a, blocks_b), strict=True) if each
+            name for name, drift in zip(_SIDES, drifts(blocks_a, blocks_b), strict=True) if drift
         ]
         if drifting:
             which = " and ".join(drifting).replace("in ", "")
@@ -319,7 +319,7 @@ def _can_be_added(a: Floats, b: Floats, counts: tuple[int | None, int | None]) -
 
     Longer blocks would be other noise, and how long that persists is not known.
     """
-    sizes = [len(each) + (count or 0) for each, count in zip((a, b), counts, strict=True)]
+    sizes = [len(item) + (count or 0) for item, count in zip((a, b), counts, strict=True)]
     return _block_samples(a, b) == 1 and min(sizes) <= BLOCKS
 
 

@@ -141,7 +141,7 @@ def _plain_part(thing: Thing, a: Series, b: Series, context: _Context, *, loaded
 def _nf_part(thing: Thing, a: Series, b: Series, context: _Context) -> tuple[Part, float | None]:
     """A network function, and by which share its load moved."""
     offered = moved_by(a.of("offered_packets_per_s"), b.of("offered_packets_per_s"))
-    full = [_is_full(each) for each in (a, b)]
+    full = [_is_full(item) for item in (a, b)]
     clock, notes = _clock(a, b)
     rows = []
     for metric in _ROWS["nf"]:
@@ -151,7 +151,7 @@ def _nf_part(thing: Thing, a: Series, b: Series, context: _Context) -> tuple[Par
         why = _why(metric.id, a, b)
         if clock is None and metric.id in _CYCLES and _told(metric.id, a, b):
             why = _NO_CLOCK
-        of_a, of_b = (_of_clock(each, metric.id, clock) for each in (a, b))
+        of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
         row = row_of(used, of_a, of_b, why, context.of(thing, metric.id, clock))
         rows.append(row if own else replace(row, found=judged(row.found, full, offered)))
     found = [row.found for row in rows]
@@ -199,7 +199,7 @@ def _of_clock(series: Series, name: str, clock: str | None) -> Floats:
 
 
 def _told(name: str, a: Series, b: Series) -> bool:
-    return all(np.isfinite(each.of(name)).any() for each in (a, b))
+    return all(np.isfinite(item.of(name)).any() for item in (a, b))
 
 
 def _why(name: str, a: Series, b: Series) -> Missing:

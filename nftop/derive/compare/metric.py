@@ -164,8 +164,8 @@ def compared(
 
 def measured(metric: Metric, before: Floats, after: Floats, why: Missing) -> Compared:
     """The numbers of two samples, float64 (n,) and (m,), without a word for their difference."""
-    middles = [median(each) if len(each) else why for each in (before, after)]
-    spreads: list[Reading] = [deviation(each) if len(each) else _NONE for each in (before, after)]
+    middles = [median(item) if len(item) else why for item in (before, after)]
+    spreads: list[Reading] = [deviation(item) if len(item) else _NONE for item in (before, after)]
     return Compared(
         metric=metric,
         before=middles[0],
@@ -196,7 +196,7 @@ def persistent(row: Compared, why: str) -> Compared:
 
 def _lacking(before: Floats, after: Floats, *, over: bool) -> tuple[int, int]:
     """Samples to add to each side until separated ones would be found."""
-    least = [max(LEAST_SAMPLES - len(each), 0) for each in (before, after)]
+    least = [max(LEAST_SAMPLES - len(item), 0) for item in (before, after)]
     if _is_constant(before, after):
         return least[0], least[1]
     persistence = known_persistence(before, after)
@@ -273,7 +273,7 @@ def _is_constant(before: Floats, after: Floats) -> bool:
 def cycle_of(before: Floats, after: Floats) -> int | None:
     """The longer period of cycles on either side, in samples; None where none is seen."""
     periods = [cycle_samples(before), cycle_samples(after)]
-    return max((each for each in periods if each is not None), default=None)
+    return max((period for period in periods if period is not None), default=None)
 
 
 def is_beyond(period: int, word: Word, before: Floats, after: Floats) -> bool:
@@ -292,7 +292,7 @@ def is_beyond(period: int, word: Word, before: Floats, after: Floats) -> bool:
 def drifts(before: Floats, after: Floats) -> tuple[bool, bool]:
     """Whether either side moves half as far within itself as the two are apart."""
     gap = abs(median(after) - median(before))
-    found = [_drift(each) >= _DRIFT_RATIO * gap for each in (before, after)]
+    found = [_drift(item) >= _DRIFT_RATIO * gap for item in (before, after)]
     return found[0], found[1]
 
 

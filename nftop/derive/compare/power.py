@@ -60,7 +60,7 @@ def least_shift(
     total = n + m
     inflation = _unlucky_inflation(total, known_persistence(before, after))
     least = _student(least_z, total - 2) if studentized else least_z
-    x, y, pooled = (_quantiles(each) for each in (before, after, np.concatenate((before, after))))
+    x, y, pooled = (_quantiles(item) for item in (before, after, np.concatenate((before, after))))
 
     def needed(p_deviation: float) -> float:
         """The share of pairs in order, above one half, at which the test succeeds."""
@@ -97,7 +97,7 @@ def _share_below(values: Floats, limits: Floats) -> Floats:
 
 def _median_error(low: Floats, high: Floats, n: int, m: int, inflation: float) -> float:
     """How far the medians of equal samples unluckily differ, `low` upwards and `high` downwards."""
-    spread_n, spread_m = (_POWER_Z / 2 * math.sqrt(inflation / each) for each in (n, m))
+    spread_n, spread_m = (_POWER_Z / 2 * math.sqrt(inflation / item) for item in (n, m))
     up = np.quantile(low, min(0.5 + spread_n, 1.0)) - np.quantile(low, 0.5)
     down = np.quantile(high, 0.5) - np.quantile(high, max(0.5 - spread_m, 0.0))
     return math.hypot(float(up), float(down))

@@ -105,8 +105,8 @@ def _ranks(values: Floats) -> tuple[Floats, float]:
 def _lag1(before: Floats, after: Floats) -> float:
     """Lag-1 correlation within both samples, 0 to `MOST_PERSISTENCE`, without its bias."""
     along = square = 0.0
-    for each in (before, after):
-        away = each - each.mean()
+    for item in (before, after):
+        away = item - item.mean()
         along += float((away[1:] * away[:-1]).sum())
         square += float((away**2).sum())
     if square <= 0:

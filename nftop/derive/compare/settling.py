@@ -62,7 +62,7 @@ class Sides:
     @property
     def changes(self) -> tuple[Change, ...]:
         """All that was noticed of it."""
-        return tuple(change for each in self.noticed for change in each.changes)
+        return tuple(change for item in self.noticed for change in item.changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +94,26 @@ def sides_of(
     """
     now_ns, domains = window.frame.monotonic_ns, window.frame.domains
     noticed = together(window.frame.noticed)
-    own = [each for each in noticed if each.since_ns <= changed_at_ns <= each.at_ns + TOGETHER_NS]
-    since_ns = min([changed_at_ns, *(each.since_ns for each in own)])
-    at_ns = max([changed_at_ns, *(each.at_ns for each in own)])
-    after = [each for each in noticed if each.since_ns >= at_ns and each not in own]
+    own = [
+        entry for entry in noticed if entry.since_ns <= changed_at_ns <= entry.at_ns + TOGETHER_NS
+    ]
+    since_ns = min([changed_at_ns, *(candidate.since_ns for candidate in own)])
+    at_ns = max([changed_at_ns, *(candidate.at_ns for candidate in own)])
+    after = [entry for entry in noticed if entry.since_ns >= at_ns and entry not in own]
     from_ns, quiet_ns = since_ns - SPAN_S * _S, 0
-    for each in reversed([each for each in noticed if each.at_ns <= since_ns and each not in own]):
-        its = [(name, domain.l3) for name in groups_in(each.changes) for domain in domains]
-        still_ns, settled, _ = _settled(window, {*keys, *its}, each.at_ns, since_ns)
+    for item in reversed(
+        [element for element in noticed if element.at_ns <= since_ns and element not in own]
+    ):
+        its = [(name, domain.l3) for name in groups_in(item.changes) for domain in domains]
+        still_ns, settled, _ = _settled(window, {*keys, *its}, item.at_ns, since_ns)
         if settled:
             from_ns, quiet_ns = max(since_ns - SPAN_S * _S, still_ns), still_ns
             break
         # Nothing was ever measured between the two, so that they are judged together.
-        own.insert(0, each)
-        since_ns = each.since_ns
+        own.insert(0, item)
+        since_ns = item.since_ns
         from_ns = since_ns - SPAN_S * _S
-    ends_ns = [each.since_ns for each in after]
+    ends_ns = [element.since_ns for element in after]
     if term.taken_back_ns is not None:
         ends_ns.append(term.taken_back_ns)
     until_ns = min([now_ns, *ends_ns])
@@ -128,7 +132,7 @@ def sides_of(
         span_s=max(0.0, (end_ns - after_ns) / _S),
         at_ns=at_ns,
         noticed=tuple(own),
-        later=tuple(change for each in after for change in each.changes),
+        later=tuple(change for one in after for change in one.changes),
         note=note,
         quiet_ns=quiet_ns,
     )
@@ -201,7 +205,7 @@ def _settled(
             until_ns >= latest_ns,
             (still_moving if until_ns >= latest_ns else ""),
         )
-    after_ns = max(at_ns + LEAST_S * _S, *(each for each in found if each is not None))
+    after_ns = max(at_ns + LEAST_S * _S, *(item for item in found if item is not None))
     if after_ns > latest_ns:
         return latest_ns, True, f"occupancy still moved {MOST_S} s after the change"
     return after_ns, after_ns <= until_ns, ""
@@ -210,7 +214,7 @@ def _settled(
 def _still(times: Times, used: Floats, at_ns: int, still_bytes: float) -> int | None:
     """When a class' occupancy stood still; None while it does not."""
     later = times > at_ns
-    usual = [float(np.ptp(each)) for each in _runs(used[~later])]
+    usual = [float(np.ptp(item)) for item in _runs(used[~later])]
     still_bytes = max([still_bytes, *([float(np.median(usual))] if usual else [])])
     for end_ns, run in zip(times[later][_READINGS - 1 :].tolist(), _runs(used[later]), strict=True):
         if np.ptp(run) <= still_bytes:

@@ -146,7 +146,7 @@ def _overlapping(
             mine = [masks.get((name, l3), 0) for l3 in caches]
             theirs = [[masks.get((other, l3), 0) for l3 in caches] for other in changed]
             if name not in changed and any(
-                mask & other for each in theirs for mask, other in zip(mine, each, strict=True)
+                mask & other for their in theirs for mask, other in zip(mine, their, strict=True)
             ):
                 found[name] = None
     return tuple(name for name in used if name in found)

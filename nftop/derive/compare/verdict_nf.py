@@ -80,7 +80,7 @@ def nf_part(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...]) ->
 def _bounds(metric: Metric, busy: Sequence[bool | None], nf: NfRow) -> tuple[bool, bool]:
     """Where empty polls may be in it; cycles of another clock than the core's bound nothing."""
     sure = metric.bounded and not (metric.per_clock and nf.cpp_clock not in (None, "core"))
-    was, now = (sure and each is not True for each in busy)
+    was, now = (sure and item is not True for item in busy)
     return was, now
 
 
@@ -99,7 +99,7 @@ def _is_any(reading: Reading) -> bool:
 
 def _reasons(frame: Frame, nf: NfRow) -> Mapping[str, Missing]:
     """Why a network function has no number of a metric now."""
-    found = {name: each for name, each in nf.readings.items() if isinstance(each, Missing)}
+    found = {name: item for name, item in nf.readings.items() if isinstance(item, Missing)}
     if nf.problem is not None:
         found["packets_per_s"] = nf.problem
     if nf.shared is not None:

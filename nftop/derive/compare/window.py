@@ -130,7 +130,7 @@ class ReadTimes:
 
 def is_renewed(frame: Frame, sources: Iterable[str], renewed: Collection[str]) -> bool:
     """Whether what rests on these sources is a new sample; of one that is no source it is."""
-    return all(each in renewed or each not in frame.sources for each in sources)
+    return all(source in renewed or source not in frame.sources for source in sources)
 
 
 def source_of(nf: NfRow) -> str:

@@ -16,11 +16,11 @@ def others(who: Occupant) -> tuple[str, ...]:
     mine = list(known.values())[1:]
     strangers = list(who.strangers)
     if not who.cores:
-        first = next((each for each in strangers if each.thread.role in NF_KINDS), None)
-        strangers = [each for each in strangers if each is not first]
-    for each in strangers:
-        does = "polls" if each.thread.role in NF_KINDS else "spins"
-        mine.append(f"{_of(each.thread.pid)}{each.thread.label} {does}")
+        first = next((item for item in strangers if item.thread.role in NF_KINDS), None)
+        strangers = [item for item in strangers if item is not first]
+    for stranger in strangers:
+        does = "polls" if stranger.thread.role in NF_KINDS else "spins"
+        mine.append(f"{_of(stranger.thread.pid)}{stranger.thread.label} {does}")
     return tuple(mine)
 
 

@@ -138,7 +138,7 @@ def _setting(
         governor=row.governor or unsaid,
         epp=row.epp or no_epp,
         cp_class=_cp_class(told, cpu),
-        together=tuple(each for each in row.together if each != cpu),
+        together=tuple(item for item in row.together if item != cpu),
     )
 
 
@@ -148,6 +148,6 @@ def _cp_class(told: CpufreqTable, cpu: Cpu) -> int | Missing:
     known = told.sst.cp_class.get(cpu)
     if known is not None:
         return known
-    if any(each.cp for each in told.sst.packages):
+    if any(package.cp for package in told.sst.packages):
         return _CP_UNTOLD
-    return _CP_OFF if any(each.cp_supported for each in told.sst.packages) else _CP_NEVER
+    return _CP_OFF if any(package.cp_supported for package in told.sst.packages) else _CP_NEVER

@@ -45,7 +45,7 @@ def sibling_columns(
         "core_ipc": ratio(_over(threads, instructions, np.add), clocks),
     }
     lonely = missing(len(alone), _ALONE)
-    return {name: where(alone, lonely, each) for name, each in found.items()}
+    return {name: where(alone, lonely, item) for name, item in found.items()}
 
 
 def _over(threads: NDArray[np.intp], of: Column, fold: np.ufunc) -> Column:

@@ -99,7 +99,7 @@ def own_times(
     """
     return {
         row: own_time(
-            [core for each, core in who.cores if nf is None or each.key == nf.key],
+            [core for item, core in who.cores if nf is None or item.key == nf.key],
             times["cpu_time_ratio"][row],
             times["steal_ratio"][row],
             times[TICKS][row],
@@ -241,7 +241,7 @@ def cpu_table(
     )
     who = [pollers.get(row) for row in range(rows)]
     misses, per_packet = step_misses(
-        misses, rates, own_packets, [each.nf if each else None for each in who]
+        misses, rates, own_packets, [item.nf if item else None for item in who]
     )
     cpp = where(polled, ratio(taken, packets), no_nf)
     columns = {
@@ -260,25 +260,27 @@ def cpu_table(
         "tsc_hz": rates.rate("tsc"),
         "coverage": rates.coverage,
         "llc_misses_coverage": rates.share("llc_misses"),
-        **{name: each for name, each in ready.items() if name != TICKS},
+        **{name: item for name, item in ready.items() if name != TICKS},
     }
     columns |= sibling_columns(columns["busy_ratio"], rates, topology)
     return misses, CpuTable(
         topology=topology,
         online=online,
-        thread=tuple(each.thread if each else None for each in who),
-        nf=tuple(each.nf[0] if each and each.nf else None for each in who),
-        nf_pid=tuple(each.nf[1] if each and each.nf else None for each in who),
+        thread=tuple(entry.thread if entry else None for entry in who),
+        nf=tuple(entry.nf[0] if entry and entry.nf else None for entry in who),
+        nf_pid=tuple(element.nf[1] if element and element.nf else None for element in who),
         direction=tuple(
-            each.cores[0][0].direction if each and each.cores else None for each in who
+            element.cores[0][0].direction if element and element.cores else None for element in who
         ),
         cpp_clock=tuple(
-            each if has_cpp else None for each, has_cpp in zip(clock, cpp.present, strict=True)
+            candidate if has_cpp else None
+            for candidate, has_cpp in zip(clock, cpp.present, strict=True)
         ),
         saturated=tuple(
-            _saturated(each, own[row]) if each else None for row, each in enumerate(who)
+            _saturated(candidate, own[row]) if candidate else None
+            for row, candidate in enumerate(who)
         ),
-        attribution=tuple(_attribution(each) for each in who),
+        attribution=tuple(_attribution(one) for one in who),
         group=group,
         settings=settings,
         columns=columns,
@@ -303,7 +305,7 @@ def _saturated(who: Occupant, own: OwnTime | None) -> bool | None:
 def _nf_cycles(who: Occupant) -> Reading:
     """TSC cycles as NFs counted them: each counts all time, so of several one is enough."""
     readings = [core.nf_cycles_per_s for _, core in who.cores]
-    numbers = [each for each in readings if not isinstance(each, Missing)]
+    numbers = [reading for reading in readings if not isinstance(reading, Missing)]
     return max(numbers) if numbers else readings[0]
 
 
@@ -340,8 +342,8 @@ def _shares(
     readings: dict[int, Reading] = {}
     for row, who in pollers.items():
         sources = [core for _, core in who.cores] or who.strangers
-        shares: list[Reading] = [getattr(each, share) for each in sources]
-        numbers = [each for each in shares if not isinstance(each, Missing)]
+        shares: list[Reading] = [getattr(source, share) for source in sources]
+        numbers = [item for item in shares if not isinstance(item, Missing)]
         readings[row] = worst(numbers) if numbers else shares[0]
     return readings
 

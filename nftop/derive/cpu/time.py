@@ -68,8 +68,8 @@ def _columns(before: CpuTimes | None, after: CpuTimes, topology: Topology) -> Ma
     if before is not None and before.fields == after.fields:
         both = here & np.isin(cpus, before.cpus)
         new, old = (
-            each.ticks[np.searchsorted(each.cpus, cpus[both])].astype(np.int64)
-            for each in (after, before)
+            item.ticks[np.searchsorted(item.cpus, cpus[both])].astype(np.int64)
+            for item in (after, before)
         )
         # idle and iowait may step back by a few ticks (proc(5)); a share below zero is none.
         spent[both] = np.maximum(new - old, 0)

@@ -119,8 +119,8 @@ def step_findings(
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:
     """Those of a tick that the tick before did not have."""
-    known = {(each.rule, each.where, each.since_ns) for each in before}
-    return tuple(each for each in after if (each.rule, each.where, each.since_ns) not in known)
+    known = {(item.rule, item.where, item.since_ns) for item in before}
+    return tuple(item for item in after if (item.rule, item.where, item.since_ns) not in known)
 
 
 _NOTHING = Watched()
@@ -143,7 +143,7 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
     held_s = np.where(far & ~fresh, old.held_s + tick.seconds, np.where(unknown, old.held_s, 0.0))
     since_ns = np.where(far & fresh, tick.wall_ns, old.since_ns)
     if tick.gap:
-        ticks, held_s = (np.where(unknown & ~old.active, 0, each) for each in (ticks, held_s))
+        ticks, held_s = (np.where(unknown & ~old.active, 0, item) for item in (ticks, held_s))
     away_s = np.where(within, old.away_s + tick.seconds, np.where(unknown, old.away_s, 0.0))
     ends = (old.active & (away_s >= ENDS_AFTER_S)) | lost
     begins = far & (held_s >= rule.at_least_s) & (ticks >= LEAST_TICKS)
@@ -273,8 +273,8 @@ def _said(
 
 
 def _text(rule: Rule, measured: Measured, place: int) -> str:
-    beside = {name: float(each.values[place]) for name, each in measured.beside.items()}
-    words = {name: each[place] for name, each in measured.words.items()}
+    beside = {name: float(item.values[place]) for name, item in measured.beside.items()}
+    words = {name: word[place] for name, word in measured.words.items()}
     value = rule.printed(float(measured.values.values[place]))
     return rule.text.format(value=value, limit=rule.printed(rule.limit), **beside, **words)
 

@@ -106,9 +106,9 @@ class Seen:
         """
         busy = self.of("busy_ratio")
         reasons = np.array(
-            [max(busy.reasons[list(each)].tolist()) for each in self.cores], np.uint8
+            [max(busy.reasons[list(core)].tolist()) for core in self.cores], np.uint8
         )
-        most = np.array([busy.values[list(each)].max() for each in self.cores], np.float64)
+        most = np.array([busy.values[list(core)].max() for core in self.cores], np.float64)
         whole = Column(np.where(reasons > 0, np.nan, most), reasons)
         return whole, summed(self.packets, self.cores)
 
@@ -158,7 +158,8 @@ def taken(source: Column, rows: Rows) -> Column:
 def of_packages(packages: Sequence[PackageRow], metric: str) -> Column:
     """A metric of each package; UNDEFINED where there is no such."""
     readings = {
-        row: each.readings.get(metric, Missing(Reason.SOURCE)) for row, each in enumerate(packages)
+        row: package.readings.get(metric, Missing(Reason.SOURCE))
+        for row, package in enumerate(packages)
     }
     return from_readings(readings, len(packages), Missing(Reason.SOURCE))
 

@@ -56,8 +56,8 @@ def _own_counts(seen: Seen, of_rows: Column) -> Column:
 def others_here(seen: Seen) -> Measured:
     """How many threads never sleep on a CPU beside that of its network function, and who."""
     others = [seen.crowd.get(row, ()) for row in seen.rows.tolist()]
-    words = {"nf": seen.nf_names, "who": [", ".join(each) for each in others]}
-    return Measured(_keys(seen.cpus), numbers([float(len(each)) for each in others]), words=words)
+    words = {"nf": seen.nf_names, "who": [", ".join(other) for other in others]}
+    return Measured(_keys(seen.cpus), numbers([float(len(other)) for other in others]), words=words)
 
 
 def foreign_sibling(seen: Seen) -> Measured:
@@ -130,11 +130,11 @@ def drops(seen: Seen) -> Measured:
 def left(seen: Seen) -> Measured:
     """1 for each function that was here a while ago; who it was, and the last it was told of."""
     return Measured(
-        [Key(f"nf {each.name}", each.key) for each in seen.gone],
+        [Key(f"nf {item.name}", item.key) for item in seen.gone],
         numbers([1.0] * len(seen.gone)),
         words={
-            "pid": [str(each.pid) for each in seen.gone],
-            "until": [_clock(each.until_ns) for each in seen.gone],
+            "pid": [str(item.pid) for item in seen.gone],
+            "until": [_clock(entry.until_ns) for entry in seen.gone],
         },
     )
 
@@ -164,7 +164,7 @@ def _of_cores(seen: Seen, of_rows: Column) -> Measured:
 
 
 def _keys(places: Sequence[tuple[str, object]]) -> list[Key]:
-    return [Key(*each) for each in places]
+    return [Key(*item) for item in places]
 
 
 def _one(reading: Reading) -> Column:

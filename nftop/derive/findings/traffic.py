@@ -58,7 +58,7 @@ def register_writes(seen: Seen) -> Measured:
     infos, at = seen.frame.cpus.topology.cpus, seen.rows.tolist()
     homes = [infos[at[places[0]]].package for places in seen.cores]
     cores: dict[int, Reading] = {
-        row: float(homes.count(each.package)) or _NO_CORES for row, each in enumerate(rows)
+        row: float(homes.count(item.package)) or _NO_CORES for row, item in enumerate(rows)
     }
     counted = from_readings(cores, len(rows), _NO_CORES)
     writes = of_packages(rows, "mmio.write_per_s")
@@ -87,8 +87,8 @@ def uneven_channels(seen: Seen) -> Measured:
     shares: dict[int, Reading] = {}
     totals: dict[int, Reading] = {}
     names = []
-    for row, each in enumerate(rows):
-        moved = [(box.number, _total(box)) for box in each.channels]
+    for row, item in enumerate(rows):
+        moved = [(box.number, _total(box)) for box in item.channels]
         absent = next((one for _, one in moved if isinstance(one, Missing)), None)
         used = [(one, number) for number, one in moved if not isinstance(one, Missing) and one > 0]
         known = absent is None and len(used) > 1
@@ -226,8 +226,8 @@ def _total(box: BoxTraffic) -> Reading:
 def _packages(seen: Seen, values: Column, metric: str) -> Measured:
     """Of each package, and whether the metric is an estimate there."""
     rows = seen.frame.packages
-    about = ["about " if metric in each.estimates else "" for each in rows]
-    return Measured([Key(f"package {each.package}", None) for each in rows], values,
+    about = ["about " if metric in row.estimates else "" for row in rows]
+    return Measured([Key(f"package {row.package}", None) for row in rows], values,
                     words={"about": about})  # fmt: skip
 
 

@@ -48,8 +48,8 @@ def with_cores(row: NfRow, nf: NfRates, beside: Beside) -> NfRow:
             "llc_misses_per_packet": nf.uncounted or row.shared or _misses(beside.cpus, rows),
             "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(beside, rows),
             **{
-                each.id: nf.uncounted or row.shared or _node(beside.cpus, rows, each.id)
-                for each in NF_NODES
+                node.id: nf.uncounted or row.shared or _node(beside.cpus, rows, node.id)
+                for node in NF_NODES
             },
         },
         threads=tuple(
@@ -60,7 +60,7 @@ def with_cores(row: NfRow, nf: NfRates, beside: Beside) -> NfRow:
         queues=nf.queues,
         nodes=nf.nodes,
         classes=classes,
-        beside="; ".join(filter(None, (_others(each, row, beside) for each in classes))),
+        beside="; ".join(filter(None, (_others(clos, row, beside) for clos in classes))),
     )
 
 
@@ -75,7 +75,7 @@ def imbalance_ratio(cores: Iterable[NfCore]) -> Reading:
         packets = core.packets_per_s
         if not (isinstance(packets, Missing) and packets.reason is Reason.UNDEFINED):
             by_cpu.setdefault(core.cpu, []).append(packets)
-    return spread_of([total(each) for each in by_cpu.values()])
+    return spread_of([total(value) for value in by_cpu.values()])
 
 
 def spread_of(of_cores: Sequence[Reading]) -> Reading:
@@ -86,7 +86,7 @@ def spread_of(of_cores: Sequence[Reading]) -> Reading:
     if isinstance(summed, Missing):
         return summed
     mean = summed / len(of_cores)
-    largest = max(each for each in of_cores if not isinstance(each, Missing))
+    largest = max(core for core in of_cores if not isinstance(core, Missing))
     of_mean = quotient(largest, mean)
     return of_mean if isinstance(of_mean, Missing) else max(of_mean - 1.0, 0.0)
 
@@ -94,7 +94,7 @@ def spread_of(of_cores: Sequence[Reading]) -> Reading:
 def _misses(cpus: CpuTable, rows: Sequence[int]) -> Reading:
     """Misses of all by packets of all; a core without packets has none and no weight."""
     packets = {row: cpus.columns["packets_per_s"][row] for row in rows}
-    some = [row for row, each in packets.items() if each != 0]
+    some = [row for row, packet in packets.items() if packet != 0]
     misses = total(
         (product(cpus.columns["llc_misses_per_packet"][row], packets[row]) for row in some),
         _NO_PACKETS if rows else _NOBODY,
@@ -111,7 +111,9 @@ def _node(cpus: CpuTable, rows: Sequence[int], metric: str) -> Reading:
     column = cpus.columns[metric]
     readings = [column[row] for row in first.values()]
     awake = [
-        each for each in readings if not (isinstance(each, Missing) and each.reason is Reason.IDLE)
+        reading
+        for reading in readings
+        if not (isinstance(reading, Missing) and reading.reason is Reason.IDLE)
     ]
     if not awake:
         return readings[0] if readings else _NOBODY
@@ -122,7 +124,7 @@ def _node(cpus: CpuTable, rows: Sequence[int], metric: str) -> Reading:
 def _classes(cpus: CpuTable, rows: Sequence[int]) -> tuple[CacheClass, ...]:
     """The classes on some rows, each once."""
     told = (cpus.group[row] for row in rows)
-    named = {each.name: each for each in told if not isinstance(each, Missing)}
+    named = {item.name: item for item in told if not isinstance(item, Missing)}
     return tuple(named.values())
 
 
@@ -145,7 +147,7 @@ def _occupancy(beside: Beside, rows: Sequence[int]) -> Reading:
 
 def _others(of: CacheClass, row: NfRow, beside: Beside) -> str:
     """Who else is in a class, as far as it is known; "" for nobody."""
-    group = next((each for each in beside.classes.groups if each.name == of.name), None)
+    group = next((item for item in beside.classes.groups if item.name == of.name), None)
     if group is None:
         return ""
     if group.name == ROOT:
@@ -164,7 +166,7 @@ def _tasks_of_others(group: GroupRow, row: NfRow, beside: Beside) -> list[str]:
     tasks = beside.classes.of_tasks
     own = sum(
         told is not None and told.name == group.name and rate.thread.pid == row.pid
-        for rate, told in ((each, tasks.get(each.thread.tid)) for each in beside.threads)
+        for rate, told in ((thread, tasks.get(thread.thread.tid)) for thread in beside.threads)
     )
     others = max(group.tasks - own, 0)
     return [f"{others} other thread{'s' * (others != 1)}"] if others else []

@@ -59,12 +59,12 @@ def step_gone(state: GoneState, frame: Frame) -> GoneState:
             if known is None or _answers(frame, nf.kind)
             else known
         )
-    pids = {each.pid for each in here.values()}
+    pids = {value.pid for value in here.values()}
     left = [known for key, known in state.here.items() if key not in here]
     left = [known for known in left if known.pid not in pids]
     here |= {known.key: known for known in left if not _answers(frame, known.kind)}
     gone = [*state.gone, *(known for known in left if known.key not in here)]
-    kept = [each for each in gone if each.key not in here and _is_recent(each, frame)]
+    kept = [item for item in gone if item.key not in here and _is_recent(item, frame)]
     return GoneState(here, tuple(kept[-_MOST:]))
 
 

@@ -98,7 +98,7 @@ def _map_of(app: DpdkApp, queue_map: QueueMap, own_prefixes: set[str]) -> QueueM
     """The operator's map; an unprivileged application has no part of a privileged one's prefix."""
     if rank(app.owner) == 0 or app.prefix not in own_prefixes:
         return queue_map
-    return {prefix: each for prefix, each in queue_map.items() if prefix != Prefix(app.prefix)}
+    return {prefix: item for prefix, item in queue_map.items() if prefix != Prefix(app.prefix)}
 
 
 def _rate(app: DpdkApp, before: Rated[Counter] | None) -> Rated[Counter]:
@@ -179,7 +179,7 @@ def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
     cpu_of = {poller.lcore: poller.cpu for poller in attribution.pollers}
     all_on = None if attribution.all_on is None else attribution.all_on.cpu
     lcore_of = {
-        queue: lcore for lcore, each in (attribution.queues or {}).items() for queue in each
+        queue: lcore for lcore, item in (attribution.queues or {}).items() for queue in item
     }
     found = ((port, queue) for port in rates.app.ports for queue in range(port.rx_queues or 0))
     return tuple(
@@ -213,7 +213,7 @@ class _AppRates:
     def moves(self) -> bool:
         """Whether it is known to receive or send packets now."""
         both = (self.ports("rx"), self.ports("tx"))
-        return any(not isinstance(each, Missing) and each > 0 for each in both)
+        return any(not isinstance(item, Missing) and item > 0 for item in both)
 
     def ports(self, what: str) -> Reading:
         """One counter's rate over all ports: over bonding ports, and not over their members."""

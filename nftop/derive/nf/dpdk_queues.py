@@ -177,7 +177,7 @@ def lcore_threads(
         if lcore in named or lcore in told
     ]
     if not own:  # its threads are hidden, so any of its lcores may poll
-        found = [replace(each, polls=each.polls or None) for each in found]
+        found = [replace(item, polls=item.polls or None) for item in found]
     unknown = [_thread(None, (), rate, counting=False) for rate in nameless]
     return (*found, *unknown)
 
@@ -202,27 +202,27 @@ def _by_queue(
     declared = set(lcore_of.values())
     # A lcore without a queue may poll too, as the later stages of a pipeline do; one that has a
     # queue and sleeps between packets does not.
-    pollers = tuple(each for each in lcores if each.lcore in declared or each.polls)
+    pollers = tuple(item for item in lcores if item.lcore in declared or item.polls)
     uncounted = _uncounted(pollers)
     remarks = [origin, *_unassigned(app, lcore_of)]
     remarks += [
-        f"lcore {each.lcore} does not poll"
-        for each in pollers
-        if each.lcore in declared and each.polls is False
+        f"lcore {poller.lcore} does not poll"
+        for poller in pollers
+        if poller.lcore in declared and poller.polls is False
     ]
-    absent = sorted(declared - {each.lcore for each in pollers})
+    absent = sorted(declared - {poller.lcore for poller in pollers})
     if absent:
         remarks.append(f"its lcores {', '.join(map(str, absent))} were not found")
         uncounted = Missing(Reason.SOURCE, "some of its lcores were not found")
     queues: dict[Lcore, list[Queue]] = {}
     for queue, lcore in sorted(lcore_of.items()):
         queues.setdefault(lcore, []).append(queue)
-    by_lcore = {lcore: tuple(each) for lcore, each in queues.items()}
+    by_lcore = {lcore: tuple(item) for lcore, item in queues.items()}
     return Attribution("; ".join(remarks), pollers, by_lcore, uncounted=uncounted)
 
 
 def _uncounted(pollers: Sequence[LcoreThread]) -> Missing | None:
-    return next((each.loose for each in pollers if each.loose is not None), None)
+    return next((poller.loose for poller in pollers if poller.loose is not None), None)
 
 
 def _unassigned(app: DpdkApp, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
@@ -233,12 +233,12 @@ def _unassigned(app: DpdkApp, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
     ours = [port for port in app.ports if not port.bond_member]  # the bond's are polled for those
     queues = ((port.port, queue) for port in ours for queue in range(port.rx_queues or 0))
     mine = {port.port for port in ours}
-    known = {each for each in lcore_of if each[1] < (queues_of.get(each[0]) or 0)}
+    known = {item for item in lcore_of if item[1] < (queues_of.get(item[0]) or 0)}
     polled = sum(port in mine for port, _ in known)
     for verdict, odd, count in (
         (
             "is on no lcore, so its packets are on no core",
-            (each for each in queues if each not in lcore_of),
+            (item for item in queues if item not in lcore_of),
             sum(port.rx_queues or 0 for port in ours) - polled,
         ),
         ("does not exist", iter(sorted(lcore_of.keys() - known)), len(lcore_of) - len(known)),

@@ -34,22 +34,22 @@ def with_kernel_parts(
         row,
         readings={
             **readings,
-            "imbalance_ratio": row.problem or spread_of([packets[each] for each in at]),
+            "imbalance_ratio": row.problem or spread_of([packets[item] for item in at]),
         },
         threads=tuple(
-            NfThread(cpu, "interrupts", packets[each], share[each], _NO_THREAD)
-            for cpu, each in zip(row.cpus, at, strict=True)
+            NfThread(cpu, "interrupts", packets[item], share[item], _NO_THREAD)
+            for cpu, item in zip(row.cpus, at, strict=True)
         ),
         ports=row.problem
         or tuple(
             NfPort(
-                each.name,
-                each.rx_packets_per_s,
-                each.tx_packets_per_s,
-                each.missed_per_s,
+                interface.name,
+                interface.rx_packets_per_s,
+                interface.tx_packets_per_s,
+                interface.missed_per_s,
                 _NO_DROPS,
             )
-            for each in rates.interfaces
+            for interface in rates.interfaces
         ),
         queues=_NOT_BY_QUEUE,
         nodes=_NO_NODES,

@@ -135,9 +135,9 @@ def kernel_row(
         return ()
     packets = rates.columns["kernel_packets_per_s"]
     taking = [row for row in range(len(packets)) if packets.present[row] and packets.values[row]]
-    once = [each for each in rates.interfaces if each.name in rates.once]
-    received = rates.problem or total(each.rx_packets_per_s for each in once)
-    missed = [each.missed_per_s for each in once if each.kind == "nic"]
+    once = [interface for interface in rates.interfaces if interface.name in rates.once]
+    received = rates.problem or total(item.rx_packets_per_s for item in once)
+    missed = [item.missed_per_s for item in once if item.kind == "nic"]
     backlog = rates.columns["softnet_drops_per_s"]
     drops = total([*missed, *(backlog[row] for row in range(len(backlog)) if backlog.present[row])])
     clocks = {cycles.clock[row] for row in taking}
@@ -145,7 +145,7 @@ def kernel_row(
     costs = _of_others(packets, rates.interfaces) or quotient(spent, received)
     readings: dict[str, Reading] = {
         "rx_packets_per_s": received,
-        "tx_packets_per_s": rates.problem or total(each.tx_packets_per_s for each in once),
+        "tx_packets_per_s": rates.problem or total(entry.tx_packets_per_s for entry in once),
         "drop_packets_per_s": rates.problem or drops,
         "cpp": rates.problem or _OTHER_WORK,
         "busy_cpp": rates.problem or (received if isinstance(received, Missing) else costs),
@@ -171,7 +171,9 @@ def kernel_row(
 
 def _of_others(packets: Column, interfaces: Sequence[InterfaceRow]) -> Missing | None:
     """Why bCPP can't be told where CPUs take in far more than came by our interfaces."""
-    came = total((each.rx_packets_per_s for each in interfaces), Missing(Reason.UNDEFINED))
+    came = total(
+        (interface.rx_packets_per_s for interface in interfaces), Missing(Reason.UNDEFINED)
+    )
     taken = float(packets.values[packets.present].sum())
     if isinstance(came, Missing):
         return came
@@ -199,8 +201,10 @@ def _rated(
     topology: Topology,
 ) -> NetdevRates:
     columns = _columns(before, after, elapsed_s, topology)
-    old = {} if before is None else {each.name: each for each in before.interfaces}
-    interfaces = tuple(_interface(old.get(each.name), each, elapsed_s) for each in after.interfaces)
+    old = {} if before is None else {interface.name: interface for interface in before.interfaces}
+    interfaces = tuple(
+        _interface(old.get(interface.name), interface, elapsed_s) for interface in after.interfaces
+    )
     forwarded = _rate(
         None if before is None else before.forwarded, after.forwarded, elapsed_s, _NOT_READ
     )
@@ -209,7 +213,7 @@ def _rated(
         interfaces=interfaces,
         forwarded_per_s=forwarded,
         interval_s=elapsed_s or None,
-        once=frozenset(each.name for each in after.interfaces if each.counts_once),
+        once=frozenset(item.name for item in after.interfaces if item.counts_once),
     )
 
 
@@ -226,8 +230,8 @@ def _columns(
         if row is None:
             continue
         grown = _grown(old.get(int(cpu)), counts)
-        for metric, each in zip(METRICS, grown, strict=True):
-            by_metric[metric][row] = each if isinstance(each, Missing) else each / elapsed_s
+        for metric, item in zip(METRICS, grown, strict=True):
+            by_metric[metric][row] = item if isinstance(item, Missing) else item / elapsed_s
     gone = Missing(Reason.SOURCE, "/proc/net/softnet_stat has no line of this CPU: it is offline")
     return {metric: from_readings(found, rows, gone) for metric, found in by_metric.items()}
 
@@ -240,9 +244,9 @@ def _grown(
     if old is None:
         return (_WARMING,) * len(METRICS)
     grown = [(int(a) - int(b)) % _WRAPS_AT for a, b in zip(new, old, strict=True)]
-    if any(each >= _RESET_BELOW for each in grown):
+    if any(item >= _RESET_BELOW for item in grown):
         return (RESTARTED,) * len(METRICS)
-    return tuple(float(each) for each in grown)
+    return tuple(float(item) for item in grown)
 
 
 def _interface(old: Interface | None, new: Interface, elapsed_s: float) -> InterfaceRow:

@@ -225,7 +225,7 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
         uncounted=None,
         ports=_NO_PORTS,
         queues=switch.problem
-        or tuple(each for pmd in switch.pmds for each in _queues(rates, pmd, own.get(pmd.core))),
+        or tuple(queue for pmd in switch.pmds for queue in _queues(rates, pmd, own.get(pmd.core))),
         nodes=_NO_NODES,
     )
 

@@ -23,7 +23,7 @@ P = TypeVar("P", DpdkApp, OvsSwitch, VppInstance)
 
 def _late(processes: Sequence[P], why: Missing) -> tuple[P, ...]:
     """Processes as they were, of which nothing is current any more."""
-    return tuple(replace(each, problem=each.problem or why) for each in processes)
+    return tuple(replace(process, problem=process.problem or why) for process in processes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def clocks_per_packet(
     if isinstance(state.delta, Missing):
         return state.delta
     clocks, vectors, calls = (
-        np.asarray(each[row], dtype=np.float64) for each in _counted(state.delta)
+        np.asarray(item[row], dtype=np.float64) for item in _counted(state.delta)
     )
     device = np.isin(state.delta.names, _DEVICE_INPUTS)
     packets = float(vectors[device].sum())
@@ -111,7 +111,7 @@ def nodes_counted(state: NodeState | None) -> tuple[NfNode, ...] | Missing:
     if isinstance(state.delta, Missing):
         return state.delta
     clocks, vectors, calls = (
-        np.asarray(each, dtype=np.float64).sum(axis=0) for each in _counted(state.delta)
+        np.asarray(item, dtype=np.float64).sum(axis=0) for item in _counted(state.delta)
     )
     polls = np.isin(state.delta.names, _DEVICE_INPUTS) | (calls > vectors)
     whole = float(clocks.sum())

@@ -114,5 +114,5 @@ def _hides_a_bond(told: VppInterfaces, nodes: VppNodes | None) -> bool:
     """Whether packets passed a bond, and no interface is known as one."""
     if nodes is None or _BOND_NODE not in nodes.names:
         return False
-    known = any(each.startswith(_BONDS) for each in told.kinds or told.names)
+    known = any(kind.startswith(_BONDS) for kind in told.kinds or told.names)
     return not known and bool(nodes.vectors[:, nodes.names.index(_BOND_NODE)].any())

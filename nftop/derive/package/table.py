@@ -68,7 +68,7 @@ def _rows(
 ) -> tuple[PackageRow, ...]:
     count = len(packages)
     index_of = {int(package): index for index, package in enumerate(packages)}
-    place = np.array([index_of.get(each, -1) for each in table.packages.tolist()], dtype=np.int64)
+    place = np.array([index_of.get(item, -1) for item in table.packages.tolist()], dtype=np.int64)
     rates, partly = added_up(table, boxes, place, count)
     # Also where the table holds no event at all, formulas need columns of as many rows.
     known = {event: missing(count, NOT_HERE) for unit in uarch.uncore for event in unit.events}

@@ -84,7 +84,7 @@ def always_busy(this: Told) -> Bools:
 
 def residency(this: Told, of: Callable[[str], Floats], state: int) -> Column:
     """The share of time in a C-state, of what `of` takes from the table by field."""
-    states = np.array([of(f"cstateresidency_{each}") for each in range(C_STATES)])
+    states = np.array([of(f"cstateresidency_{index}") for index in range(C_STATES)])
     one = within(this.average(states[state], zero_is_one=True), 0.0, _ABOUT_1)
     return one if np.any(states > 0) else withheld(one, _NO_C_STATES)
 

@@ -96,7 +96,7 @@ def _with_second_choice(
         )
         used = second.present if first is None else second.present & _open(first)
         if used.any():
-            origins[name] = tuple(ORIGIN if each else None for each in used.tolist())
+            origins[name] = tuple(ORIGIN if item else None for item in used.tolist())
     rows = tuple(
         _package(row, index, rates, alone="uncore" not in others)
         for index, row in enumerate(packages)
@@ -124,8 +124,8 @@ def _step_apart(
             first, second = _column_of(packages, name), rates.packages[name]
             readings[name] = taken(readings.get(name), first.values, second.values)
     said = []
-    for name, each in readings.items():
-        rows = np.flatnonzero(differ(each, pace_s)).tolist()
+    for name, reading in readings.items():
+        rows = np.flatnonzero(differ(reading, pace_s)).tolist()
         if rows and name in _CPU_PAIRS:
             cpus = [table.topology.cpus[row].cpu for row in rows]
             said.append(f"{name} of CPU {format_cpu_list(cpus)}")

@@ -119,7 +119,7 @@ def _without(state: PcmState, why: Missing, topology: Topology) -> tuple[PcmStat
 
 
 def _nothing(topology: Topology, why: Missing) -> PcmRates:
-    cpus, packages = (missing(len(each), why) for each in (topology.cpus, topology.packages))
+    cpus, packages = (missing(len(item), why) for item in (topology.cpus, topology.packages))
     of_cpus = {metric.id for metric in PCM_CPU_METRICS}
     of_packages = {metric.id for metric in PCM_PACKAGE_METRICS}
     if why.reason is not Reason.SOURCE:  # it is there and fails: where perf is not, that is why

@@ -24,7 +24,7 @@ _DEEPER = Missing(Reason.SOURCE, "only level 1 is counted by the kernel's own fo
 def brings_topdown(table: CounterTable) -> bool:
     """Whether the table has formulas of top-down metrics, or says why it has none."""
     return any(
-        metric.id in each for metric in TMA_METRICS for each in (table.formulas, table.details)
+        metric.id in item for metric in TMA_METRICS for item in (table.formulas, table.details)
     )
 
 
@@ -57,7 +57,7 @@ def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str,
             columns[metric] = missing(rows, _why(table, metric))
     for coverage in (metric.id for metric in TMA_METRICS if not metric.coverage):
         ids = [metric.id for metric in TMA_METRICS if metric.coverage == coverage]
-        columns[coverage] = _coverage(table, rates, {each: columns[each] for each in ids})
+        columns[coverage] = _coverage(table, rates, {item: columns[item] for item in ids})
     return columns
 
 

@@ -73,7 +73,9 @@ def tma_columns(
             for name in names
         ]
         share = np.fmin.reduce(shares)
-        shown = [columns[each.id] for each in TMA_METRICS if each.coverage == coverage]
+        shown = [
+            columns[tma_metric.id] for tma_metric in TMA_METRICS if tma_metric.coverage == coverage
+        ]
         columns[coverage] = _coverage(share, shown)
     return after, columns
 

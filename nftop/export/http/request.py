@@ -65,7 +65,7 @@ def answer(head: bytes, page: Callable[[Form], bytes | Missing]) -> Answer:
     fields = [_FIELD.fullmatch(line) for line in lines[1:]]
     if first is None or None in fields:
         return refusal(HTTPStatus.BAD_REQUEST, "that is no HTTP/1.1")
-    named = [(each[1].lower(), each[2].rstrip()) for each in fields if each]
+    named = [(field[1].lower(), field[2].rstrip()) for field in fields if field]
     refused = _refused(first[1], first[2], [value for name, value in named if name == "host"])
     if refused is not None:
         return refused
@@ -96,8 +96,8 @@ def _refused(method: str, target: str, hosts: list[str]) -> Answer | None:
 def wanted(accept: str) -> Form:
     """OpenMetrics where it is asked for at least as much as text; else text, which all can read."""
     weights = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
-    for each in accept.split(","):
-        kind, *options = (part.strip().lower() for part in each.split(";"))
+    for word in accept.split(","):
+        kind, *options = (part.strip().lower() for part in word.split(";"))
         versions = [part for part in options if part.startswith("version=")]
         if kind == "application/openmetrics-text" and versions not in ([], ["version=1.0.0"]):
             continue

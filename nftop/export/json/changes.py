@@ -66,7 +66,7 @@ def change_json(entry: Entry, *, simulated: bool = False, unfinished: str = "") 
             "undoes": list(entry.undoes),
             "leaves": list(entry.leaves),
             "left": list(entry.left),
-            "changes": [change_object(each) for each in entry.changes],
+            "changes": [change_object(change) for change in entry.changes],
         }
     ).decode()
 
@@ -80,8 +80,10 @@ def _group(group: ResctrlGroup) -> dict[str, Any]:
         "cpus": list(group.cpus),
         "threads": list(group.tasks),
         "l3": {str(cache.l3): _cache(cache) for cache in group.caches},
-        "l2": {str(each.l2): {"cbm": each.cbm.hex, "code": _hex(each.code)} for each in group.l2},
-        "monitors": [{"name": each.name, "cpus": list(each.cpus)} for each in group.monitors],
+        "l2": {str(item.l2): {"cbm": item.cbm.hex, "code": _hex(item.code)} for item in group.l2},
+        "monitors": [
+            {"name": monitor.name, "cpus": list(monitor.cpus)} for monitor in group.monitors
+        ],
     }
 
 

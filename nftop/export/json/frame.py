@@ -74,16 +74,16 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "packages": [_package(package) for package in frame.packages],
         "nfs": nf_objects(frame),
         "frequencies": frequencies_object(frame.frequencies),
-        "interfaces": [_interface(each) for each in frame.interfaces],
+        "interfaces": [_interface(interface) for interface in frame.interfaces],
         "accelerators": [
-            with_missing({"name": each.name, "per_s": {}}, _per_s(each))
-            for each in frame.accelerators
+            with_missing({"name": accelerator.name, "per_s": {}}, _per_s(accelerator))
+            for accelerator in frame.accelerators
         ],
-        "findings": [_finding(each) for each in frame.findings],
+        "findings": [_finding(finding) for finding in frame.findings],
         "lost": [
-            {"ticks": each.ticks, "bytes": each.size_bytes, "why": each.why} for each in frame.lost
+            {"ticks": item.ticks, "bytes": item.size_bytes, "why": item.why} for item in frame.lost
         ],
-        "actions": [_action(each) for each in frame.noticed if each.wall_ns == frame.wall_ns],
+        "actions": [_action(item) for item in frame.noticed if item.wall_ns == frame.wall_ns],
         "self": with_missing(
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
             {
@@ -135,7 +135,7 @@ def _action(noticed: Noticed) -> dict[str, Any]:
         "kind": "classes",
         "time": rfc3339(noticed.wall_ns),
         "within_s": (noticed.at_ns - noticed.since_ns) / 1e9,
-        "changes": [change_object(each) for each in noticed.changes],
+        "changes": [change_object(change) for change in noticed.changes],
     }
 
 

@@ -31,10 +31,10 @@ def frequencies_object(told: CpufreqTable | Missing) -> dict[str, Any] | None:
         "turbo": None if pstate is None else pstate.turbo,
         "min_perf_percent": None if pstate is None else pstate.min_percent,
         "max_perf_percent": None if pstate is None else pstate.max_percent,
-        "uncore": [_uncore(each) for each in told.uncore],
+        "uncore": [_uncore(item) for item in told.uncore],
         **_sst(told.sst),
         "others": [
-            {"name": each.name, "seen": each.seen, "pid": each.pid} for each in told.keepers
+            {"name": keeper.name, "seen": keeper.seen, "pid": keeper.pid} for keeper in told.keepers
         ],
     }
 
@@ -53,7 +53,7 @@ def _uncore(limits: UncoreLimits) -> dict[str, Any]:
 def _sst(state: SstState | Missing) -> dict[str, Any]:
     if isinstance(state, Missing):
         return {"sst": None, "sst_missing": state.reason.key}
-    return {"sst": [_package(each) for each in state.packages]}
+    return {"sst": [_package(package) for package in state.packages]}
 
 
 def _package(row: SstPackage) -> dict[str, Any]:

@@ -38,10 +38,10 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         "attribution": nf.attribution,
         "owner": _owner(nf),
         "problem": None if nf.problem is None else nf.problem.sentence,
-        "classes": [each.name for each in nf.classes],
+        "classes": [clos.name for clos in nf.classes],
         "classes_shared": nf.beside or None,
         "baseline": _baseline(frame, nf),
-        "threads": [_thread(each) for each in nf.threads],
+        "threads": [_thread(thread) for thread in nf.threads],
     }
     readings: dict[str, Any] = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
     readings["ports"] = _told(nf.ports, _port)
@@ -64,7 +64,7 @@ def _owner(nf: NfRow) -> dict[str, Any] | None:
 
 
 def _told(parts: Sequence[T] | Missing, how: Callable[[T], Any]) -> list[Any] | Missing:
-    return parts if isinstance(parts, Missing) else [how(each) for each in parts]
+    return parts if isinstance(parts, Missing) else [how(item) for item in parts]
 
 
 def _thread(thread: NfThread) -> dict[str, Any]:
@@ -117,9 +117,12 @@ def _baseline(frame: Frame, nf: NfRow) -> dict[str, Any] | None:
         "wall_ns": frame.baselines.wall_ns,
         "pid": kept.pid,
         "ticks": kept.ticks,
-        "metrics": {name: _level(each) for name, each in kept.levels.items()},
+        "metrics": {name: _level(level) for name, level in kept.levels.items()},
         "cores": [
-            {"cpu": core.cpu, "metrics": {name: _level(each) for name, each in core.levels.items()}}
+            {
+                "cpu": core.cpu,
+                "metrics": {name: _level(level) for name, level in core.levels.items()},
+            }
             for core in kept.cores
         ],
     }

@@ -26,12 +26,14 @@ def cores_json(
     `told`: by intel-speed-select; `missing` says why nothing is.
     """
     classes = {} if isinstance(told, Missing) else told.cp_class
-    packages = None if isinstance(told, Missing) else [_package(each) for each in told.packages]
+    packages = (
+        None if isinstance(told, Missing) else [_package(package) for package in told.packages]
+    )
     return json_bytes(
         {
             "schema": SST_SCHEMA,
             "simulated": simulated,
-            "cpus": [_core(each, classes.get(each.cpu)) for each in cores],
+            "cpus": [_core(core, classes.get(core.cpu)) for core in cores],
             "packages": packages,
             "missing": {"packages": told.sentence} if isinstance(told, Missing) else {},
             "others": list(keepers),

@@ -110,7 +110,7 @@ OF_PACKAGES = _families((*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
 OF_GROUPS = _families(GROUP_METRICS)
 # A monitoring group may fill what its class may, and has no size of its own.
 OF_MONITORS = _families(
-    (each for each in GROUP_METRICS if each.id != "capacity_bytes"), scope="monitor"
+    (metric for metric in GROUP_METRICS if metric.id != "capacity_bytes"), scope="monitor"
 )
 
 HOST = Family("nftop_host", "The host that is told of, and by which nftop.", "info")

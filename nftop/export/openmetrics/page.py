@@ -51,7 +51,7 @@ class Tally:
 
 
 def _added(before: Mapping[str, float], more: Mapping[str, Reading]) -> Mapping[str, float]:
-    numbers = {name: each for name, each in more.items() if not isinstance(each, Missing)}
+    numbers = {name: item for name, item in more.items() if not isinstance(item, Missing)}
     return {name: before.get(name, 0.0) + numbers.get(name, 0.0) for name in {*before, *numbers}}
 
 
@@ -71,9 +71,9 @@ def page(frame: Frame, tally: Tally, form: Form) -> str:
     sheet.add(
         named.ACCELERATOR,
         (
-            (labels(accelerator=each.name, counter=counter), rate)
-            for each in frame.accelerators
-            for counter, rate in each.per_s.items()
+            (labels(accelerator=accelerator.name, counter=counter), rate)
+            for accelerator in frame.accelerators
+            for counter, rate in accelerator.per_s.items()
         ),
     )
     sheet.add(named.SECOND_CHOICE, _second_choices(frame))
@@ -111,26 +111,26 @@ def _sources(sheet: Sheet, frame: Frame) -> None:
     states = {labels(source=name): state for name, state in frame.sources.items()}
     sheet.add(
         named.SOURCE_UP,
-        ((mine, float(each.reason is Reason.PRESENT)) for mine, each in states.items()),
+        ((mine, float(item.reason is Reason.PRESENT)) for mine, item in states.items()),
     )
     sheet.add(
         named.SOURCE,
-        ((f"{mine},{labels(state=each.reason.key)}", 1.0) for mine, each in states.items()),
+        ((f"{mine},{labels(state=item.reason.key)}", 1.0) for mine, item in states.items()),
     )
-    timed = {mine: each for mine, each in states.items() if each.age_s is not None}
-    sheet.add(named.SOURCE_AGE, ((mine, each.age_s or 0.0) for mine, each in timed.items()))
+    timed = {mine: state for mine, state in states.items() if state.age_s is not None}
+    sheet.add(named.SOURCE_AGE, ((mine, entry.age_s or 0.0) for mine, entry in timed.items()))
     sheet.add(
         named.SOURCE_TOOK,
-        ((mine, each.took_s) for mine, each in timed.items() if each.took_s is not None),
+        ((mine, entry.took_s) for mine, entry in timed.items() if entry.took_s is not None),
     )
-    sheet.add(named.SOURCE_LATE, ((mine, each.late_s) for mine, each in timed.items()))
+    sheet.add(named.SOURCE_LATE, ((mine, element.late_s) for mine, element in timed.items()))
 
 
 def _cpus(sheet: Sheet, table: CpuTable) -> None:
     infos = table.topology.cpus
     rows = [
-        labels(cpu=each.cpu, core=each.core, package=each.package, nf=nf)
-        for each, nf in zip(infos, table.nf, strict=True)
+        labels(cpu=info.cpu, core=info.core, package=info.package, nf=nf)
+        for info, nf in zip(infos, table.nf, strict=True)
     ]
     sheet.add(named.CPU, ((_cpu(table, row), 1.0) for row in range(len(table))))
     sheet.add(
@@ -172,7 +172,7 @@ def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
                     direction=nf.direction,
                     cpp_clock=nf.cpp_clock,
                     saturated=nf.saturated,
-                    group=" ".join(each.name for each in nf.classes) or None,
+                    group=" ".join(clos.name for clos in nf.classes) or None,
                 ),
                 1.0,
             )
@@ -185,54 +185,54 @@ def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
 
 
 def _packages(sheet: Sheet, packages: tuple[PackageRow, ...]) -> None:
-    rows = [(labels(package=each.package), each) for each in packages]
+    rows = [(labels(package=package.package), package) for package in packages]
     for name, family in named.OF_PACKAGES.items():
-        sheet.add(family, ((mine, each.readings[name]) for mine, each in rows))
+        sheet.add(family, ((mine, row.readings[name]) for mine, row in rows))
     channels = [
-        (labels(package=each.package, channel=box.number), box)
-        for each in packages
-        for box in each.channels
+        (labels(package=package.package, channel=box.number), box)
+        for package in packages
+        for box in package.channels
     ]
     links = [
-        (labels(package=each.package, link=box.number), box)
-        for each in packages
-        for box in each.links
+        (labels(package=item.package, link=box.number), box)
+        for item in packages
+        for box in item.links
     ]
     sheet.add(named.CHANNEL_READ, ((mine, box.in_bytes_per_s) for mine, box in channels))
     sheet.add(named.CHANNEL_WRITE, ((mine, box.out_bytes_per_s) for mine, box in channels))
     sheet.add(named.LINK_IN, ((mine, box.in_bytes_per_s) for mine, box in links))
     sheet.add(named.LINK_OUT, ((mine, box.out_bytes_per_s) for mine, box in links))
     estimates = (
-        (labels(package=each.package, metric=named.OF_PACKAGES[name].sample), 1.0)
-        for each in packages
-        for name in sorted(each.estimates)
+        (labels(package=item.package, metric=named.OF_PACKAGES[name].sample), 1.0)
+        for item in packages
+        for name in sorted(item.estimates)
     )
     sheet.add(named.ESTIMATE, estimates)
 
 
 def _groups(sheet: Sheet, frame: Frame) -> None:
     groups = frame.groups
-    sheet.add(named.GROUP, ((_group(each), 1.0) for each in groups))
+    sheet.add(named.GROUP, ((_group(item), 1.0) for item in groups))
     cells = [
-        (each, labels(group=each.name, l3=cache.l3), cache)
-        for each in groups
-        for cache in each.caches
+        (group, labels(group=group.name, l3=cache.l3), cache)
+        for group in groups
+        for cache in group.caches
     ]
     sheet.add(
         named.MAY,
-        ((f"{mine},{may}", 1.0) for each, mine, cache in cells if (may := _may(each, cache))),
+        ((f"{mine},{may}", 1.0) for cell, mine, cache in cells if (may := _may(cell, cache))),
     )
     for name, family in named.OF_GROUPS.items():
         sheet.add(family, ((mine, cache.readings[name]) for _, mine, cache in cells))
     meters = [
-        (labels(group=each.name, monitor=monitor.name, l3=l3), readings)
-        for each in groups
-        for monitor in each.monitors
+        (labels(group=group.name, monitor=monitor.name, l3=l3), readings)
+        for group in groups
+        for monitor in group.monitors
         for l3, readings in monitor.readings.items()
     ]
     for name, family in named.OF_MONITORS.items():
         sheet.add(family, ((mine, readings[name]) for mine, readings in meters))
-    sizes = ((labels(l3=each.l3), each.size_bytes) for each in frame.domains)
+    sizes = ((labels(l3=domain.l3), domain.size_bytes) for domain in frame.domains)
     sheet.add(
         named.L3_SIZE,
         ((mine, Missing(Reason.SOURCE) if size is None else size) for mine, size in sizes),
@@ -263,7 +263,7 @@ def _group(group: GroupRow) -> str:
 def _second_choices(frame: Frame) -> Iterator[tuple[str, float]]:
     found: Counter[tuple[str, str]] = Counter()
     for name, of in frame.cpus.origins.items():
-        found.update((named.OF_CPUS[name].sample, each) for each in of if each is not None)
+        found.update((named.OF_CPUS[name].sample, item) for item in of if item is not None)
     for row in frame.packages:
         found.update(
             (family.sample, source)

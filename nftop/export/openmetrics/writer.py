@@ -75,7 +75,7 @@ class Sheet:
         at = np.flatnonzero(column.present)
         values = column.values[at].tolist()
         self._put(
-            family, [(rows[row], each) for row, each in zip(at.tolist(), values, strict=True)]
+            family, [(rows[row], value) for row, value in zip(at.tolist(), values, strict=True)]
         )
         if len(at) < len(rows):
             for reason, count in enumerate(np.bincount(column.reasons).tolist()):

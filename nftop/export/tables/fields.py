@@ -55,7 +55,7 @@ def of_tick(number: int, frame: Frame, rows: int) -> list[Sequence[Any]]:
     """`TICK`, the same in each row."""
     host = frame.host
     same = (number, frame.wall_ns, frame.interval_s, host.name, host.simulated, host.lab)
-    return [[each] * rows for each in (*same, host.remote != "")]
+    return [[item] * rows for item in (*same, host.remote != "")]
 
 
 def plain(value: Any) -> Any:
@@ -63,8 +63,8 @@ def plain(value: Any) -> Any:
 
 
 def why_not(readings: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={each.reason.key}" for name, each in readings.items()
-                    if isinstance(each, Missing))  # fmt: skip
+    return " ".join(f"{name}={reading.reason.key}" for name, reading in readings.items()
+                    if isinstance(reading, Missing))  # fmt: skip
 
 
 def turned(fields: tuple[Field, ...], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:

@@ -67,15 +67,15 @@ class Outputs:
             self._folder = (
                 open_folder(path, make_for=who, make=True) if folder else open_folder(path.parent)
             )
-            names = [each.name for each in self._paths.values()]
-            taken = [each for each in names if self._folder.status(each) is not None]
+            names = [entry.name for entry in self._paths.values()]
+            taken = [entry for entry in names if self._folder.status(entry) is not None]
             if taken:
                 self._folder.close()
                 raise OutputsError(
                     f"{path / taken[0] if folder else path} exists, and nothing is written over"
                 )
-            for name, each in self._paths.items():
-                self._files[name] = os.fdopen(self._folder.create(each.name, who), "wb")
+            for name, item in self._paths.items():
+                self._files[name] = os.fdopen(self._folder.create(item.name, who), "wb")
                 self._writers[name] = make(name, self._files[name])
         except OSError as error:
             self.discard()

@@ -28,7 +28,7 @@ class ParquetWriter:
         self.rows = 0
         self._fields = table.fields
         about = {"nftop.table": name, "nftop.version": __version__}
-        self._schema = pa.schema([_field(each) for each in table.fields], metadata=about)
+        self._schema = pa.schema([_field(field) for field in table.fields], metadata=about)
         self._held: list[list[Any]] = [[] for _ in table.fields]
         self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
 

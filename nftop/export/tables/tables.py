@@ -58,7 +58,7 @@ _CPU = (
 def _cpus(number: int, frame: Frame) -> Columns:
     table = frame.cpus
     infos = table.topology.cpus
-    groups = [None if isinstance(each, Missing) else each.name for each in table.group]
+    groups = [None if isinstance(item, Missing) else item.name for item in table.group]
     columns = [table.columns[metric.id] for metric in CPU_METRICS]
     return [
         *of_tick(number, frame, len(table)),
@@ -99,12 +99,14 @@ def _cpus_why(table: CpuTable) -> list[str]:
     seen: dict[bytes, str] = {}
     found = []
     settings = table.settings
-    for row, group, each in zip(np.ascontiguousarray(reasons), table.group, settings, strict=True):
+    for row, group, setting in zip(
+        np.ascontiguousarray(reasons), table.group, settings, strict=True
+    ):
         key = row.tobytes()
         if key not in seen:
             why = zip(names, map(Reason, row.tolist()), strict=True)
             seen[key] = " ".join(f"{name}={reason.key}" for name, reason in why if reason)
-        own = why_not({"group": group, **setting_values(each)})
+        own = why_not({"group": group, **setting_values(setting)})
         found.append(f"{own} {seen[key]}".strip())
     return found
 
@@ -144,7 +146,7 @@ def _nf(nf: NfRow) -> list[Any]:
         nf.interval_s,
         nf.attribution,
         None if nf.problem is None else nf.problem.sentence,
-        " ".join(each.name for each in nf.classes) or None,
+        " ".join(clos.name for clos in nf.classes) or None,
         nf.beside or None,
         *map(plain, readings.values()),
         why_not(readings),
@@ -238,7 +240,9 @@ def _packages(number: int, frame: Frame) -> Columns:
 
 
 def _package(row: PackageRow) -> list[Any]:
-    readings: dict[str, Reading] = {each.id: row.readings[each.id] for each in _PACKAGE_METRICS}
+    readings: dict[str, Reading] = {
+        package_metric.id: row.readings[package_metric.id] for package_metric in _PACKAGE_METRICS
+    }
     estimates = " ".join(sorted(row.estimates))
     return [row.package, estimates, *map(plain, readings.values()), why_not(readings)]
 

@@ -45,7 +45,7 @@ class CsvWriter:
         self._lines([[field.name for field in table.fields]])
 
     def write(self, columns: Columns) -> None:
-        shown = [_cells(field, each) for field, each in zip(self._fields, columns, strict=True)]
+        shown = [_cells(field, column) for field, column in zip(self._fields, columns, strict=True)]
         rows = list(zip(*shown, strict=True))
         self.rows += len(rows)
         if rows:

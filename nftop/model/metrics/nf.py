@@ -44,13 +44,13 @@ VS_BASE = Metric(
 
 NF_NODES: tuple[Metric, ...] = tuple(
     replace(
-        each,
+        metric,
         scope="nf",
         priority=None,
-        meaning=f"{each.meaning} The mean of its physical cores, those that slept left out.",
+        meaning=f"{metric.meaning} The mean of its physical cores, those that slept left out.",
     )
-    for each in TMA_METRICS
-    if each.coverage
+    for metric in TMA_METRICS
+    if metric.coverage
 )
 
 NF_METRICS: tuple[Metric, ...] = (

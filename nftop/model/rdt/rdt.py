@@ -253,7 +253,7 @@ class ResctrlTable:
         columns |= {event: [cache.values[event] for cache in caches] for event in EVENTS}
         why: dict[str, list[str]] = {}
         for name, values in columns.items():
-            absent = [each for each in values if isinstance(each, Missing)]
+            absent = [value for value in values if isinstance(value, Missing)]
             if absent and len(absent) == len(values):
                 why.setdefault(absent[0].sentence, []).append(name)
         absences = [f"no {', '.join(names)}: {text}" for text, names in why.items()]

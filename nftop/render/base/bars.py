@@ -62,11 +62,11 @@ def bar(readings: Mapping[str, Reading], cells: int) -> Line:
     """The bar of something else than a CPU; `readings` has the metrics `tma.` of the catalogue."""
     told = {name: readings[f"tma.{name}"] for name in _NAMES}
     numbers = {
-        name: np.array([np.nan if isinstance(each, Missing) else each])
-        for name, each in told.items()
+        name: np.array([np.nan if isinstance(item, Missing) else item])
+        for name, item in told.items()
     }
     missing = (told[name] for name in _LEVEL_1)
-    why = next((int(each.reason) for each in missing if isinstance(each, Missing)), 0)
+    why = next((int(item.reason) for item in missing if isinstance(item, Missing)), 0)
     return _bar(apportion(_shares(numbers), cells)[0].tolist(), why, Tone.PLAIN, cells)
 
 

@@ -38,8 +38,8 @@ def number(value: float, unit: Unit, width: int) -> str:
     text = _fixed(scaled, places) + form.suffix
     if len(text) <= width:
         return text
-    shorter = (each + form.suffix for each in _shorter(scaled, places))
-    return next((each for each in shorter if len(each) <= width), "#" * max(0, width))
+    shorter = (item + form.suffix for item in _shorter(scaled, places))
+    return next((item for item in shorter if len(item) <= width), "#" * max(0, width))
 
 
 def cell(
@@ -124,13 +124,13 @@ def _change(ratio: float, width: int) -> str:
     if ratio == 0:
         shown = ["0%", "0"]
     elif ratio >= _MANIFOLD:
-        shown = [f"x{each}" for each in _shorter(ratio + 1, 1)]
+        shown = [f"x{item}" for item in _shorter(ratio + 1, 1)]
     else:
         sign, size = "+" if ratio > 0 else "-", abs(ratio)
         size = size if ratio > 0 or ratio <= -1 else min(size, _SHORT_OF_ALL)
         places = 1 if size < _EXACT_FROM else 0
         shown = [f"{sign}{_fixed(100 * size, fewer)}%" for fewer in range(places, -1, -1)]
-    return next((each for each in shown if len(each) <= width), "#" * max(0, width))
+    return next((item for item in shown if len(item) <= width), "#" * max(0, width))
 
 
 def _fixed(value: float, places: int) -> str:

@@ -133,7 +133,7 @@ def _flow(items: tuple[Line, ...], width: int, gap: str) -> tuple[Line, ...]:
             lines[-1] = joined
         else:
             lines.append(item)
-    return tuple(crop(each, width) for each in lines)
+    return tuple(crop(entry, width) for entry in lines)
 
 
 def paragraph(text: str, width: int, *, lead: Line = BLANK, tone: Tone = Tone.PLAIN) -> list[Line]:

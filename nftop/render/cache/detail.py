@@ -62,8 +62,8 @@ def class_lines(
         trends: history, asked for where there is room for a graph.
         made: what nftop wrote itself.
     """
-    group = next((each for each in frame.groups if each.name == key[0]), None)
-    domain = next((each for each in frame.domains if each.l3 == key[1]), None)
+    group = next((item for item in frame.groups if item.name == key[0]), None)
+    domain = next((entry for entry in frame.domains if entry.l3 == key[1]), None)
     cache = None if group is None else cache_of(group, key[1])
     if group is None or domain is None or cache is None:
         return []
@@ -74,9 +74,9 @@ def class_lines(
         *_monitors(group, cache),
         *_changes(frame, group, made),
     ]
-    told = [each for label, text in rows for each in paragraph(text, width, lead=_lead(label))]
+    told = [item for label, text in rows for item in paragraph(text, width, lead=_lead(label))]
     graphs = [_graph(cache, key, one, width, trends) for one in _GRAPHS]
-    return [crop(each, width) for each in (_head(group, domain), *graphs, *told)]
+    return [crop(graph, width) for graph in (_head(group, domain), *graphs, *told)]
 
 
 def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
@@ -102,9 +102,9 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
         mark = "" if state is None else state.reason.mark
         return paragraph(sentence, width, lead=line(Span(f"{mark:<4}", Tone.MISSING)))
     return [
-        each
+        item
         for why, labels in found
-        for each in paragraph(
+        for item in paragraph(
             f"{labels}{why.sentence}",
             width,
             lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
@@ -122,7 +122,7 @@ def level_2_lines(frame: Frame, width: int) -> list[Line]:
         for label, text in _level_2(group.l2):
             head = fit(group_name(group.name), 16)
             lines.append(line(f"{head} ", Span(f"{label} ", Tone.DIM), text))
-    return [crop(each, width) for each in lines]
+    return [crop(item, width) for item in lines]
 
 
 def _of(whole: int | None) -> str:
@@ -186,8 +186,8 @@ def _size(domain: CacheDomain, mask: Cbm) -> str:
 def _level_2(masks: Sequence[L2Mask]) -> Iterator[tuple[str, str]]:
     """Caches with the same mask together."""
     alike: dict[tuple[Cbm, Cbm | None], list[int]] = {}
-    for each in masks:
-        alike.setdefault((each.cbm, each.code), []).append(each.l2)
+    for mask in masks:
+        alike.setdefault((mask.cbm, mask.code), []).append(mask.l2)
     for (cbm, code), those in alike.items():
         text = f"{format_cpu_list(those)}: {drawn(cbm.bits, cbm.width)}"
         yield "L2", text if code is None else f"{text}, code {drawn(code.bits, code.width)}"
@@ -227,23 +227,23 @@ def _differing(cpus: CpuTable, group: GroupRow) -> Iterator[str]:
 
 
 def _monitors(group: GroupRow, cache: GroupCacheRow) -> Iterator[tuple[str, str]]:
-    for each in group.monitors:
-        readings = each.readings.get(cache.l3)
-        said = [] if each.rmid is None else [f"RMID {each.rmid}"]
-        said += [f"{each.owner}'s by its name"] if each.owner else []
-        said += [f"CPU {format_cpu_list(each.cpus)}"] if each.cpus else []
+    for monitor in group.monitors:
+        readings = monitor.readings.get(cache.l3)
+        said = [] if monitor.rmid is None else [f"RMID {monitor.rmid}"]
+        said += [f"{monitor.owner}'s by its name"] if monitor.owner else []
+        said += [f"CPU {format_cpu_list(monitor.cpus)}"] if monitor.cpus else []
         if readings is not None:
             said += [
                 f"{label} {fmt.worded(readings[name], _UNITS[name])}" for label, name in _GRAPHS
             ]
-        yield "meters", f"{each.name}: {', '.join(said)}"
+        yield "meters", f"{monitor.name}: {', '.join(said)}"
 
 
 def _changes(frame: Frame, group: GroupRow, made: Sequence[Made]) -> Iterator[tuple[str, str]]:
     """The last of them first."""
-    for each in about(frame.noticed, group.name)[:_MOST_CHANGES]:
-        said = f"{who(each, made)}: {', '.join(texts(each.changes))}"
-        yield "changed", f"{clock_of(each.wall_ns)} {said}"
+    for item in about(frame.noticed, group.name)[:_MOST_CHANGES]:
+        said = f"{who(item, made)}: {', '.join(texts(item.changes))}"
+        yield "changed", f"{clock_of(item.wall_ns)} {said}"
 
 
 def _graph(

@@ -48,7 +48,7 @@ def upper(frame: Frame, width: int, made: Sequence[Made], *, folded: bool) -> Ta
     more += [BLANK, *absent] if absent and frame.groups else absent
     return Table(
         found.header,
-        (*found.lines, *(crop(each, width) for each in more)),
+        (*found.lines, *(crop(item, width) for item in more)),
         (*found.rows, *[None] * len(more)),
     )
 
@@ -69,7 +69,7 @@ def page(
     if frame.groups:
         fixed = (budget_line(frame.limits, frame.groups, width), table.header)
     room = max(0, height - len(fixed))
-    wanted = [each for part in parts for each in part]
+    wanted = [item for part in parts for item in part]
     least = min(len(table.lines), max(_TABLE_LEAST, room // 2))
     lower = min(len(wanted), room - least)
     if lower < min(_LOWER_LEAST, len(wanted)):
@@ -84,8 +84,10 @@ def page(
 def whole(frame: Frame, parts: Sequence[Sequence[Line]], width: int) -> list[Line]:
     """All that is below the table, as a page of its own that says whose and of when it is."""
     title = Span(f"Cache, below the table at {time_of_day(frame)}", Tone.TITLE)
-    head = line(*(part for each in badge_lines(frame.host) for part in (each, " ")), title)
-    return [crop(head, width), *(each for part in parts if part for each in (BLANK, *part))]
+    head = line(
+        *(part for badge_line in badge_lines(frame.host) for part in (badge_line, " ")), title
+    )
+    return [crop(head, width), *(item for part in parts if part for item in (BLANK, *part))]
 
 
 def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
@@ -103,8 +105,8 @@ def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
 def card(verdict: Verdict, width: int, made: Sequence[Made]) -> list[Line]:
     """What was changed last, by whom, and what became of it."""
     head, *rest = verdict_lines(verdict, width)
-    said = [noticed_line(each, made) for each in reversed(verdict.noticed)]
+    said = [noticed_line(item, made) for item in reversed(verdict.noticed)]
     more = len(said) - _MOST_CHANGES
     left_out = [line(Span(f"+ {more} changes before", Tone.DIM))] if more > 0 else []
     shown = [*said[:_MOST_CHANGES], *left_out, summary(verdict)]
-    return [head, *(crop(each, width) for each in shown), *rest]
+    return [head, *(crop(item, width) for item in shown), *rest]

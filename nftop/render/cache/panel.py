@@ -80,7 +80,7 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
     unused = len(frame.groups) - len(used)
     blocks = [_block(used, unused, domain, shape) for domain in frame.domains]
     bands = [blocks[at : at + beside] for at in range(0, len(blocks), beside)]
-    return [crop(each, width) for each in _within(bands, shape.width, limit)]
+    return [crop(band, width) for band in _within(bands, shape.width, limit)]
 
 
 def cache_absences(frame: Frame) -> list[tuple[Missing, list[str]]]:
@@ -100,13 +100,13 @@ def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None
     """The bands one below the other, as many as there is room for; the first is cut if need be."""
     rows = [_side_by_side(band, width) for band in bands]
     if limit is None or sum(map(len, rows)) <= limit:
-        return [each for band in rows for each in band]
+        return [item for band in rows for item in band]
     if limit < _LINES_LEAST:
         return []
     whole = 0
     while sum(map(len, rows[: whole + 1])) < limit:
         whole += 1
-    shown = [each for band in rows[:whole] for each in band] if whole else rows[0][: limit - 1]
+    shown = [item for band in rows[:whole] for item in band] if whole else rows[0][: limit - 1]
     cut = 0 if whole else len(rows[0]) - len(shown)
     caches = sum(len(band) for band in bands[max(whole, 1) :])
     left = [
@@ -193,8 +193,8 @@ def _mask_cells(
 def _used_cells(cache: GroupCacheRow) -> list[Span]:
     used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
     cells = [
-        Span(f"{fmt.cell(each, Unit.BYTES, 5):{side}5}", _tone(each))
-        for each, side in ((used, ">"), (capacity, "<"))
+        Span(f"{fmt.cell(item, Unit.BYTES, 5):{side}5}", _tone(item))
+        for item, side in ((used, ">"), (capacity, "<"))
     ]
     said = _fullness(used, capacity)
     room = " " * (_USED - 11)

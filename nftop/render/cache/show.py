@@ -39,11 +39,11 @@ def _group(group: ResctrlGroup, table: ResctrlTable) -> Iterator[str]:
         rows.append((f"{data} {cache.l3}", drawn(cache.cbm.bits, cache.cbm.width), bandwidth))
         if cache.code is not None:
             rows.append((f"L3CODE {cache.l3}", drawn(cache.code.bits, cache.code.width), ""))
-    for each in group.l2:
-        data = "L2DATA" if each.code is not None else "L2"
-        rows.append((f"{data} {each.l2}", drawn(each.cbm.bits, each.cbm.width), ""))
-        if each.code is not None:
-            rows.append((f"L2CODE {each.l2}", drawn(each.code.bits, each.code.width), ""))
+    for item in group.l2:
+        data = "L2DATA" if item.code is not None else "L2"
+        rows.append((f"{data} {item.l2}", drawn(item.cbm.bits, item.cbm.width), ""))
+        if item.code is not None:
+            rows.append((f"L2CODE {item.l2}", drawn(item.code.bits, item.code.width), ""))
     width = max((cells(head) for head, _, _ in rows), default=0)
     for head, mask, bandwidth in rows:
         yield f"  {fit(head, max(width, 4))}  {mask}{'  ' * bool(mask and bandwidth)}{bandwidth}"

@@ -75,14 +75,16 @@ def cache_table(frame: Frame, width: int, made: Sequence[Made], *, folded: bool)
                 if cache.l3 == domain.l3:
                     one = Cell(frame, group, cache, domain, shares.get(group.name))
                     key = group.name, domain.l3
-                    drawn += [(each, key) for each in _rows(one, shape, made)]
+                    drawn += [(row, key) for row in _rows(one, shape, made)]
         if unused:
             text = f"+ {unused} class{'es' * (unused != 1)} that nobody is in and nothing limits"
             drawn.append((line(Span(text, Tone.DIM)), None))
-        drawn += [(each, None) for each in (*_io(domain, shape), *_no_class(shares, domain, shape))]
+        drawn += [
+            (share, None) for share in (*_io(domain, shape), *_no_class(shares, domain, shape))
+        ]
     return Table(
         crop(_header(frame, shape), width),
-        tuple(crop(each, width) for each, _ in drawn),
+        tuple(crop(item, width) for item, _ in drawn),
         tuple(row for _, row in drawn),
     )
 
@@ -113,8 +115,8 @@ def _header(frame: Frame, shape: _Shape) -> Line:
 
 
 def _title(frame: Frame, domain: CacheDomain) -> Line:
-    info = [each for each in frame.topology.cpus if each.l3 == domain.l3]
-    packages = sorted({each.package for each in info if each.package is not None})
+    info = [cpu for cpu in frame.topology.cpus if cpu.l3 == domain.l3]
+    packages = sorted({item.package for item in info if item.package is not None})
     said = [f"socket {', '.join(map(str, packages))}"] if packages else []
     if domain.ways:
         of = f"{domain.ways} ways"
@@ -125,7 +127,7 @@ def _title(frame: Frame, domain: CacheDomain) -> Line:
     if domain.parts:
         said.append(f"nodes {', '.join(map(str, domain.parts))} together (SNC)")
     if info:
-        said.append(f"CPU {format_cpu_list(each.cpu for each in info)}")
+        said.append(f"CPU {format_cpu_list(item.cpu for item in info)}")
     return line(Span(f"L3 {domain.l3}", Tone.TITLE), Span(f"  {', '.join(said)}", Tone.DIM))
 
 

@@ -59,7 +59,7 @@ def lines(verdict: Verdict, width: int) -> list[Line]:
         drawn += [_row(row, wide=wide) for row in part.rows]
     if not verdict.parts:
         drawn.append(line(Span("no class that was changed is there any more", Tone.DIM)))
-    return [crop(each, width) for each in drawn]
+    return [crop(item, width) for item in drawn]
 
 
 def summary(verdict: Verdict) -> Line:
@@ -98,7 +98,7 @@ def _progress(verdict: Verdict) -> str:
 
 def _notes(verdict: Verdict, width: int) -> list[Line]:
     lead = line(Span("! ", Tone.ACCENT))
-    return [each for note in verdict.notes for each in paragraph(note, width, lead=lead)]
+    return [item for note in verdict.notes for item in paragraph(note, width, lead=lead)]
 
 
 def _name(part: Part) -> str:
@@ -140,7 +140,7 @@ def _value(reading: Reading, unit: Unit, *, bound: bool) -> Span:
 
 def _spread(row: Compared) -> str:
     both = (row.spread_before, row.spread_after)
-    return "/".join(fmt.cell(each, row.metric.unit, (_SPREAD - 2) // 2) for each in both)
+    return "/".join(fmt.cell(item, row.metric.unit, (_SPREAD - 2) // 2) for item in both)
 
 
 def _words(word: Word, why: str) -> list[str | Span]:

@@ -174,7 +174,7 @@ def _columns_for(
         chosen[col.key] = fitted
         room -= fitted.width
     shown = []
-    for col in (chosen[each.key] for each in _TABLES[table] if each.key in chosen):
+    for col in (chosen[item.key] for item in _TABLES[table] if item.key in chosen):
         more = max(0, min(room, col.grows))
         room -= more
         shown.append(replace(col, width=col.width + more))
@@ -189,10 +189,10 @@ def _is_told(col: Col, cpus: CpuTable | None) -> bool:
 
 
 _THERE: Mapping[str, Callable[[CpuTable], bool]] = {
-    "group": lambda cpus: any(isinstance(each, CacheClass) for each in cpus.group),
-    "sst": lambda cpus: any(isinstance(each.priority, str) for each in cpus.settings),
-    "cp": lambda cpus: any(isinstance(each.cp_class, int) for each in cpus.settings),
-    "governor": lambda cpus: any(isinstance(each.governor, str) for each in cpus.settings),
+    "group": lambda cpus: any(isinstance(item, CacheClass) for item in cpus.group),
+    "sst": lambda cpus: any(isinstance(setting.priority, str) for setting in cpus.settings),
+    "cp": lambda cpus: any(isinstance(entry.cp_class, int) for entry in cpus.settings),
+    "governor": lambda cpus: any(isinstance(element.governor, str) for element in cpus.settings),
     "limits": lambda cpus: bool(cpus.columns["max_frequency_hz"].present.any()),
     "base_frequency_hz": lambda cpus: bool(cpus.columns["base_frequency_hz"].present.any()),
 }

@@ -86,7 +86,7 @@ def absences(
     That is, unless told otherwise, of the metrics that are a column of these CPUs.
     """
     found: dict[Missing, list[str]] = {}
-    for metric in metrics or (each for each in _SHOWN if is_here(each, cpus)):
+    for metric in metrics or (item for item in _SHOWN if is_here(item, cpus)):
         column = cpus.columns[metric.id]
         # Most have a value, and to make a reading of each only to see that takes longer.
         reading = column[row] if column.reasons[row] else None
@@ -101,9 +101,9 @@ def absence_lines(
 ) -> list[Line]:
     """`absences` as sentences behind their marks."""
     return [
-        each
+        item
         for why, labels in absences(cpus, row, metrics)
-        for each in paragraph(
+        for item in paragraph(
             f"{', '.join(labels)}: {why.sentence}",
             width,
             lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
@@ -120,7 +120,7 @@ def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
         _SENT if cpus.direction[row] == "tx" else "",
         f"CPP in {clock}" if clock else "",
     ]
-    text = "; ".join(each for each in said if each)
+    text = "; ".join(item for item in said if item)
     return paragraph(text, width) if text else []
 
 

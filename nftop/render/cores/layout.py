@@ -124,7 +124,7 @@ def _head(frame: Frame, status: Status, width: int, height: int) -> list[Line]:
 def _too_small(frame: Frame, width: int, height: int) -> list[Line]:
     """What is wrong with the screen, and whose numbers these are."""
     notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
-    badge = [crop(each, width) for each in badge_lines(frame.host)]
+    badge = [crop(line, width) for line in badge_lines(frame.host)]
     room = max(0, height - 2 - len(badge))
     return [*badge, *alert_lines(notice, width=width)[:room]]
 

@@ -118,16 +118,16 @@ def _measure(cpus: CpuTable, metric: Metric, values: NDArray[np.float64]) -> NDA
 @lru_cache(maxsize=4)
 def _sure(saturated: tuple[bool | None, ...]) -> Bools:
     """Where a cost is known to be that of packets alone."""
-    return np.array([each is True for each in saturated], np.bool_)
+    return np.array([item is True for item in saturated], np.bool_)
 
 
 def _is_bad(cpus: CpuTable, metric: Metric) -> Bools:
     """Where a thread waits for its CPU, or the metric itself says that something is wrong."""
     bad = np.zeros(len(cpus), np.bool_)
-    for each in (cpu_metric("wait_ratio"), metric):
-        if each.bad_above is not None:
+    for item in (cpu_metric("wait_ratio"), metric):
+        if item.bad_above is not None:
             # A missing value is NaN, which is not above anything.
-            bad |= cpus.columns[each.id].values > each.bad_above
+            bad |= cpus.columns[item.id].values > item.bad_above
     return bad
 
 

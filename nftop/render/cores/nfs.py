@@ -25,7 +25,9 @@ _COLUMNS = tuple(
     for metric in NF_METRICS
     if metric.priority is not None and metric.priority <= _MOST_PRIORITY and not metric.optional
 )
-_COVERAGES = tuple(dict.fromkeys(each.coverage for each in NF_METRICS if each.coverage))
+_COVERAGES = tuple(
+    dict.fromkeys(nf_metric.coverage for nf_metric in NF_METRICS if nf_metric.coverage)
+)
 
 
 def nf_lines(frame: Frame, width: int, limit: int | None = None, sought: str = "") -> list[Line]:
@@ -137,9 +139,9 @@ def partial_coverages(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
     """The coverages that make estimates of what one of its cores counted."""
     rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
     return frozenset(
-        each
-        for each in _COVERAGES
-        if any(cpus.columns[each].values[row] < ESTIMATE_BELOW for row in rows)
+        coverage
+        for coverage in _COVERAGES
+        if any(cpus.columns[coverage].values[row] < ESTIMATE_BELOW for row in rows)
     )
 
 

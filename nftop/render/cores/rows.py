@@ -122,7 +122,7 @@ def _rank_cpus(cpus: CpuTable) -> Floats:
 
 def _rank_siblings(cpus: CpuTable) -> Floats:
     siblings = (info.siblings for info in cpus.topology.cpus)
-    return np.array([each[0] if each else np.nan for each in siblings], np.float64)
+    return np.array([sibling[0] if sibling else np.nan for sibling in siblings], np.float64)
 
 
 def _rank_names(names: Sequence[str | None]) -> Floats:
@@ -133,12 +133,12 @@ def _rank_names(names: Sequence[str | None]) -> Floats:
 def _rank_groups(cpus: CpuTable) -> Floats:
     """By class, then those of unknown class by name."""
     keys = [
-        None if isinstance(each, Missing) else (each.clos is None, each.clos or 0, each.name)
-        for each in cpus.group
+        None if isinstance(item, Missing) else (item.clos is None, item.clos or 0, item.name)
+        for item in cpus.group
     ]
-    known = sorted({each for each in keys if each is not None})
-    places = {each: float(place) for place, each in enumerate(known)}
-    return np.array([np.nan if each is None else places[each] for each in keys], np.float64)
+    known = sorted({key for key in keys if key is not None})
+    places = {item: float(place) for place, item in enumerate(known)}
+    return np.array([np.nan if key is None else places[key] for key in keys], np.float64)
 
 
 def _word(value: object) -> str | None:
@@ -151,7 +151,7 @@ _LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {
     "thread": lambda cpus: _rank_names(cpus.thread),
     "nf": lambda cpus: _rank_names(cpus.nf),
     "group": _rank_groups,
-    "sst": lambda cpus: _rank_names([_word(each.priority) for each in cpus.settings]),
-    "governor": lambda cpus: _rank_names([_word(each.governor) for each in cpus.settings]),
-    "cp": lambda cpus: _rank_names([_word(each.cp_class) for each in cpus.settings]),
+    "sst": lambda cpus: _rank_names([_word(setting.priority) for setting in cpus.settings]),
+    "governor": lambda cpus: _rank_names([_word(item.governor) for item in cpus.settings]),
+    "cp": lambda cpus: _rank_names([_word(entry.cp_class) for entry in cpus.settings]),
 }

@@ -205,7 +205,7 @@ _LABEL_TEXTS: Mapping[str, Callable[[CpuTable, int], str | None]] = {
 
 def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> list[_Cell]:
     column = cpus.columns[metric.id]
-    exact, bound = (fmt.printer(metric.unit, width, bound=each) for each in (False, True))
+    exact, bound = (fmt.printer(metric.unit, width, bound=item) for item in (False, True))
     plain = not metric.bounded and metric.bad_above is None
     spans: list[_Cell] = []
     for value, reason, saturated, clock, estimate, base in zip(
@@ -275,14 +275,14 @@ def _text_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
 @lru_cache(maxsize=16)
 def _marks(width: int) -> tuple[_Cell, ...]:
     """The cell of each reason, by its number."""
-    return tuple((Span(f"{fmt.mark(each, width):>{width}} ", Tone.MISSING),) for each in Reason)
+    return tuple((Span(f"{fmt.mark(item, width):>{width}} ", Tone.MISSING),) for item in Reason)
 
 
 def _bar_cells(cpus: CpuTable, shown: _Shown, cells: int) -> list[_Cell]:
     """The bars, each with its `~` where it is an estimate."""
     after = [
-        Span(fmt.ESTIMATE if each else " ", Tone.PLAIN)
-        for each in estimates(cpus, shown.rows, cpu_metric("tma.retiring"))
+        Span(fmt.ESTIMATE if estimate else " ", Tone.PLAIN)
+        for estimate in estimates(cpus, shown.rows, cpu_metric("tma.retiring"))
     ]
     drawn = bars(cpus, shown.rows, cells, shown.bases)
     return [(*bar.spans, mark) for bar, mark in zip(drawn, after, strict=True)]

@@ -21,7 +21,7 @@ def preview(proposal: Proposal, ways: Mapping[str, int], unit: MbaUnit) -> list[
         ways: of the masks of each line of schemata.
         unit: of limits on bandwidth.
     """
-    notes = [f"note: {printable(each)}" for each in proposal.effects]
+    notes = [f"note: {printable(effect)}" for effect in proposal.effects]
     return [*changed(proposal.changes, ways, unit), *against(proposal), *notes]
 
 
@@ -43,7 +43,7 @@ def against(proposal: Proposal) -> list[str]:
     said = (
         ("can't", proposal.refusals), ("not done", proposal.unmet), ("warning", proposal.warnings),
     )  # fmt: skip
-    return [f"{mark}: {printable(each)}" for mark, sentences in said for each in sentences]
+    return [f"{mark}: {printable(sentence)}" for mark, sentences in said for sentence in sentences]
 
 
 def drawn(bits: int, ways: int) -> str:
@@ -79,10 +79,10 @@ def _directories(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
 def _values(
     changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit
 ) -> Iterator[tuple[str, str, str]]:
-    gone = {each.cell.group for each in changes if each.cell.kind == "group" and each.new is None}
+    gone = {item.cell.group for item in changes if item.cell.kind == "group" and item.new is None}
     for change in changes:
         if change.cell.kind == "schemata" and change.cell.group not in gone:
-            old, new = (_value(change.cell, each, ways, unit) for each in (change.old, change.new))
+            old, new = (_value(change.cell, item, ways, unit) for item in (change.old, change.new))
             group = named(change.cell.group)
             yield f"{group} {change.cell.name} {change.cell.number}", old, new
 
@@ -118,9 +118,9 @@ def _frequencies(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
     """By what they are changed to, so that a host of hundreds of CPUs is a few rows."""
     for kind, label in _ROWS.items():
         ways: dict[tuple[str | None, str | None], list[str]] = {}
-        for each in changes:
-            if each.cell.kind == kind:
-                ways.setdefault((each.old, each.new), []).append(each.cell.name)
+        for change in changes:
+            if change.cell.kind == kind:
+                ways.setdefault((change.old, change.new), []).append(change.cell.name)
         for (old, new), names in ways.items():
             cpus = format_cpu_list(parse_cpu_list(",".join(names)))
             yield f"CPU {cpus} {label}", _frequency(kind, old), _frequency(kind, new)
@@ -128,12 +128,12 @@ def _frequencies(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
 
 def _speed_select(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
     ways: dict[tuple[str, str], list[int]] = {}
-    for each in changes:
-        old, new = (printable(value or "not there") for value in (each.old, each.new))
-        if each.cell.kind == "bf":
-            yield printable(bf_words(each.cell)), old, new
-        elif each.cell.kind == "cp_class":
-            ways.setdefault((old, new), []).append(each.cell.number)
+    for change in changes:
+        old, new = (printable(value or "not there") for value in (change.old, change.new))
+        if change.cell.kind == "bf":
+            yield printable(bf_words(change.cell)), old, new
+        elif change.cell.kind == "cp_class":
+            ways.setdefault((old, new), []).append(change.cell.number)
     for (old, new), cpus in ways.items():
         yield f"CPU {format_cpu_list(cpus)} SST-CP class", old, new
 

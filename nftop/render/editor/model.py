@@ -176,8 +176,8 @@ def domains_of(state: State, line: str) -> tuple[int, ...]:
 def rows_of(board: Board, frame: Frame) -> tuple[Row, ...]:
     """The masks there are or would be in the selected cache: classes in the order of the frame."""
     known = [row.name for row in frame.groups]
-    order = sorted(board.groups, key=lambda each: (
-        each != ROOT, known.index(each) if each in known else len(known)))  # fmt: skip
+    order = sorted(board.groups, key=lambda group: (
+        group != ROOT, known.index(group) if group in known else len(known)))  # fmt: skip
     return tuple(
         row
         for group in order
@@ -189,7 +189,7 @@ def rows_of(board: Board, frame: Frame) -> tuple[Row, ...]:
 def shares_at(board: Board, row: Row, *, base: bool = False) -> Shares:
     """Whose the ways of a mask would be, or are; by the rules of every screen."""
     ways, used = board.rules[row.line].ways, board.used(base=base)
-    others = {each: Cbm(board.bits_of(each, base=base), ways) for each in used - {row.group}}
+    others = {item: Cbm(board.bits_of(item, base=base), ways) for item in used - {row.group}}
     io = board.io.get(board.spot.domain, (0, ""))[0] if board.spot.cache == "L3" else 0
     own = Cbm(board.bits(row, base=base), ways)
     return shares_with(own, dict(sorted(others.items())), io, used=row.group in used)

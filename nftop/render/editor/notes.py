@@ -41,7 +41,7 @@ def notes(board: Board, frame: Frame, width: int, limit: int | None = None) -> l
             over = sum(map(len, parts.values())) + 1 - limit
             keep = max(least, len(parts[name]) - max(0, over))
             parts[name] = parts[name][:keep]
-    lines = [each for part in parts.values() for each in part]
+    lines = [item for part in parts.values() for item in part]
     if limit is None or whole <= limit:
         return lines
     lines = lines[: max(0, limit - 1)]
@@ -50,8 +50,8 @@ def notes(board: Board, frame: Frame, width: int, limit: int | None = None) -> l
 
 def _warn_lines(board: Board, width: int) -> list[Line]:
     """What speaks against the draft's plan."""
-    said = [*(f"not done: {each}" for each in board.plan.unmet), *board.plan.warnings]
-    rows = [row for each in said for row in paragraph(each, width - _HEAD, tone=Tone.ACCENT)]
+    said = [*(f"not done: {item}" for item in board.plan.unmet), *board.plan.warnings]
+    rows = [row for item in said for row in paragraph(item, width - _HEAD, tone=Tone.ACCENT)]
     return _under("WARN", rows)
 
 
@@ -75,7 +75,7 @@ def _plan_lines(board: Board, width: int) -> list[Line]:
     ]
     said = changed(changes, ways, board.unit)
     return _under(
-        "PLAN", [*rows, *(row for each in said for row in paragraph(each, width - _HEAD))]
+        "PLAN", [*rows, *(row for item in said for row in paragraph(item, width - _HEAD))]
     )
 
 
@@ -93,7 +93,7 @@ def _checks(board: Board, frame: Frame) -> Iterator[tuple[str, Tone, str]]:
     yield from _io_checks(board, frame, bits)
     yield from _overlap_checks(board, row)
     private = shares_at(board, row).private.bits
-    sizes = [capacity_bytes(board, frame, each) for each in (private, bits)]
+    sizes = [capacity_bytes(board, frame, item) for item in (private, bits)]
     if not any(isinstance(size, Missing) for size in sizes):
         mib = [fmt.cell(size, Unit.BYTES, 6).removesuffix(".0") for size in sizes]
         yield "", Tone.PLAIN, f"private {mib[0]} of {mib[1]} MiB"
@@ -126,9 +126,9 @@ def _overlap_checks(board: Board, row: Row) -> Iterator[tuple[str, Tone, str]]:
     for group, both in list(now.items())[:_MOST_NAMED]:
         new = both.bits & ~(before[group].bits if group in before else 0)
         alone = new and not any(
-            shares_at(board, Row(group, each), base=True).others
-            for each in board.rules
-            if each[:2] == row.line[:2]
+            shares_at(board, Row(group, rule), base=True).others
+            for rule in board.rules
+            if rule[:2] == row.line[:2]
         )
         name = group_name(group)
         tail = f" ({name} was alone in its ways)" if alone else "" if new else " as before"
@@ -146,9 +146,9 @@ def _note_lines(board: Board, frame: Frame, width: int) -> list[Line]:
     # The ways that the selected mask comes to share are in the checks already.
     spot = board.spot
     looked_at = Cell("schemata", spot.group, spot.line, spot.domain)
-    checked = {each for cell, each in board.plan.of_masks if cell == looked_at}
-    said += [each for each in board.plan.effects if each not in checked]
-    return _under("NOTE", [row for each in said for row in paragraph(each, width - _HEAD)])
+    checked = {mask for cell, mask in board.plan.of_masks if cell == looked_at}
+    said += [effect for effect in board.plan.effects if effect not in checked]
+    return _under("NOTE", [row for item in said for row in paragraph(item, width - _HEAD)])
 
 
 def _safe_lines(board: Board, width: int) -> list[Line]:

@@ -51,7 +51,7 @@ def editor_lines(
     left = max(0, height - len(head) - len(body))
     rest = notes(board, frame, width, max(said, min(left, len(below))))
     rest += _cut(card, left - len(rest))
-    return [crop(each, width) for each in (*head, *body, *rest)][:height]
+    return [crop(item, width) for item in (*head, *body, *rest)][:height]
 
 
 def _cut(card: Sequence[Line], room: int) -> list[Line]:
@@ -96,9 +96,9 @@ def _domains(board: Board) -> Line:
     if board.spot.linked:
         return line(Span(f"LINKED: all {len(every)} {board.spot.cache} alike", Tone.BADGE))
     shown = every if len(every) <= _MOST_DOMAINS else ()
-    names = [line(Span(f"[{each}]", Tone.TITLE)) if each == board.spot.domain else line(str(each))
-             for each in shown]  # fmt: skip
-    spaced = [part for each in names for part in (" ", each)]
+    names = [line(Span(f"[{item}]", Tone.TITLE)) if item == board.spot.domain else line(str(item))
+             for item in shown]  # fmt: skip
+    spaced = [part for name in names for part in (" ", name)]
     return line(f"of {board.spot.cache}", *(spaced or [f" 0..{len(every) - 1}"]))
 
 

@@ -36,12 +36,12 @@ def confirm_lines(
         obstacle: why it can't be applied now; "" where it can.
         keep_within_s: how long an applied change waits to be kept.
     """
-    lines = [row for each in against(proposal) for row in paragraph(each, width, tone=_tone(each))]
+    lines = [row for item in against(proposal) for row in paragraph(item, width, tone=_tone(item))]
     warned = len(lines)
     lines += [BLANK] * bool(warned and proposal.changes)
     said = changed(proposal.changes, ways, unit)
-    said += [f"note: {printable(each)}" for each in proposal.effects]
-    lines += [row for each in said for row in paragraph(each, width, tone=_tone(each))]
+    said += [f"note: {printable(effect)}" for effect in proposal.effects]
+    lines += [row for item in said for row in paragraph(item, width, tone=_tone(item))]
     # Several commands are several changes, each with a way back of its own.
     commands = proposal.commands
     for title, texts in (
@@ -50,7 +50,7 @@ def confirm_lines(
     ):
         if texts:
             lines += [BLANK, line(Span(title, Tone.HEADER))]
-            lines += [row for each in texts for row in paragraph(each, width, lead=line("  "))]
+            lines += [row for text in texts for row in paragraph(text, width, lead=line("  "))]
     lines.append(BLANK)
     if obstacle:
         return [*lines, *paragraph(obstacle, width, tone=Tone.BAD)], warned

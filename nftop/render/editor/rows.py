@@ -85,7 +85,7 @@ def table_lines(board: Board, frame: Frame, rows: Sequence[Row], width: int) -> 
                 _joined(text[split:], widths[split:]),
             )
         )
-    return [crop(each, width) for each in lines]
+    return [crop(item, width) for item in lines]
 
 
 def draining(board: Board, frame: Frame) -> list[tuple[str, float, float]]:
@@ -103,7 +103,7 @@ def domain_of(board: Board, frame: Frame) -> CacheDomain | None:
     """The selected last-level cache; None for another."""
     if board.spot.cache != "L3":
         return None
-    return next((each for each in frame.domains if each.l3 == board.spot.domain), None)
+    return next((domain for domain in frame.domains if domain.l3 == board.spot.domain), None)
 
 
 def capacity_bytes(board: Board, frame: Frame, bits: int) -> float | Missing:
@@ -125,7 +125,7 @@ def _texts(board: Board, frame: Frame, row: Row, who: Mapping[str, Who]) -> list
     """What stands in the columns before and behind the ways."""
     here = (row.group, row.line) == (board.spot.group, board.spot.line)
     mark = ">" if here else ""
-    told = next((each for each in frame.groups if each.name == row.group), None)
+    told = next((group for group in frame.groups if group.name == row.group), None)
     masks = _changed(*(mask_text(board.bits(row, base=base), board.rules[row.line].ways)
                        for base in (True, False)))  # fmt: skip
     if row.line.endswith("CODE"):
@@ -177,8 +177,8 @@ def _mib(size: Reading) -> str:
 def _bandwidth(board: Board, group: str) -> str:
     cell = Cell("schemata", group, "MB", board.spot.domain)
     values = [state.get(cell) for state in (board.base, board.target)]
-    shown = ["-" if each is None else limit(int(each), board.unit).replace(" ", "")
-             for each in values]  # fmt: skip
+    shown = ["-" if value is None else limit(int(value), board.unit).replace(" ", "")
+             for value in values]  # fmt: skip
     return _changed(*shown) if board.spot.cache == "L3" and values != [None, None] else ""
 
 
@@ -249,14 +249,14 @@ def _shared_out(texts: Sequence[Sequence[str]], room: int) -> list[int]:
     while sum(wanted) > room:
         # What has most beyond its least gives first; then the last columns go.
         spare = [
-            each - 1 - col.least if each else 0 for each, col in zip(wanted, cols, strict=True)
+            item - 1 - col.least if item else 0 for item, col in zip(wanted, cols, strict=True)
         ]
-        at = max(range(len(cols)), key=lambda each: spare[each])
+        at = max(range(len(cols)), key=lambda index: spare[index])
         if spare[at] > 0:
             wanted[at] -= 1
             continue
-        going = [each for each, col in enumerate(cols) if col.goes and wanted[each]]
+        going = [item for item, col in enumerate(cols) if col.goes and wanted[item]]
         if not going:
             break
-        wanted[max(going, key=lambda each: cols[each].goes)] = 0
+        wanted[max(going, key=lambda entry: cols[entry].goes)] = 0
     return wanted

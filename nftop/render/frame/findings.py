@@ -31,7 +31,7 @@ def finding_lines(frame: Frame, width: int, limit: int) -> list[Line]:
 
     Behind the last line how many more there are, of these rules and others, and how to see them.
     """
-    shown = [each[0] for each in _by_rule(frame.findings)[:limit]]
+    shown = [finding[0] for finding in _by_rule(frame.findings)[:limit]]
     hidden = len(frame.findings) - len(shown)
     lines = []
     for number, found in enumerate(shown, 1):
@@ -48,9 +48,9 @@ def finding_lines(frame: Frame, width: int, limit: int) -> list[Line]:
 def finding_text_lines(frame: Frame, width: int) -> list[Line]:
     """All of them, for the batch output: since when, where, what, and by which rule."""
     return [
-        each
+        item
         for found in frame.findings
-        for each in paragraph(
+        for item in paragraph(
             f"{found.where}: {found.text} [{found.rule}, since {clock_of(found.since_ns)}]",
             width,
             lead=_lead(found),
@@ -61,14 +61,14 @@ def finding_text_lines(frame: Frame, width: int) -> list[Line]:
 def finding_page_lines(frame: Frame, width: int) -> list[Line]:
     """All of them, by rule, each rule with what it is about and who says so."""
     head = f"Findings at {time_of_day(frame)}"
-    lines = [*(crop(each, width) for each in badge_lines(frame.host))]
+    lines = [*(crop(badge_line, width) for badge_line in badge_lines(frame.host))]
     if not frame.findings:
         none = "None: no number was beyond a limit that nftop knows for long enough."
         lines += [line(Span(head, Tone.TITLE)), *paragraph(none, width), BLANK]
         return lines
     lines += [line(Span(f"{head}, the most severe first", Tone.TITLE)), BLANK]
-    for each in _by_rule(frame.findings):
-        lines += _of_rule(frame, each, width)
+    for finding in _by_rule(frame.findings):
+        lines += _of_rule(frame, finding, width)
     return lines
 
 
@@ -76,9 +76,9 @@ def _of_rule(frame: Frame, found: Sequence[Finding], width: int) -> list[Line]:
     rule = rule_called(found[0].rule)
     title = found[0].rule if rule is None else f"{rule.title} ({rule.id})"
     lines = [crop(line(_lead(found[0]), Span(title, Tone.TITLE)), width)]
-    for each in found:
-        lead = line("  ", Span(f"{_age(frame, each):>4} ", Tone.DIM))
-        lines += paragraph(f"{each.where}: {each.text}", width, lead=lead)
+    for item in found:
+        lead = line("  ", Span(f"{_age(frame, item):>4} ", Tone.DIM))
+        lines += paragraph(f"{item.where}: {item.text}", width, lead=lead)
     facts = () if rule is None else rule_facts(rule)
     for name, text in facts:
         lead = line("  ", Span(f"{name}: ", Tone.ACCENT))
@@ -88,7 +88,7 @@ def _of_rule(frame: Frame, found: Sequence[Finding], width: int) -> list[Line]:
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Frames have them in the order of rules."""
-    return [list(each) for _, each in groupby(findings, key=lambda found: found.rule)]
+    return [list(finding) for _, finding in groupby(findings, key=lambda found: found.rule)]
 
 
 def _lead(found: Finding) -> Line:

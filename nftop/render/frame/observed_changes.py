@@ -40,20 +40,20 @@ def who(noticed: Noticed, made: Sequence[Made]) -> str:
 
 def last_of(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> Noticed | None:
     """The last change of a group's masks and limits in a cache; None where there was none."""
-    for each in reversed(noticed):
-        mine = tuple(change for change in each.changes if _is_there(change.cell, group, l3))
+    for item in reversed(noticed):
+        mine = tuple(change for change in item.changes if _is_there(change.cell, group, l3))
         if mine:
-            return replace(each, changes=mine)
+            return replace(item, changes=mine)
     return None
 
 
 def about(noticed: Sequence[Noticed], group: str) -> list[Noticed]:
     """What was changed of a group, its CPUs and threads included; the last first."""
     found = []
-    for each in reversed(noticed):
-        mine = tuple(change for change in each.changes if group in groups_in((change,)))
+    for item in reversed(noticed):
+        mine = tuple(change for change in item.changes if group in groups_in((change,)))
         if mine:
-            found.append(replace(each, changes=mine))
+            found.append(replace(item, changes=mine))
     return found
 
 

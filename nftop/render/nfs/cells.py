@@ -77,7 +77,9 @@ def fitting(columns: Sequence[tuple[Column, T]], width: int) -> list[tuple[Colum
 
 def head_line(columns: Sequence[Column]) -> Line:
     """The headers."""
-    text = "".join(fit(each.label, each.cells - 1, right=each.right) + " " for each in columns)
+    text = "".join(
+        fit(column.label, column.cells - 1, right=column.right) + " " for column in columns
+    )
     return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
 
 

@@ -41,7 +41,7 @@ def nf_detail(frame: Frame, nf: NfRow, width: int, workload: str | None = None) 
         node_lines(nf, width),
         reference_lines(frame, nf, workload, width),
     ]
-    return [[crop(each, width) for each in part] for part in parts if part]
+    return [[crop(item, width) for item in part] for part in parts if part]
 
 
 def joined(parts: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:
@@ -108,21 +108,21 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     bar = _LONG_BAR if width >= _LONG_FROM else _BAR
     row_of = frame.cpus.topology.row_of
     fit_in: list[tuple[Column, Callable[[NfThread], Span] | None]] = [
-        (Column("CPU", 5), lambda each: text_cell(str(each.cpu), 5, right=True)),
-        (Column("THREAD", 16, right=False), lambda each: text_cell(each.name, 16)),
-        (Column("Mpps", 7), lambda each: number_cell(each.packets_per_s, _MPPS, 7)),
-        (Column("SHARE", 7), lambda each: number_cell(_share(each, nf), Unit.RATIO, 7)),
-        (Column("BUSY", 6), lambda each: number_cell(each.busy_ratio, Unit.RATIO, 6)),
-        (Column("CPP", 8), lambda each: _of_cpu(frame, each.cpu, "cpp", 8)),
-        (Column("IPC", 6), lambda each: _of_cpu(frame, each.cpu, "ipc", 6)),
+        (Column("CPU", 5), lambda thread: text_cell(str(thread.cpu), 5, right=True)),
+        (Column("THREAD", 16, right=False), lambda thread: text_cell(thread.name, 16)),
+        (Column("Mpps", 7), lambda thread: number_cell(thread.packets_per_s, _MPPS, 7)),
+        (Column("SHARE", 7), lambda thread: number_cell(_share(thread, nf), Unit.RATIO, 7)),
+        (Column("BUSY", 6), lambda thread: number_cell(thread.busy_ratio, Unit.RATIO, 6)),
+        (Column("CPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp", 8)),
+        (Column("IPC", 6), lambda thread: _of_cpu(frame, thread.cpu, "ipc", 6)),
         (Column("FbMCR", bar + 1, right=False), None),
-        (Column("vs.base", 8), lambda each: _of_cpu(frame, each.cpu, "cpp_vs_base", 8)),
-        (Column("RUN", 6), lambda each: number_cell(each.run_ratio, Unit.RATIO, 6)),
-        (Column("IPP", 8), lambda each: _of_cpu(frame, each.cpu, "ipp", 8)),
-        (Column("MISS/pkt", 9), lambda each: _of_cpu(frame, each.cpu, "llc_misses_per_packet", 9)),
+        (Column("vs.base", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp_vs_base", 8)),
+        (Column("RUN", 6), lambda thread: number_cell(thread.run_ratio, Unit.RATIO, 6)),
+        (Column("IPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "ipp", 8)),
+        (Column("MISS/pkt", 9), lambda thread: _of_cpu(frame, thread.cpu, "llc_misses_per_packet", 9)),
     ]  # fmt: skip
     if frame.baselines is None:
-        fit_in = [each for each in fit_in if each[0].label != "vs.base"]
+        fit_in = [item for item in fit_in if item[0].label != "vs.base"]
     shown = fitting(fit_in, width)
     lines = [head_line([column for column, _ in shown])]
     for thread in nf.threads:
@@ -138,7 +138,7 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
 
 def _share(thread: NfThread, nf: NfRow) -> Reading:
     """Of all threads' packets: of none where one has no number, since it may have most of them."""
-    return quotient(thread.packets_per_s, total(each.packets_per_s for each in nf.threads))
+    return quotient(thread.packets_per_s, total(item.packets_per_s for item in nf.threads))
 
 
 def _bar_of(frame: Frame, row: int | None, cells: int) -> list[Span]:
@@ -177,7 +177,7 @@ def _baseline(frame: Frame, nf: NfRow, width: int) -> list[Line]:
 
 def _level_line(nf: NfRow, base: NfBaseline, name: str) -> Line:
     own = name if name != "packets_per_s" else f"{nf.direction}_packets_per_s"
-    metric = next(each for each in NF_METRICS if each.id == own)
+    metric = next(nf_metric for nf_metric in NF_METRICS if nf_metric.id == own)
     level, now = base.levels[name], nf.readings[own]
     change = Reason.UNDEFINED.mark
     same_clock = not metric.per_clock or base_clock(nf.cpp_clock) == base_clock(base.clock)

@@ -47,7 +47,7 @@ def explain_nf_lines(frame: Frame, nf: NfRow, width: int) -> list[Line]:
         for metric in NF_METRICS
     ]
     return [
-        *(crop(each, width) for each in badge_lines(frame.host)),
+        *(crop(line, width) for line in badge_lines(frame.host)),
         *section(f"{nf.name} at {time_of_day(frame)}", facts, width),
         *section("Baselines", _BASELINE, width),
         *section("On the NFs screen", MARKS, width),

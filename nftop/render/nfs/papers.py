@@ -72,7 +72,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
         for tone in (Tone.PLAIN if row.uarch == uarch else Tone.DIM,)
     ]
     lines = [top, own, *body, *paragraph(said, width, tone=Tone.DIM)]
-    return [crop(each, width) for each in lines]
+    return [crop(item, width) for item in lines]
 
 
 def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequence[Row]) -> str:

@@ -28,7 +28,7 @@ def queue_lines(nf: NfRow, width: int) -> list[Line]:
 
     columns = [Column("QUEUES: PORT", 24, right=False), Column("QUEUE", 8), Column("CPU", 5),
                Column("Mpps", 8), Column("USED", 8)]  # fmt: skip
-    parts = (("Mpps", lambda each: each.packets_per_s), ("USED", lambda each: each.used_ratio))
+    parts = (("Mpps", lambda queue: queue.packets_per_s), ("USED", lambda queue: queue.used_ratio))
     return table_of(nf.queues, Shape("QUEUES", columns, row, parts), width)
 
 
@@ -47,10 +47,10 @@ def port_lines(nf: NfRow, width: int) -> list[Line]:
     columns = [Column("PORTS", 24, right=False), Column("Mpps in", 9), Column("Mpps out", 9),
                Column("missed/s", 9), Column("drop/s", 9)]  # fmt: skip
     parts = (
-        ("Mpps in", lambda each: each.rx_packets_per_s),
-        ("Mpps out", lambda each: each.tx_packets_per_s),
-        ("missed/s", lambda each: each.missed_packets_per_s),
-        ("drop/s", lambda each: each.drop_packets_per_s),
+        ("Mpps in", lambda port: port.rx_packets_per_s),
+        ("Mpps out", lambda port: port.tx_packets_per_s),
+        ("missed/s", lambda port: port.missed_packets_per_s),
+        ("drop/s", lambda port: port.drop_packets_per_s),
     )
     return table_of(nf.ports, Shape("PORTS", columns, row, parts), width)
 
@@ -69,5 +69,5 @@ def node_lines(nf: NfRow, width: int) -> list[Line]:
 
     columns = [Column("NODES", 24, right=False), Column("CLOCKS", 8), Column("TSC/pkt", 10),
                Column("pkt/call", 10), Column("", 7)]  # fmt: skip
-    parts = (("TSC/pkt", lambda each: each.clocks_per_packet),)
+    parts = (("TSC/pkt", lambda node: node.clocks_per_packet),)
     return table_of(nf.nodes, Shape("NODES", columns, row, parts), width)

@@ -86,7 +86,7 @@ def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
     found = list(matching_nfs(frame, order.sought))
     if not order.sort:
         return tuple(found)
-    col = next(each for each in _COLS if each.key == order.sort)
+    col = next(item for item in _COLS if item.key == order.sort)
     if col.metric is None:
         return tuple(sorted(found, key=lambda nf: _label(nf, col), reverse=order.inverted))
     metric = col.metric.id
@@ -195,10 +195,10 @@ def class_text(nf: NfRow, *, names: bool) -> str:
     """Its cache classes: their numbers, with `names` those too; "" where none is known."""
     if names:
         return ", ".join(
-            f"{'' if each.clos is None else each.clos} {group_name(each.name)}".strip()
-            for each in nf.classes
+            f"{'' if clos.clos is None else clos.clos} {group_name(clos.name)}".strip()
+            for clos in nf.classes
         )
     numbers = [
-        group_name(each.name) if each.clos is None else str(each.clos) for each in nf.classes
+        group_name(clos.name) if clos.clos is None else str(clos.clos) for clos in nf.classes
     ]
     return ",".join(numbers)

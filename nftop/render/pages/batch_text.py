@@ -47,7 +47,7 @@ def frame_text(
         BLANK,
         *_reasons(frame, width),
     ]
-    text = "".join(f"{crop(each, width).text.rstrip()}\n" for each in lines) + "\n"
+    text = "".join(f"{crop(item, width).text.rstrip()}\n" for item in lines) + "\n"
     return to_ascii(text) if ascii_only else text
 
 
@@ -61,19 +61,19 @@ def _reasons(frame: Frame, width: int) -> list[Line]:
     whose: dict[tuple[str, str], set[str]] = {}
     infos = frame.cpus.topology.cpus
     of_cpus = (
-        (f"cpu {infos[row].cpu}: ", *each)
+        (f"cpu {infos[row].cpu}: ", *absence)
         for row in range(len(frame.cpus))
-        for each in absences(frame.cpus, row)
+        for absence in absences(frame.cpus, row)
     )
-    for who, why, absent in (*of_cpus, *(("", *each) for each in cache_absences(frame))):
+    for who, why, absent in (*of_cpus, *(("", *absence) for absence in cache_absences(frame))):
         said = why.reason.mark, why.sentence
         labels.setdefault(said, {}).update(dict.fromkeys(absent))
         whose.setdefault(said, set()).add(who)
     return [
-        each
+        item
         for said, names in labels.items()
         for who in (next(iter(whose[said])) if len(whose[said]) == 1 < len(frame.cpus) else "",)
-        for each in paragraph(
+        for item in paragraph(
             f"{who}{', '.join(names)}: {said[1]}",
             width,
             lead=line(Span(f"{said[0]:<4}", Tone.MISSING)),

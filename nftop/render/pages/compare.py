@@ -35,8 +35,8 @@ _HEAD = f"  {'':{_LABEL}} {'':7}{_SIDES}  {'change':>8}"
 def interval_line(name: str, file: str, host: str, interval: Interval, *, simulated: bool) -> str:
     """`A  edge.nftop  edge-07  2026-01-31 03:12:07 - 03:22:07 UTC  600 ticks`."""
     first, last = (
-        datetime.fromtimestamp(each // 1_000_000_000, UTC)
-        for each in (interval.first_ns, interval.last_ns)
+        datetime.fromtimestamp(item // 1_000_000_000, UTC)
+        for item in (interval.first_ns, interval.last_ns)
     )
     until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
     badge = "  SIMULATED" if simulated else ""
@@ -54,7 +54,7 @@ def comparison_text(found: Comparison, notes: Iterable[str]) -> str:
         lines += ["", "nothing is in both intervals"]
     for name, things in (("A", found.only_a), ("B", found.only_b)):
         if things:
-            listed = ", ".join(_name(each) for each in things)
+            listed = ", ".join(_name(item) for item in things)
             lines += ["", *_hanging(f"only in {name}: ", listed)]
     lines += ["", *_hanging("", f"±: median absolute deviation; n: samples. {RULE}; {RULE_BLOCKS}")]
     return "\n".join(lines) + "\n"

@@ -84,12 +84,14 @@ def near_names(name: str) -> tuple[str, ...]:
     wanted = name.casefold()
     ids = (*known_metrics(), *known_rules())
     spelt: dict[str, str] = {}
-    for each in EXPLAINED:
-        spelt.setdefault(each.label.casefold(), each.id)
-        spelt.setdefault(each.id.removeprefix("tma."), each.id)
-    spelt |= {each: each for each in ids}
-    close = [spelt[each] for each in difflib.get_close_matches(wanted, spelt, n=_MOST_NEAR)]
-    within = [each for each in ids if len(wanted) >= _LEAST_WITHIN and wanted in each]
+    for item in EXPLAINED:
+        spelt.setdefault(item.label.casefold(), item.id)
+        spelt.setdefault(item.id.removeprefix("tma."), item.id)
+    spelt |= {entry: entry for entry in ids}
+    close = [
+        spelt[close_match] for close_match in difflib.get_close_matches(wanted, spelt, n=_MOST_NEAR)
+    ]
+    within = [entry for entry in ids if len(wanted) >= _LEAST_WITHIN and wanted in entry]
     return tuple(dict.fromkeys((*within, *close)))[:_MOST_NEAR]
 
 
@@ -132,10 +134,10 @@ def _computed(table: Uarch, name: str) -> str:
     pairs = definition(table, name, smt=True)
     lines = [
         textwrap.fill(
-            f"{each} = {text}", _WIDTH, initial_indent="    ", subsequent_indent="      ",
+            f"{pair} = {text}", _WIDTH, initial_indent="    ", subsequent_indent="      ",
             break_on_hyphens=False, break_long_words=False,
         )
-        for each, text in pairs
+        for pair, text in pairs
     ]  # fmt: skip
     return "\n".join([f"  {name} of {table.name} ({table.title}):", *lines]) if pairs else ""
 

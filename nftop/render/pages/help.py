@@ -59,7 +59,7 @@ _MAP = (
 
 def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
     """Keys, marks and columns. `keys` are pairs of what to press and what it does."""
-    reasons = [(each.mark, each.sentence) for each in Reason if each is not Reason.PRESENT]
+    reasons = [(item.mark, item.sentence) for item in Reason if item is not Reason.PRESENT]
     return [
         *section("Keys", keys, width),
         *section("Where there is no number", reasons, width),
@@ -102,19 +102,19 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
     ]
     absent = absence_lines(cpus, row, width, CPU_METRICS)
     return [
-        *(crop(each, width) for each in badge_lines(frame.host)),
+        *(crop(badge_line, width) for badge_line in badge_lines(frame.host)),
         *section(f"{metric.label} ({metric.id})", facts, width),
         *_titled("How its packets were counted", attribution_lines(cpus, row, width), width),
         *_titled(f"Absent on cpu {cpu}", absent, width),
         *section("Sources", source_facts(frame), width),
-        *_titled("Topology", [each for note in frame.topology.notes
-                              for each in paragraph(note, width)], width),
+        *_titled("Topology", [item for note in frame.topology.notes
+                              for item in paragraph(note, width)], width),
     ]  # fmt: skip
 
 
 def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
     """Some metrics of packages: what each means, and its value or why it has none."""
-    lines = [crop(each, width) for each in badge_lines(frame.host)]
+    lines = [crop(badge_line, width) for badge_line in badge_lines(frame.host)]
     lines += _package_facts(frame, metrics, width)
     lines += _computed(frame, [metric.id for metric in metrics], width)
     return [*lines, *section("Sources", source_facts(frame), width)]
@@ -124,7 +124,7 @@ def explain_power_lines(frame: Frame, row: int | None, metric: Metric, width: in
     """The Power screen's numbers of packages, then one of the selected CPU if there is one."""
     facts = _package_facts(frame, POWER_PACKAGE_METRICS, width)
     if row is None:
-        badge = [crop(each, width) for each in badge_lines(frame.host)]
+        badge = [crop(badge_line, width) for badge_line in badge_lines(frame.host)]
         return [*badge, *facts, *section("Sources", source_facts(frame), width)]
     of_cpu = explain_lines(frame, row, metric, width)
     head = len(badge_lines(frame.host))
@@ -151,7 +151,7 @@ def explain_class_lines(frame: Frame, about: str, lines: Sequence[Line], width: 
         for metric in GROUP_METRICS
     ]
     return [
-        *(crop(each, width) for each in badge_lines(frame.host)),
+        *(crop(badge_line, width) for badge_line in badge_lines(frame.host)),
         *_titled(f"{about} at {time_of_day(frame)}", list(lines), width),
         *section("What the numbers mean", rows, width),
         *section("In the table", (*WAY_MARKS, *CLASS_MARKS), width),
@@ -182,7 +182,7 @@ def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
     computed = [f"tma.{node.name}" for node in tree_of(frame, row)]
     computed += [metric.id for metric in CORE_METRICS] if focus is not None else []
     return [
-        *(crop(each, width) for each in badge_lines(frame.host)),
+        *(crop(badge_line, width) for badge_line in badge_lines(frame.host)),
         *section(f"Top-down of cpu {cpu}'s core at {time_of_day(frame)}", nodes, width),
         *section("Probes of the same core", probes, width),
         *section("On the screen", TREE_MARKS, width),
@@ -199,7 +199,7 @@ def _computed(frame: Frame, metrics: Iterable[str], width: int) -> list[Line]:
     if name not in names():
         return []
     smt = any(info.siblings for info in frame.topology.cpus)
-    pairs = dict(pair for each in metrics for pair in definition(_table(name), each, smt=smt))
+    pairs = dict(pair for metric in metrics for pair in definition(_table(name), metric, smt=smt))
     return section(f"Formulas and events of {name}", pairs.items(), width)
 
 
@@ -274,9 +274,9 @@ def section(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Lin
     rows = list(rows)
     column = min(max((len(name) for name, _ in rows), default=0) + 2, max(4, width // 3))
     lines = [
-        each
+        item
         for name, text in rows
-        for each in paragraph(text, width, lead=_lead(name, column))
+        for item in paragraph(text, width, lead=_lead(name, column))
     ]  # fmt: skip
     return _titled(title, lines, width)
 
@@ -287,4 +287,4 @@ def _lead(name: str, column: int) -> Line:
 
 def _titled(title: str, lines: list[Line], width: int) -> list[Line]:
     head = crop(line(Span(title, Tone.TITLE)), width)
-    return [head, *(crop(each, width) for each in lines), BLANK] if lines else []
+    return [head, *(crop(item, width) for item in lines), BLANK] if lines else []

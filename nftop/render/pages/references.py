@@ -30,7 +30,11 @@ def overview(
     blocks = []
     for (paper, cpu, cores), runs in groupby(rows, key=lambda r: (r.paper, r.cpu, r.cores)):
         mine = list(runs)
-        of_cpu = [each for each in changes if (each.paper, each.cpu) == (paper, cpu) and cores == 1]
+        of_cpu = [
+            change
+            for change in changes
+            if (change.paper, change.cpu) == (paper, cpu) and cores == 1
+        ]
         blocks.append("\n".join([*_section(mine), *_changes(of_cpu, sources=False)]))
     if any(row.smt for row in rows):
         blocks.append(_PER_CORE)
@@ -109,12 +113,12 @@ def _source(figure: Figure) -> str:
 def _changes(changes: Sequence[Change], *, sources: bool) -> list[str]:
     """Lines of changes against one CPU after another; none where there are none."""
     lines = []
-    for (cpu, against), mine in groupby(changes, key=lambda each: (each.cpu, each.against)):
+    for (cpu, against), mine in groupby(changes, key=lambda change: (change.cpu, change.against)):
         lines.append(f"  {cpu} against {against}, as its paper's text says:")
-        for each in mine:
-            who = f"{', '.join(each.workloads)}{', HT' if each.smt else ''}"
-            source = f"  ({each.source})" if sources else ""
-            lines.append(f"  {each.metric:<18}  {who:<37}  {_span(each)}{source}")
+        for item in mine:
+            who = f"{', '.join(item.workloads)}{', HT' if item.smt else ''}"
+            source = f"  ({item.source})" if sources else ""
+            lines.append(f"  {item.metric:<18}  {who:<37}  {_span(item)}{source}")
     return lines
 
 

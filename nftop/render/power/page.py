@@ -120,7 +120,7 @@ def package_lines(
     state, here = frame.sources.get("pcm"), not (frame.host.simulated or frame.host.remote)
     if here and (state is None or state.reason is Reason.SOURCE):
         lines += paragraph(START, width, tone=Tone.DIM)
-    return [crop(each, width) for each in lines]
+    return [crop(item, width) for item in lines]
 
 
 def _told(frame: Frame, columns: Sequence[Col]) -> str:
@@ -139,7 +139,7 @@ def _told(frame: Frame, columns: Sequence[Col]) -> str:
 def _shown(width: int) -> tuple[Metric, ...]:
     """As many columns as fit, in their own order."""
     most = max(1, (width - _NAME) // (_CELL + 1))
-    kept = {name for name, _ in sorted(_OF_PACKAGES, key=lambda each: each[1])[:most]}
+    kept = {name for name, _ in sorted(_OF_PACKAGES, key=lambda package: package[1])[:most]}
     return tuple(metric for metric in POWER_PACKAGE_METRICS if metric.id in kept)
 
 
@@ -158,7 +158,7 @@ def _packages(
     """Headers and a line for each package, with the graph of its power where there is room."""
     span_s = spark.span_for(points, interval_s) if points else 0.0
     series = [past(_GRAPHED.id, row.package, points, span_s) for row in packages if points]
-    known = [each for each in series if np.isfinite(each).any()]
+    known = [item for item in series if np.isfinite(item).any()]
     top = spark.scale_top(np.concatenate(known), _GRAPHED.unit) if known else 0.0
     scale = fmt.number(top, _GRAPHED.unit, 6).removesuffix(".0")
     note = f" {_GRAPHED.label} 0-{scale}, {spark.span_name(span_s)}" if known else ""
@@ -194,7 +194,7 @@ def _absences(frame: Frame, row: int | None, columns: Sequence[Col], width: int)
     if row is not None:
         place = f"cpu {cpus.topology.cpus[row].cpu}"
         shown = [col.metric for col in columns if col.metric]
-        named = [(each.label, cpus.columns[each.id][row], place) for each in shown]
+        named = [(item.label, cpus.columns[item.id][row], place) for item in shown]
     news = [
         [(label, reading, place) for label, reading, place in group
          if not isinstance(reading, Missing) or reading.sentence != said]

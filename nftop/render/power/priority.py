@@ -48,13 +48,13 @@ def priority_lines(
         locked: why nothing is applied; "" where it may be.
         stood_s: seconds until the last change was taken back; None if it was not.
     """
-    badge = [part for each in badge_lines(frame.host) for part in (each, " ")]
+    badge = [part for badge_line in badge_lines(frame.host) for part in (badge_line, " ")]
     lines = [line(*badge, Span("Core frequencies", Tone.TITLE))]
     lines += alert_lines(locked, width=width) if locked else []
     if isinstance(frame.frequencies, Missing):
         lines += alert_lines(f"no frequencies here: {frame.frequencies.sentence}", width=width)
     else:
-        names = ", ".join(dict.fromkeys(each.name for each in frame.frequencies.keepers))
+        names = ", ".join(dict.fromkeys(keeper.name for keeper in frame.frequencies.keepers))
         lines += alert_lines(f"{names} may set frequencies here too", width=width) if names else []
     lines.append(BLANK)
     spot = len(lines) + at
@@ -74,8 +74,10 @@ def _effects(effects: Sequence[Effect], width: int, stood_s: float | None) -> li
     ended = "" if stood_s is None else f" (taken back after {stood_s:.0f} s)"
     head = f"the last change{ended}, before -> after (means of up to 30 s)"
     lines = [BLANK, line(Span(head, Tone.HEADER))]
-    for each in effects[:_MOST_CPUS]:
-        text = f"  CPU {each.cpu:>3}  {_pair(each.hz, 'Hz')}  {_pair(each.packets, 'packets/s')}"
+    for effect in effects[:_MOST_CPUS]:
+        text = (
+            f"  CPU {effect.cpu:>3}  {_pair(effect.hz, 'Hz')}  {_pair(effect.packets, 'packets/s')}"
+        )
         lines.append(crop(line(text), width))
     more = len(effects) - _MOST_CPUS
     return lines + [line(Span(f"  + {more} more CPUs", Tone.DIM))] * (more > 0)
@@ -85,7 +87,7 @@ def _pair(values: tuple[float, float], unit: str) -> str:
     """`2.30 -> 2.70 GHz (+17.4 %)`."""
     scale, name = {"Hz": (1e9, "GHz"), "packets/s": (1e6, "Mpps")}[unit]
     before, after = values
-    known = [f"{each / scale:6.2f}" if not math.isnan(each) else "     -" for each in values]
+    known = [f"{value / scale:6.2f}" if not math.isnan(value) else "     -" for value in values]
     change = (
         f" ({(after / before - 1) * 100:+.1f} %)" if before > 0 and not math.isnan(after) else ""
     )

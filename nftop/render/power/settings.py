@@ -109,9 +109,9 @@ def placement_lines(frame: Frame, width: int) -> list[Line]:
     """
     lead = line(Span("! ", Tone.ACCENT))
     return [
-        each
+        item
         for found in misplaced(frame)
-        for each in paragraph(_placement(found), width, lead=lead, tone=Tone.PLAIN)
+        for item in paragraph(_placement(found), width, lead=lead, tone=Tone.PLAIN)
     ]
 
 
@@ -159,10 +159,10 @@ def _no_base(frame: Frame) -> str:
 
 def _meshes(told: CpufreqTable) -> list[str]:
     """Of all dies together where they are alike."""
-    spans = {_mesh(each) for each in told.uncore}
+    spans = {_mesh(item) for item in told.uncore}
     if len(spans) == 1:
         return [f"mesh {spans.pop()} GHz"]
-    return [f"mesh of s{each.package} {_mesh(each)} GHz" for each in told.uncore]
+    return [f"mesh of s{item.package} {_mesh(item)} GHz" for item in told.uncore]
 
 
 def _mesh(limits: UncoreLimits) -> str:
@@ -173,10 +173,10 @@ def _mesh(limits: UncoreLimits) -> str:
 
 def _sst(told: CpufreqTable) -> list[str]:
     if isinstance(told.sst, SstState):
-        states = {_states(each) for each in told.sst.packages}
+        states = {_states(package) for package in told.sst.packages}
         if len(states) == 1:
             return [states.pop()]
-        return [f"s{each.package} {_states(each)}" for each in told.sst.packages]
+        return [f"s{package.package} {_states(package)}" for package in told.sst.packages]
     return [] if told.sst.reason is Reason.SOURCE else [printable(told.sst.sentence)]
 
 
@@ -190,5 +190,5 @@ def _switch(state: Switch) -> str:
 
 
 def _others(told: CpufreqTable) -> str:
-    names = ", ".join(dict.fromkeys(each.name for each in told.keepers))
+    names = ", ".join(dict.fromkeys(keeper.name for keeper in told.keepers))
     return f"{names} may set frequencies here too" if names else ""

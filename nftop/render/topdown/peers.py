@@ -21,7 +21,7 @@ from nftop.render.cache.panel import group_name
 from nftop.render.cores.rows import polled
 
 Grouping = Literal["nf", "class"]
-NODES: tuple[Metric, ...] = tuple(each for each in TMA_METRICS if each.coverage)
+NODES: tuple[Metric, ...] = tuple(metric for metric in TMA_METRICS if metric.coverage)
 _NAME, _MOST_NAME, _COUNT, _CELL = 18, 30, 6, 14
 _MEDIAN = 5  # cells of it; what stands behind it takes the others
 _WORDS = {"nf": "network function", "class": "cache class"}
@@ -94,10 +94,10 @@ def group_lines(cpus: CpuTable, shown: Sequence[int], by: Grouping, width: int) 
         lines += [BLANK] if at else []
         lines.append(line(Span(f"{title} {labels}", Tone.HEADER), fill=Tone.HEADER))
         for name, rows in groups:
-            cells = [each for metric in metrics for each in _spread(cpus, rows, metric)]
+            cells = [cpu for metric in metrics for cpu in _spread(cpus, rows, metric)]
             lead = fit(name, names - 1) + " " + f"{len(rows):>{_COUNT - 1}} "
             lines.append(line(lead, *cells))
-    return [crop(each, width) for each in lines]
+    return [crop(item, width) for item in lines]
 
 
 def _groups(

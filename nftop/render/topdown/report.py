@@ -93,14 +93,14 @@ def _absences(
     """Each reason once behind its mark, with its nodes; whole branches by their first node."""
     why = {name: ratios[name] for name in names}
     found: dict[Missing, list[str]] = {}
-    for name, each in why.items():
-        if isinstance(each, Missing) and why.get(topdown.parent.get(name, "")) != each:
-            found.setdefault(each, []).append(name)
-    for each, first in found.items():
-        parts = {topdown.parent.get(name) for name in names if why[name] == each}
+    for name, item in why.items():
+        if isinstance(item, Missing) and why.get(topdown.parent.get(name, "")) != item:
+            found.setdefault(item, []).append(name)
+    for key, first in found.items():
+        parts = {topdown.parent.get(name) for name in names if why[name] == key}
         listed = ", ".join(f"{name} and its parts" if name in parts else name for name in first)
-        lead = f"{each.reason.mark:<4}"
-        text = f"{listed}: {printable(each.sentence)}"
+        lead = f"{key.reason.mark:<4}"
+        text = f"{listed}: {printable(key.sentence)}"
         yield textwrap.fill(
             text, _WIDTH, initial_indent=lead, subsequent_indent="    ", break_on_hyphens=False
         )

@@ -83,7 +83,7 @@ def core_lines(
     lines += _absences(nodes, width)
     if focus is not None:
         lines += _probe_lines(focus, width)
-    return [crop(each, width) for each in lines]
+    return [crop(item, width) for item in lines]
 
 
 def focus_of(frame: Frame, row: int) -> CoreFocus | None:
@@ -99,12 +99,12 @@ def tree_of(frame: Frame, row: int) -> tuple[TmaNode, ...]:
         return focus.tree
     nodes: list[TmaNode] = []
     for name, children in _LEVELS.items():
-        for each, parent in ((name, None), *((child, name) for child in children)):
-            reading = frame.cpus.columns[f"tma.{each}"][row]
+        for item, parent in ((name, None), *((child, name) for child in children)):
+            reading = frame.cpus.columns[f"tma.{item}"][row]
             level, share = (1, TMA_COVERAGE) if parent is None else (2, TMA_LEVEL_2_COVERAGE)
             coverage = frame.cpus.columns[share][row]
             # Thresholds are the table's of this CPU, which only a core looked at is held to.
-            node = TmaNode(each, parent, level, "slots", reading, beyond=False, coverage=coverage)
+            node = TmaNode(item, parent, level, "slots", reading, beyond=False, coverage=coverage)
             nodes.append(node)
     return tuple(nodes)
 
@@ -119,7 +119,7 @@ def words(name: str) -> str:
 @lru_cache(maxsize=256)
 def meaning_of(name: str) -> str:
     """What the catalogue says of a node; "" where it does not know it."""
-    return next((each.meaning for each in EXPLAINED if each.id == f"tma.{name}"), "")
+    return next((item.meaning for item in EXPLAINED if item.id == f"tma.{name}"), "")
 
 
 def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
@@ -220,7 +220,7 @@ def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreFocus | None, width: in
     """What the marks say, and of the events behind them the smallest share of the time."""
     pairs = [(node.reading, node.coverage) for node in nodes]
     if focus is not None:
-        pairs += [(focus.readings[each], share) for each, share in focus.coverage.items()]
+        pairs += [(focus.readings[key], share) for key, share in focus.coverage.items()]
     shares = [
         share
         for reading, share in pairs
@@ -242,7 +242,7 @@ def _absences(nodes: Sequence[TmaNode], width: int) -> list[Line]:
         if isinstance(node.reading, Missing):
             why = Missing(node.reading.reason, node.reading.sentence)
             found.setdefault(why, []).append(words(node.name))
-    return [each for why, names in found.items() for each in _said(why, ", ".join(names), width)]
+    return [item for why, names in found.items() for item in _said(why, ", ".join(names), width)]
 
 
 def _said(why: Missing, what: str, width: int) -> list[Line]:

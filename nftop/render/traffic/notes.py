@@ -26,7 +26,7 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
         for boxes in BOXES:
             for box in boxes_of(row, boxes.attribute):
                 both = (box.in_bytes_per_s, box.out_bytes_per_s)
-                gone = next((each for each in both if isinstance(each, Missing)), 0.0)
+                gone = next((item for item in both if isinstance(item, Missing)), 0.0)
                 named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone, place))
     lines = reason_lines(named, len(frame.packages), width)
     return [BLANK, *lines] if lines else []
@@ -37,9 +37,10 @@ def accelerator_lines(frame: Frame, width: int) -> list[Line]:
     if not frame.accelerators:
         return []
     lines = [BLANK, line(Span("Accelerators, counts per second", Tone.HEADER), fill=Tone.HEADER)]
-    for each in frame.accelerators:
+    for accelerator in frame.accelerators:
         counts = [
-            f"{name} {fmt.cell(reading, Unit.PER_S, 8)}" for name, reading in each.per_s.items()
+            f"{name} {fmt.cell(reading, Unit.PER_S, 8)}"
+            for name, reading in accelerator.per_s.items()
         ]
-        lines += paragraph(", ".join(counts), width, lead=line(f" {each.name}: "))
+        lines += paragraph(", ".join(counts), width, lead=line(f" {accelerator.name}: "))
     return lines

@@ -85,7 +85,7 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
     shape = _shape(len(frame.packages), width)
     shown = _that_can_be(frame)
     told = told_lines(frame, TRAFFIC_METRICS, width)
-    drawn: list[tuple[Line, TrafficRow | None]] = [(each, None) for each in told]
+    drawn: list[tuple[Line, TrafficRow | None]] = [(item, None) for item in told]
     for at in range(0, len(frame.packages), shape.abreast):
         band = frame.packages[at : at + shape.abreast]
         if at:
@@ -100,8 +100,8 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
     if not frame.packages:
         drawn.append((line(Span("the topology names no package", Tone.DIM)), None))
     below = (*accelerator_lines(frame, width), *absence_lines(frame, width))
-    drawn += [(each, None) for each in below]
-    return Traffic(tuple(crop(each, width) for each, _ in drawn), tuple(row for _, row in drawn))
+    drawn += [(item, None) for item in below]
+    return Traffic(tuple(crop(entry, width) for entry, _ in drawn), tuple(row for _, row in drawn))
 
 
 _SECTIONS, _OF_PERF = sections(), sections(PACKAGE_METRICS)
@@ -208,7 +208,7 @@ def _tops(
             each = series.get((row.label, package.package))
             if each is not None and np.isfinite(each).any():
                 values.setdefault(row.main.unit, []).append(each)
-    return {unit: spark.scale_top(np.concatenate(each), unit) for unit, each in values.items()}
+    return {unit: spark.scale_top(np.concatenate(value), unit) for unit, value in values.items()}
 
 
 def _scale(tops: Mapping[Unit, float], span_s: float) -> str:
@@ -237,7 +237,7 @@ def _titles(
         name = f"s{package.package} "
         first, *others = cells
         labels = name + fit(first, _CELL - 1 - len(name), right=True) + " "
-        labels += "".join(f"{each:>{_CELL - 1}} " for each in others)
+        labels += "".join(f"{other:>{_CELL - 1}} " for other in others)
         left = shape.span - len(labels)
         text += labels + fit(scale if len(scale) + 2 <= left else "", left)
     return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
@@ -282,7 +282,7 @@ def _box_lines(
     points = _points(shape, cells)
     by_number = [{box.number: box for box in boxes_of(row, boxes.attribute)} for row in band]
     sums = [_both(box) for mine in by_number for box in mine.values()]
-    top = spark.scale_top(np.array([each for each in sums if each], np.float32), Unit.BYTES_PER_S)
+    top = spark.scale_top(np.array([item for item in sums if item], np.float32), Unit.BYTES_PER_S)
     scale = f"{_to(top, Unit.BYTES_PER_S)}, both" if points else ""
     lines = [_titles(f"{boxes.title} GB/s", band, boxes.ways[:cells], shape, scale)]
     for number in numbers:
@@ -291,7 +291,7 @@ def _box_lines(
             box = mine.get(number)
             none = Missing(Reason.UNDEFINED)
             both = (box.in_bytes_per_s, box.out_bytes_per_s) if box else (none, none)
-            parts += [_number(each, Unit.BYTES_PER_S) for each in both[:cells]]
+            parts += [_number(item, Unit.BYTES_PER_S) for item in both[:cells]]
             length = round(_both(box) / top * points) if box else 0
             parts.append(Span(fit(" " + "▇" * length, shape.span - cells * _CELL), Tone.AREA))
         lines.append(line(*parts))
@@ -301,5 +301,5 @@ def _box_lines(
 def _both(box: BoxTraffic) -> float:
     """What goes in and out together, of what is known."""
     return sum(
-        each for each in (box.in_bytes_per_s, box.out_bytes_per_s) if not isinstance(each, Missing)
+        item for item in (box.in_bytes_per_s, box.out_bytes_per_s) if not isinstance(item, Missing)
     )

@@ -66,7 +66,9 @@ class Section:
 
 
 # What only a sensor server tells of memory and links, behind what perf counts.
-OF_SERVER: tuple[Metric, ...] = tuple(each for each in PCM_PACKAGE_METRICS if "." in each.id)
+OF_SERVER: tuple[Metric, ...] = tuple(
+    package_metric for package_metric in PCM_PACKAGE_METRICS if "." in package_metric.id
+)
 TRAFFIC_METRICS: tuple[Metric, ...] = (*PACKAGE_METRICS, *OF_SERVER)
 _MEMORY, _LINKS = (
     tuple(metric for metric in PACKAGE_METRICS if metric.id.startswith(head))
@@ -102,8 +104,8 @@ def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]
                 Section(
                     title,
                     (*cells, *ratio),
-                    tuple(TrafficRow(_NAMES.get(name, name), tuple(each))
-                          for name, each in rows.items()),
+                    tuple(TrafficRow(_NAMES.get(name, name), tuple(row))
+                          for name, row in rows.items()),
                 )
             )  # fmt: skip
     return tuple(found)

@@ -82,8 +82,8 @@ def read_counts(text: str, uarch: Uarch) -> Counts:
     if form is Form.JSON:
         _agree(known)
     parts: dict[Part, list[_Known]] = defaultdict(list)
-    for each in known:
-        parts[each.row.part].append(each)
+    for item in known:
+        parts[item.row.part].append(item)
     clock = _clock(parts.values())
     totals = [_part(part, clock, uarch.of_core) for part in parts.values()]
     counted = [part for part in totals if not all(isinstance(c, Missing) for c in part.values())]
@@ -91,7 +91,7 @@ def read_counts(text: str, uarch: Uarch) -> Counts:
     notes = _notes(parts, len(counted), clock, known)
     if code:
         notes.insert(
-            0, f"only what ran in {' and '.join(_CODE[each] for each in code)} was counted"
+            0, f"only what ran in {' and '.join(_CODE[entry] for entry in code)} was counted"
         )
     return Counts(form, events, tuple(dict.fromkeys(unknown)), tuple(notes))
 
@@ -121,11 +121,11 @@ def _known(rows: Iterable[Row], uarch: Uarch) -> tuple[list[_Known], list[str], 
 def _agree(known: Iterable[_Known]) -> None:
     """BadCountsError where one event has two names and so two counts: nothing took turns there."""
     first: dict[str, Row] = {}
-    for each in known:
-        row = first.setdefault(each.event, each.row)
-        if row.count != each.row.count:
+    for item in known:
+        row = first.setdefault(item.event, item.row)
+        if row.count != item.row.count:
             raise BadCountsError(
-                f"{row.event} and {each.row.event} are one event, but not one count"
+                f"{row.event} and {item.row.event} are one event, but not one count"
             )
 
 
@@ -133,29 +133,29 @@ def _clock(parts: Iterable[Sequence[_Known]]) -> str | None:
     """The clock that most groups of some part counted; None where none counted one twice."""
     most: Counter[str] = Counter()
     for part in parts:
-        most |= Counter(each.event for each in part if each.event in _CLOCKS)
-    clock = max(_CLOCKS, key=lambda each: most[each])
+        most |= Counter(item.event for item in part if item.event in _CLOCKS)
+    clock = max(_CLOCKS, key=lambda item: most[item])
     return clock if most[clock] > 1 else None
 
 
 def _part(rows: Sequence[_Known], clock: str | None, of_core: frozenset[str]) -> dict[str, Reading]:
     """One part's count of each event."""
-    clocks = [each.row.count for each in rows if each.event == clock]
+    clocks = [row.row.count for row in rows if row.event == clock]
     ticks = [count for count in clocks if not isinstance(count, Missing)]
     mean_ticks = sum(ticks) / len(ticks) if ticks else 0.0
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     absent: dict[str, Reading] = {}
-    for _, group in groupby(rows, key=lambda each: (each.row.running_ns, each.row.share)):
+    for _, group in groupby(rows, key=lambda row: (row.row.running_ns, row.row.share)):
         together = list(group)
         own = _own_ticks(together, clock)
-        for each in together:
-            count = each.row.count
+        for item in together:
+            count = item.row.count
             if isinstance(count, Missing):
-                absent[each.event] = Missing(count.reason, f"{count.sentence}: {each.row.event}")
+                absent[item.event] = Missing(count.reason, f"{count.sentence}: {item.row.event}")
             else:
                 # What counts for both threads of a core goes on while this one's clock halts.
-                beside = own if each.event not in of_core else None
-                found[each.event].append((count, beside or mean_ticks))
+                beside = own if item.event not in of_core else None
+                found[item.event].append((count, beside or mean_ticks))
     return absent | {event: _mean(counts, mean_ticks) for event, counts in found.items()}
 
 
@@ -201,9 +201,9 @@ def _notes(
             for kind, name in part:
                 kinds[kind].add(name)
         several = [
-            f"{len(each)} {_PLURALS.get(kind, f'{kind}s')}"
-            for kind, each in kinds.items()
-            if len(each) > 1
+            f"{len(item)} {_PLURALS.get(kind, f'{kind}s')}"
+            for kind, item in kinds.items()
+            if len(item) > 1
         ]
         notes.append(f"added up: {', '.join(several)}")
         if 0 < counted < len(parts):
@@ -213,8 +213,8 @@ def _notes(
         notes.append(
             f"events were counted in turns: each is in proportion to the {clock} of its own turn"
         )
-    shares = [each.row.share for each in known if each.row.share is not None]
-    counts = [each for each in shares if each > 0]
+    shares = [item.row.share for item in known if item.row.share is not None]
+    counts = [share for share in shares if share > 0]
     if counts and min(counts) < 0.995:
         notes.append(
             f"an estimate: the least counted event was counted {min(counts):.0%} of the time"

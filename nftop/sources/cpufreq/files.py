@@ -83,7 +83,7 @@ class FrequencyFiles:
         together = self.tree.text(f"{at}/affected_cpus", cpu=cpu) or ""
         return Standing(
             policy=policy,
-            together=tuple(Cpu(int(each)) for each in together.split() if each.isdecimal())
+            together=tuple(Cpu(int(word)) for word in together.split() if word.isdecimal())
             or (cpu,),
             driver=driver,
             governors=self._words(f"{at}/scaling_available_governors", cpu),
@@ -138,7 +138,7 @@ class FrequencyFiles:
             names = ("min_freq_khz", "max_freq_khz", "initial_min_freq_khz", "initial_max_freq_khz")
             values = (self._hz(f"{folder}/{hit[0]}/{name}", None) for name in names)
             found.append(UncoreLimits(Package(int(hit[1])), int(hit[2]), *values))
-        return tuple(sorted(found, key=lambda each: (each.package, each.die)))
+        return tuple(sorted(found, key=lambda item: (item.package, item.die)))
 
     def _hz(self, path: str, cpu: Cpu | None) -> int | None:
         khz = self.tree.number(path, cpu)

@@ -94,13 +94,13 @@ def ask_sst(cpus: Sequence[int], ask: Ask) -> SstState | Missing:
     if isinstance(told, Missing):
         return told
     packages = _packages(told.rows)
-    classes = ask_classes(cpus, ask) if any(each.cp for each in packages) else {}
+    classes = ask_classes(cpus, ask) if any(package.cp for package in packages) else {}
     if isinstance(classes, Missing):
         classes = {}
     known = frozenset(cpus)
     return SstState(
         packages=tuple(packages),
-        cp_class={cpu: each for cpu, each in sorted(classes.items()) if cpu in known},
+        cp_class={cpu: clos for cpu, clos in sorted(classes.items()) if cpu in known},
         read_at_ns=time.monotonic_ns(),
     )
 
@@ -143,12 +143,12 @@ def refusal(said: Said) -> str:
     text = f"{said.output}\n{said.errors}"
     results = [value for _, key, value in items(text) if key in ("enable", "disable", "assoc")]
     wrong = [value for _, key, value in items(text) if key == "message"]
-    wrong += [each for each in results if each != "success"]
+    wrong += [result for result in results if result != "success"]
     if said.code:
         wrong.append(f"it ended with {said.code}")
     if not wrong and not results:
         wrong.append(f"it does not say that it was done: {_complaint(said.errors)}")
-    return "; ".join(each[:_MOST_SAID] for each in wrong)
+    return "; ".join(item[:_MOST_SAID] for item in wrong)
 
 
 def _asked(ask: Ask, words: Sequence[str]) -> str | Missing:
@@ -198,23 +198,23 @@ def _packages(rows: Iterable[Domain]) -> list[SstPackage]:
     dies: dict[tuple[int, int], list[Domain]] = {}
     for row in rows:
         dies.setdefault((row.package, row.die), []).append(row)
-    return [_package(package, die, each) for (package, die), each in dies.items()]
+    return [_package(package, die, dy) for (package, die), dy in dies.items()]
 
 
 def _package(package: int, die: int, rows: Sequence[Domain]) -> SstPackage:
     return SstPackage(
         package=Package(package),
         die=die,
-        level=_same(each.level for each in rows),
-        bf=_same(each.bf for each in rows),
-        tf=_same(each.tf for each in rows),
-        cp=_same(each.cp for each in rows),
-        bf_supported=_same(each.bf_supported for each in rows),
-        tf_supported=_same(each.tf_supported for each in rows),
-        cp_supported=_same(each.cp_supported for each in rows),
-        bf_high=tuple(sorted({cpu for each in rows for cpu in each.bf_high})),
-        bf_high_hz=_same(each.bf_high_hz for each in rows),
-        bf_low_hz=_same(each.bf_low_hz for each in rows),
+        level=_same(row.level for row in rows),
+        bf=_same(row.bf for row in rows),
+        tf=_same(item.tf for item in rows),
+        cp=_same(item.cp for item in rows),
+        bf_supported=_same(entry.bf_supported for entry in rows),
+        tf_supported=_same(entry.tf_supported for entry in rows),
+        cp_supported=_same(element.cp_supported for element in rows),
+        bf_high=tuple(sorted({cpu for candidate in rows for cpu in candidate.bf_high})),
+        bf_high_hz=_same(element.bf_high_hz for element in rows),
+        bf_low_hz=_same(candidate.bf_low_hz for candidate in rows),
     )
 
 

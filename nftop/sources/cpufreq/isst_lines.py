@@ -86,7 +86,7 @@ def items(text: str) -> Iterator[tuple[Place, str, str]]:
 
 def _moved(place: Place, head: str) -> bool:
     """Go where a heading says; whether it is one."""
-    parts = [_PLACE.fullmatch(each) for each in head.split(":")]
+    parts = [_PLACE.fullmatch(word) for word in head.split(":")]
     if all(parts):
         for part in filter(None, parts):
             number = int(part[2])

@@ -207,11 +207,11 @@ class CpufreqSource:
             if limits[cpu] != kept.limits.get(cpu)
             and kept.read_at_ns.get(cpu, waited_since_ns) <= waited_since_ns
         }
-        for cpu, each in limits.items():
+        for cpu, limit in limits.items():
             again = cpu in changed or (due and cpu not in self._quiet)
             if again or cpu not in kept.base_hz:
                 kept.base_hz[cpu] = self._files.base_hz(cpu)
-                kept.limits[cpu], kept.read_at_ns[cpu] = each, now_ns
+                kept.limits[cpu], kept.read_at_ns[cpu] = limit, now_ns
             if again or cpu not in kept.epp or self._epp_is_cached:
                 kept.epp[cpu] = self._files.epp(cpu) if kept.standing[cpu].epps else None
         if due or (changed and self._uncore_at_ns <= waited_since_ns):

@@ -75,7 +75,7 @@ class Finder:
             self._survey()
         hidden = list(self._survey_hidden)
         folders = self._each_folder(hidden)
-        found = [each for folder in folders for each in _sockets(folder, hidden)]
+        found = [socket for folder in folders for socket in _sockets(folder, hidden)]
         chosen, left_out = admitted(found, "telemetry sockets")
         return chosen, shortened([*left_out, *hidden])
 

@@ -109,8 +109,8 @@ class NetdevSource:
         table = self.read()
         if isinstance(table, Missing):
             return (Check(self.name, table.reason, table.sentence),)
-        counted = [each.name for each in table.interfaces if each.counts_once]
-        left = [each.name for each in table.interfaces if each.owner is not None]
+        counted = [interface.name for interface in table.interfaces if interface.counts_once]
+        left = [interface.name for interface in table.interfaces if interface.owner is not None]
         text = (
             f"packets of CPU {format_cpu_list(table.cpus)} and of {len(counted)} interfaces of "
             "nftop's own network namespace"
@@ -164,7 +164,7 @@ class NetdevSource:
             return "tap"
         if "device" in files:
             return "nic"
-        return "upper" if any(each.startswith("lower_") for each in files) else "virtual"
+        return "upper" if any(file.startswith("lower_") for file in files) else "virtual"
 
     def _driver(self, name: str) -> str:
         try:

@@ -25,17 +25,17 @@ def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], 
     A line a CPU that is online; `online` says which where an older kernel's lines do not.
     """
     words = [line.split() for line in text.splitlines()]
-    if not words or any(len(each) < _SOFTNET_WORDS for each in words):
+    if not words or any(len(entry) < _SOFTNET_WORDS for entry in words):
         raise ValueError("it has no lines of CPUs")
-    if all(len(each) > _INDEX for each in words):
-        cpus = [int(each[_INDEX], 16) for each in words]
+    if all(len(word) > _INDEX for word in words):
+        cpus = [int(item[_INDEX], 16) for item in words]
     elif len(words) == len(online):
         cpus = list(online)
     else:
         raise ValueError(f"it has lines of {len(words)} CPUs, and {len(online)} are online")
     if len(set(cpus)) < len(cpus) or max(cpus) >= 1 << 16:
         raise ValueError("its lines are of no CPUs that there can be")
-    counts = [[int(word, 16) for word in each[:3]] for each in words]
+    counts = [[int(word, 16) for word in item[:3]] for item in words]
     if any(count >= 1 << 32 for row in counts for count in row):
         raise ValueError("its numbers have more than 32 bits")
     return np.array(cpus, np.int32), np.array(counts, np.uint64)

@@ -70,7 +70,7 @@ class Finder:
             self._survey_at_ns = now_ns
             self._survey()
         hidden = list(self._survey_hidden)
-        found = [each for rundir in self._rundirs for each in _sockets(rundir, hidden)]
+        found = [socket for rundir in self._rundirs for socket in _sockets(rundir, hidden)]
         chosen, left_out = admitted(found, "OVS sockets")
         return chosen, shortened([*left_out, *hidden])
 

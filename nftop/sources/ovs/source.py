@@ -59,7 +59,7 @@ class OvsSource:
         sessions = self._sessions.values()
         poll_all(sessions, self._deadline_s)
         switches = [switch for session in sessions if (switch := session.switch()) is not None]
-        switches.sort(key=lambda each: (rank(each.owner), each.rundir, each.pid, each.socket))
+        switches.sort(key=lambda item: (rank(item.owner), item.rundir, item.pid, item.socket))
         closed = (
             closed_sentence(s.found.path, APPLICATION)
             for s in sessions

@@ -50,7 +50,7 @@ def counters(replies: Mapping[Call, Reply], sent_at_ns: int) -> Counters:
 
 def _pmd(core: int, stats: Counted | None, perf: Counted | None, queues: Polled | None) -> OvsPmd:
     """Packets and cycles are of one reply, so that what is divided was read at once."""
-    numa = next(each.numa for each in (stats, perf, queues) if each is not None)
+    numa = next(item.numa for item in (stats, perf, queues) if item is not None)
     main = stats or perf or Counted(numa)
     beside = perf or main
     return OvsPmd(

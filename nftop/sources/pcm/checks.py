@@ -66,7 +66,7 @@ def report(
         lines = [Check("pcm", Reason.PRESENT, text)]
         if root is not None and places(value, read_topology(root))[0] is None:
             lines = [Check("pcm", ANOTHERS.reason, f"{text}; {ANOTHERS.sentence}")]
-        lines += [_noted(each) for each in value.notes]
+        lines += [_noted(note) for note in value.notes]
     if root is not None:
         lines += [
             Check("pcm counters", Reason.TAKEN, f"{name} (pid {pid}) runs here: {_COUNTERS}")

@@ -138,10 +138,12 @@ def table_of(document: Document, *, since_start: bool) -> PcmTable:
         packages=np.array([thread.socket for thread in threads], dtype=np.int32),
         of_cpus=_matrix([thread.numbers for thread in threads], CPU_FIELDS),
         sockets=np.array(sockets, dtype=np.int32),
-        of_packages=_matrix([document.sockets.get(each, {}) for each in sockets], PACKAGE_FIELDS),
+        of_packages=_matrix(
+            [document.sockets.get(socket, {}) for socket in sockets], PACKAGE_FIELDS
+        ),
         links=np.array(links, dtype=np.int32).reshape(-1, 2),
-        of_links=_matrix([document.links[each] for each in links], LINK_FIELDS),
-        pcie=_matrix([document.pcie.get(each, {}) for each in sockets], PCIE_EVENTS),
+        of_links=_matrix([document.links[link] for link in links], LINK_FIELDS),
+        pcie=_matrix([document.pcie.get(socket, {}) for socket in sockets], PCIE_EVENTS),
         accelerators=tuple(
             (device, tuple(numbers.items())) for device, numbers in document.accelerators.items()
         ),

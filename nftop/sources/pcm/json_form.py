@@ -51,7 +51,7 @@ def parse_json(body: bytes) -> Document:
         if hit:
             document.keep_pcie(int(hit[1]), _numbers(value))
     for device, value in _object(root.get("Accelerators")).items():
-        counts = {name: number(each) for name, each in _object(value).items()}
+        counts = {name: number(item) for name, item in _object(value).items()}
         document.keep_accelerator(device, counts)
     return document
 
@@ -80,7 +80,7 @@ def _socket(document: Document, socket: Mapping[str, object]) -> None:
                 continue
             cpu = whole(thread.get("OS ID"), _MOST_NUMBER, "CPU's number")
             groups = (value for name, value in thread.items() if name.endswith("Counters"))
-            numbers = {name: each for group in groups for name, each in _numbers(group).items()}
+            numbers = {name: item for group in groups for name, item in _numbers(group).items()}
             document.threads.append(Thread(cpu, index, place, known(numbers, _CPU_FIELDS)))
 
 
@@ -90,9 +90,9 @@ def _object(value: object) -> Mapping[str, object]:
 
 def _objects(value: object) -> Iterator[Mapping[str, object]]:
     return (
-        (each for each in value if isinstance(each, dict)) if isinstance(value, list) else iter(())
+        (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
     )
 
 
 def _numbers(value: object) -> Numbers:
-    return {snake(name): number(each) for name, each in _object(value).items()}
+    return {snake(name): number(item) for name, item in _object(value).items()}

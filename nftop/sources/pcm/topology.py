@@ -29,7 +29,7 @@ def topology_of(table: PcmTable) -> Topology:
                 die=None,
                 l3=None,
                 node=None,
-                siblings=tuple(each for each in threads[place] if each != cpu),
+                siblings=tuple(thread for thread in threads[place] if thread != cpu),
             )
             for cpu, place in zip(table.cpus.tolist(), places, strict=True)
         )

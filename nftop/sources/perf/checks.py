@@ -53,7 +53,7 @@ def table_checks(
         checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
     alike: dict[tuple[Problem, tuple[int, ...]], list[str]] = {}
     order = {event: index for index, event in enumerate(uarch.all_events)}
-    for (event, problem), cpus in sorted(lacking.items(), key=lambda each: order[each[0][0]]):
+    for (event, problem), cpus in sorted(lacking.items(), key=lambda item: order[item[0][0]]):
         alike.setdefault((problem, tuple(cpus)), []).append(event)
     for (problem, where_not), (event, *others) in alike.items():
         everywhere = len(where_not) == len(active)
@@ -82,7 +82,7 @@ def counter_checks(
     if sysctl(root, "nmi_watchdog") == "1":
         text += ", and the NMI watchdog holds a counter of cycles"
     holders = perf_event_holders(root)
-    programs = ", ".join(f"{each.comm} (pid {each.pid}: {each.events})" for each in holders)
+    programs = ", ".join(f"{holder.comm} (pid {holder.pid}: {holder.events})" for holder in holders)
     text += (
         f"; perf events are held by {programs}"
         if programs
@@ -93,7 +93,7 @@ def counter_checks(
 
 def _lacks_counter(row: Row, cores: CoreGroups) -> bool:
     problems = (row.problem, row.left, *cores.absences(row).values())
-    return any(each is not None and each.reason is Reason.TAKEN for each in problems)
+    return any(problem is not None and problem.reason is Reason.TAKEN for problem in problems)
 
 
 def _whole(

@@ -91,7 +91,7 @@ class CoreGroups:
         """How many groups take turns on a CPU that nobody looks at, on the one with the most."""
         further = (row.further[: len(self.step(row).turns)] for row in self._rows if row.group)
         return max(
-            (sum(isinstance(each, Group) for each in groups) for groups in further), default=0
+            (sum(isinstance(group, Group) for group in groups) for groups in further), default=0
         )
 
     def step(self, row: Row) -> Step:
@@ -116,10 +116,10 @@ class CoreGroups:
         absent = {**self._found.unfocused, **step.absent}
         if row.left is not None:
             better = self._found.steps[: row.step]
-            groups = [each for step in better for each in (step.main, *step.turns)]
-            fuller = {name for each in groups for name in each.names}
+            groups = [turn for step in better for turn in (step.main, *step.turns)]
+            fuller = {name for item in groups for name in item.names}
             absent |= {name: row.left for name in absent if name in fuller}
-        counted = {name for each in self.members(row) for name in each.names}
+        counted = {name for member in self.members(row) for name in member.names}
         for known, group in zip((*step.turns, *self._found.focus), row.further, strict=False):
             if isinstance(group, Problem):
                 absent |= dict.fromkeys(known.names, group)
@@ -274,7 +274,7 @@ class CoreGroups:
         self._ailing = any(row.problem not in (None, QUIET) for row in self._rows)
         steps = self._found.steps
         self._lost = frozenset(
-            (row.cpu, each) for row in self._rows for each in candidates(row, steps)
+            (row.cpu, candidate) for row in self._rows for candidate in candidates(row, steps)
         )
         orders = [self._order(row) if row.group else () for row in self._rows]
         self.rotation.install(self._rows, orders)
@@ -286,5 +286,5 @@ class CoreGroups:
         """
         turns = len(self.step(row).turns)
         pairs = zip_longest(row.further[:turns], row.further[turns:])
-        order = tuple(each for pair in pairs for each in pair if isinstance(each, Group))
+        order = tuple(item for pair in pairs for item in pair if isinstance(item, Group))
         return (*order, row.trial.group) if row.trial else order

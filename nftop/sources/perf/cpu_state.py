@@ -56,7 +56,7 @@ class Row:
 
         Its trial comes last.
         """
-        further = (each if isinstance(each, Group) else None for each in self.further)
+        further = (item if isinstance(item, Group) else None for item in self.further)
         return (self.group, *further, *((self.trial.group,) if self.trial else ()))
 
     @property

@@ -53,10 +53,10 @@ def general_counters_needed(uarch: Uarch, events: Collection[str], *, watchdog: 
     """
     fixed = [] if uarch.counters is None else list(uarch.counters.fixed)
     if watchdog:
-        fixed = [each for each in fixed if "cycles" not in each]
+        fixed = [item for item in fixed if "cycles" not in item]
     needed = 0
     for event in events:
-        slot = next((each for each in fixed if event in each), None)
+        slot = next((item for item in fixed if event in item), None)
         if slot is not None:
             fixed.remove(slot)
         elif _takes_counter(uarch, event):
@@ -75,7 +75,7 @@ def fits_beside_watchdog(
     counters = uarch.counters
     if counters is None:
         return False
-    most = max((general_counters_needed(uarch, each, watchdog=False) for each in opened), default=0)
+    most = max((general_counters_needed(uarch, item, watchdog=False) for item in opened), default=0)
     few, many = sorted((counters.general_smt_on, counters.general_smt_off))
     general = many if most > few else few
     return general_counters_needed(uarch, events, watchdog=True) <= general
@@ -137,7 +137,7 @@ def perf_event_holders(root: Path = Path("/")) -> tuple[Holder, ...]:
                 if events:
                     comm = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
                     holders.append(Holder(int(folder.name), comm, events))
-    return tuple(sorted(holders, key=lambda each: (-each.events, each.pid)))
+    return tuple(sorted(holders, key=lambda holder: (-holder.events, holder.pid)))
 
 
 def _is_perf_event(descriptor: Path) -> bool:

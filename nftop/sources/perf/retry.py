@@ -35,8 +35,8 @@ def candidates(row: Row, steps: Sequence[Step]) -> tuple[Candidate, ...]:
     better = range(row.step) if row.left is not None and row.left.reason in _PASSING else ()
     lost = (
         place
-        for place, each in enumerate(row.further[: len(steps[row.step].turns)])
-        if isinstance(each, Problem) and each.reason in _PASSING
+        for place, item in enumerate(row.further[: len(steps[row.step].turns)])
+        if isinstance(item, Problem) and item.reason in _PASSING
     )
     return (*((step, None) for step in better), *((row.step, place) for place in lost))
 

@@ -73,15 +73,15 @@ class TableLayout:
         self._absent = [dict(cores.absences(row)) for _, row in shown]
         if not turns and looked_at is None:
             further = {name for turn in slots[1:] for name in turn}
-            for absent, each in zip(self._absent, members, strict=True):
-                if each:
-                    unread = further - set(absent) - set(each[0].names)
+            for absent, member in zip(self._absent, members, strict=True):
+                if member:
+                    unread = further - set(absent) - set(member[0].names)
                     absent.update(dict.fromkeys(unread, LEVEL_1))
-            members = [each[:1] for each in members]
-        members = [each[: len(slots)] for each in members]
-        self._members = [tuple(frozenset(each.names) for each in row) for row in members]
+            members = [item[:1] for item in members]
+        members = [item[: len(slots)] for item in members]
+        self._members = [tuple(frozenset(entry.names) for entry in row) for row in members]
         self._fits_beside_watchdog = [
-            [each.fits_beside_watchdog for each in row] for row in members
+            [entry.fits_beside_watchdog for entry in row] for row in members
         ]
         self._counting = np.array([row.group is not None for _, row in shown], np.bool_)
         self._retired_ns = np.array([row.retired_ns for _, row in shown], np.uint64)
@@ -137,7 +137,7 @@ class TableLayout:
         self, readings: GroupReadings, counting: NDArray[np.bool_], root: Path
     ) -> list[dict[str, Problem]]:
         """Why each row lacks what; a row that has no numbers at all is no longer `counting`."""
-        absent = [dict(each) for each in self._absent]
+        absent = [dict(item) for item in self._absent]
         for cell, (fault, code) in readings.faults.items():
             if cell not in self._place:
                 continue
@@ -211,5 +211,5 @@ def _slots(uarch: Uarch) -> tuple[tuple[str, ...], ...]:
     turns = zip_longest(*(plan.turns for plan in uarch.plans), fillvalue=())
     return (
         uarch.main_events,
-        *(tuple(dict.fromkeys(name for turn in each for name in turn)) for each in turns),
+        *(tuple(dict.fromkeys(name for turn in item for name in turn)) for item in turns),
     )

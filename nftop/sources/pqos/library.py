@@ -70,7 +70,7 @@ class Library:
 
     def look(self, quiet: Collection[int] = ()) -> Looked:
         """Classes, masks, limits and who has which, of all but `quiet` CPUs."""
-        cat, mba, mon = (self._cap(each) for each in ("l3ca", "mba", "mon"))
+        cat, mba, mon = (self._cap(name) for name in ("l3ca", "mba", "mon"))
         asked = [cache for cache in self.cpus if cache not in quiet]
         rows = {cache: self._masks(cache) for cache in asked} if cat is not None else {}
         apart = bool(cat is not None and cat.cdp_on)

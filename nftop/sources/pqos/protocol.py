@@ -109,13 +109,13 @@ def metered_of(raw: Any) -> tuple[Metered, ...]:
     """What a worker said of its monitors; errors as of `looked_of`."""
     return tuple(
         Metered(
-            int(each["clos"]),
-            int(each["cache"]),
-            {str(event): int(value) for event, value in each["values"].items()},
-            int(each["read_at_ns"]),
-            None if each["why"] is None else (str(each["why"][0]), str(each["why"][1])),
+            int(item["clos"]),
+            int(item["cache"]),
+            {str(event): int(value) for event, value in item["values"].items()},
+            int(item["read_at_ns"]),
+            None if item["why"] is None else (str(item["why"][0]), str(item["why"][1])),
         )
-        for each in raw
+        for item in raw
     )
 
 
@@ -148,7 +148,7 @@ def table_of(
         metering: monitors were asked for.
     """
     l3s = domains(looked, topology)
-    known = {(each.clos, each.cache): each for each in metered}
+    known = {(item.clos, item.cache): item for item in metered}
     sizes = {cache.id: cache.size_bytes for cache in topology.l3}
 
     def in_cache(clos: int, cache: int) -> GroupCache:

@@ -73,7 +73,7 @@ def _has_rdt(root: Path) -> bool:
         text = read_text(os.fspath(root / "proc/cpuinfo"), _FLAGS_BYTES)
     except OSError:
         return False
-    line = next((each for each in text.splitlines() if each.startswith("flags")), "")
+    line = next((item for item in text.splitlines() if item.startswith("flags")), "")
     return bool({"rdt_a", "cqm"} & set(line.split()))
 
 
@@ -208,7 +208,7 @@ def _costs(looked: Looked, metered: tuple[Metered, ...], *, look: bool) -> int:
     """Registers that this took: a class of each CPU, masks and limits; two for each event."""
     rows = (*looked.masks.values(), *looked.codes.values(), *looked.limits.values())
     seen = len(looked.class_of) + sum(len(row) for row in rows) if look else 0
-    return seen + sum(2 * len(each.values) for each in metered)
+    return seen + sum(2 * len(item.values) for item in metered)
 
 
 def _online(topology: Topology) -> frozenset[int]:

@@ -39,7 +39,7 @@ def vm_name(process: Path) -> str:
 def _of_option(value: str) -> str:
     """`vm1`, `vm1,debug-threads=on`, `guest=vm1,...`; a comma of the name's own is doubled."""
     fields = value.replace(",,", "\0").split(",")
-    named = next((each for each in fields if each.startswith("guest=")), fields[0])
+    named = next((field for field in fields if field.startswith("guest=")), fields[0])
     return named.removeprefix("guest=").replace("\0", ",")
 
 

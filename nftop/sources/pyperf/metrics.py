@@ -75,7 +75,7 @@ def find_metrics(module: PerfModule, root: Path = Path("/")) -> KernelMetrics:
         formulas[node] = found.formula
         read |= counted
     order = list(shown)
-    in_order = sorted(read.items(), key=lambda each: order.index(each[1]))
+    in_order = sorted(read.items(), key=lambda item: order.index(item[1]))
     return KernelMetrics(formulas, {name: shown[key] for name, key in in_order}, absent)
 
 
@@ -91,7 +91,7 @@ def _translated(rows: Iterable[Mapping[str, Any]], metric: str, root: Path) -> T
     # Hybrid CPUs have one formula for each kind of core.
     pmu = row.get("PMU")
     formulas = {
-        each["MetricName"]: str(each["MetricExpr"]) for each in rows if each.get("PMU") == pmu
+        item["MetricName"]: str(item["MetricExpr"]) for item in rows if item.get("PMU") == pmu
     }
     return translate(metric, formulas, _literals(root), str(row.get("ScaleUnit", "")))
 

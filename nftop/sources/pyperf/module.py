@@ -161,14 +161,14 @@ def _absent(root: Path, python: str, fix: str) -> Problem:
 
 def _unsafe(path: Path, root: Path, owner: int) -> str:
     """Who else could have written this file; "" where nobody."""
-    for each in (path, *path.parents):
-        if not each.is_relative_to(root.resolve()):
+    for parent in (path, *path.parents):
+        if not parent.is_relative_to(root.resolve()):
             break
-        found = each.stat()
+        found = parent.stat()
         if found.st_uid != owner:
-            return f"{each} belongs to user {found.st_uid}"
+            return f"{parent} belongs to user {found.st_uid}"
         if found.st_mode & _OTHERS_MAY_WRITE:
-            return f"others may write to {each}"
+            return f"others may write to {parent}"
     return ""
 
 

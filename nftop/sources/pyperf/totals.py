@@ -54,7 +54,7 @@ class Totals:
         An event of a CPU that has been offline is dead though the CPU be back: its clock stands.
         """
         reads = [event.read(cpu, _NO_THREAD) for cpu, _, event in opened.reads]
-        counted = [(each.val, each.ena, each.run) for each in reads]
+        counted = [(read.val, read.ena, read.run) for read in reads]
         if not counted:
             return frozenset(), frozenset()
         rows = np.array([self._row[cpu] for cpu, _, _ in opened.reads])

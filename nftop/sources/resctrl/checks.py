@@ -95,7 +95,7 @@ def _monitoring(table: ResctrlTable, flags: frozenset[str]) -> Check:
         if not values
         or any(
             isinstance(said, Missing) and said.reason is Reason.HARDWARE
-            for said in (each[event] for each in values)
+            for said in (value[event] for value in values)
         )
     ]
     hidden = [_FLAGS[_EVENT_FLAGS[event]] for event in lost if _EVENT_FLAGS[event] in flags]
@@ -146,5 +146,5 @@ def _flags(root: Path) -> frozenset[str]:
         text = read_text(os.fspath(root / "proc/cpuinfo"), _FLAGS_BYTES)
     except OSError:
         return frozenset()
-    line = next((each for each in text.splitlines() if each.startswith("flags")), "")
+    line = next((item for item in text.splitlines() if item.startswith("flags")), "")
     return frozenset(line.partition(":")[2].split())

@@ -54,8 +54,8 @@ def folders(path: str) -> list[tuple[str, str]]:
     The name is to be shown: what is no UTF-8 in it is escaped.
     """
     with os.scandir(path) as entries:
-        found = [each for each in entries if each.is_dir(follow_symlinks=False)]
-    return sorted((_shown(each.name), each.path) for each in found)
+        found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted((_shown(item.name), item.path) for item in found)
 
 
 def inode(path: str) -> int | None:

@@ -83,7 +83,7 @@ class _Reader:
     def each(self, folders: Iterable[str], name: str) -> list[int]:
         """The number that a file says in each of these folders where it is."""
         found = (self.read(f"{folder}/{name}", parse_number) for folder in folders)
-        return [each for each in found if each is not None]
+        return [item for item in found if item is not None]
 
 
 def read_info(path: str) -> Info:

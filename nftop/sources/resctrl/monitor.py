@@ -48,7 +48,7 @@ def find_monitors(
     found = [
         Monitored(l3, name, _parts(path), *place(l3)) for l3, name, path in named if l3 is not None
     ]
-    return tuple(sorted(found, key=lambda each: each.l3))
+    return tuple(sorted(found, key=lambda item: item.l3))
 
 
 def unmetered(why: Missing) -> Mapping[Event, Missing]:
@@ -72,11 +72,11 @@ def read_counters(
     """
     groups = list(_everyone(tree))
     found: dict[int, dict[L3Domain, Metered]] = {group.inode: {} for group in groups}
-    for each in monitors:
-        stay_on = each.place.stay_on
+    for monitor in monitors:
+        stay_on = monitor.place.stay_on
         with staying_on(stay_on) if stay_on else nullcontext():
             for group in groups:
-                found[group.inode][each.l3] = _read(group, each, events, clock)
+                found[group.inode][monitor.l3] = _read(group, monitor, events, clock)
     for group in groups:
         if inode(group.path) != group.inode:
             found[group.inode] = {
@@ -91,8 +91,8 @@ def costs(tree: Tree, monitors: Sequence[Monitored], events: Sequence[Event]) ->
     A CPU beside the cache reads it in any case; where that is the reader's own none is interrupted.
     """
     of_cache = sum(1 for _ in _everyone(tree)) * len(frozenset(events))
-    read = [each for each in monitors if each.silent is None]
-    return of_cache * len(read), of_cache * sum(not each.place.stay_on for each in read)
+    read = [monitor for monitor in monitors if monitor.silent is None]
+    return of_cache * len(read), of_cache * sum(not item.place.stay_on for item in read)
 
 
 def divided_unawares(monitors: Sequence[Monitored], topology: Topology) -> tuple[str, ...]:
@@ -105,7 +105,9 @@ def divided_unawares(monitors: Sequence[Monitored], topology: Topology) -> tuple
         if info.l3 is not None and info.node is not None:
             nodes.setdefault(info.l3, set()).add(info.node)
     wrong = [
-        str(each.l3) for each in monitors if not each.parts and len(nodes.get(each.l3, ())) > 1
+        str(monitor.l3)
+        for monitor in monitors
+        if not monitor.parts and len(nodes.get(monitor.l3, ())) > 1
     ]
     if not wrong:
         return ()

@@ -41,10 +41,10 @@ def parse_schemata(text: str) -> Schemata:
         ValueError: a line is not `NAME:DOMAIN=VALUE;...`, or says the same thing twice.
     """
     found: dict[str, Mapping[int, int]] = {}
-    for each in text.splitlines():
-        name, colon, body = each.strip().partition(":")
+    for line in text.splitlines():
+        name, colon, body = line.strip().partition(":")
         if not colon or not _NAME.fullmatch(name):
-            raise ValueError(f"{each[:80]!r} is no line of schemata")
+            raise ValueError(f"{line[:80]!r} is no line of schemata")
         if name in found:
             raise ValueError(f"two lines of schemata are called {name}")
         if name in _BASES:
@@ -140,8 +140,8 @@ def monitor_part(name: str) -> int | None:
 
 def parse_mounts(text: str) -> tuple[str, frozenset[str]] | None:
     """Where the first resctrl of /proc/mounts is mounted, and its options; None where none is."""
-    for each in text.splitlines():
-        fields = each.split(" ")
+    for line in text.splitlines():
+        fields = line.split(" ")
         if len(fields) >= 4 and fields[2] == "resctrl" and fields[1].startswith("/"):
             path = _ESCAPE.sub(lambda hit: chr(int(hit[1], 8)), fields[1])
             return path, frozenset(fields[3].split(","))

@@ -200,7 +200,7 @@ class ResctrlSource:
 
     def _know_caches(self, monitors: tuple[Monitored, ...]) -> None:
         """Look at the topology again, once, for caches that were offline at the start."""
-        unknown = frozenset(each.l3 for each in monitors if each.place.cpu is None)
+        unknown = frozenset(monitor.l3 for monitor in monitors if monitor.place.cpu is None)
         if unknown - self._looked_for:
             self._topology = read_topology(self._root)
             self._looked_for |= unknown
@@ -246,7 +246,7 @@ class ResctrlSource:
         usable = os.sched_getaffinity(0) - self._quiet
         found = {}
         for cache in self._topology.l3:
-            cpu = next((each for each in cache.cpus if each in usable), None)
+            cpu = next((item for item in cache.cpus if item in usable), None)
             said = None if cpu is None else read_io_ways(self._root, cpu, ways)
             if said is not None:
                 found[cache.id] = said

@@ -38,7 +38,7 @@ _NO_LIMIT = Missing(Reason.UNDEFINED, "this class has no limit on memory bandwid
 
 def cache_ids(tree: Tree, monitors: Iterable[Monitored]) -> tuple[L3Domain, ...]:
     """Every last-level cache that some line of schemata or a monitor is about, ascending."""
-    ids = {int(each.l3) for each in monitors}
+    ids = {int(monitor.l3) for monitor in monitors}
     for group in tree.groups:
         if not isinstance(group.schemata, Missing):
             lines = (group.schemata.get(name, {}) for name in ("L3", "L3DATA", "L3CODE", "MB"))
@@ -75,7 +75,7 @@ def table_of(read: Gathered, topology: Topology) -> ResctrlTable:
     """
     ids = cache_ids(read.tree, read.monitors)
     sizes = {cache.id: cache.size_bytes for cache in topology.l3}
-    of_monitor = {each.l3: each for each in read.monitors}
+    of_monitor = {item.l3: item for item in read.monitors}
     info = read.info
 
     def domain(l3: L3Domain) -> CacheDomain:
@@ -114,27 +114,27 @@ def _group(found: Found, ids: tuple[L3Domain, ...], read: Gathered) -> ResctrlGr
         l2=() if isinstance(schemata, Missing) else _l2(schemata, read.info.l2_ways),
         monitors=tuple(
             MonitoringGroup(
-                name=each.name,
-                inode=each.inode,
-                rmid=each.rmid,
-                cpus=each.cpus,
-                caches=_monitor_caches(read, read.counters.get(each.inode)),
+                name=monitor.name,
+                inode=monitor.inode,
+                rmid=monitor.rmid,
+                cpus=monitor.cpus,
+                caches=_monitor_caches(read, read.counters.get(monitor.inode)),
             )
-            for each in found.monitors
+            for monitor in found.monitors
         ),
     )
 
 
 def _metered(l3: L3Domain, read: Gathered, own: Mapping[L3Domain, Metered] | None) -> Metered:
     """What a group's monitor says of a cache, or why there is nothing."""
-    if own is None and any(each.l3 == l3 for each in read.monitors):
+    if own is None and any(monitor.l3 == l3 for monitor in read.monitors):
         return Metered(l3, unmetered(_NOT_YET))
     found = None if own is None else own.get(l3)
     return Metered(l3, unmetered(_NO_CMT)) if found is None else found
 
 
 def _monitor_caches(read: Gathered, own: Mapping[L3Domain, Metered] | None) -> tuple[Metered, ...]:
-    return tuple(_metered(each.l3, read, own) for each in read.monitors)
+    return tuple(_metered(monitor.l3, read, own) for monitor in read.monitors)
 
 
 def _cache(

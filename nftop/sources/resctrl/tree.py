@@ -118,7 +118,7 @@ def _control(name: str, path: str, notes: list[str], unread: list[str]) -> Found
         rmid=0 if name == ROOT else group.rmid,
         schemata={} if schemata is None else schemata,
         mode=_optional(f"{path}/mode", str.strip, unread) or "",
-        monitors=tuple(each for each in monitors if each is not None),
+        monitors=tuple(monitor for monitor in monitors if monitor is not None),
     )
 
 

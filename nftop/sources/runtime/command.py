@@ -63,14 +63,14 @@ def run(program: Path, arguments: Sequence[str], limit_s: float) -> Said | Missi
     heard = _hear(process, time.monotonic() + limit_s)
     if heard is None:
         return Missing(Reason.ERROR, f"{name} did not end within {limit_s:g} s")
-    output, errors = (each.decode("utf-8", "replace") for each in heard)
+    output, errors = (item.decode("utf-8", "replace") for item in heard)
     return Said(process.returncode, output, errors)
 
 
 def _hear(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, ...] | None:
     """Both outputs once it has ended; None where it had to be killed. It is gone afterwards."""
-    files = [each for each in (process.stdout, process.stderr) if each is not None]
-    heard = {each.fileno(): b"" for each in files}
+    files = [item for item in (process.stdout, process.stderr) if item is not None]
+    heard = {item.fileno(): b"" for item in files}
     pipes = list(heard)
     while pipes:
         ready = wait_readable(pipes, deadline - time.monotonic())
@@ -83,8 +83,8 @@ def _hear(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, ...
                 pipes.remove(pipe)
     left_s = 0.0 if pipes else max(deadline - time.monotonic(), _LEAST_S)
     ended = _ended(process, left_s) and not pipes
-    for each in files:
-        each.close()
+    for file in files:
+        file.close()
     return tuple(heard.values()) if ended else None
 
 

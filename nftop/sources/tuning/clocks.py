@@ -53,7 +53,7 @@ def governor(look: Look) -> Iterator[Found]:
         return
     text = "; ".join(
         f"{cpus(where)}: {name}, {_range(look, where)}"
-        for name, where in sorted(by_governor.items(), key=lambda each: each[1][0])
+        for name, where in sorted(by_governor.items(), key=lambda item: item[1][0])
     )
     scaled = [
         cpu

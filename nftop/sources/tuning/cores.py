@@ -90,7 +90,7 @@ def idle_states(look: Look) -> Iterator[Found]:
         by_state.setdefault(state, []).append(cpu)
     text = "; ".join(
         f"{cpus(where)} may sleep as deep as {state.name}, {state.latency_us} us to wake up"
-        for state, where in sorted(by_state.items(), key=lambda each: each[1][0])
+        for state, where in sorted(by_state.items(), key=lambda item: item[1][0])
     )
     if request_us < _NO_REQUEST_US:
         text += f"; a program holds all to {request_us} us by /dev/cpu_dma_latency"
@@ -98,7 +98,7 @@ def idle_states(look: Look) -> Iterator[Found]:
     if not deep:
         yield as_advised(text)
         return
-    least = min(each.latency_us for cpu in deep for each in usable[cpu] if _is_deep(each))
+    least = min(item.latency_us for cpu in deep for item in usable[cpu] if _is_deep(item))
     yield otherwise(text + unseen, f"sudo cpupower -c {format_cpu_list(deep)} idle-set -D {least}")
 
 

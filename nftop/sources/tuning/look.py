@@ -53,7 +53,7 @@ class Look:
     @cached_property
     def polled(self) -> tuple[Cpu, ...]:
         """The CPUs that pinned threads poll on, ascending."""
-        return tuple(sorted({each.cpu for each in self.pollers if each.pinned}))
+        return tuple(sorted({poller.cpu for poller in self.pollers if poller.pinned}))
 
     @cached_property
     def judged(self) -> tuple[Cpu, ...]:

@@ -36,7 +36,7 @@ def huge_pages(look: Look) -> Iterator[Found]:
     text = "; ".join(
         (f"node {node}: " if node >= 0 else "") + _told(sizes) for node, sizes in pages.items()
     )
-    of_nfs = [each.cpu for each in look.pollers if each.kind]
+    of_nfs = [poller.cpu for poller in look.pollers if poller.kind]
     bare = [node for node in look.nodes_of(of_nfs) or (-1,) if not _reserved(pages.get(node))]
     if not of_nfs:
         reason = Reason.PRESENT if any(map(_reserved, pages.values())) else Reason.IDLE
@@ -60,12 +60,12 @@ def channels(look: Look) -> Iterator[Found]:
     """Whether every memory channel has as much memory as the others."""
     controllers = [_controller(look, name) for name in sorted(
         filter(_CONTROLLER.fullmatch, look.tree.names(_EDAC)), key=_number)]  # fmt: skip
-    if not any(size for each in controllers for size in each.megabytes.values()):
+    if not any(size for item in controllers for size in item.megabytes.values()):
         yield from _without_edac(look)
         return
-    text = "; ".join(each.told for each in controllers)
-    empty = [each for each in controllers if each.empty]
-    uneven = len({size for each in controllers for size in each.megabytes.values() if size}) > 1
+    text = "; ".join(controller.told for controller in controllers)
+    empty = [controller for controller in controllers if controller.empty]
+    uneven = len({size for item in controllers for size in item.megabytes.values() if size}) > 1
     if not empty and not uneven:
         yield as_advised(text)
     else:

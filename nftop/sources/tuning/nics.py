@@ -60,8 +60,8 @@ def _users(look: Look, devices: tuple[Nic, ...]) -> tuple[dict[str, set[int]], i
 
 
 def _beside(look: Look, nic: Nic, users: set[int], hidden: int) -> Found:
-    mine = [each for each in look.pollers if each.pid in users and each.pinned]
-    names = ", ".join(sorted({f"{each.program}[{each.pid}]" for each in mine}))
+    mine = [poller for poller in look.pollers if poller.pid in users and poller.pinned]
+    names = ", ".join(sorted({f"{item.program}[{item.pid}]" for item in mine}))
     if not users:
         why = f"{hidden} processes can't be looked into" if hidden else "no process has it open"
         reason = Reason.PERMISSION if hidden else Reason.IDLE
@@ -71,7 +71,7 @@ def _beside(look: Look, nic: Nic, users: set[int], hidden: int) -> Found:
         listed = ", ".join(map(str, sorted(users)))
         text = f"{_place(nic)}, open in process {listed}, which polls on no CPU of its own"
         return Found(Reason.IDLE, text, of=nic.address)
-    polled = sorted({each.cpu for each in mine})
+    polled = sorted({item.cpu for item in mine})
     if nic.node is None:
         text = f"{_place(nic)}; {names} polls on {cpus(polled)}"
         return Found(Reason.SOURCE, f"{text}: whether that is near is not known", of=nic.address)

@@ -80,7 +80,7 @@ def interrupts(look: Look) -> Iterator[Found]:
     hit = sorted({cpu for where in aimed.values() for cpu in where})
     online = {info.cpu for info in look.topology.cpus if info.online}
     others = format_cpu_list(sorted(online - set(look.polled)))
-    loop = " ".join(each.split()[0] for each in aimed)
+    loop = " ".join(item.split()[0] for item in aimed)
     fix = f"for i in {loop}; do echo {others} | sudo tee /proc/irq/$i/smp_affinity_list; done"
     yield otherwise(
         f"interrupt {named}{more} directed at {cpus(hit)}, polled on", fix if others else ""

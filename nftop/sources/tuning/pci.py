@@ -86,7 +86,9 @@ def nics(tree: SysTree, root: Path) -> tuple[Nic, ...]:
                 at,
                 *(f"{at}/{name}" for name in tree.names(at) if name.startswith("virtio")),
             ]
-            netdevs = tuple(sorted(name for each in folders for name in tree.names(f"{each}/net")))
+            netdevs = tuple(
+                sorted(name for folder in folders for name in tree.names(f"{folder}/net"))
+            )
             physical = _link(root / at / "physfn")
             found.append(Nic(address, driver, node, netdevs, frozenset(handles), physical))
     return tuple(found)

@@ -127,7 +127,7 @@ def _run(row: HostCheck, look: Look) -> Iterator[Check]:
         yield Check(name, Reason.ERROR, f"{type(error).__name__}: {error}", why=row.why)
         return
     notes = look.tree.notes()
-    for each in found:
-        text = "; ".join([each.text, *notes]) if each is found[-1] else each.text
-        full = f"{name} {each.of}" if each.of else name
-        yield Check(full, each.reason, text, each.fix, why=row.why, advised=each.advised)
+    for item in found:
+        text = "; ".join([item.text, *notes]) if item is found[-1] else item.text
+        full = f"{name} {item.of}" if item.of else name
+        yield Check(full, item.reason, text, item.fix, why=row.why, advised=item.advised)

@@ -45,7 +45,7 @@ class Rota:
 
     @property
     def round_ns(self) -> int:
-        return sum(each.duration_ns for each in self.slices)
+        return sum(item.duration_ns for item in self.slices)
 
 
 def turns_of(unit: Uncore) -> tuple[tuple[str, ...], ...]:

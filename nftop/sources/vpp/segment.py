@@ -195,8 +195,8 @@ class Segment:
         """Those that ever ran. VPP refreshes them without a word: so look whether it does now."""
         names = list(self._get("/sys/node/names"))
         clocks, vectors, calls, again = (
-            _rows(self._get(f"/sys/node/{each}"))[:threads]
-            for each in ("clocks", "vectors", "calls", "clocks")
+            _rows(self._get(f"/sys/node/{name}"))[:threads]
+            for name in ("clocks", "vectors", "calls", "clocks")
         )
         if clocks != again:
             raise OSError(_OTHER)
@@ -229,7 +229,7 @@ def _wait_unlocked(stats: Any) -> None:
 
 def _packets(found: Sequence[Sequence[Sequence[int]]]) -> Rows:
     """Packets of counters that have packets and bytes."""
-    return [[each[0] for each in row] for row in _few(found)]
+    return [[item[0] for item in row] for row in _few(found)]
 
 
 def _rows(found: Sequence[Sequence[int]]) -> Rows:

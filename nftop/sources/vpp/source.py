@@ -66,7 +66,7 @@ class VppSource:
     def check(self) -> tuple[Check, ...]:
         """One line for each VPP, each left-over socket and each closed place."""
         table = self._read(_CHECK_S)
-        checks = [_vpp_check(each) for each in table.instances]
+        checks = [_vpp_check(instance) for instance in table.instances]
         checks += [
             Check(
                 f"vpp {session.found.prefix}",
@@ -101,13 +101,13 @@ class VppSource:
             self._sessions.pop(key).close()
         self._spent_ns = self._past_ns + sum(session.helper_cpu_ns for session in sessions)
         instances = [each for session in sessions if (each := session.instance()) is not None]
-        instances.sort(key=lambda each: (rank(each.owner), each.socket, each.pid))
+        instances.sort(key=lambda instance: (rank(instance.owner), instance.socket, instance.pid))
         closed = [
             closed_sentence(session.found.path, VPP)
             for session in sessions
             if session.standing is Standing.FORBIDDEN
         ]
-        untrusted = _untrusted([each for each in sessions if each.standing is Standing.UNTRUSTED])
+        untrusted = _untrusted([item for item in sessions if item.standing is Standing.UNTRUSTED])
         return VppTable(tuple(instances), (*untrusted, *hidden, *closed))
 
 
@@ -131,7 +131,7 @@ def _vpp_check(vpp: VppInstance) -> Check:
     if vpp.problem is not None:
         fix = compat.INSTALL if compat.unfit(compat.installed()) is not None else ""
         return Check(name, vpp.problem.reason, f"{who}: {vpp.problem.sentence}", fix)
-    bound = [each.cpu for each in vpp.threads if each.cpu is not None]
+    bound = [thread.cpu for thread in vpp.threads if thread.cpu is not None]
     where = f"on CPU {format_cpu_list(sorted(bound))}" if bound else "on no single CPU each"
     loose = len(vpp.threads) - len(bound)
     if bound and loose:

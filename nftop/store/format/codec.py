@@ -135,7 +135,7 @@ class Codec:
                 return
             if inner:
                 out.numbers(inner, *_DTYPES["int"])
-            distinct = set({id(each): each for each in values}.values())
+            distinct = set({id(value): value for value in values}.values())
             small = _all_small(out.kept[-1] if inner else b"", inner)
             total = sum(map(len, distinct))
             out.spend(_int_lists_bytes(word, len(distinct), total, small=small))
@@ -147,7 +147,7 @@ class Codec:
         def write(values: list[Any], out: Writer) -> None:
             _write_lengths(values, out)
             self.write(of[0], list(chain.from_iterable(values)), out)
-            self.write(of[1], [inner for each in values for inner in each.values()], out)
+            self.write(of[1], [inner for value in values for inner in value.values()], out)
             out.spend(_MEMORY["map"].of(len(values), sum(map(len, values))))
 
         return write
@@ -161,7 +161,7 @@ class Codec:
         return write
 
     def _union_writer(self, of: Sequence[Shape]) -> Write:
-        place = {name: at for at, each in enumerate(of) for name in _names(each)}
+        place = {name: at for at, item in enumerate(of) for name in _names(item)}
         # A whole number where a float is promised, and only there.
         place.setdefault("int", place.get("float", -1))
 
@@ -246,10 +246,10 @@ class Codec:
     def _union_reader(self, of: Sequence[Shape]) -> Read:
         def read(count: int, found: Reader) -> list[Any]:
             which = found.values(count, _INT)
-            if any(not 0 <= each < len(of) for each in which):
+            if any(not 0 <= item < len(of) for item in which):
                 raise DamagedError("a value is of no kind")
             parts = [iter(self.read(part, which.count(at), found)) for at, part in enumerate(of)]
-            return [next(parts[each]) for each in which]
+            return [next(parts[item]) for item in which]
 
         return read
 
@@ -259,10 +259,10 @@ class Codec:
             raise UnknownError(f"it has a {name}")
         known = {field.name: field for field in fields(kind)}
         lacking = [
-            each.name
-            for each in known.values()
-            if each.name not in dict(written) and each.default is MISSING
-            and each.default_factory is MISSING
+            value.name
+            for value in known.values()
+            if value.name not in dict(written) and value.default is MISSING
+            and value.default_factory is MISSING
         ]  # fmt: skip
         if lacking:
             raise UnknownError(f"its {name} has no {', '.join(lacking)}")
@@ -340,8 +340,8 @@ def _word_writer(word: str) -> Write:
 
 
 def _write_arrays(values: list[Any], out: Writer) -> None:
-    for each in values:
-        out.array(each)
+    for value in values:
+        out.array(value)
 
 
 def _write_lengths(values: list[Any], out: Writer) -> None:
@@ -361,7 +361,7 @@ def _word_reader(word: str) -> Read:
 
 
 def _read_texts(count: int, found: Reader) -> list[str]:
-    texts = [_text(each) for each in found.values(count, _KINDS["text"])]
+    texts = [_text(value) for value in found.values(count, _KINDS["text"])]
     found.spend(texts_bytes(texts))
     return texts
 
@@ -451,7 +451,7 @@ def _names(shape: Shape) -> tuple[str, ...]:
 
 def _lengths(count: int, found: Reader) -> list[int]:
     lengths = found.values(count, _INT)
-    if any(each < 0 for each in lengths):
+    if any(length < 0 for length in lengths):
         raise DamagedError("a length below 0")
     return lengths
 

@@ -240,7 +240,7 @@ def _pack(values: list[Any]) -> bytes:
     try:
         return msgspec.msgpack.encode(values, enc_hook=_plain)
     except UnicodeEncodeError:  # a path or a name that is not UTF-8, as Python holds it
-        return msgspec.msgpack.encode([_as_bytes(each) for each in values], enc_hook=_plain)
+        return msgspec.msgpack.encode([_as_bytes(value) for value in values], enc_hook=_plain)
 
 
 def _as_bytes(value: Any) -> Any:

@@ -105,7 +105,7 @@ class Decoder:
         interval_ns: int,
         found: dict[str, msgspec.Raw],
     ) -> Tick:
-        if any(not 0 <= each < _MOST for each in (number, wall_ns, monotonic_ns, interval_ns)):
+        if any(not 0 <= item < _MOST for item in (number, wall_ns, monotonic_ns, interval_ns)):
             raise DamagedError("a sample has no number or no time")
         for name in self._kept.keys() - found.keys():
             del self._kept[name]
@@ -187,6 +187,6 @@ def _column(raw: msgspec.Raw) -> _Column:
 
 def _whole(behind: int, took_ns: int) -> tuple[int, int]:
     """When a source was read, against the sample's time, and how long that took, both in ns."""
-    if any(abs(each) >= _MOST for each in (behind, took_ns)):
+    if any(abs(item) >= _MOST for item in (behind, took_ns)):
         raise DamagedError("a reading has no time")
     return behind, took_ns

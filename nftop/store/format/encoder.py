@@ -132,8 +132,13 @@ class Encoder:
             for name, reading in sample.readings.items()
         }
         return {
-            name: [each.read_at_ns - sample.monotonic_ns, each.took_ns, int(Reason.ERROR), why]
-            for name, each in sample.readings.items()
+            name: [
+                reading.read_at_ns - sample.monotonic_ns,
+                reading.took_ns,
+                int(Reason.ERROR),
+                why,
+            ]
+            for name, reading in sample.readings.items()
         }
 
     def _reading(self, name: str, reading: SourceReading[Any], now_ns: int) -> list[Any] | None:

@@ -229,7 +229,7 @@ def note_read(kind: str, found: Any) -> Note | None:
             return replace(gap, why=safe_line(gap.why[:MOST_TEXT]))
         marker = msgspec.convert({**found, "kind": kind}, Marker) if kind in MARKERS else None
         if marker is not None:
-            if not all(0 <= each < 1 << 63 for each in (marker.wall_ns, marker.monotonic_ns)):
+            if not all(0 <= item < 1 << 63 for item in (marker.wall_ns, marker.monotonic_ns)):
                 raise ValueError("no time")
             marker = replace(marker, text=marker.text[:MOST_TEXT])
             if kind == BASELINE:

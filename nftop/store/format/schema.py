@@ -74,9 +74,9 @@ def shape_of(hint: Any) -> Shape:
 
 def _shape_of_generic(hint: Any, origin: Any, inner: tuple[Any, ...]) -> Shape:
     if origin is Literal:
-        return _one_of({shape_of(type(each)) for each in inner})
+        return _one_of({shape_of(type(item)) for item in inner})
     if origin in (Union, types.UnionType):
-        return _one_of({shape_of(each) for each in inner})
+        return _one_of({shape_of(item) for item in inner})
     if origin is np.ndarray:
         return "array"
     if origin is tuple:
@@ -90,7 +90,7 @@ def _shape_of_generic(hint: Any, origin: Any, inner: tuple[Any, ...]) -> Shape:
 
 
 def _one_of(shapes: set[Shape]) -> Shape:
-    flat = {part for each in shapes for part in (each[1:] if each[0] == "one_of" else (each,))}
+    flat = {part for shape in shapes for part in (shape[1:] if shape[0] == "one_of" else (shape,))}
     return next(iter(flat)) if len(flat) == 1 else ("one_of", *sorted(flat, key=str))
 
 
@@ -103,7 +103,7 @@ def classes() -> Mapping[str, type]:
         kind = pending.pop()
         if found.setdefault(kind.__name__, kind) is not kind:
             raise TypeError(f"two types are called {kind.__name__}")
-        pending += [each for each in _types_within(kind) if each.__name__ not in found]
+        pending += [type_ for type_ in _types_within(kind) if type_.__name__ not in found]
     return found
 
 
@@ -115,13 +115,13 @@ def described() -> Mapping[str, Fields]:
 
 def _fields(kind: type) -> Fields:
     hints = get_type_hints(kind)
-    return tuple((each.name, shape_of(hints[each.name])) for each in fields(kind))
+    return tuple((field.name, shape_of(hints[field.name])) for field in fields(kind))
 
 
 def _types_within(kind: type) -> Iterator[type]:
     hints = get_type_hints(kind)
-    for each in fields(kind):
-        yield from _dataclasses(hints[each.name])
+    for field in fields(kind):
+        yield from _dataclasses(hints[field.name])
 
 
 def _dataclasses(hint: Any) -> Iterator[type]:
@@ -148,7 +148,7 @@ def shape_read(found: Any) -> Shape:
 def records_read(found: Any) -> Mapping[str, Fields]:
     """The fields of records as a recording has them. Raises ValueError as `shape_read`."""
     if not isinstance(found, dict) or not all(
-        len(each) <= _MOST_PARTS for each in (found, *found.values())
+        len(value) <= _MOST_PARTS for value in (found, *found.values())
     ):
         raise ValueError("no shapes of records")
     return {

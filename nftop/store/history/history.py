@@ -67,8 +67,8 @@ class History:
                 covers_ns,
                 {row.package: place for place, row in enumerate(rows)},
                 [
-                    np.array([np.nan if isinstance(one, Missing) else one for one in each])
-                    for each in readings
+                    np.array([np.nan if isinstance(one, Missing) else one for one in reading])
+                    for reading in readings
                 ],
             )
 

@@ -47,6 +47,6 @@ def _settings(group: ResctrlGroup) -> dict[str, str]:
         if not isinstance(cache.mba, Missing):
             key = f"MBA {cache.l3}"
             found[key] = f"{key} {cache.mba}"
-    for each in group.l2:
-        found[f"L2 {each.l2}"] = f"L2 {each.l2} {each.cbm.hex}"
+    for item in group.l2:
+        found[f"L2 {item.l2}"] = f"L2 {item.l2} {item.cbm.hex}"
     return found

@@ -88,19 +88,19 @@ def let_go(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[Path]:
     are newer than all others, whatever the wall clock said, and the last is open and stays. What
     is no recording of nftop's own writing stays, whatever it is called. Raises OSError.
     """
-    turn = {each: at for at, each in enumerate(written)}
+    turn = {item: at for at, item in enumerate(written)}
     with open_folder(path.parent) as folder:
         rotated = _rotated(folder, path)
-        found = sorted(rotated, key=lambda each: (turn.get(each.path, -1), *each.age))
+        found = sorted(rotated, key=lambda entry: (turn.get(entry.path, -1), *entry.age))
         gone, total = [], 0
-        for place, each in enumerate(reversed(found)):
-            total += each.size
+        for place, item in enumerate(reversed(found)):
+            total += item.size
             too_many = keep.files is not None and place >= keep.files
             too_large = keep.size is not None and total > keep.size
             # The newest is being written.
-            if place and each.path not in written[-1:] and (too_many or too_large):
-                folder.remove(each.path.name)
-                gone.append(each.path)
+            if place and item.path not in written[-1:] and (too_many or too_large):
+                folder.remove(item.path.name)
+                gone.append(item.path)
     return gone
 
 

@@ -235,7 +235,7 @@ class Recorder:
         if before is None or before is reading.value:
             return ()
         own = " (beside a change by this nftop)" if acted else ""
-        return tuple(f"{each}{own}" for each in changes(before, reading.value))
+        return tuple(f"{change}{own}" for change in changes(before, reading.value))
 
     def _note(self, kind: str, text: str, wall_ns: int | None) -> None:
         now_ns, mono_ns = time.time_ns(), time.monotonic_ns()

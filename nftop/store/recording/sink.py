@@ -213,7 +213,7 @@ class FileSink:
         # What can't be removed now is when the next file begins.
         with contextlib.suppress(OSError):
             let_go(self._path, self._rotation.keep, self._written)
-        self._written = [each for each in self._written if exists(each)]
+        self._written = [item for item in self._written if exists(item)]
 
     def _append(self, chunk: Chunk) -> None:
         again = chunk.starts and self._open_frame

@@ -152,7 +152,7 @@ class ConfirmScreen(BannerScreen[bool]):
             self._seen = max(self._seen, upto)
 
     def _lines(self, width: int) -> list[Line]:
-        head = line(*(part for each in self._badge for part in (each, " ")), self._title)
+        head = line(*(part for item in self._badge for part in (item, " ")), self._title)
         if self._planned is None:
             return [head, *alert_lines(self._why, width=width)]
         planned = self._planned

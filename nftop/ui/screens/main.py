@@ -156,7 +156,7 @@ class MainScreen(BannerScreen[None]):
         if action not in ("screen", "open") and action not in {
             key.action for key in self._view.KEYS
         }:
-            keys = ", ".join(dict.fromkeys(each.shown for each in KEYS if each.action == action))
+            keys = ", ".join(dict.fromkeys(key.shown for key in KEYS if key.action == action))
             self.say(f"{keys}: not a key of the {VIEWS[self._up].name} screen, ? lists them")
             return
         if action != "clear":

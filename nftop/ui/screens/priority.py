@@ -100,7 +100,7 @@ class PriorityScreen(BannerScreen[None]):
             self._at = max(0, min(self._at, len(offered) - 1))
             lines, spot = priority_lines(
                 frame,
-                [each.text for each in offered],
+                [item.text for item in offered],
                 self._at,
                 self._effects(),
                 width,

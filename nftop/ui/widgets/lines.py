@@ -94,12 +94,12 @@ class Lines(Widget):
 
     def _style(self, fill: Tone, tone: Tone) -> Style:
         parts = (
-            self.get_component_rich_style(f"lines--{each}", partial=True) for each in (tone, fill)
+            self.get_component_rich_style(f"lines--{item}", partial=True) for item in (tone, fill)
         )
         drawn = [Segment(" ", self.rich_style + Style.combine(parts))]
-        for each in self.get_line_filters():
+        for line_filter in self.get_line_filters():
             # A filter looks at a segment's style only, so one of each tone tells it all.
-            drawn = each.apply(drawn, self.background_colors[1])
+            drawn = line_filter.apply(drawn, self.background_colors[1])
         return drawn[0].style or Style.null()
 
 

@@ -89,7 +89,7 @@ def test_a_command_line_does_the_same_again(line: str) -> None:
 def test_a_process_is_all_its_threads() -> None:
     [moved] = actions(parse(f"move --group a --tasks {os.getpid()}"))
     assert isinstance(moved, MoveTasks)
-    assert set(moved.tids) == {int(each.name) for each in Path("/proc/self/task").iterdir()}
+    assert set(moved.tids) == {int(entry.name) for entry in Path("/proc/self/task").iterdir()}
 
 
 @pytest.mark.parametrize(

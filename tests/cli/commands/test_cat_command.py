@@ -504,7 +504,7 @@ def test_what_has_no_checksum_is_undone_and_marked(desk: Desk, tmp_path: Path) -
     assert desk.run("history") == 0
     assert desk.text.count("(unverified: no checksum)") == 1
     assert desk.run("history --json") == 0
-    rows = [json.loads(each) for each in desk.text.splitlines()]
+    rows = [json.loads(line) for line in desk.text.splitlines()]
     assert [row["verified"] for row in rows] == [False, True]
 
 

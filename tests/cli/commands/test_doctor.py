@@ -49,7 +49,7 @@ def test_workers_poll_by_trade_and_others_by_their_time() -> None:
     tables = iter([table(0), table(1), table(2)])
     waits: list[float] = []
     found = pollers(lambda: next(tables), Topology(()), waits.append)
-    assert [(each.pid, each.cpu, each.pinned, each.kind) for each in found] == [
+    assert [(item.pid, item.cpu, item.pinned, item.kind) for item in found] == [
         (1, 2, True, "dpdk"),
         (3, 4, True, ""),
         (4, 5, False, ""),
@@ -77,7 +77,7 @@ def test_a_busy_thread_is_found_where_it_is_pinned() -> None:
             topology = read_topology()
             # On a loaded machine it may take more than one examination.
             looks = (pollers(source.read, topology) for _ in range(20))
-            mine = next(each for found in looks for each in found if each.pid == busy.pid)
+            mine = next(item for found in looks for item in found if item.pid == busy.pid)
             assert (mine.cpu, mine.pinned) == (cpu, True)
         finally:
             busy.kill()

@@ -105,12 +105,12 @@ def test_a_neighbour_who_takes_the_cache_is_seen(tmp_path: Path, capsys: Said) -
         file.write_bytes(data)
     assert run(("compare", *map(str, files), "--json")) == 0
     told = json.loads(capsys.readouterr().out)
-    (vpp,) = [each for each in told["nfs"] if each["name"] == "vpp"]
+    (vpp,) = [item for item in told["nfs"] if item["name"] == "vpp"]
     assert vpp["word"] == "worse" and "CPP +" in vpp["why"]
     assert vpp["metrics"]["llc_misses_per_packet"]["word"] == "worse"
     assert vpp["metrics"]["ipp"]["code"] == "few_samples"
     # Of the others the switch shares that cache; testpmd is on the other package.
-    words = {each["name"]: each["word"] for each in told["nfs"]}
+    words = {item["name"]: item["word"] for item in told["nfs"]}
     assert words["loop/dpdk-testpmd"] == "too few samples"
     assert "better" not in words.values()
     metrics = told["packages"][0]["metrics"]

@@ -230,7 +230,7 @@ def test_without_a_name_it_goes_into_the_data_folder(tmp_path: Path) -> None:
     ticks = ticks_of(found)
     lasted_ns = ticks[-1].sample.monotonic_ns - ticks[0].sample.monotonic_ns
     assert ended and lasted_ns >= 1_000_000_000
-    assert not [each for each in found if isinstance(each, Marker)]
+    assert not [item for item in found if isinstance(item, Marker)]
 
 
 def test_options_stand_before_the_command_or_behind_it(tmp_path: Path) -> None:

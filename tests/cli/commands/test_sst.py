@@ -18,7 +18,7 @@ def test_show_as_json_has_every_core() -> None:
     code, text = told("show", "--json")
     found = json.loads(text)
     assert (code, found["schema"], found["simulated"]) == (0, "nftop.sst/1", True)
-    assert {each["sst_priority"] for each in found["cpus"]} == {"high", "low"}
+    assert {item["sst_priority"] for item in found["cpus"]} == {"high", "low"}
     one = found["cpus"][1]
     assert (one["base_frequency_hz"], one["pinned"]) == (2_700_000_000, False)
     assert one["siblings"] == [9]

@@ -87,7 +87,7 @@ def limits(kernel: Kernel, cpu: int) -> tuple[int, int]:
 def test_a_core_is_pinned_with_its_sibling_and_undone_byte_for_byte(kernel: Kernel) -> None:
     host, disk, before = part(kernel), Disk(), kernel.state()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
-    assert {each.cell.number for each in proposal.changes} == {1, 5}
+    assert {change.cell.number for change in proposal.changes} == {1, 5}
     assert "CPU 5 is another thread of the same cores and changed with them" in proposal.effects
     kept(host, disk, proposal)
     assert limits(kernel, 1) == limits(kernel, 5) == (HIGH, HIGH)
@@ -102,7 +102,7 @@ def test_a_low_priority_core_is_pinned_to_its_own_and_said_so(kernel: Kernel) ->
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(0),))])
     kept(host, disk, proposal)
     assert limits(kernel, 0) == limits(kernel, 4) == (LOW, LOW)
-    assert any("low priority" in each and "2700 MHz" in each for each in proposal.effects)
+    assert any("low priority" in effect and "2700 MHz" in effect for effect in proposal.effects)
 
 
 def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(place: Path) -> None:
@@ -110,9 +110,9 @@ def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(place: Path) 
     host = part(kernel)
     assert {core.priority for core in cores(host.facts(), host.state())} == {None}
     proposal = gate_of(host, Disk()).propose([PinCpus((Cpu(1),))])
-    assert not any("priority" in each for each in proposal.effects)
+    assert not any("priority" in effect for effect in proposal.effects)
     proposal = gate_of(host, Disk()).propose([PinEvery("bf")])
-    assert any("SST-BF is not on" in each for each in proposal.warnings)
+    assert any("SST-BF is not on" in warning for warning in proposal.warnings)
 
     kernel = make_tree(place / "hybrid")
     host = part(kernel)
@@ -123,7 +123,7 @@ def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(place: Path) 
     (atom / "cpus").write_text("0,3-4,7\n")
     assert {core.priority for core in cores(host.facts(), host.state())} == {None}
     proposal = gate_of(host, Disk()).propose([PinEvery("bf")])
-    assert any("not SST-BF" in each for each in proposal.warnings)
+    assert any("not SST-BF" in warning for warning in proposal.warnings)
 
 
 @pytest.mark.parametrize("governor", ["powersave", "performance"])
@@ -199,7 +199,7 @@ def test_what_is_not_as_nftop_left_it_is_released_to_the_hardwares_limits(kernel
     kernel.put(1, MAX, "3000000")
     kernel.put(1, MIN, "1200000")
     proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(1),))])
-    assert any("CPU 1: the limits are not nftop's" in each for each in proposal.effects)
+    assert any("CPU 1: the limits are not nftop's" in effect for effect in proposal.effects)
     kept(host, disk, proposal)
     assert limits(kernel, 1) == limits(kernel, 5) == (LEAST, MOST)
 
@@ -315,7 +315,7 @@ def test_a_limit_that_was_written_and_is_hidden_by_anothers_is_named(
         kernel.put(cpu, MAX, str(MOST))
     host, disk, before = part(kernel), Disk(), kernel.state()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
-    assert any("may be a higher request" in each for each in proposal.effects)
+    assert any("may be a higher request" in effect for effect in proposal.effects)
     host = replace(host, stubborn=((1, MIN),) * refused)
     receipt, entry = apply(host, memory(disk), proposal, ASKED)
     assert (receipt.outcome, entry) == ("overwritten", None)
@@ -326,7 +326,7 @@ def test_a_limit_that_was_written_and_is_hidden_by_anothers_is_named(
     assert "everything is as it was before" not in said
     assert kernel.state() == before
     [told] = memory(disk).history()
-    assert any("stays asked for" in each for each in told.left)
+    assert any("stays asked for" in item for item in told.left)
 
 
 @pytest.mark.parametrize("cut_off", [True, False])
@@ -343,7 +343,9 @@ def test_an_epp_that_somebody_set_since_is_not_taken_for_the_kernels(
     assert receipt is not None
     assert receipt.outcome == "overwritten"
     said = "EPP of CPU 1 was changed by somebody else since: left alone, power now"
-    assert [each for each in receipt.sentences if "changed by somebody" in each] == [said]
+    assert [sentence for sentence in receipt.sentences if "changed by somebody" in sentence] == [
+        said
+    ]
     assert {limits(kernel, cpu) for cpu in range(8)} == {(LEAST, MOST)}
 
 
@@ -408,8 +410,8 @@ def test_a_shared_policy_is_changed_once_and_says_whose_it_is(place: Path) -> No
     host, disk = part(kernel), Disk()
     kernel.put(0, MAX, "2000000")
     proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(1),))])
-    assert {(each.cell.number, each.cell.name) for each in proposal.changes} == {(0, "0-3")}
-    assert any("CPU 0,2-3 shares a frequency policy" in each for each in proposal.effects)
+    assert {(change.cell.number, change.cell.name) for change in proposal.changes} == {(0, "0-3")}
+    assert any("CPU 0,2-3 shares a frequency policy" in effect for effect in proposal.effects)
     kept(host, disk, proposal)
     assert limits(kernel, 0) == (LEAST, MOST)
 
@@ -461,7 +463,7 @@ def test_killed_at_every_step(place: Path, name: str, stays: bool) -> None:
             session(part(kernel, death), memory(disk, death), proposal, stays=stays)
         except KilledError:
             recover(part(kernel), memory(disk))
-            outcomes = [each.outcome for each in memory(disk).history()]
+            outcomes = [item.outcome for item in memory(disk).history()]
             if outcomes != ["kept"]:
                 assert kernel.state() == before, (at, outcomes)
             assert outcomes in ([], ["reverted"], ["kept"])
@@ -533,8 +535,8 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
 
 def no_core_is_pinned_unsaid(kernel: Kernel, action: ReleaseCpus, proposal: Proposal) -> None:
     """What was released is open, or at what it was before nftop's change, and that is told."""
-    at_one = {cpu for each in action.cpus for cpu in (each % 4, each % 4 + 4)
+    at_one = {cpu for item in action.cpus for cpu in (item % 4, item % 4 + 4)
               if len(set(limits(kernel, cpu))) == 1}  # fmt: skip
-    told = [each for each in proposal.effects if "pinned before nftop's last change" in each]
-    named = {cpu for each in told for cpu in parse_cpu_list(each.split()[1].rstrip(":"))}
+    told = [effect for effect in proposal.effects if "pinned before nftop's last change" in effect]
+    named = {cpu for item in told for cpu in parse_cpu_list(item.split()[1].rstrip(":"))}
     assert at_one == named

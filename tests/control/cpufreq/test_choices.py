@@ -14,11 +14,11 @@ from tests.sim.hosts import Frozen
 def test_one_of_two_nfs_of_a_name_is_pinned_by_its_cpus_alone() -> None:
     host = Frozen("sst-bf", cpus=16, now_ns=10 * S)
     frame = [host.tick(S) for _ in range(4)][-1]
-    frame = replace(frame, nfs=tuple(replace(each, name="l3fwd") for each in frame.nfs))
+    frame = replace(frame, nfs=tuple(replace(item, name="l3fwd") for item in frame.nfs))
     seen = 0
     for row, pid in enumerate(frame.cpus.nf_pid):
-        for nf in [each for each in frame.nfs if each.pid == pid and each.cpus]:
-            found = {each.key: each for each in choices(frame, row, "nftop")}
+        for nf in [item for item in frame.nfs if item.pid == pid and item.cpus]:
+            found = {choice.key: choice for choice in choices(frame, row, "nftop")}
             cpus = format_cpu_list(nf.cpus)
             assert found["pin-nf"].action == PinCpus(tuple(nf.cpus))
             assert found["pin-nf"].command == f"nftop sst pin --cpus {cpus}"

@@ -62,10 +62,10 @@ NOWHERE = Span(0, 0, 0)
 def test_what_pqos_takes(line: str, expected: list[object] | None) -> None:
     listing = pqos_config.parse(line)
     if expected is None:
-        assert [each.fatal for each in listing.problems] == [True]
+        assert [problem.fatal for problem in listing.problems] == [True]
         return
-    assert [replace(each, span=NOWHERE) for each in listing.statements] == expected
-    assert not any(each.fatal for each in listing.problems)
+    assert [replace(statement, span=NOWHERE) for statement in listing.statements] == expected
+    assert not any(problem.fatal for problem in listing.problems)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_no_text_raises_and_mending_ends(text: str) -> None:
     state, rules = small()
     for _ in range(6):
         found = fit(pqos_config.parse(text), state, rules)
-        assert not found.actions or not any(each.fatal for each in found.problems)
-        if not any(each.edits for each in found.problems):
+        assert not found.actions or not any(problem.fatal for problem in found.problems)
+        if not any(problem.edits for problem in found.problems):
             break
         text = mended(text, found.problems)
     else:
@@ -138,7 +138,7 @@ def test_no_text_raises_and_mending_ends(text: str) -> None:
 @given(st.text(max_size=80))
 def test_no_text_is_too_bad_for_toml(text: str) -> None:
     found = fit(toml.parse(text), *small())
-    assert not found.actions or not any(each.fatal for each in found.problems)
+    assert not found.actions or not any(problem.fatal for problem in found.problems)
 
 
 def test_toml_is_never_mended_where_the_place_is_not_known() -> None:
@@ -150,8 +150,8 @@ l3 = "7ff"
 cpus = "2-9"
 """
     problems = fit(toml.parse(text), *small()).problems
-    assert [each.fatal for each in problems] == [True, True]
-    assert not any(each.edits for each in problems)
+    assert [problem.fatal for problem in problems] == [True, True]
+    assert not any(problem.edits for problem in problems)
 
 
 def small() -> tuple[State, Rules]:
@@ -164,7 +164,7 @@ def _same(host: LabHost, listing: Listing) -> None:
     state = host.state()
     rules = replace(host.rules(), tasks=host.tasks([], []))
     found = fit(listing, state, rules)
-    assert [each for each in found.problems if each.fatal] == []
+    assert [problem for problem in found.problems if problem.fatal] == []
     proposal = propose(state, rules, found.actions)
     assert proposal.refusals == ()
     assert proposal.changes == ()
@@ -283,7 +283,7 @@ def test_the_later_of_two_statements_holds_and_threads_are_moved() -> None:
         "# nftop: COS 1 is group nftop.a\nalloc-assoc-set: llc:1=1;pid:1=41\n"
     )
     found = fit(pqos_config.parse(text), *small())
-    assert [each.text for each in found.problems] == [
+    assert [problem.text for problem in found.problems] == [
         "CPU 1 is in two classes; the later one holds"
     ]
     assert SetSchemata(ROOT, "L3", ((0, 0xF),)) in found.actions

@@ -67,15 +67,15 @@ def test_every_error_of_the_rdt_paper_is_found_and_its_fix_offered(
     state, rules = host(20, 12)
     found = fitted(text, state, rules)
 
-    slips = [each for each in found.problems if "1lc" in each.text]
-    wide = [each for each in found.problems if "20 ways" in each.text]
+    slips = [problem for problem in found.problems if "1lc" in problem.text]
+    wide = [problem for problem in found.problems if "20 ways" in problem.text]
     assert len(slips) == digits
-    assert sum(len(each.edits) for each in slips) == text.count("1lc")
+    assert sum(len(slip.edits) for slip in slips) == text.count("1lc")
     lines = text.splitlines()
     assert {
         lines[edit.span.line - 1][edit.span.start : edit.span.end]: edit.new
-        for each in wide
-        for edit in each.edits
+        for item in wide
+        for edit in item.edits
         if edit.span is not None
     } == too_wide
     assert len(found.problems) == len(slips) + len(wide)
@@ -85,13 +85,13 @@ def test_every_error_of_the_rdt_paper_is_found_and_its_fix_offered(
     good = fitted(mended(text, found.problems), state, rules)
     assert good.problems == ()
     groups = {ROOT if number == 0 else f"COS{number}": bits for number, bits in masks.items()}
-    assert {each.group: each.values for each in good.actions if isinstance(each, SetSchemata)} == {
-        group: ((0, bits),) for group, bits in groups.items()
-    }
     assert {
-        each.group: format_cpu_list(each.cpus)
-        for each in good.actions
-        if isinstance(each, MoveCpus)
+        action.group: action.values for action in good.actions if isinstance(action, SetSchemata)
+    } == {group: ((0, bits),) for group, bits in groups.items()}
+    assert {
+        action.group: format_cpu_list(action.cpus)
+        for action in good.actions
+        if isinstance(action, MoveCpus)
     } == dict(zip(groups, cpus, strict=True))
 
 
@@ -99,10 +99,10 @@ def test_a_single_fix_leaves_the_others_to_be_confirmed() -> None:
     text = (DATA / "c23-overlapping-1.cfg").read_text()
     state, rules = host(20, 12)
     problems = fitted(text, state, rules).problems
-    wide = [each for each in problems if "20 ways" in each.text]
+    wide = [problem for problem in problems if "20 ways" in problem.text]
     left = fitted(mended(text, wide), state, rules)
-    assert [(each.line, each.text) for each in left.problems] == [
-        (each.line, each.text) for each in problems if each not in wide
+    assert [(problem.line, problem.text) for problem in left.problems] == [
+        (item.line, item.text) for item in problems if item not in wide
     ]
     assert left.actions == ()
 
@@ -112,24 +112,28 @@ def test_the_second_talks_commands() -> None:
     state, rules = host(11, 80)
     found = fitted(text, state, rules)
     # `pgos` for `pqos`, as it was read off a slide.
-    assert [(each.line, len(each.edits)) for each in found.problems] == [(1, 1), (3, 1), (5, 1)]
+    assert [(problem.line, len(problem.edits)) for problem in found.problems] == [
+        (1, 1),
+        (3, 1),
+        (5, 1),
+    ]
     assert found.actions == ()
 
     good = fitted(mended(text, found.problems), state, rules)
     assert good.problems == ()
     values = {
-        (each.group, each.resource): each.values[0][1]
-        for each in good.actions
-        if isinstance(each, SetSchemata)
+        (action.group, action.resource): action.values[0][1]
+        for action in good.actions
+        if isinstance(action, SetSchemata)
     }
     assert values == {
         (ROOT, "L3"): 0x7FF, ("COS1", "L3"): 0x7F0, ("COS2", "L3"): 0x3, ("COS3", "L3"): 0xC,
         (ROOT, "MB"): 100, ("COS1", "MB"): 100, ("COS2", "MB"): 10, ("COS3", "MB"): 10,
     }  # fmt: skip
     cpus = {
-        each.group: format_cpu_list(each.cpus)
-        for each in good.actions
-        if isinstance(each, MoveCpus)
+        action.group: format_cpu_list(action.cpus)
+        for action in good.actions
+        if isinstance(action, MoveCpus)
     }
     assert cpus == {
         ROOT: "0-19,40-59",
@@ -147,7 +151,7 @@ def test_a_class_without_a_group_is_offered_one_of_nftops_own() -> None:
     assert "class 1 has no group here (COS1)" in problem.text
     good = fitted(mended(text, [problem]), state, rules)
     assert good.problems == ()
-    assert {each.group for each in good.actions} == {ROOT, "nftop.cos1"}
+    assert {action.group for action in good.actions} == {ROOT, "nftop.cos1"}
 
 
 def test_what_is_asked_for_a_class_without_a_group_is_judged_too() -> None:
@@ -156,12 +160,12 @@ def test_what_is_asked_for_a_class_without_a_group_is_judged_too() -> None:
     )
     state, rules = host(12, 4, groups=1)
     found = fitted(text, state, rules)
-    said = [(each.line, each.text) for each in found.problems]
+    said = [(problem.line, problem.text) for problem in found.problems]
     assert [line for line, _ in said] == [1, 1, 2, 2, 3]
     for line, part in ((1, "mask 0xff000: the cache has 12 ways"), (2, "side by side"),
                        (3, "CPU 9 is not there")):  # fmt: skip
-        assert any(at == line and part in each for at, each in said), said
+        assert any(at == line and part in item for at, item in said), said
     assert found.actions == ()
     # All that can be offered is offered at once.
     left = fitted(mended(text, found.problems), state, rules).problems
-    assert all("side by side" in each.text or "0xff000" in each.text for each in left)
+    assert all("side by side" in item.text or "0xff000" in item.text for item in left)

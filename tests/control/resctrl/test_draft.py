@@ -256,5 +256,5 @@ def test_a_name_is_never_taken_for_what_is_said_of_it() -> None:
     draft, said = drafts.create(first, "becomes")
     assert draft.changed and said == ""
     draft, said = drafts.shrink(draft, "nftop.becomes", "L3", (0,), 10)
-    assert any("becomes: shares ways" in each for each in draft.plan.effects) and said == ""
+    assert any("becomes: shares ways" in effect for effect in draft.plan.effects) and said == ""
     assert drafts.limit(draft, "nftop.becomes", (0,), 41)[1] == "MB 0=41 becomes 50: steps of 10"

@@ -50,8 +50,8 @@ def test_what_a_frame_does_not_tell_is_not_different() -> None:
     why = Missing(Reason.STALE, "too old")
     shown = frame_at(state)
     groups = tuple(
-        replace(each, caches=tuple(replace(cache, cbm=why, mba=why) for cache in each.caches))
-        for each in shown.groups
+        replace(group, caches=tuple(replace(cache, cbm=why, mba=why) for cache in group.caches))
+        for group in shown.groups
     )
     assert drifted(state, replace(shown, groups=groups)) == ()
 
@@ -63,7 +63,8 @@ def test_second_level_caches_are_compared() -> None:
     shown = frame_at({cell: value for cell, value in state.items() if cell.name[:2] != "L2"})
     l2 = {"vpp": L2Mask(3, Cbm(0xF, 8), Cbm(0x3, 8)), "ovs": L2Mask(3, Cbm(0x1, 8))}
     groups = tuple(
-        replace(each, l2=(l2[each.name],)) if each.name in l2 else each for each in shown.groups
+        replace(group, l2=(l2[group.name],)) if group.name in l2 else group
+        for group in shown.groups
     )
     changes = drifted(state, replace(shown, groups=groups))
     assert {(change.cell.group, change.cell.name, change.new) for change in changes} == {

@@ -41,7 +41,7 @@ from tests.lab.resctrl.state import controls, default
 
 ASKED = Asked("somebody")
 A = "nftop.a"
-L3_0, L3_1, MB_1 = (Cell("schemata", "vpp", *each) for each in (("L3", 0), ("L3", 1), ("MB", 1)))
+L3_0, L3_1, MB_1 = (Cell("schemata", "vpp", *item) for item in (("L3", 0), ("L3", 1), ("MB", 1)))
 CPU_3 = Cell("cpu", "", number=3)
 ALL_WAYS = "7ff"
 
@@ -109,10 +109,10 @@ def test_undo_takes_back_the_rest_and_what_was_offline_once_it_is_back() -> None
     do(gate, gate.propose([*BOTH, SetSchemata("vpp", "MB", ((1, 50),))]))
     host.take_offline(1)
     proposal, numbers = undo(gate)
-    assert [each.cell for each in proposal.changes] == [L3_0]
+    assert [change.cell for change in proposal.changes] == [L3_0]
     assert (proposal.offline, proposal.leaves) == ((L3_1, MB_1), (1,))
-    assert not any("somebody else" in each for each in proposal.unmet)
-    assert sum("offline" in each for each in proposal.unmet) == 2
+    assert not any("somebody else" in entry for entry in proposal.unmet)
+    assert sum("offline" in entry for entry in proposal.unmet) == 2
     assert do(gate, proposal, numbers).outcome == "kept"
     assert waiting(gate.journal.history(), ()) == (L3_1, MB_1)
     proposal, _ = undo(gate)
@@ -154,11 +154,11 @@ def test_what_was_offline_and_came_back_before_the_undo_is_not_only_somebody_s()
     hotplug.follow(host.lab.state, online - {1})
     hotplug.follow(host.lab.state, online)
     proposal, _ = undo(gate)
-    changed = {each.cell for each in proposal.changes}
+    changed = {change.cell for change in proposal.changes}
     assert {Cell("group", A), L3_0} <= changed
     assert not {Cell("cpu", "", number=1), L3_1} & changed
     assert len(proposal.unmet) == 2
-    assert all("or by the kernel when it came online" in each for each in proposal.unmet)
+    assert all("or by the kernel when it came online" in entry for entry in proposal.unmet)
 
 
 def test_a_cpu_that_is_offline_is_moved_back_once_it_is_online() -> None:
@@ -169,7 +169,7 @@ def test_a_cpu_that_is_offline_is_moved_back_once_it_is_online() -> None:
     hotplug.follow(host.lab.state, online - {3})
     proposal, numbers = undo(gate)
     assert (proposal.offline, numbers) == ((CPU_3,), (1,))
-    assert not any("somebody else" in each for each in proposal.unmet)
+    assert not any("somebody else" in entry for entry in proposal.unmet)
     do(gate, proposal, numbers)
     hotplug.follow(host.lab.state, online)
     proposal, numbers = undo(gate)
@@ -211,11 +211,11 @@ def test_what_a_crash_left_is_taken_back_as_far_as_it_is_online(again: bool) -> 
     receipt = recover(host, memory(disk))
     assert receipt is not None
     assert receipt.outcome == "partial"
-    assert not any("somebody else" in each for each in receipt.sentences)
+    assert not any("somebody else" in sentence for sentence in receipt.sentences)
     assert host.state()[L3_0] == "f0"
     [done] = memory(disk).history()
     assert done.offline == (CPU_3, L3_1)
-    assert not any("as it was before" in each for each in receipt.sentences)
+    assert not any("as it was before" in sentence for sentence in receipt.sentences)
 
 
 def left_in_part(host: ShrinkingHost, disk: Disk, wish: list[Action]) -> None:
@@ -346,4 +346,4 @@ def test_every_kind_of_cell_that_can_be_offline_has_a_sentence() -> None:
     }  # fmt: skip
     sentences = offline_sentences(goal, goal)
     assert len(sentences) == len(goal)
-    assert all("offline" in each for each in sentences)
+    assert all("offline" in sentence for sentence in sentences)

@@ -57,15 +57,15 @@ def test_every_step_does_what_is_foreseen(host: LabHost, actions: list[Action]) 
     threads = [cell for cell in proposal.base if cell.kind == "task"]
     start: State = proposal.base
     assert host.state(threads) == start
-    target = {**start, **{each.cell: each.new for each in proposal.changes if each.new is not None}}
-    for each in proposal.changes:
-        if each.new is None:
-            del target[each.cell]
+    target = {**start, **{item.cell: item.new for item in proposal.changes if item.new is not None}}
+    for change in proposal.changes:
+        if change.new is None:
+            del target[change.cell]
     alone = any(group.mode == EXCLUSIVE for group in controls(host.lab.state))
     now, done = start, steps(start, proposal.changes)
     event(f"{min(len(done), 9)} steps")
     seen = touched(start, done)
-    assert {each.cell for each in proposal.changes} <= seen.keys()
+    assert {item.cell for item in proposal.changes} <= seen.keys()
     for step in done:
         try:
             host.do(step)
@@ -87,8 +87,8 @@ def test_every_step_does_what_is_foreseen(host: LabHost, actions: list[Action]) 
 
 def texts(proposal: Proposal) -> list[tuple[str, str, str, str]]:
     return [
-        (each.deed, each.group, each.monitor, each.text)
-        for each in steps(proposal.base, proposal.changes)
+        (step.deed, step.group, step.monitor, step.text)
+        for step in steps(proposal.base, proposal.changes)
     ]
 
 
@@ -177,7 +177,7 @@ def test_a_monitoring_group_of_the_root_group_has_its_cpus_before_their_group_go
     target = {cell: value for cell, value in state.items() if cell.group != "nftop.a"}
     target |= {Cell("cpu", "", number=cpu): "/m" if cpu == 2 else "/" for cpu in (1, 2, 3)}
     done = steps(state, difference(state, target))
-    assert [(each.deed, each.group, each.monitor, each.text) for each in done] == [
+    assert [(item.deed, item.group, item.monitor, item.text) for item in done] == [
         ("cpus", "nftop.a", "", "1,3\n"),
         ("cpus", "/", "m", "2\n"),
         ("rmdir", "nftop.a", "", ""),

@@ -133,7 +133,7 @@ def test_a_locked_part_of_a_cache_is_never_touched(mode: str) -> None:
     for action in (l3(0xF0), MoveCpus((Cpu(0),), "vpp"), MoveCpus((Cpu(1),), "/"),
                    MoveTasks((7,), "nftop.a"), MoveTasks((8,), "vpp")):  # fmt: skip
         refusals = propose(locked, RULES, [action]).refusals
-        assert any("pseudo-locked" in each for each in refusals), action
+        assert any("pseudo-locked" in refusal for refusal in refusals), action
     overlap = propose(locked, RULES, [l3(0xE, "nftop.a")]).refusals
     assert (mode == "pseudo-locked") == bool(overlap)
 
@@ -181,7 +181,7 @@ def test_ways_that_are_shared_are_told_with_those_that_were_so_before() -> None:
                  Cell("schemata", "nftop.a", "L3", 0): "700",
                  Cell("schemata", "vpp", "L3", 0): "1f" if bits == 0x30 else "f"}  # fmt: skip
         effects = propose(state, replace(RULES, masks={"L3": MaskRule(11, 1)}), [l3(bits)]).effects
-        assert [each for each in effects if "shares" in each] == [said] * bool(said)
+        assert [effect for effect in effects if "shares" in effect] == [said] * bool(said)
     assert ways_text(8) == "way 3"
     assert ways_text(0x138) == "ways 3-5,8"
 

@@ -102,7 +102,7 @@ def test_nothing_outside_the_mount_is_written(tmp_path: Path, name: str) -> None
     for step in (Step("mkdir", name), Step("rmdir", name), Step("mkdir", "vpp", name)):
         with pytest.raises(RefusedError):
             host.do(step)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["proc", "sys"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["proc", "sys"]
 
 
 def test_no_link_is_followed(tmp_path: Path) -> None:

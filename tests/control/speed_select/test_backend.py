@@ -79,7 +79,7 @@ def refused(place: Path, tool: Tool, action: SstAction) -> str:
 
 def writes(tool: Tool) -> list[tuple[str, ...]]:
     verbs = ("enable", "disable", "assoc")
-    return [each for each in tool.asked if any(word in verbs for word in each)]
+    return [item for item in tool.asked if any(word in verbs for word in item)]
 
 
 def test_bf_on_shows_every_core_is_read_back_and_undone(place: Path, tool: Tool) -> None:
@@ -98,7 +98,7 @@ def test_bf_on_shows_every_core_is_read_back_and_undone(place: Path, tool: Tool)
     assert base_mhz(tool) == [2100, 2700, 2700, 2100, 2100, 2700, 2700, 2100]
     assert gate_of(host, disk).propose([ON]).changes == ()
     back = undone(host, disk)
-    assert any("2700 MHz now, 2300 MHz then" in each for each in back.effects)
+    assert any("2700 MHz now, 2300 MHz then" in effect for effect in back.effects)
     assert tool.state == before and base_mhz(tool) == [2300] * 8
     assert gate_of(host, disk).propose_undo() is None
 
@@ -107,7 +107,7 @@ def test_a_package_alone_and_words_that_are_fixed(place: Path, tool: Tool) -> No
     host, disk = part(place, tool), Disk()
     proposal = planned(host, disk, SwitchBf(True, (1,)))
     kept(host, disk, proposal)
-    assert [each.bf for each in tool.state.domains] == [False, True]
+    assert [domain.bf for domain in tool.state.domains] == [False, True]
     kept(host, disk, planned(host, disk, CLASS))
     assert writes(tool) == [
         ("-f", "json", "-c", "2", "base-freq", "enable"),
@@ -122,14 +122,14 @@ def test_power_domains_are_switched_one_by_one(place: Path) -> None:
     tool = make_tool(place, split=True)
     host, disk = part(place, tool), Disk()
     proposal = planned(host, disk, SwitchBf(True, (0,)))
-    assert [each.cell.name for each in proposal.changes] == ["0.0@0", "0.1@0"]
+    assert [change.cell.name for change in proposal.changes] == ["0.0@0", "0.1@0"]
     told = " ".join(proposal.effects)
     assert "package 0, CPU 0,4 (low" in told
     assert "package 0, power domain 1, CPU 1,5 (high" in told
     kept(host, disk, proposal)
-    assert [each.bf for each in tool.state.domains] == [True, True, False]
+    assert [domain.bf for domain in tool.state.domains] == [True, True, False]
     undone(host, disk)
-    assert not any(each.bf for each in tool.state.domains)
+    assert not any(domain.bf for domain in tool.state.domains)
 
 
 def test_a_class_is_the_whole_cores_and_undone(place: Path, tool: Tool) -> None:
@@ -149,7 +149,7 @@ def test_a_class_is_the_whole_cores_and_undone(place: Path, tool: Tool) -> None:
 def test_what_is_changed_as_json_has_it(place: Path, tool: Tool) -> None:
     host, disk = part(place, tool), Disk()
     both = [*planned(host, disk, SwitchBf(True, (0,))).changes, *planned(host, disk, CLASS).changes]
-    assert [change_object(each) for each in both[:2]] == [
+    assert [change_object(item) for item in both[:2]] == [
         {"kind": "bf", "old": "off", "new": "on", "package": 0, "die": 0, "power_domain": 0,
          "level": 0},
         {"kind": "cp_class", "old": 3, "new": 0, "cpu": 1},
@@ -164,7 +164,7 @@ def test_what_it_may_lack_is_a_warning(place: Path, tool: Tool) -> None:
         assert tool.tree is not None
         (tool.tree / f"policy5/{name}").write_text("2300000\n")
     said = planned(host, disk, ON).warnings
-    assert any(each.startswith("package 0: SST-CP is off") for each in said)
+    assert any(item.startswith("package 0: SST-CP is off") for item in said)
     assert "CPU 5: pinned to 2300 MHz, and stays so" in said
     assert "package 0: SST-CP is off: a class has no effect there until it is on" in (
         planned(host, disk, CLASS).warnings
@@ -326,7 +326,7 @@ def test_killed_at_every_step(place: Path, name: str, *, stays: bool, late: bool
         except KilledError:
             again = part(tool_root(tool), tool)
             recover(again, memory(disk))
-            outcomes = [each.outcome for each in memory(disk).history()]
+            outcomes = [item.outcome for item in memory(disk).history()]
             assert outcomes in ([], ["reverted"], ["kept"])
             assert (tool.state == before) == (outcomes != ["kept"]), (at, outcomes)
             assert memory(disk).pending() is None
@@ -393,7 +393,7 @@ def test_a_real_program_is_switched_and_undone(place: Path, tool: Tool) -> None:
     receipt, entry = apply(host, memory(disk), proposal, ASKED)
     assert entry is not None, receipt
     now = load(state).state
-    assert [each.bf for each in now.domains] == [True, True] and now.classes[1] == 0
+    assert [domain.bf for domain in now.domains] == [True, True] and now.classes[1] == 0
     assert revert(host, memory(disk), entry).outcome == "reverted"
     assert load(state).state == tool.state
 

@@ -32,8 +32,8 @@ FIRST = table(groups=(group(ROOT, 0, (0, 3), in_cache(0, 0xFFF)),
 def read(*tables: ResctrlTable | Missing, threads: Mapping[int, int] | None = None) -> ChangeState:
     """After readings a second apart; `threads` are watched all the time, with their start."""
     state = ChangeState()
-    for second, each in enumerate(tables, start=1):
-        state = look(state, each, second, threads or {})
+    for second, item in enumerate(tables, start=1):
+        state = look(state, item, second, threads or {})
     return state
 
 
@@ -59,7 +59,7 @@ def with_vpp(**changes: Any) -> ResctrlTable:
 
 
 def found(*tables: ResctrlTable | Missing, **options: Any) -> list[Change]:
-    return [change for each in read(*tables, **options).noticed for change in each.changes]
+    return [change for item in read(*tables, **options).noticed for change in item.changes]
 
 
 def schemata(name: str, number: int, old: str, new: str) -> Change:
@@ -122,7 +122,7 @@ def test_what_can_not_be_read_is_no_change_and_what_was_before_it_counts() -> No
 def test_an_absence_is_compared_across_only_where_it_was_late() -> None:
     after = with_vpp(caches=(in_cache(0, 0x3F0),))
     late = read(FIRST, Missing(Reason.STALE), after)
-    assert [(each.since_ns, each.at_ns) for each in late.noticed] == [(S, 3 * S)]
+    assert [(item.since_ns, item.at_ns) for item in late.noticed] == [(S, 3 * S)]
     assert found(FIRST, Missing(Reason.SOURCE, "not mounted"), after) == []
     known = read(FIRST, after)
     gone = look(known, Missing(Reason.SOURCE), 3, {})
@@ -188,19 +188,21 @@ def test_what_nftop_made_is_told_from_what_others_did() -> None:
     ours = (schemata("L3", 0, "f0", "3f0"), Change(cpu, "/m", "vpp/m"),
             Change(made_class, None, ""),
             Change(Cell("schemata", "nftop.x", "L3", 0), None, "3"))  # fmt: skip
-    back = tuple(Change(each.cell, each.new, each.old) for each in ours)
+    back = tuple(Change(our.cell, our.new, our.old) for our in ours)
     made = (Made(ours, 100 * S, 101 * S), Made(back, 160 * S, 161 * S))
 
     def is_ours(change: Change, since_s: int, at_s: int) -> bool:
         return is_made_by(change, Noticed(since_s * S, at_s * S, 0, (change,)), made)
 
     for written, at_s in ((ours, 100), (back, 160)):
-        assert all(is_ours(each, at_s, at_s + 1) for each in written)
-        assert all(is_ours(each, at_s - 90, at_s + 1) for each in written), "a late reading"
-        assert not any(is_ours(each, at_s + 9, at_s + 10) for each in written), "or somebody again"
-        assert not any(is_ours(each, at_s - 10, at_s - 9) for each in written)
-    assert not any(is_ours(each, 160, 161) for each in ours), "nor the other way round"
-    assert not any(is_ours(each, 100, 101) for each in back)
+        assert all(is_ours(item, at_s, at_s + 1) for item in written)
+        assert all(is_ours(item, at_s - 90, at_s + 1) for item in written), "a late reading"
+        assert not any(is_ours(entry, at_s + 9, at_s + 10) for entry in written), (
+            "or somebody again"
+        )
+        assert not any(is_ours(element, at_s - 10, at_s - 9) for element in written)
+    assert not any(is_ours(our, 160, 161) for our in ours), "nor the other way round"
+    assert not any(is_ours(entry, 100, 101) for entry in back)
     for other in (schemata("L3", 0, "f0", "ff0"), schemata("L3", 1, "f0", "3f0"),
                   schemata("L3", 0, "7f0", "3f0"), Change(cpu, ROOT, "ovs"),
                   Change(Cell("group", "x"), None, "77")):  # fmt: skip
@@ -213,7 +215,7 @@ def test_what_nftop_made_is_told_from_what_others_did() -> None:
 
 def test_two_of_nftops_changes_between_two_readings_are_its_own_too() -> None:
     steps = [schemata("L3", 0, "f0", "1f0"), schemata("L3", 0, "1f0", "3f0")]
-    made = [Made((each,), at * S, at * S) for at, each in enumerate(steps, start=5)]
+    made = [Made((step,), at * S, at * S) for at, step in enumerate(steps, start=5)]
     both = schemata("L3", 0, "f0", "3f0")
     assert is_made_by(both, Noticed(4 * S, 7 * S, 0, (both,)), made)
     assert not is_made_by(both, Noticed(4 * S, 7 * S, 0, (both,)), made[1:])

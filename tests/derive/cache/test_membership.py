@@ -24,7 +24,7 @@ IDLE = Missing(Reason.WARMING)
 def classes_of(**tasks: tuple[int, ...]) -> Classes:
     """CPUs 1 and 2 are `vpp`'s, the others the root group's."""
     groups = [group(ROOT, 0, (0, 3)), group("vpp", 1, (1, 2)), group("vm", 2, ())]
-    groups = [replace(each, tasks=tasks.get(each.name, ())) for each in groups]
+    groups = [replace(item, tasks=tasks.get(item.name, ())) for item in groups]
     reading = SourceReading(ResctrlTable(tuple(groups), DOMAINS), 5, 0)
     return step_cache(CacheState(), reading, HOST)[1]
 
@@ -37,7 +37,7 @@ def test_a_cpus_own_class_counts_where_no_task_has_one() -> None:
     classes = classes_of(vm=(99,))
     found = effective_classes(classes, [poller(7, 1), poller(8, 3)], HOST)
     assert found == classes.of_cpus
-    assert [each.of for each in found if isinstance(each, CacheClass)] == ["cpu"] * 4
+    assert [item.of for item in found if isinstance(item, CacheClass)] == ["cpu"] * 4
 
 
 def test_a_tasks_class_wins_over_its_cpus() -> None:
@@ -69,7 +69,7 @@ def test_a_class_that_is_not_known_stays_so() -> None:
 
 
 def test_reading_counters_on_a_polling_cpu_is_told() -> None:
-    read_on = tuple(replace(each, read_on=Cpu(at)) for at, each in enumerate(DOMAINS, start=2))
+    read_on = tuple(replace(domain, read_on=Cpu(at)) for at, domain in enumerate(DOMAINS, start=2))
     classes = replace(classes_of(), domains=read_on)
     assert disturbed(classes, {Cpu(1)}) == ""
     assert disturbed(classes, {Cpu(1), Cpu(2), Cpu(3)}) == (

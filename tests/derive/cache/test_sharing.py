@@ -105,8 +105,8 @@ def at_host(second: int, host: Host) -> Sample:
     whole = tick(second, forwarding(second), workers=workers)
     ticks = {"idle": 1 - host.cpu_time, "steal": host.steal, "user": host.cpu_time - host.steal}
     kernel = cpu_times(
-        {each: {name: round(1000 * second * part) for name, part in ticks.items()}
-         for each in range(4)}
+        {index: {name: round(1000 * second * part) for name, part in ticks.items()}
+         for index in range(4)}
     )  # fmt: skip
     readings = {**whole.readings, "kernel": replace(whole.readings["kernel"], value=kernel)}
     if host.core_per_s is not None:
@@ -262,7 +262,7 @@ def test_two_lcores_of_one_nf_on_one_cpu_share_its_cycles() -> None:
 @pytest.mark.parametrize("has_tsc", [True, False])
 def test_cores_that_count_by_different_clocks_add_up_by_the_tsc_alone(has_tsc: bool) -> None:
     def at(second: int) -> Sample:
-        told = tuple(lcore(each, each, total=TSC_HZ * second, busy=0) for each in (1, 2))
+        told = tuple(lcore(item, item, total=TSC_HZ * second, busy=0) for item in (1, 2))
         app = two_queues(second, lcores=told)
         whole = tick(second, app, workers=spinning(second))
         table = counters(

@@ -37,7 +37,7 @@ counts = st.integers(0, 2**62)
 
 
 def only(*groups: GroupRow, name: str) -> GroupRow:
-    return next(each for each in groups if each.name == name)
+    return next(item for item in groups if item.name == name)
 
 
 def fold(*tables: ResctrlTable | Missing) -> tuple[GroupRow, ...]:
@@ -97,7 +97,7 @@ def test_groups_of_unknown_class_stand_as_their_numbers_do() -> None:
 def test_any_names_have_an_order(names: list[str]) -> None:
     groups = tuple(group(name, None, ()) for name in names if name != ROOT)
     once, again = (
-        [row.name for row in fold(table(groups=each))] for each in (groups, groups[::-1])
+        [row.name for row in fold(table(groups=item))] for item in (groups, groups[::-1])
     )
     assert once == again
 
@@ -126,7 +126,7 @@ def test_no_rate_before_the_second_reading_nor_across_a_group_made_anew() -> Non
     assert _reason(fold(table(10))) is Reason.WARMING
     old = table(10)
     anew = replace(
-        table(20), groups=tuple(replace(each, inode=7 + at) for at, each in enumerate(old.groups))
+        table(20), groups=tuple(replace(item, inode=7 + at) for at, item in enumerate(old.groups))
     )
     assert _reason(fold(old, anew)) is Reason.WARMING
     mbm = only(*fold(old, anew), name="vpp").caches[0].readings[MBM]
@@ -250,9 +250,7 @@ def test_without_resctrl_there_are_no_groups_and_every_cpu_says_why(reason: Reas
 def test_a_host_whose_resctrl_is_not_read() -> None:
     _, classes = step_cache(CacheState(), None, HOST)
     assert classes.groups == ()
-    assert {isinstance(each, Missing) and each.reason for each in classes.of_cpus} == {
-        Reason.SOURCE
-    }
+    assert {isinstance(cpu, Missing) and cpu.reason for cpu in classes.of_cpus} == {Reason.SOURCE}
 
 
 def test_gaps_are_what_no_group_has() -> None:
@@ -260,11 +258,11 @@ def test_gaps_are_what_no_group_has() -> None:
     why = Missing(Reason.HARDWARE, "this CPU can't meter it")
     blind = tuple(
         replace(
-            each,
+            item,
             caches=tuple(replace(c, values=values(c.values["llc_occupancy"], why, why))
-                         for c in each.caches),
+                         for c in item.caches),
         )
-        for each in table().groups
+        for item in table().groups
     )  # fmt: skip
     assert table(groups=blind).gaps == (
         "no mbm_total_bytes, mbm_local_bytes: this CPU can't meter it"

@@ -28,16 +28,16 @@ def test_every_way_of_a_class_is_alone_shared_or_devices(
     )
     frame = frame_of(table(groups=groups, domains=(domain,)))
     shares = shares_of(frame.groups, domain)
-    all_of = {name: each.all.bits for name, each in shares.items()}
+    all_of = {name: item.all.bits for name, item in shares.items()}
     assert all_of == {f"g{at}": data | (code or 0) for at, (data, code) in enumerate(masks)}
-    for name, each in shares.items():
+    for name, share in shares.items():
         shared = 0
-        for other, ways in each.others.items():
+        for other, ways in share.others.items():
             assert ways.bits == all_of[name] & all_of[other] != 0
             shared |= ways.bits
-        assert each.io.bits == all_of[name] & (io or 0)
-        assert each.private.bits | shared | each.io.bits == all_of[name]
-        assert each.private.bits & (shared | each.io.bits) == 0
+        assert share.io.bits == all_of[name] & (io or 0)
+        assert share.private.bits | shared | share.io.bits == all_of[name]
+        assert share.private.bits & (shared | share.io.bits) == 0
     free = free_ways(shares, domain)
     assert free is not None
     taken = 0
@@ -55,7 +55,7 @@ def test_a_class_nobody_uses_takes_no_way_and_an_unknown_mask_none() -> None:
         group("lost", 3, (2,), in_cache(0, 1, cbm=why)),
     )
     shares = shares_of(frame_of(table(groups=groups)).groups, DOMAINS[0])
-    assert [(name, each.used) for name, each in shares.items()] == [("a", True), ("idle", False)]
+    assert [(name, share.used) for name, share in shares.items()] == [("a", True), ("idle", False)]
     assert (shares["a"].private.bits, shares["a"].shared.bits) == (0x0FF, 0)
     assert (shares["idle"].private.bits, shares["idle"].shared.bits) == (0x300, 0x0FF)
     assert free_ways(shares, DOMAINS[0]) == Cbm(0xF00, WAYS)

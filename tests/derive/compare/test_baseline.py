@@ -27,10 +27,10 @@ from tests.sim.hosts import Frozen, S
 def folded(frames: list[Frame], state: BaselineState | None = None) -> BaselineState:
     """The state after some frames, in each of which every source was read."""
     state = state or BaselineState()
-    for each in frames:
-        reading: SourceReading[object] = SourceReading(Missing(Reason.SOURCE), each.monotonic_ns, 0)
-        readings = dict.fromkeys(each.sources, reading)
-        state, _, _ = step_baselines(state, each.cpus, each.nfs, readings, each.wall_ns)
+    for item in frames:
+        reading: SourceReading[object] = SourceReading(Missing(Reason.SOURCE), item.monotonic_ns, 0)
+        readings = dict.fromkeys(item.sources, reading)
+        state, _, _ = step_baselines(state, item.cpus, item.nfs, readings, item.wall_ns)
     return state
 
 
@@ -68,13 +68,13 @@ def test_it_keeps_medians_spreads_and_counts_of_the_last_ticks() -> None:
         for tick, cost in enumerate(costs)
     ]
     kept = keep(folded(frames))
-    fwd = next(each for each in kept.nfs if each.name == "fwd")
+    fwd = next(nf for nf in kept.nfs if nf.name == "fwd")
     last = np.array(costs[-MOST_TICKS:])
     assert fwd.ticks == MOST_TICKS and kept.wall_ns == frames[-1].wall_ns
     assert fwd.levels["cpp"].median == np.median(last)
     assert fwd.levels["cpp"].spread == np.median(np.abs(last - np.median(last)))
     assert fwd.levels["cpp"].ticks == MOST_TICKS
-    core = next(each for each in fwd.cores if each.cpu == 1)
+    core = next(item for item in fwd.cores if item.cpu == 1)
     assert core.levels["cpp"].median == 2 * np.median(last)
     assert "llc_misses_per_packet" not in fwd.levels, "what was not counted is not in it"
 
@@ -106,8 +106,8 @@ def test_a_source_that_gave_nothing_new_adds_no_tick() -> None:
 
 def test_ticks_from_before_it_moved_to_other_cores_are_left_out() -> None:
     moved = [
-        replace(each, nfs=(replace(each.nfs[0], cpus=(Cpu(1), Cpu(2))), *each.nfs[1:]))
-        for each in (frame(8, tick) for tick in range(12))
+        replace(index, nfs=(replace(index.nfs[0], cpus=(Cpu(1), Cpu(2))), *index.nfs[1:]))
+        for index in (frame(8, tick) for tick in range(12))
     ]
     for tick in range(5):
         moved[tick] = replace(

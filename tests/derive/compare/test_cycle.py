@@ -21,7 +21,7 @@ def sine(random: np.random.Generator, n: int, period: float, deviations: float) 
 def test_a_sine_is_a_cycle_of_its_period(n: int, period: int, deviations: float) -> None:
     random = np.random.default_rng(1)
     found = [cycle_samples(sine(random, n, period, deviations)) for _ in range(60)]
-    seen = np.array([each for each in found if each is not None])
+    seen = np.array([item for item in found if item is not None])
     # A clean one needs more of it: it persists as drift does.
     assert len(seen) >= (55 if 1.0 <= deviations <= 2.0 else 35)
     assert np.all(np.abs(seen / period - 1) < 0.25)
@@ -32,7 +32,7 @@ def test_a_sine_is_a_cycle_of_its_period(n: int, period: int, deviations: float)
 def test_a_short_cycle_is_not_taken_for_a_multiple_of_it(period: int, deviations: float) -> None:
     random = np.random.default_rng(4)
     found = [cycle_samples(sine(random, 300, period, deviations)) for _ in range(30)]
-    seen = np.array([each for each in found if each is not None])
+    seen = np.array([item for item in found if item is not None])
     assert len(seen) >= 28 and np.all(np.abs(seen - period) <= 1)
 
 
@@ -41,7 +41,7 @@ def test_a_short_cycle_is_not_taken_for_a_multiple_of_it(period: int, deviations
 def test_noise_is_no_cycle(n: int, persistence: float) -> None:
     random = np.random.default_rng(2)
     found = [cycle_samples(autoregression(random, persistence, n)) for _ in range(200)]
-    assert sum(each is not None for each in found) <= 9
+    assert sum(item is not None for item in found) <= 9
 
 
 def test_a_step_is_no_cycle_nor_are_constants_nor_few_samples() -> None:
@@ -50,7 +50,7 @@ def test_a_step_is_no_cycle_nor_are_constants_nor_few_samples() -> None:
         values = random.standard_normal(300)
         values[int(300 * random.uniform(0.1, 0.9)) :] += 5
         found.append(cycle_samples(values))
-    assert sum(each is not None for each in found) <= 3
+    assert sum(item is not None for item in found) <= 3
     assert cycle_samples(np.ones(300)) is None
     assert cycle_samples(np.tile([0.0, 1.0], 20)[: LEAST_SAMPLES - 1]) is None
 

@@ -215,7 +215,7 @@ def test_a_number_counts_only_where_what_it_rests_on_is_new() -> None:
     series = seen.things[FWD]
     known = {name: int(np.isfinite(series.of(name)).sum()) for name in series.values}
     assert (known["packets_per_s"], known["ipc"], known["cpp"]) == (11, 3, 10)
-    assert len({len(each) for each in series.values.values()}) == 1, "they stay side by side"
+    assert len({len(value) for value in series.values.values()}) == 1, "they stay side by side"
 
 
 def test_the_kernel_s_own_packets_are_counted_by_another_source_than_its_cpu_time() -> None:

@@ -57,7 +57,7 @@ def test_where_cores_are_busy_all_the_time_cycles_are_compared() -> None:
     part, rows = only(
         interval(nf(10, 200, saturated=1), seed=1), interval(nf(12, 166, saturated=1), seed=2)
     )
-    assert {rows[each].word for each in ("packets_per_s", "cpp", "busy_cpp", "ipc")} == {"better"}
+    assert {rows[name].word for name in ("packets_per_s", "cpp", "busy_cpp", "ipc")} == {"better"}
     assert rows["ipp"].word == "no difference"
     assert part.word == "better" and "CPP -17." in part.why and "Mpps +20." in part.why
     assert rows["cpp"].change_ratio == pytest.approx(-0.17, abs=0.01)
@@ -67,7 +67,7 @@ def test_where_the_load_moved_cycles_are_inconclusive() -> None:
     part, rows = only(
         interval(nf(10, 200, saturated=0), seed=1), interval(nf(12, 166, saturated=0), seed=2)
     )
-    assert {rows[each].word for each in ("cpp", "busy_cpp", "ipp", "ipc")} == {"inconclusive"}
+    assert {rows[name].word for name in ("cpp", "busy_cpp", "ipp", "ipc")} == {"inconclusive"}
     assert rows["cpp"].why.startswith("load moved +") and part.why == rows["cpp"].why
     # More packets are no merit: more were offered.
     assert (rows["packets_per_s"].word, part.word) == ("more", "inconclusive")
@@ -144,7 +144,7 @@ def test_packages_and_classes_are_better_only_under_the_same_load() -> None:
     slow = dict.fromkeys(PACKAGE_COMPARED, 1e9) | {"pcie.ddio_hit_ratio": 0.5}
     fast = dict.fromkeys(PACKAGE_COMPARED, 1e9) | {"pcie.ddio_hit_ratio": 0.8}
     a, b = (
-        interval(each, seed=seed, thing=PACKAGE) for seed, each in enumerate((slow, fast), start=1)
+        interval(item, seed=seed, thing=PACKAGE) for seed, item in enumerate((slow, fast), start=1)
     )
     _, rows = only(a, b)
     assert rows["pcie.ddio_hit_ratio"].word == "better"
@@ -166,8 +166,8 @@ def test_packages_and_classes_are_better_only_under_the_same_load() -> None:
 def test_why_there_is_no_number() -> None:
     none = Missing(Reason.PERMISSION, "run as root")
     a, b = Interval(), Interval()
-    for each in (a, b):
-        each._series(NF).add(dict.fromkeys(nf(1, 1, saturated=1), none))
+    for item in (a, b):
+        item._series(NF).add(dict.fromkeys(nf(1, 1, saturated=1), none))
     part, rows = only(a, b)
     assert {row.word for row in rows.values()} == {"no number"} and part.word == "no number"
     assert rows["busy_cpp"].why == "run as root" and rows["packets_per_s"].before == none

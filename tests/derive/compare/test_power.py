@@ -40,8 +40,8 @@ def test_from_the_least_number_on_separated_samples_are_found(
     found = {}
     for count in (least - 8, least, least + 5):
         shifts = [shift(*separated(random, count)) for _ in range(800)]
-        found[count] = np.mean([each.sure if studentized else abs(each.z) >= least_z
-                                for each in shifts])  # fmt: skip
+        found[count] = np.mean([item.sure if studentized else abs(item.z) >= least_z
+                                for item in shifts])  # fmt: skip
     print("separated samples found:", found)
     assert found[least - 8] < 0.85 and found[least] > 0.93 and found[least + 5] > 0.97
 
@@ -109,7 +109,7 @@ def test_the_stated_difference_is_no_larger_than_it_must_be() -> None:
         assert not isinstance(row.detectable, Missing)
         before, after = random.standard_normal((2, 60)) + 60
         found.append(compared(CPP, before, after + row.detectable / 2, WHY, over=True).word)
-    assert sum(each in DIFFERS for each in found) < 80
+    assert sum(item in DIFFERS for item in found) < 80
 
 
 @pytest.mark.parametrize("persistence", [0.0, 0.5, 0.9])

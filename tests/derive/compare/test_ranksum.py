@@ -46,8 +46,8 @@ def test_noise_is_no_shift_but_for_the_stated_rate(name: str, n: int, m: int) ->
     for _ in range(1500):
         values = noise(random, n + m)
         found.append(shift(values[:n], values[n:]))
-    assert np.mean([abs(each.z) >= LIKELY_Z or each.clear for each in found]) <= likely
-    assert np.mean([each.sure or each.clear for each in found]) <= sure
+    assert np.mean([abs(item.z) >= LIKELY_Z or item.clear for item in found]) <= likely
+    assert np.mean([item.sure or item.clear for item in found]) <= sure
 
 
 def runs(random: np.random.Generator, ratio: float, count: int, n: int) -> Floats:

@@ -102,10 +102,14 @@ def test_ten_samples_a_side_never_are_no_difference() -> None:
         ("packets_per_s", 20e6, 13e6), ("drop_packets_per_s", 0.1e6, 7.7e6)
     ):  # fmt: skip
         values = [mean + 8e6 * random.random(10) for mean in (before, after)]
-        of = next(each for each in NF_METRICS if each.id == metric) if "drop" in metric else None
+        of = (
+            next(nf_metric for nf_metric in NF_METRICS if nf_metric.id == metric)
+            if "drop" in metric
+            else None
+        )
         row = compared(of or cpu_metric(metric), values[0], values[1], WHY, over=True)
         assert (row.word, row.code) == ("too few samples", "few_samples")
-        assert all(each is not None and each >= 13 for each in row.lacking)
+        assert all(item is not None and item >= 13 for item in row.lacking)
 
 
 def test_a_cyclic_load_gets_no_verdict() -> None:
@@ -160,7 +164,7 @@ def test_noise_that_is_looked_at_every_tick_is_hardly_ever_a_difference() -> Non
         before, after = steady(values[:SPAN_S]), values[SPAN_S:]
         looks = (compared(cpp, before, after[:count], WHY, over=count == SPAN_S)
                  for count in range(LEAST_SAMPLES, SPAN_S + 1, 5))  # fmt: skip
-        wrong += any(each.word in ("better", "worse") for each in looks)
+        wrong += any(look.word in ("better", "worse") for look in looks)
     assert wrong == 0
 
 
@@ -240,12 +244,12 @@ def test_a_class_that_got_more_cache_costs_less_a_packet(cheaper: Verdict) -> No
 
 
 def test_what_overlaps_stands_behind_what_was_changed(cheaper: Verdict) -> None:
-    names = [(each.kind, each.name, each.changed) for each in cheaper.parts]
+    names = [(item.kind, item.name, item.changed) for item in cheaper.parts]
     assert names == [("class", "vpp", True), ("nf", "fwd", True),
                      ("class", "ovs", False), ("nf", "vpp", False)]  # fmt: skip
     assert part(cheaper, "vpp").word == "no difference"
     assert word(cheaper, "vpp", "cpp").startswith("inconclusive"), "it is not busy all the time"
-    assert ROOT not in [each.name for each in cheaper.parts], "it has no way in common with them"
+    assert ROOT not in [item.name for item in cheaper.parts], "it has no way in common with them"
 
 
 def test_the_time_in_which_occupancy_settles_is_left_out(cheaper: Verdict) -> None:
@@ -255,7 +259,7 @@ def test_the_time_in_which_occupancy_settles_is_left_out(cheaper: Verdict) -> No
     early = Story(shown=cost(CHEAPER)).verdict(66)
     assert not early.settled and early.left_out_s == pytest.approx(6, abs=0.2)
     assert part(early, "fwd").word == "settling"
-    assert [row.n_after for each in early.parts for row in each.rows if row.n_after] == []
+    assert [row.n_after for item in early.parts for row in item.rows if row.n_after] == []
 
 
 def test_it_becomes_final(cheaper: Verdict) -> None:
@@ -329,9 +333,9 @@ def test_drops_are_offered_too() -> None:
         full = {"fwd": each.monotonic_ns < START_NS + 60 * SECOND_NS, "vpp": None}
         return replace(each, nfs=tuple(replace(nf, saturated=full[nf.name]) for nf in each.nfs))
 
-    frames, history = [untold(each) for each in Story(shown=shown).frames(150)], History()
-    for each in frames:
-        history.append(each)
+    frames, history = [untold(item) for item in Story(shown=shown).frames(150)], History()
+    for frame in frames:
+        history.append(frame)
     verdict = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))
     for name in ("fwd", "vpp"):
         assert word(verdict, name, "packets_per_s") == "better"
@@ -354,8 +358,8 @@ def test_a_cost_that_empty_polls_may_be_in_is_a_bound() -> None:
     assert bounds["cpp"] == (True, True)
     assert bounds["busy_cpp"] == bounds["packets_per_s"] == (False, False)
     assert {row.bounds for row in part(found, "fwd").rows} == {(False, False)}
-    drawn = [each.text for each in card_lines(found, 120)]
-    assert any(each.startswith(" CPP ") and each.count("<") == 2 for each in drawn)
+    drawn = [line.text for line in card_lines(found, 120)]
+    assert any(item.startswith(" CPP ") and item.count("<") == 2 for item in drawn)
 
 
 def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
@@ -366,9 +370,9 @@ def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
     def untold(each: Frame) -> Frame:
         return replace(each, nfs=tuple(replace(nf, saturated=None) for nf in each.nfs))
 
-    frames, history = [untold(each) for each in Story(shown=shown).frames(100)], History()
-    for each in frames:
-        history.append(each)
+    frames, history = [untold(item) for item in Story(shown=shown).frames(100)], History()
+    for frame in frames:
+        history.append(frame)
     found = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))
     rows = {row.metric.id: row for row in part(found, "vpp").rows}
     assert rows["cpp"].bounds == (True, True)
@@ -385,9 +389,9 @@ def test_a_network_function_that_tells_too_little_says_why() -> None:
         )  # fmt: skip
 
     story = Story()
-    frames, history = [silent(each) for each in story.frames(150)], History()
-    for each in frames:
-        history.append(each)
+    frames, history = [silent(item) for item in story.frames(150)], History()
+    for frame in frames:
+        history.append(frame)
     verdict = verdict_of(history.window(frames[-1]), frames[60].monotonic_ns, ("vpp",))
     assert word(verdict, "fwd", "cpp") == f"no number: {WHY.sentence}"
     assert part(verdict, "fwd").word == "no difference", "of its packets"
@@ -403,10 +407,10 @@ def test_misses_by_packet_where_every_core_tells() -> None:
     story = Story(shown=cost(CHEAPER))
     last = None
     again = Story()
-    for tick, each in enumerate(story.frames(200), start=1):
+    for tick, frame in enumerate(story.frames(200), start=1):
         # Counted in every third tick, and held in between.
         misses = 4.0 + (tick // 3) % 7 / 100 - (1.0 if tick >= 60 else 0.0)
-        last = with_cells(each, "llc_misses_per_packet", {1: misses, 2: misses})
+        last = with_cells(frame, "llc_misses_per_packet", {1: misses, 2: misses})
         again.history.append(last)
     assert last is not None
     verdict = verdict_of(again.history.window(last), START_NS + 60 * SECOND_NS, ("vpp",))
@@ -442,7 +446,7 @@ def test_the_change_before_and_the_one_after_bound_the_samples() -> None:
     first, second = together(frame.noticed)
     old = verdict_of(window, first.at_ns, groups_in(first.changes))
     new = verdict_of(window, second.at_ns, groups_in(second.changes))
-    [before, after] = [part(each, "fwd").rows[1] for each in (old, new)]
+    [before, after] = [part(item, "fwd").rows[1] for item in (old, new)]
     assert old.over and before.n_after < 60
     assert 30 <= after.n_before <= before.n_after, "whole steps of what is of one level"
     assert before.word == "better" and after.word == "no difference"
@@ -467,7 +471,7 @@ def test_the_time_of_taking_it_back_ends_the_samples() -> None:
     assert ended.span_s == pytest.approx(40 - ended.left_out_s, abs=1)
     assert row.n_after == int(ended.span_s)
     earlier = verdict_of(story.history.window(story.last(110)), at_tick(60), ("vpp",), term)
-    assert [each.word for each in earlier.parts] == [each.word for each in ended.parts]
+    assert [item.word for item in earlier.parts] == [item.word for item in ended.parts]
     stands = verdict_of(window, at_tick(60), ("vpp",))
     assert stands.taken_back_s is None and stands.span_s == SPAN_S
 
@@ -477,7 +481,7 @@ def test_a_change_that_is_taken_back_before_it_settled_has_no_verdict() -> None:
     window = story.history.window(story.last(200))
     ended = verdict_of(window, at_tick(60), ("vpp",), Term(taken_back_ns=at_tick(62)))
     assert ended.over and not ended.settled
-    assert {row.n_after for each in ended.parts for row in each.rows} == {0}
+    assert {row.n_after for item in ended.parts for row in item.rows} == {0}
 
 
 def test_the_window_is_as_long_as_the_guard_waits() -> None:
@@ -555,13 +559,13 @@ def of_programs(cpus: tuple[int, ...], ticks: int) -> Verdict:
 
     story = Story(tables=tables, changed_at=999)
     made = []
-    for tick, each in enumerate(story.frames(ticks), start=1):
+    for tick, frame in enumerate(story.frames(ticks), start=1):
         noise, step = tick % 5 / 100, 0.3 if tick >= 60 else 0.0
-        busy = with_cells(each, "cpu_time_ratio", {4: 1.0, 6: 1.0})
+        busy = with_cells(frame, "cpu_time_ratio", {4: 1.0, 6: 1.0})
         made.append(with_cells(busy, "ipc", {4: 1.0 + noise - step, 6: 2.0 + noise + step}))
     again = Story()
-    for each in made:
-        again.history.append(each)
+    for item in made:
+        again.history.append(item)
     last = together(made[-1].noticed)[-1]
     return verdict_of(again.history.window(made[-1]), last.at_ns, groups_in(last.changes))
 
@@ -581,7 +585,7 @@ def test_a_class_without_network_functions_has_the_ipc_of_its_cpus_at_the_cache(
 
 def test_what_has_no_sample_after_the_change_yet_is_settling_alone() -> None:
     found = of_programs((4,), 62)
-    row = next(each for each in part(found, "vm", "class").rows if each.metric.id == "ipc")
+    row = next(item for item in part(found, "vm", "class").rows if item.metric.id == "ipc")
     assert (row.word, row.why, row.n_after) == ("settling", "", 0)
     assert isinstance(row.after, Missing)
     assert row.after.reason is Reason.WARMING
@@ -600,4 +604,4 @@ def test_cpus_that_move_are_about_both_classes_and_the_cache_beside_them() -> No
     last = together(frame.noticed)[-1]
     found = verdict_of(story.history.window(frame), last.at_ns, groups_in(last.changes))
     assert found.groups == (ROOT, "vpp")
-    assert [each.name for each in found.parts if each.kind == "class"] == [ROOT, "vpp", "ovs"]
+    assert [item.name for item in found.parts if item.kind == "class"] == [ROOT, "vpp", "ovs"]

@@ -47,14 +47,14 @@ def stepped(told: CpufreqTable | Missing | None, of: Topology | None = None) -> 
 
 def sst(cp: bool | None, supported: bool | None = True, **classes: int) -> SstState:
     package = SstPackage(Package(0), 0, 0, None, None, cp, None, None, supported, (), None, None)
-    return SstState((package,), {int(cpu[1:]): each for cpu, each in classes.items()}, 0)
+    return SstState((package,), {int(cpu[1:]): clos for cpu, clos in classes.items()}, 0)
 
 
 def test_numbers_and_words_of_each_cpu() -> None:
     state = stepped(table(row(0), row(1, 2700), row(2), row(3, 2700)))
     assert state.columns["base_frequency_hz"].values.tolist() == [2.1e9, 2.7e9, 2.1e9, 2.7e9]
     assert state.columns["max_frequency_hz"][0] == 3.9e9
-    assert [each.priority for each in state.settings] == ["low", "high", "low", "high"]
+    assert [setting.priority for setting in state.settings] == ["low", "high", "low", "high"]
     assert (state.settings[0].governor, state.settings[0].epp) == ("powersave", "power")
 
 
@@ -111,7 +111,7 @@ def test_an_older_recording_s_topology_tells_base_frequencies() -> None:
     )
     state = stepped(None, replace(here, cpus=two))
     assert state.columns["base_frequency_hz"][1] == 2.7e9
-    assert [each.priority for each in state.settings] == ["low", "high", "low", "low"]
+    assert [setting.priority for setting in state.settings] == ["low", "high", "low", "low"]
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def shown(*high: int) -> Frame:
     """Eight cores of one thread on two packages; pollers are on CPUs 1 to 3."""
     base = frame(16, packages=2)
     kinds = tuple(
-        replace(each, priority="high" if cpu in high else "low")
-        for cpu, each in enumerate(base.cpus.settings)
+        replace(setting, priority="high" if cpu in high else "low")
+        for cpu, setting in enumerate(base.cpus.settings)
     )
     idle = column(base.cpus.columns["cpu_time_ratio"].values * 0)
     columns = {**base.cpus.columns, "cpu_time_ratio": idle}

@@ -42,7 +42,7 @@ class Rotation:
     def __post_init__(self) -> None:
         groups = len(self.per_ns)
         self.ran = np.zeros((2, groups), np.uint64)
-        self.events = tuple(each for g in range(groups) for each in (*CLOCKS, f"own_{g}"))
+        self.events = tuple(clock for g in range(groups) for clock in (*CLOCKS, f"own_{g}"))
         self.counted = np.zeros((2, 3 * groups), np.uint64)
         self.reasons = np.zeros((2, 3 * groups), np.uint8)
 
@@ -55,7 +55,7 @@ class Rotation:
             self.counted[:, 3 * group : 3 * group + 3] += np.array(rates, np.uint64) * np.uint64(
                 ran_ns
             )
-            self.enabled = [each + ran_ns for each in self.enabled]
+            self.enabled = [item + ran_ns for item in self.enabled]
         return self.read()
 
     def read(self) -> CounterRates:
@@ -110,14 +110,14 @@ def test_constant_rates_come_back_through_any_rotation(
         last[0] = number
         if ran is not None:
             last[ran] = number
-        for name, each in PER_NS.items():
-            assert rates.rate(name)[0] == pytest.approx(each * S, rel=1e-12)
+        for name, item in PER_NS.items():
+            assert rates.rate(name)[0] == pytest.approx(item * S, rel=1e-12)
             assert rates.share(name)[0] == rates.coverage[0] == 1.0
-        for group, each in enumerate(per_ns):
+        for group, entry in enumerate(per_ns):
             name = f"own_{group}"
             if group in last and number - last[group] <= (turns + 2 if turns else 0):
-                assert rates.rate(name)[0] == pytest.approx(each * S, rel=1e-12)
-                assert rates.rate_by_cycles(name)[1] == pytest.approx(each * S, rel=1e-9)
+                assert rates.rate(name)[0] == pytest.approx(entry * S, rel=1e-12)
+                assert rates.rate_by_cycles(name)[1] == pytest.approx(entry * S, rel=1e-9)
             else:
                 late = Reason.STALE if group in last else Reason.TAKEN
                 never = group not in last and number < turns + 2
@@ -145,7 +145,7 @@ def test_coverage_is_of_the_time_from_one_turn_to_the_next() -> None:
     assert rates.share("cycles")[0] == rates.coverage[0] == 1.0
     # Another tool has half of its counters' time.
     half = rotation.tick(1, turn_ns=100)
-    rotation.enabled = [each + 1000 for each in rotation.enabled]
+    rotation.enabled = [item + 1000 for item in rotation.enabled]
     half = rotation.tick(2)
     assert half.share("cycles")[0] == half.coverage[0] == pytest.approx(0.5)
     assert half.share("own_2")[0] == pytest.approx(100 / 3000)
@@ -159,7 +159,7 @@ def test_a_ratio_to_cycles_follows_the_cycles_of_now() -> None:
     # The core is now half as fast: half of the cycles, and half of what goes with them.
     rotation.ran[:, 0] += np.uint64(2000)
     rotation.counted[:, :3] += np.array([3000, 5000, 0], np.uint64)
-    rotation.enabled = [each + 2000 for each in rotation.enabled]
+    rotation.enabled = [item + 2000 for item in rotation.enabled]
     later = rotation.read()
     assert later.rate("cycles")[0] == pytest.approx(1.5 * S)
     assert later.rate("own_1")[0] == pytest.approx(6 * S)
@@ -170,7 +170,7 @@ def test_what_the_first_group_counts_is_never_held() -> None:
     """It runs in every tick, unless somebody else has its counters."""
     rotation = started(1, 2)
     rotation.tick(1)
-    rotation.enabled = [each + 1000 for each in rotation.enabled]
+    rotation.enabled = [item + 1000 for item in rotation.enabled]
     nothing = rotation.read()
     for event in ("cycles", "instructions", "own_0"):
         assert why(nothing, event) == NEVER_RAN

@@ -82,8 +82,8 @@ def test_undefined_where_a_core_runs_one_thread(smt: bool) -> None:
         alone = replace(where.cpus[0], siblings=())
         where = replace(where, cpus=(alone, *where.cpus[1:]))
     ones = four(1, 1, 1, 1)
-    for each in readings(where, BUSY, 0, instructions=ones, cycles=ones):
-        assert isinstance(each, Missing) and each.reason is Reason.UNDEFINED
+    for reading in readings(where, BUSY, 0, instructions=ones, cycles=ones):
+        assert isinstance(reading, Missing) and reading.reason is Reason.UNDEFINED
     assert readings(where, BUSY, 1, instructions=ones, cycles=ones)[1] == (
         1.0 if smt else Missing(Reason.UNDEFINED, "its core runs no other hyper-thread")
     )
@@ -98,15 +98,15 @@ def test_of_four_threads_all_others_are_the_siblings(
         replace(info, core=cpus[0].core, siblings=tuple(Cpu(c) for c in range(4) if c != info.cpu))
         for info in cpus
     ))  # fmt: skip
-    busy, instructions, cycles = (column(np.array(each)) for each in zip(*threads, strict=True))
+    busy, instructions, cycles = (column(np.array(thread)) for thread in zip(*threads, strict=True))
     for row in range(4):
-        others = [each for at, each in enumerate(threads) if at != row]
+        others = [thread for at, thread in enumerate(threads) if at != row]
         found = readings(where, busy, row, instructions=instructions, cycles=cycles)
-        assert found[0] == max(each[0] for each in others)
+        assert found[0] == max(other[0] for other in others)
         assert found[1:] == pytest.approx(
             (
-                sum(each[1] for each in others) / sum(each[2] for each in others),
-                sum(each[1] for each in threads) / max(each[2] for each in threads),
+                sum(other[1] for other in others) / sum(item[2] for item in others),
+                sum(item[1] for item in threads) / max(entry[2] for entry in threads),
             )
         )
 
@@ -114,4 +114,4 @@ def test_of_four_threads_all_others_are_the_siblings(
 def test_no_columns_for_no_cpus() -> None:
     empty = missing(0, NOT_COUNTED)
     found = sibling_columns(empty, rates(0), Topology(()))
-    assert [len(each) for each in found.values()] == [0, 0, 0]
+    assert [len(value) for value in found.values()] == [0, 0, 0]

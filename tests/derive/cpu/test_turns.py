@@ -94,7 +94,7 @@ def test_any_split_of_the_interval_gives_constant_rates_back(
     turns = [
         Turn(
             {
-                **{name: each * ran for name, each in zip(CLOCKS, clocks, strict=True)},
+                **{name: item * ran for name, item in zip(CLOCKS, clocks, strict=True)},
                 f"own_{group}": own[group] * ran,
             },
             ran,
@@ -102,8 +102,8 @@ def test_any_split_of_the_interval_gives_constant_rates_back(
         for group, ran in enumerate(ran_ns)
     ]
     rates = rated(turns, enabled_ns=whole_ns)
-    for name, each in zip(CLOCKS, clocks, strict=True):
-        assert number(rates, name) == pytest.approx(each * S, rel=1e-12)
+    for name, clock in zip(CLOCKS, clocks, strict=True):
+        assert number(rates, name) == pytest.approx(clock * S, rel=1e-12)
         assert rates.rate_by_cycles(name)[0] == number(rates, name)
         assert rates.share(name)[0] == 1.0
     for group, ran in enumerate(ran_ns):

@@ -65,7 +65,7 @@ class Bench:
 
     def ticks(self, *readings: Reading) -> str:
         """`.` for each tick without the finding, `!` for each with it."""
-        return "".join("!" if self.tick(each) else "." for each in readings)
+        return "".join("!" if self.tick(reading) else "." for reading in readings)
 
 
 def found_at(rule: Rule, seconds: int) -> Sequence[Finding]:
@@ -268,4 +268,4 @@ def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
 
     rule = replace(Bench().rule(), measure=measure)
     found = found_at(rule, 7)
-    assert [each.where for each in found] == [f"cpu {cpu}" for cpu in range(0, count, 5)]
+    assert [item.where for item in found] == [f"cpu {cpu}" for cpu in range(0, count, 5)]

@@ -171,7 +171,7 @@ def test_a_neighbour_is_a_class_in_the_same_ways() -> None:
 def test_a_neighbour_may_be_a_busy_cpu_in_the_same_class() -> None:
     frame = grouped(healthy(), "vpp", mbm=7e9)
     vpp = frame.cpus.group[1]
-    groups = tuple(vpp if row == 10 else each for row, each in enumerate(frame.cpus.group))
+    groups = tuple(vpp if row == 10 else item for row, item in enumerate(frame.cpus.group))
     frame = replace(frame, cpus=replace(frame.cpus, group=groups))
     assert isinstance(at(noisy_neighbour(seen(frame)), "class vpp, L3 0"), Missing)
     busy = with_column(frame, "cpu_time_ratio", {10: 0.8})

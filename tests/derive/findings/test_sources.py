@@ -33,16 +33,16 @@ def rule(name: str) -> Rule:
 
 
 def numbers(text: str) -> list[float]:
-    return [float(each) for each in re.findall(r"\d+(?:\.\d+)?", text)]
+    return [float(item) for item in re.findall(r"\d+(?:\.\d+)?", text)]
 
 
 def measured(metric: str, *, cores: int = 1, smt: bool | None = None) -> dict[str, float]:
     """A metric of the paper's network functions by workload."""
     return {
-        each.workload: each.figures[metric].value
-        for each in rows()
-        if each.paper == "fdio_broadwell" and each.cores == cores and metric in each.figures
-        and smt in (None, each.smt) and each.workload != "coremark"
+        row.workload: row.figures[metric].value
+        for row in rows()
+        if row.paper == "fdio_broadwell" and row.cores == cores and metric in row.figures
+        and smt in (None, row.smt) and row.workload != "coremark"
     }  # fmt: skip
 
 
@@ -50,8 +50,8 @@ def test_noisy_neighbour_has_the_losses_without_cat() -> None:
     source = rule("noisy-neighbour").source
     lost = {
         (table, size): 1 - there / before
-        for table, each in (("9", TABLE_9), ("14", TABLE_14), ("19", TABLE_19))
-        for size, (before, there, _) in each.items()
+        for table, item in (("9", TABLE_9), ("14", TABLE_14), ("19", TABLE_19))
+        for size, (before, there, _) in item.items()
     }
     seen = {place: ratio for place, ratio in lost.items() if ratio > 1e-3}
     assert {place: round(100 * ratio, 1) for place, ratio in seen.items()} == {
@@ -109,7 +109,7 @@ def test_partial_writes_says_what_is_measured_and_what_is_a_bound() -> None:
 def test_low_ipc_has_the_paper_s_limit_and_the_workloads_below_it() -> None:
     found = rule("low-ipc")
     assert found.limit == 1.75 and found.own == "" and "1.75" in found.source
-    below = {each.workload: each.figures["ipc"].value for each in rows() if _low(each)}
+    below = {row.workload: row.figures["ipc"].value for row in rows() if _low(row)}
     assert below == {"testpmd": 1.4, "l3fwd": 1.5} and {1.4, 1.5} <= {*numbers(found.note)}
 
 

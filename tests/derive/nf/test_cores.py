@@ -32,7 +32,7 @@ def seen() -> Frame:
 
 
 def nf(kind: str) -> NfRow:
-    return next(each for each in seen().nfs if each.kind == kind)
+    return next(item for item in seen().nfs if item.kind == kind)
 
 
 @pytest.mark.parametrize(
@@ -69,61 +69,61 @@ def test_where_there_is_nothing_to_compare_it_says_why(cores: list[NfCore], reas
 def test_its_numbers_are_those_of_its_cores() -> None:
     frame = seen()
     assert frame.nfs
-    shared = [each for each in frame.nfs if each.shared is not None]
+    shared = [entry for entry in frame.nfs if entry.shared is not None]
     # One of the demo's pollers is kept from its CPU for 12 % of the time.
     assert [frame.topology.cpus[cpu].cpu for cpu in frame.cpus.shared] == [25]
-    assert [25 in each.cpus for each in shared] == [True]
+    assert [25 in entry.cpus for entry in shared] == [True]
     for name in ("ipc", "ipp", "llc_misses_per_packet", "tma.retiring"):
         assert isinstance(shared[0].readings[name], Missing)
     assert shared[0].cpp_clock == "core_by_run"
-    for each in frame.nfs:
-        if each.shared is not None:
+    for item in frame.nfs:
+        if item.shared is not None:
             continue
-        columns = {name: frame.cpus.columns[name].values[list(each.cpus)]
+        columns = {name: frame.cpus.columns[name].values[list(item.cpus)]
                    for name in ("packets_per_s", "cpp", "ipp", "tma.retiring", "ipc")}  # fmt: skip
         packets = columns["packets_per_s"]
-        if len(each.cpus) > 1:
+        if len(item.cpus) > 1:
             spread = packets.max() / packets.mean() - 1
-            assert number(each.readings["imbalance_ratio"]) == pytest.approx(spread)
+            assert number(item.readings["imbalance_ratio"]) == pytest.approx(spread)
         cycles = columns["cpp"] * packets
         instructions = columns["ipp"] * packets
-        assert number(each.readings["ipc"]) == pytest.approx(instructions.sum() / cycles.sum())
+        assert number(item.readings["ipc"]) == pytest.approx(instructions.sum() / cycles.sum())
         low, high = columns["tma.retiring"].min(), columns["tma.retiring"].max()
-        assert low - 1e-9 <= number(each.readings["tma.retiring"]) <= high + 1e-9
+        assert low - 1e-9 <= number(item.readings["tma.retiring"]) <= high + 1e-9
         parts = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
-        assert sum(number(each.readings[f"tma.{part}"]) for part in parts) == pytest.approx(
+        assert sum(number(item.readings[f"tma.{part}"]) for part in parts) == pytest.approx(
             1, abs=0.02
         )
-        assert [thread.cpu for thread in each.threads] == list(each.cpus)
-        told = sum(number(thread.packets_per_s) for thread in each.threads)
-        assert told == pytest.approx(number(each.readings["rx_packets_per_s"]))
+        assert [thread.cpu for thread in item.threads] == list(item.cpus)
+        told = sum(number(thread.packets_per_s) for thread in item.threads)
+        assert told == pytest.approx(number(item.readings["rx_packets_per_s"]))
 
 
 def test_two_threads_of_a_core_count_once_in_its_top_down() -> None:
     frame = seen()
-    paired = [each for each in frame.nfs if len(each.cpus) == 4
-              and frame.topology.cpus[each.cpus[0]].siblings[0] in each.cpus]  # fmt: skip
+    paired = [entry for entry in frame.nfs if len(entry.cpus) == 4
+              and frame.topology.cpus[entry.cpus[0]].siblings[0] in entry.cpus]  # fmt: skip
     assert paired
-    for each in paired:
-        firsts = [cpu for cpu in each.cpus if cpu < min(frame.topology.cpus[cpu].siblings)]
+    for item in paired:
+        firsts = [cpu for cpu in item.cpus if cpu < min(frame.topology.cpus[cpu].siblings)]
         column = frame.cpus.columns["tma.retiring"].values[firsts]
-        assert number(each.readings["tma.retiring"]) == pytest.approx(column.mean())
+        assert number(item.readings["tma.retiring"]) == pytest.approx(column.mean())
 
 
 def test_its_cache_is_that_of_its_classes_and_whose_else_they_are_is_said() -> None:
     frame = seen()
-    for each in frame.nfs:
-        assert each.classes and all(isinstance(one, CacheClass) for one in each.classes)
-        l3 = {frame.topology.cpus[cpu].l3 for cpu in each.cpus}
+    for item in frame.nfs:
+        assert item.classes and all(isinstance(one, CacheClass) for one in item.classes)
+        l3 = {frame.topology.cpus[cpu].l3 for cpu in item.cpus}
         filled = sum(
             number(cache.readings["occupancy_bytes"])
             for group in frame.groups
-            if group.name in {one.name for one in each.classes}
+            if group.name in {one.name for one in item.classes}
             for cache in group.caches
             if cache.l3 in l3
         )
-        assert number(each.readings["llc_occupancy_bytes"]) == pytest.approx(filled)
-    beside = {each.name: each.beside for each in frame.nfs}
+        assert number(item.readings["llc_occupancy_bytes"]) == pytest.approx(filled)
+    beside = {entry.name: entry.beside for entry in frame.nfs}
     assert beside["vpp"] == beside["ovs/ovs-vswitchd"] == ""
     assert beside["loop/dpdk-testpmd"] == "in dpdk too: CPU 24-29,72-73"
 
@@ -131,18 +131,18 @@ def test_its_cache_is_that_of_its_classes_and_whose_else_they_are_is_said() -> N
 def test_the_default_class_is_everybodys() -> None:
     host = Frozen("noisy", cpus=32, traffic=False)
     frame = [host.tick(S) for _ in range(3)][-1]
-    default = [each for each in frame.nfs if each.classes[0].name == ROOT]
-    assert default and all("everybody's" in each.beside for each in default)
+    default = [item for item in frame.nfs if item.classes[0].name == ROOT]
+    assert default and all("everybody's" in item.beside for item in default)
 
 
 def test_queues_ports_and_nodes_add_up_to_the_whole() -> None:
     ovs, vpp, dpdk = nf("ovs"), nf("vpp"), nf("dpdk")
     assert not isinstance(ovs.queues, Missing) and not isinstance(dpdk.queues, Missing)
-    for each in (ovs, dpdk):
-        assert not isinstance(each.queues, Missing)
-        told = sum(number(queue.packets_per_s) for queue in each.queues)
-        assert told == pytest.approx(number(each.readings["rx_packets_per_s"]))
-        assert {queue.cpu for queue in each.queues} <= set(each.cpus)
+    for item in (ovs, dpdk):
+        assert not isinstance(item.queues, Missing)
+        told = sum(number(queue.packets_per_s) for queue in item.queues)
+        assert told == pytest.approx(number(item.readings["rx_packets_per_s"]))
+        assert {queue.cpu for queue in item.queues} <= set(item.cpus)
     assert all(0 < number(queue.used_ratio) <= 1 for queue in ovs.queues)
     assert isinstance(ovs.ports, Missing) and isinstance(vpp.queues, Missing)
     assert not isinstance(vpp.ports, Missing) and not isinstance(vpp.nodes, Missing)

@@ -14,7 +14,7 @@ from tests.samples import S, fold
 
 
 def texts(frame: Frame) -> list[tuple[str, str]]:
-    return [(each.where, each.text) for each in frame.findings if each.rule == "gone"]
+    return [(finding.where, finding.text) for finding in frame.findings if finding.rule == "gone"]
 
 
 def here(second: int) -> Sample:

@@ -83,7 +83,7 @@ def beside_an_unprivileged_one(*, counts: bool = False, **changes: Any) -> Frame
     """
 
     def users(second: int) -> DpdkApp:
-        lcores = tuple(lcore(each, each, 1000 * second, second) for each in (1, 2) if counts)
+        lcores = tuple(lcore(item, item, 1000 * second, second) for item in (1, 2) if counts)
         return two_queues(
             second, pid=7, start_ticks=1, socket="/tmp/x", owner=USER,
             lcores=lcores, lcores_told=counts, **changes,
@@ -121,7 +121,7 @@ def test_an_unprivileged_application_takes_nothing_of_roots() -> None:
         assert frame.cpus.nf == alone.cpus.nf
         for metric in ("rx_packets_per_s", "cpp"):
             assert cpu(frame, metric, 1) == cpu(alone, metric, 1)
-        named = [each["owner"] for each in json.loads(frame_json(frame))["nfs"]]
+        named = [load["owner"] for load in json.loads(frame_json(frame))["nfs"]]
         assert named == [
             {"user": "root", "uid": 0, "privileged": True, "reason": "root"},
             {"user": "mallory", "uid": 1000, "privileged": False, "reason": "unprivileged"},
@@ -164,7 +164,7 @@ def test_a_floating_worker_leaves_no_sum() -> None:
         return tick(
             second,
             two_queues(second),
-            workers=(first, *(replace(each, allowed=(Cpu(2), Cpu(3))) for each in rest)),
+            workers=(first, *(replace(item, allowed=(Cpu(2), Cpu(3))) for item in rest)),
         )
 
     frame = fold(START, at(1), at(2))[-1]

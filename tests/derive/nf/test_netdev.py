@@ -29,7 +29,7 @@ def table(
     *interfaces: Interface,
     forwarded: int | None = 0,
 ) -> NetdevTable:
-    counts = np.array([[each % 2**32 for each in row] for row in taken.values()], np.uint64)
+    counts = np.array([[item % 2**32 for item in row] for row in taken.values()], np.uint64)
     return NetdevTable(np.array(list(taken), np.int32), counts, interfaces, forwarded)
 
 
@@ -51,14 +51,14 @@ def tick(second: int, packets_per_s: int = 100_000, **changes: int) -> Sample:
             }
         ),
         perf=counters(
-            dict.fromkeys(range(4), tuple(each * second for each in _COUNTS)),
+            dict.fromkeys(range(4), tuple(count * second for count in _COUNTS)),
             enabled_ns=second * S,
         ),
     )  # fmt: skip
 
 
 def kernel(frame: Frame) -> NfRow | None:
-    return next((each for each in frame.nfs if each.kind == "kernel"), None)
+    return next((nf for nf in frame.nfs if nf.kind == "kernel"), None)
 
 
 def reason(reading: Reading) -> Reason:
@@ -124,7 +124,7 @@ def seen_by(taken_per_s: int, *others: Interface) -> NfRow:
     """The kernel's row where CPUs take in so many packets, and the NIC 100 000 of them."""
 
     def at(second: int) -> Sample:
-        there = [replace(each, rx_packets=each.rx_packets * second) for each in others]
+        there = [replace(other, rx_packets=other.rx_packets * second) for other in others]
         nic = replace(NIC, rx_packets=100_000 * second)
         netdev = table({0: (taken_per_s * second, 0, 0)}, nic, *there, forwarded=second)
         own = sample(second * S, netdev=netdev)
@@ -172,8 +172,8 @@ def test_an_interface_that_came_went_or_was_reset() -> None:
 
     first, second, third = (replace(NIC, rx_packets=count) for count in (500, 900, 100))
     frames = fold(START, at(1), at(2, first), at(3, second), at(4, third), at(5))
-    rates = [[each.rx_packets_per_s for each in frame.interfaces] for frame in frames]
-    assert [len(each) for each in rates] == [0, 1, 1, 1, 0]
+    rates = [[interface.rx_packets_per_s for interface in frame.interfaces] for frame in frames]
+    assert [len(rate) for rate in rates] == [0, 1, 1, 1, 0]
     assert reason(rates[1][0]) is Reason.WARMING
     assert rates[2][0] == 400
     assert reason(rates[3][0]) is Reason.RESET
@@ -201,7 +201,9 @@ def test_a_held_reading_after_cpus_came_or_went_has_a_row_for_each(cpus: int) ->
     held = replace(tick(3), readings={**tick(2).readings, "topology": fewer})
     frame = fold(START, tick(1), tick(2), held)[-1]
     assert len(frame.cpus) == cpus
-    assert {name: len(each) for name, each in frame.cpus.columns.items() if len(each) != cpus} == {}
+    assert {
+        name: len(column) for name, column in frame.cpus.columns.items() if len(column) != cpus
+    } == {}
 
 
 def test_hosts_where_it_is_not_read() -> None:

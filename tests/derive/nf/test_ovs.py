@@ -316,7 +316,7 @@ def test_its_dpdk_socket_is_the_same_process_and_knows_what_the_nic_dropped() ->
     # Another's is another's.
     other = app(S, pid=1), app(2 * S, pid=1)
     frame = fold(START, at(1, other[0]), at(2, other[1]))[-1]
-    assert {each.kind for each in frame.nfs} == {"ovs", "dpdk"}
+    assert {item.kind for item in frame.nfs} == {"ovs", "dpdk"}
 
 
 def test_those_that_never_answered_are_not_one() -> None:

@@ -113,7 +113,7 @@ def test_between_two_refreshes_what_was_said_holds() -> None:
 
     frames = fold(START, *(at(10 + n / 2, 10 + n // 4) for n in range(9)))
     readings = [cpu(frame, "busy_ratio") for frame in frames]
-    assert [isinstance(each, float) for each in readings] == [False] * 4 + [True] * 5
+    assert [isinstance(reading, float) for reading in readings] == [False] * 4 + [True] * 5
     assert reason(readings[3]) is Reason.WARMING
     assert readings[4:] == [pytest.approx(0.8, abs=1e-5)] * 5
 

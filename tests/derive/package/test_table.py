@@ -60,13 +60,13 @@ def test_each_box_is_scaled_by_its_own_clock(
 ) -> None:
     before = reads(start, [5] * 4, 7)
     ended = [a + b for a, b in zip(start, added, strict=True)]
-    after = reads(ended, [5 + each for each in ran], 7 + 10**9)
+    after = reads(ended, [5 + item for item in ran], 7 + 10**9)
     rates, partly = package_rates(before, after)
     for row in (0, 1):
         mine = slice(2 * row, 2 * row + 2)
         expected = sum(n / t * 1e9 for n, t in zip(added[mine], ran[mine], strict=True))
         assert rates["cas_read"][row] == pytest.approx(expected, rel=1e-12)
-        assert partly["cas_read"][row] == any(each < ESTIMATE_BELOW * 10**9 for each in ran[mine])
+        assert partly["cas_read"][row] == any(item < ESTIMATE_BELOW * 10**9 for item in ran[mine])
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_every_metric_of_every_package_has_a_reason(
     assert [row.package for row in rows] == [0, 1]
     for row in rows:
         assert row.readings.keys() == {metric.id for metric in PACKAGE_METRICS}
-        for each in row.readings.values():
-            assert isinstance(each, Missing) and each.reason is reason and each.detail
+        for item in row.readings.values():
+            assert isinstance(item, Missing) and item.reason is reason and item.detail
 
 
 def test_packages_that_change_between_two_reads_take_no_counter_for_taken() -> None:

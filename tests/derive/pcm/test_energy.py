@@ -60,7 +60,7 @@ def test_a_late_answer_counts_beside_the_pace_of_the_samples() -> None:
 
 def test_where_no_time_has_counted_there_is_no_sum_of_zero() -> None:
     *none, some = energies((1, 50.0), (11, 50.0), (21, 50.0), (22, 50.0))
-    assert [reason(each) for each in none] == [Reason.WARMING] * 3
+    assert [reason(item) for item in none] == [Reason.WARMING] * 3
     assert "within 5 s" in str(none[1]) and "within 5 s" in str(none[2])
     assert some == 50.0
     _, absent, come = energies((1, 50.0), (2, GONE), (10, 50.0))
@@ -76,11 +76,11 @@ def test_frames_sum_it_up_over_a_failure_but_not_through_it() -> None:
     one = table()
     answers = [nudged(one, 0), nudged(one, 1), GONE, GONE, nudged(one, 4), nudged(one, 5)]
     start = State(HOST, topology_of(one))
-    seen = fold(start, *(sample(at * S, pcm=each) for at, each in enumerate(answers, start=1)))
+    seen = fold(start, *(sample(at * S, pcm=answer) for at, answer in enumerate(answers, start=1)))
     power = of_package(seen[1], "power_w")
     assert isinstance(power, float)
     found = [of_package(frame, "energy_j") for frame in seen]
-    assert [each for each in found if isinstance(each, float)] == pytest.approx(
+    assert [item for item in found if isinstance(item, float)] == pytest.approx(
         [power, power, 2 * power]
     )
     assert [reason(found[at]) for at in (0, 2, 3)] == [Reason.WARMING, Reason.ERROR, Reason.ERROR]
@@ -91,7 +91,7 @@ def test_sockets_that_are_renumbered_leave_the_sum_with_its_package() -> None:
     other = replace(one, packages=1 - one.packages, sockets=one.sockets)
     here = State(HOST, topology_of(one))
     answers = [nudged(one, 0), nudged(one, 1), nudged(other, 2)]
-    seen = fold(here, *(sample(at * S, pcm=each) for at, each in enumerate(answers, start=1)))
+    seen = fold(here, *(sample(at * S, pcm=answer) for at, answer in enumerate(answers, start=1)))
     assert of_package(seen[2], "energy_j", 0) == pytest.approx(
         of_package(seen[1], "energy_j", 0) + of_package(seen[1], "power_w", 1)  # type: ignore[operator]
     )

@@ -57,9 +57,9 @@ def nudged(one: PcmTable, second: float) -> PcmTable:
 
 def frames(tables: Sequence[PcmTable | Missing], *, here: Topology | None = None) -> list[Frame]:
     """A frame a second."""
-    first = next(each for each in tables if isinstance(each, PcmTable))
+    first = next(item for item in tables if isinstance(item, PcmTable))
     start = State(HOST, here or topology_of(first))
-    return fold(start, *(sample(at * S, pcm=each) for at, each in enumerate(tables, start=1)))
+    return fold(start, *(sample(at * S, pcm=item) for at, item in enumerate(tables, start=1)))
 
 
 def of_cpu(frame: Frame, metric: str, row: int = 0) -> Reading:
@@ -98,7 +98,7 @@ def test_every_captured_second_gives_what_is_in_the_file(name: str) -> None:
         expected["upi.received_bytes_per_s"] = sum(incoming) / seconds
         expected["upi.outgoing_bytes_per_s"] = sum(outgoing) / seconds
         boxes = [box.in_bytes_per_s for box in frame.packages[place].links]
-        assert boxes == pytest.approx([each / seconds for each in incoming])
+        assert boxes == pytest.approx([item / seconds for item in incoming])
         if "Uncore Frequency Die 0" in uncore:
             expected["uncore_frequency_hz"] = uncore["Uncore Frequency Die 0"]
             share = uncore["Local Memory Request Ratio"] / 100
@@ -267,7 +267,7 @@ def growing(cadence_s: int, step: float, seconds: int, *, event: str = "itom") -
 
 def numbers(seen: Sequence[Frame], metric: str) -> list[float]:
     readings = [of_package(frame, metric) for frame in seen]
-    return [each for each in readings if not isinstance(each, Missing)]
+    return [reading for reading in readings if not isinstance(reading, Missing)]
 
 
 def test_requests_of_a_server_that_rests_are_of_the_second_it_counts() -> None:
@@ -311,13 +311,13 @@ def test_three_steps_that_are_seen_too_close_give_no_number_yet(seen_at: tuple[i
                 for frame in fold(State(HOST, start), *seen)]  # fmt: skip
     third = readings[seen_at[-1] - 1]
     assert isinstance(third, Missing) and third.reason is Reason.WARMING
-    found = [each for each in readings if not isinstance(each, Missing)]
+    found = [reading for reading in readings if not isinstance(reading, Missing)]
     assert len(found) >= 8 and found == pytest.approx([3e6] * len(found))
 
 
 def test_requests_at_a_pace_that_may_miss_steps_are_said_to_be_unknown() -> None:
     documents = growing(1, 3e6, 8)
-    slow = [sample(5 * at * S, pcm=each) for at, each in enumerate(documents, start=1)]
+    slow = [sample(5 * at * S, pcm=document) for at, document in enumerate(documents, start=1)]
     for frame in fold(State(HOST, topology_of(table())), *slow)[2:]:
         why = of_package(frame, "pcie.itom.total_per_s")
         assert isinstance(why, Missing) and "1 s" in why.sentence
@@ -331,7 +331,7 @@ def test_requests_right_behind_a_gap_are_to_come() -> None:
     found = [of_package(frame, "pcie.itom.total_per_s") for frame in told]
     behind = times.index(22 * S)
     assert found[behind - 1] == found[-1] == pytest.approx(3e6)
-    assert [reason(each) for each in found[behind : behind + 2]] == [Reason.WARMING] * 2
+    assert [reason(item) for item in found[behind : behind + 2]] == [Reason.WARMING] * 2
 
 
 @pytest.mark.parametrize("cadence_s", [1, 2])
@@ -355,7 +355,7 @@ def test_requests_that_end_are_none_and_begin_again() -> None:
 
 def test_requests_restart_with_the_server_and_are_absent_where_it_counts_none() -> None:
     before, after = growing(1, 1e6, 6), growing(1, 2e6, 6)
-    fresh = [replace(nudged(each, 60), pcie=each.pcie - table().pcie + 1) for each in after]
+    fresh = [replace(nudged(item, 60), pcie=item.pcie - table().pcie + 1) for item in after]
     seen = frames([*before, *fresh])
     assert reason(of_package(seen[6], "pcie.itom.total_per_s")) is Reason.RESET
     assert numbers(seen[7:], "pcie.itom.total_per_s") == pytest.approx([2e6] * 3)
@@ -370,10 +370,10 @@ def test_sockets_that_change_places_are_no_requests() -> None:
     """Rows that become another socket's would jump by the difference of the two."""
     one = table()
     tables = growing(1, 1e6, 8)
-    swapped = [replace(each, packages=1 - one.packages) for each in tables]
+    swapped = [replace(item, packages=1 - one.packages) for item in tables]
     seen = frames([*tables, *swapped])
     readings = [of_package(frame, "pcie.itom.total_per_s") for frame in seen]
-    rates = [each for each in readings if isinstance(each, float)]
+    rates = [reading for reading in readings if isinstance(reading, float)]
     assert isinstance(readings[8], Missing)
     assert rates == pytest.approx([1e6] * len(rates)) and isinstance(readings[-1], float)
     (shown,) = frames([replace(one, packages=1 - one.packages)], here=topology_of(one))
@@ -405,7 +405,7 @@ def test_another_hosts_numbers_are_not_shown_as_this_ones(
     assert reason(of_package(frame, "power_w")) is Reason.SOURCE
     assert "not this host's" in frame.sources["pcm"].detail
     assert not frame.cpus.origins and not frame.packages[0].origins
-    assert all(isinstance(each, Missing) for each in frame.packages[0].readings.values())
+    assert all(isinstance(reading, Missing) for reading in frame.packages[0].readings.values())
 
 
 def test_a_cpu_that_is_offline_here_is_no_other_host() -> None:
@@ -467,8 +467,8 @@ def test_perf_comes_first_and_a_difference_that_stays_is_said() -> None:
     assert of_cpu(last, "ipc", 0) == pytest.approx(1.1 * server)
     assert "ipc" not in last.cpus.origins and last.cpus.origins["c0_ratio"] == ("pcm",) * 16
     details = [frame.sources["pcm"].detail for frame in seen]
-    assert not any("ipc of CPU 0" in each for each in details[:5])
-    assert all("ipc of CPU 0" in each and "5 %" in each for each in details[5:])
+    assert not any("ipc of CPU 0" in detail for detail in details[:5])
+    assert all("ipc of CPU 0" in detail and "5 %" in detail for detail in details[5:])
     assert [frame.apart in frame.sources["pcm"].detail for frame in seen] == [True] * 8
     assert [bool(frame.apart) for frame in seen] == [False] * 5 + [True] * 3
     close = fold(start, *(beside_perf(second, 1.04) for second in range(1, 9)))
@@ -550,8 +550,12 @@ def test_whatever_the_numbers_are_frames_hold_numbers_and_reasons(
             assert np.isnan(column.values[~column.present]).all()
         for row in frame.packages:
             boxes = [box.in_bytes_per_s for box in row.links]
-            numbers = [each for each in (*row.readings.values(), *boxes) if isinstance(each, float)]
-            assert np.isfinite(numbers).all() and all(each >= 0 for each in numbers)
+            numbers = [
+                reading
+                for reading in (*row.readings.values(), *boxes)
+                if isinstance(reading, float)
+            ]
+            assert np.isfinite(numbers).all() and all(number >= 0 for number in numbers)
 
 
 def test_a_core_without_work_has_no_topdown_where_others_have() -> None:

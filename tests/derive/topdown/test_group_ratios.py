@@ -194,10 +194,10 @@ def test_parts_fit_into_their_whole_whatever_the_load_does(
         found = core.tick(main, turn, then)
         for whole, parts in PARTS.items():
             readings = [found[part] for part in parts]
-            missing = [each for each in readings if isinstance(each, Missing)]
-            assert all(each.reason is not Reason.ERROR for each in missing), missing
+            missing = [reading for reading in readings if isinstance(reading, Missing)]
+            assert all(item.reason is not Reason.ERROR for item in missing), missing
             if not missing:
-                numbers = [number(each) for each in readings]
+                numbers = [number(reading) for reading in readings]
                 assert min(numbers) >= 0
                 assert sum(numbers) == pytest.approx(number(found[whole]), abs=1e-12)
 
@@ -222,7 +222,7 @@ def test_a_step_of_the_load_leaves_no_hole_and_is_over_after_a_round(
     assert level_2(shown) == pytest.approx(kept, abs=1e-4)
     for turn in order[at:]:
         now = level_2(core.tick(after, turn))
-        holes = {part for part, each in now.items() if isinstance(each, Missing)}
+        holes = {part for part, item in now.items() if isinstance(item, Missing)}
         # Between the two turns that tell memory from core, one of them saw the one load each.
         assert holes <= (set(PARTS["backend_bound"]) if at == 2 else set()), now
     found = rounds(core, after, 1)
@@ -303,5 +303,5 @@ def test_level_3_of_any_counts_lies_within_its_whole(main: list[Load], seeds: li
                 assert 0 <= reading <= 1
         whole = ratios["heavy_operations"]
         parts = [ratios["microcode_sequencer"], ratios["few_uops_instructions"]]
-        if not any(isinstance(each, Missing) for each in parts):
-            assert sum(number(each) for each in parts) == pytest.approx(number(whole), abs=1e-12)
+        if not any(isinstance(item, Missing) for item in parts):
+            assert sum(number(item) for item in parts) == pytest.approx(number(whole), abs=1e-12)

@@ -24,13 +24,13 @@ NAMES = (*EVENTS, "kernel_good", "kernel_all")
 def table(second: int, good: float, everything: float, ref_cycles: float = 2e9) -> CounterTable:
     """Counts a second of CPU 0; CPU 1 is like it but for twice of all."""
     row = [2e9, 3e9, ref_cycles, 2e9, 5, good, everything]
-    rows = {cpu: [int(each * second * (cpu + 1)) for each in row] for cpu in range(2)}
+    rows = {cpu: [int(item * second * (cpu + 1)) for item in row] for cpu in range(2)}
     return replace(counters(rows, enabled_ns=second * S, events=NAMES), formulas=FORMULAS)
 
 
 def frame(*tables: CounterTable, uarch: str = "generic") -> Frame:
     start = State(HOST, topology(2, smt=False), load(uarch))
-    return fold(start, *(sample(at * S, perf=each) for at, each in enumerate(tables, 1)))[-1]
+    return fold(start, *(sample(at * S, perf=item) for at, item in enumerate(tables, 1)))[-1]
 
 
 def shown(metric: str, *tables: CounterTable, uarch: str = "generic") -> Reading:

@@ -224,7 +224,7 @@ def test_haswell_s_executed_uops_are_the_core_s_on_each_of_its_threads() -> None
     by_cycles = {"uops_executed_cycles_ge_1": [800.0, 8.0], "uops_issued_any": [900.0, 0.09]}
 
     def columns(of: Mapping[str, Sequence[float]]) -> dict[str, Column]:
-        return {name: column(np.array(each)) for name, each in of.items()}
+        return {name: column(np.array(item)) for name, item in of.items()}
 
     nothing = Missing(Reason.SOURCE)
     rates = CounterRates(columns(by_time), columns(by_cycles), {}, column(np.ones(2)), nothing)

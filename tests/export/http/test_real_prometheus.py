@@ -97,7 +97,7 @@ def test_prometheus_scrapes_and_answers(scraped: tuple[Frame, str]) -> None:
 
     def query(text: str) -> dict[str, float]:
         found = told("query", query=text)["result"]
-        return {each["metric"].get("nf", ""): float(each["value"][1]) for each in found}
+        return {item["metric"].get("nf", ""): float(item["value"][1]) for item in found}
 
     def scraped_once() -> bool:
         try:

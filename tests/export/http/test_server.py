@@ -129,7 +129,7 @@ def test_who_says_nothing_makes_way(serve: Callable[..., Serving]) -> None:
     with ExitStack() as all_of_them:
         silent = [all_of_them.enter_context(connect(server)) for _ in range(MAX_CONNECTIONS + 3)]
         until(lambda: answered(server))
-        assert all(b" 408 " in rest(each) for each in silent)
+        assert all(b" 408 " in rest(item) for item in silent)
 
 
 def test_who_says_nothing_does_not_keep_out_who_asks(serve: Callable[..., Serving]) -> None:
@@ -138,13 +138,13 @@ def test_who_says_nothing_does_not_keep_out_who_asks(serve: Callable[..., Servin
         begun = all_of_them.enter_context(connect(server))
         begun.sendall(ASK[:20])
         silent = [all_of_them.enter_context(connect(server)) for _ in range(3 * MAX_CONNECTIONS)]
-        for each in silent[::2]:
-            each.sendall(b"G")  # or not much
+        for item in silent[::2]:
+            item.sendall(b"G")  # or not much
         for _ in range(2 * MAX_CONNECTIONS):
             assert scrape(server)[0] == 200
         # Displaced in the order of their arrival, each with a response that it can read.
         assert b" 408 " in rest(begun)
-        assert all(b" 408 " in rest(each) for each in silent[: 2 * MAX_CONNECTIONS])
+        assert all(b" 408 " in rest(entry) for entry in silent[: 2 * MAX_CONNECTIONS])
 
 
 def test_who_takes_no_page_does_not_keep_out_who_asks(serve: Callable[..., Serving]) -> None:

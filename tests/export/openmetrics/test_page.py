@@ -42,7 +42,7 @@ from tests.sim.hosts import Frozen, S
 
 _TABLES = (OF_CPUS, OF_NFS, OF_PACKAGES, OF_GROUPS, OF_MONITORS)
 FAMILIES = [family for table in _TABLES for family in table.values()] + [
-    each for each in vars(families).values() if isinstance(each, Family)
+    var for var in vars(families).values() if isinstance(var, Family)
 ]
 # What each unit is called at the end of a name; the others are counts per something.
 ENDS = {
@@ -80,28 +80,30 @@ def read_page(
 
 def where(family: Read, **wanted: object) -> list[tuple[dict[str, str], float]]:
     pairs = {(name, str(value)) for name, value in wanted.items()}
-    return [(dict(each), value) for each, value in family.samples.items() if pairs <= each]
+    return [(dict(key), value) for key, value in family.samples.items() if pairs <= key]
 
 
 def test_every_metric_of_the_catalogue_but_of_a_core_looked_at_has_a_name() -> None:
-    named = {("cpu", each) for each in OF_CPUS} | {("nf", each) for each in OF_NFS}
-    named |= {("package", each) for each in OF_PACKAGES} | {("group", each) for each in OF_GROUPS}
-    assert named == {(each.scope, each.id) for each in METRICS if each.scope != "core"}
+    named = {("cpu", cpu) for cpu in OF_CPUS} | {("nf", nf) for nf in OF_NFS}
+    named |= {("package", package) for package in OF_PACKAGES} | {
+        ("group", of_group) for of_group in OF_GROUPS
+    }
+    assert named == {(metric.scope, metric.id) for metric in METRICS if metric.scope != "core"}
 
 
 def test_names_are_prometheus() -> None:
-    assert not [each for each in FAMILIES if not re.fullmatch(r"nftop(_[a-z0-9]+)+", each.name)]
-    assert max(Counter(each.sample for each in FAMILIES).values()) == 1
+    assert not [item for item in FAMILIES if not re.fullmatch(r"nftop(_[a-z0-9]+)+", item.name)]
+    assert max(Counter(entry.sample for entry in FAMILIES).values()) == 1
     types = {"counter", "gauge", "histogram", "summary", "untyped"}
-    assert not [each.name for each in FAMILIES if types & set(each.name.split("_"))]
+    assert not [item.name for item in FAMILIES if types & set(item.name.split("_"))]
     # No family may be called what another's sample is called.
-    assert max(Counter(n for each in FAMILIES for n in {each.name, each.sample}).values()) == 1
+    assert max(Counter(n for entry in FAMILIES for n in {entry.name, entry.sample}).values()) == 1
     tables = {"cpu": OF_CPUS, "nf": OF_NFS, "package": OF_PACKAGES, "group": OF_GROUPS}
     wrong = [
         name
-        for each in METRICS
-        if each.scope in tables
-        and not (name := tables[each.scope][each.id].name).endswith(ENDS[each.unit])
+        for metric in METRICS
+        if metric.scope in tables
+        and not (name := tables[metric.scope][metric.id].name).endswith(ENDS[metric.unit])
     ]
     assert not wrong
 
@@ -124,13 +126,13 @@ def test_names_that_dashboards_rely_on() -> None:
 def test_the_page_has_the_frames_numbers_and_no_other(simulated: Frame, form: Form) -> None:
     found = read_page(simulated, form)
     absent = {
-        (each["metric"], each["reason"]): count for each, count in where(found["nftop_missing"])
+        (entry["metric"], entry["reason"]): count for entry, count in where(found["nftop_missing"])
     }
     table = simulated.cpus
     for name, family in OF_CPUS.items():
         column = table.columns[name]
         told = found[family.sample].samples if family.sample in found else {}
-        there = {int(dict(each)["cpu"]): value for each, value in told.items()}
+        there = {int(dict(key)["cpu"]): value for key, value in told.items()}
         assert there == {
             info.cpu: reading
             for row, info in enumerate(table.topology.cpus)
@@ -149,9 +151,9 @@ def test_the_page_has_the_frames_numbers_and_no_other(simulated: Frame, form: Fo
         assert where(reads, package=package.package)[0][1] == whole
         boxes = where(found["nftop_memory_channel_read_bytes_per_second"], package=package.package)
         assert sum(value for _, value in boxes) == pytest.approx(whole)
-    for each in simulated.groups:
-        for cache in each.caches:
-            used = where(found["nftop_group_occupancy_bytes"], group=each.name, l3=cache.l3)
+    for item in simulated.groups:
+        for cache in item.caches:
+            used = where(found["nftop_group_occupancy_bytes"], group=item.name, l3=cache.l3)
             assert used[0][1] == cache.readings["occupancy_bytes"]
 
 
@@ -160,9 +162,9 @@ def test_what_is_simulated_says_so_at_every_number_but_nftops_own(simulated: Fra
     badge: Labels = frozenset({("badge", "SIMULATED")})
     for name, family in found.items():
         own = name.startswith("nftop_self")
-        assert all((badge <= each) != own for each in family.samples), name
+        assert all((badge <= item) != own for item in family.samples), name
         assert family.help.startswith("SIMULATED: ") != own, name
-    assert all(not badge & each for r in read_page(frames.frame()).values() for each in r.samples)
+    assert all(not badge & item for r in read_page(frames.frame()).values() for item in r.samples)
 
 
 def test_who_polls_and_by_which_clock() -> None:
@@ -191,7 +193,7 @@ def test_a_page_of_nothing_and_of_anything_can_be_read(make: object, form: Form)
 def test_absent_is_absent() -> None:
     found = read_page(frames.all_missing())
     tables = (OF_CPUS, OF_NFS, OF_PACKAGES, OF_GROUPS)
-    assert not {each.sample for table in tables for each in table.values()} & found.keys()
+    assert not {value.sample for table in tables for value in table.values()} & found.keys()
     assert set(found["nftop_source_up"].samples.values()) == {0.0}
     assert set(found["nftop_nf_up"].samples.values()) == {0.0}
     assert where(found["nftop_missing"], metric="nftop_self_cpu_ratio") == []
@@ -201,7 +203,7 @@ def test_things_of_one_name_are_told_apart() -> None:
     base = frames.frame()
     one = replace(base.nfs[0], key="a", name="x\x1b")
     found = read_page(replace(base, nfs=(one, replace(one, key="b", name="x\x07"))))
-    assert [each.get("twin") for each, _ in where(found["nftop_nf_up"], nf="x?")] == [None, "2"]
+    assert [item.get("twin") for item, _ in where(found["nftop_nf_up"], nf="x?")] == [None, "2"]
 
 
 @settings(max_examples=30)
@@ -215,8 +217,8 @@ def test_any_text_is_one_label(text: str) -> None:
 def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
     origins = {"links": "pcm", "memory.read_bytes_per_s": "pcm"}
     rows = tuple(
-        replace(each, origins=origins, estimates=frozenset({"power_w"}))
-        for each in simulated.packages
+        replace(package, origins=origins, estimates=frozenset({"power_w"}))
+        for package in simulated.packages
     )
     found = read_page(replace(simulated, packages=rows, notice="cut off", apart="by 7 %"))
     for metric in (
@@ -236,9 +238,9 @@ def test_findings_are_ones_with_their_rule_and_place(simulated: Frame) -> None:
     one = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.45", 0)
     two = Finding("nf-memory", "mbm_total_bytes_per_s", f'class "{chr(10)}', "x", 0)
     page = read_page(replace(simulated, findings=(one, two)), Form.OPENMETRICS)
-    found = [(dict(each), value) for each, value in page["nftop_finding"].samples.items()]
+    found = [(dict(key), value) for key, value in page["nftop_finding"].samples.items()]
     assert [value for _, value in found] == [1.0, 1.0]
-    assert {(each["rule"], each["where"], each["metric"]) for each, _ in found} == {
+    assert {(item["rule"], item["where"], item["metric"]) for item, _ in found} == {
         ("low-ipc", "cpu 1", "core_ipc"),
         ("nf-memory", 'class "?', "mbm_total_bytes_per_s"),
     }

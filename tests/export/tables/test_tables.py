@@ -128,7 +128,7 @@ def test_nothing_is_written_over_and_nothing_left_behind(tmp_path: Path) -> None
     (tmp_path / "nfs.csv").write_text("mine")
     with pytest.raises(OutputsError, match=r"nfs\.csv exists, and nothing is written over"):
         outputs(tmp_path, "csv")
-    assert [each.name for each in tmp_path.iterdir()] == ["nfs.csv"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["nfs.csv"]
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(OutputsError, match="link exists"):
         outputs(tmp_path / "link", "csv", "nfs", folder=False)
@@ -164,16 +164,16 @@ def test_what_happened_has_tables_of_its_own(tmp_path: Path) -> None:
     made.losses([(2_000_000_000, Loss(None, 7, "damaged"))])
     counts = made.close()
     assert counts == dict.fromkeys(
-        (str(tmp_path / f"{each}.jsonl") for each in ("actions", "markers", "gaps")), 1
+        (str(tmp_path / f"{item}.jsonl") for item in ("actions", "markers", "gaps")), 1
     )
-    told = {each.stem: json.loads(each.read_text()) for each in tmp_path.iterdir()}
+    told = {entry.stem: json.loads(entry.read_text()) for entry in tmp_path.iterdir()}
     assert told["actions"] == {
         "time": "1970-01-01T00:00:01.000Z", "host": "edge", "simulated": True, "kind": "change",
         "text": MARKER.text, "detail": '{"who": "=cmd()"}',
     }  # fmt: skip
     assert told["markers"]["text"] == "begin" and told["markers"]["detail"] is None
     assert (told["gaps"]["lost_ticks"], told["gaps"]["lost_bytes"]) == (None, 7)
-    assert all(each.stat().st_mode & 0o777 == 0o600 for each in tmp_path.iterdir())
+    assert all(entry.stat().st_mode & 0o777 == 0o600 for entry in tmp_path.iterdir())
     assert len(event_columns(HOST, MARKER)) == len(TABLES["actions"].fields)
     assert [len(column) for column in gap_columns(HOST, [])] == [0] * len(TABLES["gaps"].fields)
 

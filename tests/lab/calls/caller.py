@@ -59,7 +59,7 @@ def privileged(tid: int, capabilities: int) -> bool:
 
     The kernel asks for them in its first one, which ours stands for.
     """
-    ours, theirs = (Path(f"/proc/{each}/ns/user").readlink() for each in ("self", tid))
+    ours, theirs = (Path(f"/proc/{item}/ns/user").readlink() for item in ("self", tid))
     return ours == theirs and bool(int(status(tid)["CapEff"], 16) & capabilities)
 
 

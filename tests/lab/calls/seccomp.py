@@ -173,4 +173,4 @@ def _filter(numbers: Collection[int]) -> bytes:
     for index, number in enumerate(sorted(numbers)):
         code.append((_IF_EQUAL, len(numbers) - index, 0, number))
     code += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _NOTIFY)]
-    return b"".join(_INSTRUCTION.pack(*each) for each in code)
+    return b"".join(_INSTRUCTION.pack(*item) for item in code)

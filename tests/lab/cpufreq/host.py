@@ -127,7 +127,7 @@ def _cores(topology: Topology) -> list[tuple[CpuInfo, ...]]:
     found: dict[int | None, list[CpuInfo]] = {}
     for info in topology.cpus:
         found.setdefault(info.core, []).append(info)
-    return [tuple(each) for each in found.values()]
+    return [tuple(value) for value in found.values()]
 
 
 def _policy(
@@ -153,7 +153,7 @@ def _policy(
 def _base_khz(table: Mapping[str, Any], topology: Topology, info: CpuInfo) -> int:
     if "high" not in table:
         return int(table["base_khz"])
-    first = min(each.core or 0 for each in topology.cpus if each.package == info.package)
+    first = min(cpu.core or 0 for cpu in topology.cpus if cpu.package == info.package)
     of_high = ((info.core or 0) - first) % table["of"] in table["high"]
     return int(table["high_khz"] if of_high else table["low_khz"])
 

@@ -66,7 +66,7 @@ class Policy:
         least, most = min(least, high), min(most, high)
         least = min(least, most)
         if self.table_khz:  # __resolve_freq: the next above the minimum, the next below the maximum
-            least = next((each for each in self.table_khz if each >= least), self.table_khz[-1])
+            least = next((item for item in self.table_khz if item >= least), self.table_khz[-1])
             most = next((e for e in reversed(self.table_khz) if e <= most), self.table_khz[0])
         return least, most
 

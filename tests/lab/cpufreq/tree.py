@@ -95,7 +95,7 @@ def _of_policy(
     yield "scaling_cur_freq", Text(lambda: f"{current(policy)}\n")
     yield "scaling_setspeed", Text(lambda: "<unsupported>\n", _unsupported)
     if policy.table_khz:
-        shown = "".join(f"{each} " for each in reversed(policy.table_khz))
+        shown = "".join(f"{item} " for item in reversed(policy.table_khz))
         yield "scaling_available_frequencies", Text(lambda: f"{shown}\n")
     if policy.base_khz is not None:
         yield "base_frequency", fixed(policy.base_khz)

@@ -128,7 +128,7 @@ def _version(cpu: Cpu, _subleaf: int) -> Registers:
 def _cache(cpu: Cpu, subleaf: int) -> Registers:
     table = cpu.machine.tables["sysfs"]
     caches = [(cache, _threads(cpu)) for cache in table["caches"]]
-    size = next((each.size_bytes for each in cpu.topology.l3 if each.id == cpu.info.l3), 0)
+    size = next((item.size_bytes for item in cpu.topology.l3 if item.id == cpu.info.l3), 0)
     last = {"level": 3, "type": "Unified", "bytes": size, "ways": table["l3_ways"]}
     caches.append((last, 1 << core_shift(cpu.topology)))
     if subleaf >= len(caches):

@@ -115,7 +115,7 @@ def parse(known: bytes) -> Attr:
     pmu_type, _, config, period, sample_type, read_format, flags = _WORDS.unpack_from(whole)
     config1, config2 = _CONFIG1.unpack_from(whole, _CONFIG1_AT)
     bits = frozenset(name for name, bit in _BITS.items() if flags >> bit & 1)
-    reserved = any(struct.unpack_from(each, whole, at)[0] for each, at in _RESERVED)
+    reserved = any(struct.unpack_from(item, whole, at)[0] for item, at in _RESERVED)
     if (
         reserved
         or any(flags >> bit & 1 for bit in _RESERVED_BITS)

@@ -55,7 +55,7 @@ def parse_name(name: str) -> Call:
     if prefix != _PREFIX or len(fields) != 8:
         raise failed(errno.ENOENT)
     try:
-        event, pid, cpu, leader, flags, uid, privileged = (int(each) for each in fields[:7])
+        event, pid, cpu, leader, flags, uid, privileged = (int(field) for field in fields[:7])
         attr = base64.urlsafe_b64decode(fields[7])
     except (ValueError, binascii.Error):
         raise failed(errno.ENOENT) from None

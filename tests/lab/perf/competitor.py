@@ -59,16 +59,16 @@ def enter(context: Context, demand: Demand) -> list[Member]:
         ]
         leader, *others = members
         context.add(leader, None)
-        for each in others:
-            context.add(each, leader)
+        for other in others:
+            context.add(other, leader)
         leaders.append(leader)
     return leaders
 
 
 def leave(context: Context, leader: Member) -> None:
     """Close the events of a group."""
-    for each in reversed(leader.group):
-        context.remove(each)
+    for item in reversed(leader.group):
+        context.remove(item)
 
 
 def _member(mask: int, *, pinned: bool) -> Member:

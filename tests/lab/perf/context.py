@@ -123,8 +123,8 @@ class Context:
         Raises:
             OSError: EINVAL, the counters never hold the group together.
         """
-        others = [each for each in leader.group if each is leader or each.on] if leader else []
-        events = [each.event for each in (*others, member)]
+        others = [item for item in leader.group if item is leader or item.on] if leader else []
+        events = [other.event for other in (*others, member)]
         room = fits([event.mask for event in events], self.pmu.available)
         if not room or not agree([field for event in events for field in event.filters]):
             raise failed(errno.EINVAL)
@@ -141,11 +141,11 @@ class Context:
         now = self._settled()
         if member.leader is member:
             self.leaders.remove(member)
-            for each in member.siblings:
-                each.leader = each
+            for sibling in member.siblings:
+                sibling.leader = sibling
                 # A metric is nothing without its slots.
-                each.broken = each.broken or each.event.mask >= 1 << METRIC
-                self.leaders.append(each)
+                sibling.broken = sibling.broken or sibling.event.mask >= 1 << METRIC
+                self.leaders.append(sibling)
             member.siblings = []
         else:
             member.leader.siblings.remove(member)
@@ -154,10 +154,10 @@ class Context:
     def end(self) -> None:
         """The CPU is gone: every event is on its own and never counts again."""
         now = self._settled()
-        for each in [member for leader in self.leaders for member in leader.group]:
-            if each.leader is not each:
-                self.leaders.append(each)
-            each.leader, each.siblings, each.dead = each, [], True
+        for item in [member for leader in self.leaders for member in leader.group]:
+            if item.leader is not item:
+                self.leaders.append(item)
+            item.leader, item.siblings, item.dead = item, [], True
         self._plan_from(now)
 
     def switch(self, members: tuple[Member, ...], *, on: bool) -> None:
@@ -231,7 +231,7 @@ class Context:
                 member.count, member.enabled_ns, member.running_ns = total
         turns = self._plan.shift((now - self._since_ns) // self.pmu.mux_ns)
         for _ in range(turns):
-            first = next(each for each in self.leaders if self._hungry(each))
+            first = next(item for item in self.leaders if self._hungry(item))
             self.leaders.remove(first)
             self.leaders.append(first)
         return now
@@ -241,11 +241,11 @@ class Context:
 
     def _plan_from(self, now_ns: int) -> None:
         """A new rota, in which those without room for good are put into the error state."""
-        active = [each for each in self.leaders if each.active]
-        groups = [_group(each) for each in active]
+        active = [leader for leader in self.leaders if leader.active]
+        groups = [_group(item) for item in active]
         self._held = self.held()
         self._plan = rota(groups, self.pmu.available, self._held)
-        self._rows = {each.number: row for row, each in enumerate(active)}
+        self._rows = {item.number: row for row, item in enumerate(active)}
         self._since_ns = now_ns
         for row in self._plan.failed:
             active[row].broken = True
@@ -256,6 +256,6 @@ _ROUNDING = 1e-3
 
 
 def _group(leader: Member) -> Group:
-    masks = tuple(each.event.mask for each in leader.group if each.active)
-    filters = [field for each in leader.group if each.active for field in each.event.filters]
+    masks = tuple(item.event.mask for item in leader.group if item.active)
+    filters = [field for item in leader.group if item.active for field in item.event.filters]
     return Group(masks, leader.attr.pinned, leader.attr.exclusive, tuple(filters))

@@ -123,9 +123,9 @@ class Pmu:
         number = self._number(config)
         if number is not None:
             return 1 << METRIC + number & self.available
-        for each in self.constraints:
-            if each.is_for(config):
-                return each.mask & self.available
+        for constraint in self.constraints:
+            if constraint.is_for(config):
+                return constraint.mask & self.available
         return self.general
 
 
@@ -169,7 +169,7 @@ def sysfs_of(pmu: Pmu) -> Mapping[str, Any]:
 
 
 def _shown_metrics(raw: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(each for each in raw["sysfs"]["events"] if each.startswith(METRICS_OF_SLOTS))
+    return frozenset(item for item in raw["sysfs"]["events"] if item.startswith(METRICS_OF_SLOTS))
 
 
 @functools.cache

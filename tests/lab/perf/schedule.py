@@ -60,7 +60,7 @@ def fits(masks: Sequence[int], available: int) -> bool:
 
     As in the kernel, who has the least choice chooses first and takes a fixed counter if it can.
     """
-    for mask in sorted((each for each in masks if each), key=int.bit_count):
+    for mask in sorted((item for item in masks if item), key=int.bit_count):
         free = mask & available
         if not free:
             return False

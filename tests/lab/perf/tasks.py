@@ -107,5 +107,5 @@ def _cpu_ns(pid: int) -> int | None:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    reaped = sum(int(each) for each in fields.rpartition(")")[2].split()[_REAPED_TIMES])
+    reaped = sum(int(word) for word in fields.rpartition(")")[2].split()[_REAPED_TIMES])
     return own + reaped * _S // _TICKS_PER_S

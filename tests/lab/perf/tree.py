@@ -114,7 +114,7 @@ class PerfTree:
             for cpu in sorted(self._online()) if demand.groups else ():
                 key = (0, EVERY_TASK, cpu)
                 context = self._contexts.setdefault(key, self._context(None, EVERY_TASK, cpu))
-                self._rivals += [(key, each) for each in competitor.enter(context, demand)]
+                self._rivals += [(key, item) for item in competitor.enter(context, demand)]
             self._demand = demand
 
     @property
@@ -306,9 +306,9 @@ def _words(context: Context, member: Member) -> list[int]:
     times = [readings[0].enabled_ns] if form & FORMAT_ENABLED else []
     times += [readings[0].running_ns] if form & FORMAT_RUNNING else []
     values = []
-    for each, reading in zip(members, readings, strict=True):
+    for item, reading in zip(members, readings, strict=True):
         value = [reading.count]
-        value += [each.number] if form & FORMAT_ID else []
+        value += [item.number] if form & FORMAT_ID else []
         value += [0] if form & FORMAT_LOST else []
         values.append(value)
     if form & FORMAT_GROUP:

@@ -20,11 +20,11 @@ def show(state: Resctrl, group: Group, nodes: Sequence[int], event: str) -> str:
     removed. A counter that says a word instead is left out as long as another has a number.
     """
     numbers, words = [], []
-    for each in (group, *group.children.values()):
+    for child in (group, *group.children.values()):
         for node in nodes:
-            word = state.words.get((path_of(each), node, event))
+            word = state.words.get((path_of(child), node, event))
             if word is None:
-                numbers.append(_bytes(state, each, node, event))
+                numbers.append(_bytes(state, child, node, event))
             else:
                 words.append(word)
     return f"{sum(numbers)}\n" if numbers else f"{words[0]}\n"

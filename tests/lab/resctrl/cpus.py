@@ -64,8 +64,8 @@ def _set_controlled(state: Resctrl, group: Group, cpus: set[int]) -> None:
     gained = cpus - group.cpus
     for other in controls(state):
         if other is not group:
-            for each in (other, *other.children.values()):
-                each.cpus -= gained
+            for item in (other, *other.children.values()):
+                item.cpus -= gained
     group.cpus = set(cpus)
     for child in group.children.values():
         child.cpus.clear()

@@ -111,7 +111,7 @@ def folder(state: Resctrl, group: Group) -> Folder:
             nodes["mon_groups"] = partial(_mon_groups, state, group)
     if group is state.root:
         nodes["info"] = partial(_info, state)
-        nodes |= {name: partial(folder, state, each) for name, each in state.groups.items()}
+        nodes |= {name: partial(folder, state, item) for name, item in state.groups.items()}
     return Folder("group", group, nodes)
 
 
@@ -153,7 +153,7 @@ def _events(state: Resctrl, group: Group, parts: tuple[int, ...]) -> Nodes:
 
 def _info(state: Resctrl) -> Folder:
     nodes: Nodes = {"last_cmd_status": File(partial(status_text, state))}
-    nodes |= {each.name: partial(_info_schema, state, each) for each in state.schemas}
+    nodes |= {schema.name: partial(_info_schema, state, schema) for schema in state.schemas}
     if state.hardware.monitoring is not None:
         nodes["L3_MON"] = partial(_info_monitoring, state)
     return Folder("info", None, nodes)

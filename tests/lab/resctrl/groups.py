@@ -28,7 +28,7 @@ def make_control(state: Resctrl, name: str, permissions: int) -> None:
     first_rmid = _take_rmid(state) if state.profile.rmid_first else None
     taken = {group.closid for group in controls(state)}
     count = min(closids(state, schema) for schema in state.schemas)
-    closid = next((each for each in range(count) if each not in taken), None)
+    closid = next((index for index in range(count) if index not in taken), None)
     if closid is None:
         _give_back(state, first_rmid)
         raise refused(state, "out_of_closids", errno.ENOSPC)
@@ -72,9 +72,9 @@ def remove(state: Resctrl, group: Group) -> None:
         state.root.cpus |= group.cpus
         del state.groups[group.name]
     changed(state)
-    for each in (group, *group.children.values()):
-        each.live = False
-        _give_back(state, each.rmid)
+    for child in (group, *group.children.values()):
+        child.live = False
+        _give_back(state, child.rmid)
 
 
 def move(state: Resctrl, group: Group | None, parent: Group | None, name: str) -> None:

@@ -71,6 +71,6 @@ class ProcFolder:
 def _ids(folder: Path) -> list[int]:
     """The numbers that are names in it, ascending; none if it is gone."""
     try:
-        return sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit())
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
     except (FileNotFoundError, ProcessLookupError):
         return []

@@ -66,7 +66,7 @@ def write(state: Resctrl, group: Group, text: str) -> None:
             raise refused(state, "missing_colon")
         if not rest:
             raise refused(state, "missing_value", name=name)
-        schema = next((each for each in state.schemas if each.name == name), None)
+        schema = next((item for item in state.schemas if item.name == name), None)
         if schema is None:
             raise refused(state, "unknown_resource", name=name)
         _parse(state, group, schema, rest, staged)

@@ -214,7 +214,7 @@ def begin(state: Resctrl, operation: str) -> None:
 def say(state: Resctrl, key: str, **words: object) -> None:
     """Add a line to the status; what does not fit is lost, as it is in the kernel."""
     line = state.profile.text[key].format(**words)
-    if line and sum(len(each) + 1 for each in state.status) + len(line) + 1 < _STATUS_BYTES:
+    if line and sum(len(item) + 1 for item in state.status) + len(line) + 1 < _STATUS_BYTES:
         state.status.append(line)
 
 

@@ -56,7 +56,7 @@ def _listing(lab: Lab) -> Iterator[str]:
         names = sorted(lab.tree.names(path))
         yield from names
         paths = [f"{path.rstrip('/')}/{name}" for name in names]
-        pending[:0] = [each for each in paths if lab.tree.lookup(each).folder]
+        pending[:0] = [item for item in paths if lab.tree.lookup(item).folder]
 
 
 def _first_look(lab: Lab) -> Iterator[str]:

@@ -106,7 +106,7 @@ def busy_host(count: int, starts_ns: tuple[int, ...] = (0,)) -> Host:
         return np.stack([moved, LOCAL * moved], axis=1)
 
     def fill(at_ns: int, cpus: Sequence[Sequence[int]], ways: Bools, way_bytes: float) -> Floats:
-        claims = np.array([float(len(each)) for each in cpus])[:, None] * ways
+        claims = np.array([float(len(cpu)) for cpu in cpus])[:, None] * ways
         total = np.maximum(claims.sum(axis=0), 1.0)
         return np.asarray((claims / total).sum(axis=1) * way_bytes)
 

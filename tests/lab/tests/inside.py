@@ -74,7 +74,7 @@ def nftop_counts() -> None:
     for name, at in names.items():
         parts = parts_of(uarch.events[name]) or {}
         most, least = (
-            sum(factor * (end - start)[:, INDEX[each]] for each, factor in parts.items())
+            sum(factor * (end - start)[:, INDEX[key]] for key, factor in parts.items())
             for start, end in ((before[4], before[7]), (before[5], before[6]))
         )
         seen = last.values[:, at].astype(np.float64) - first.values[:, at]
@@ -172,8 +172,8 @@ def threads() -> None:
 
 
 PROGRAMS: dict[str, Callable[[], None]] = {
-    each.__name__: each
-    for each in (
+    item.__name__: item
+    for item in (
         nftop_counts, arguments, descriptors, affinity, unprivileged, another_root, threads,
     )
 }  # fmt: skip

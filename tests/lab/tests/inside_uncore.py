@@ -71,7 +71,7 @@ def main(uarch: str) -> None:
                 "whole": whole,
                 "packages": [
                     {
-                        "readings": {name: plain(each) for name, each in row.readings.items()},
+                        "readings": {name: plain(item) for name, item in row.readings.items()},
                         "channels": boxes(row.channels),
                         "links": boxes(row.links),
                     }

@@ -113,7 +113,9 @@ def _namespace_of(outer: int) -> str:
 def members(namespace: str) -> dict[str, list[int]]:
     """The processes in a PID namespace that have not ended."""
     found: dict[str, list[int]] = {}
-    for pid in sorted(int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()):
+    for pid in sorted(
+        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()
+    ):
         # Any of them may be gone by the time it is looked at.
         with contextlib.suppress(OSError):
             if str(Path(f"/proc/{pid}/ns/pid").readlink()) == namespace:

@@ -62,9 +62,9 @@ def supervised(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
 
 def ends(pidfds: list[int]) -> bool:
     """All of them within the limit."""
-    for each in pidfds:
-        ready = wait_readable([each], _LIMIT_S)
-        os.close(each)
+    for pidfd in pidfds:
+        ready = wait_readable([pidfd], _LIMIT_S)
+        os.close(pidfd)
         if not ready:
             return False
     return True

@@ -127,7 +127,7 @@ def test_pqos_prints_the_mask_that_was_set(kernel: str) -> None:
     code, masks, cores, *undone = inside(kernel, program)
     assert code == 0
     assert "L3CA COS2 => MASK 0x3f0" in masks
-    assert any(each.startswith("MBA COS2 => 50") for each in masks)
+    assert any(mask.startswith("MBA COS2 => 50") for mask in masks)
     assert cores == ["4", "5"]
     assert undone == [0, 0, True]
 

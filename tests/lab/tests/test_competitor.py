@@ -30,7 +30,7 @@ def test_counters_that_it_keeps_are_nobody_else_s() -> None:
     lab = Lab()
     full, smaller = lab.group(0x3C, *GENERAL[:4]), lab.group(0x3C, *GENERAL[:3])
     lab.now_ns = S
-    before = [words(each)[2] for each in (full, smaller)]
+    before = [words(item)[2] for item in (full, smaller)]
     lab.tree.compete("pinned 1")
     lab.now_ns = 2 * S
     assert words(full)[2] == before[0]

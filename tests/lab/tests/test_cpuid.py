@@ -105,7 +105,9 @@ def test_only_programs_that_ask_are_changed(
 )
 def test_libpqos_has_one_place_that_asks() -> None:
     [(path, copy)] = [
-        each for each in programs.changed_copies().items() if each[0].name.startswith("libpqos")
+        changed_copy
+        for changed_copy in programs.changed_copies().items()
+        if changed_copy[0].name.startswith("libpqos")
     ]
     before = path.read_bytes()
     assert before.count(b"\x0f\xa2") == 1
@@ -150,7 +152,7 @@ def test_every_cpu_has_an_apic_id_of_its_own_that_tells_package_and_core(count: 
         assert (threads, inside) == (2, count // 2)
         assert one >> shift == info.package
         seen[one] = (info.package, info.core)
-        core = {found for each, found in seen.items() if each >> smt == one >> smt}
+        core = {found for key, found in seen.items() if key >> smt == one >> smt}
         assert core == {(info.package, info.core)}
         assert one & 0xFF == leaves.answer(asked, 1, 0)[1] >> 24
     assert len(seen) == count
@@ -189,7 +191,10 @@ def test_its_caches_are_those_of_sysfs() -> None:
     caches = asked.machine.tables["sysfs"]["caches"]
     kinds = {"Data": 1, "Instruction": 2, "Unified": 3}
     assert found == [
-        *((each["level"], kinds[each["type"]], each["ways"], each["bytes"]) for each in caches),
+        *(
+            (cache["level"], kinds[cache["type"]], cache["ways"], cache["bytes"])
+            for cache in caches
+        ),
         (3, 3, 12, 4 * 1572864),
     ]
     assert leaves.answer(asked, 4, 4) == (0, 0, 0, 0)

@@ -96,13 +96,13 @@ def test_nftop_knows_the_machine_that_it_has_a_table_for() -> None:
 def test_cpuinfo_has_a_paragraph_for_each_cpu(tmp_path: Path) -> None:
     text = (_written(tmp_path, 88, "skx-4") / "proc/cpuinfo").read_text()
     assert text.endswith("power management:\n\n")
-    paragraphs = [dict(_pairs(each)) for each in text.strip().split("\n\n")]
-    assert [int(each["processor"]) for each in paragraphs] == list(range(88))
+    paragraphs = [dict(_pairs(word)) for word in text.strip().split("\n\n")]
+    assert [int(paragraph["processor"]) for paragraph in paragraphs] == list(range(88))
     last = paragraphs[87]
     expected = {"physical id": "1", "siblings": "44", "core id": "21", "cpu cores": "22"}
     assert last.items() >= expected.items()
     assert last["cache size"] == "30976 KB"  # the 30.25 MiB of a Xeon Gold 6152
-    assert len({each["apicid"] for each in paragraphs}) == 88
+    assert len({paragraph["apicid"] for paragraph in paragraphs}) == 88
     flags = set(last["flags"].split())
     assert flags >= {"cat_l3", "cdp_l3", "mba", "rdt_a", "cqm_llc", "cqm_occup_llc"}
     assert flags >= {"cqm_mbm_total", "cqm_mbm_local"}

@@ -66,7 +66,7 @@ def test_switched_shown_and_undone_by_the_guard() -> None:
     count = len(first[0])
     assert on == [[True] * count, 3] and classed == [[True] * count, 1]
     assert (back, last) == (on, first)
-    assert {(each["sst_bf"], each["sst_cp"]) for each in packages} == {(True, True)}
+    assert {(package["sst_bf"], package["sst_cp"]) for package in packages} == {(True, True)}
     assert number == 1
 
 

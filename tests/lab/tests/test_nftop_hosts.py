@@ -85,7 +85,7 @@ def test_a_model_nobody_knows(pmu: str, tmp_path: Path) -> None:
     assert frame["host"]["uarch"] == "generic"
     cpu, model = of(frame, POLLER), steady.model(CPUS)
     instructions, cycles = (
-        steady.rates(model, each)[POLLER] for each in ("instructions", "cycles")
+        steady.rates(model, name)[POLLER] for name in ("instructions", "cycles")
     )
     assert cpu["ipc"] == pytest.approx(instructions / cycles, rel=1e-3)
     if pmu == "amd":  # no reference cycles
@@ -191,7 +191,7 @@ def test_a_cpu_that_goes_offline_and_comes_back() -> None:
     switch = f"/sys/devices/system/cpu/cpu{POLLER}/online"
     # Its counters, and whose thread was there, may be read a tick after its place is.
     none = ("cpu['core']", "cpu['ipc']", "cpu['frequency_hz']", "cpu['busy_ratio']")
-    gone = " and ".join(f"{each} is None" for each in (*none, "cpu['tma']['retiring']"))
+    gone = " and ".join(f"{item} is None" for item in (*none, "cpu['tma']['retiring']"))
     gone += " and 'warming' not in cpu['missing'].values()"
     others = f"[each['ipc'] for each in frame['cpus'] if each['cpu'] != {POLLER}]"
     # Fails with the frame in which another CPU has no IPC; the first frames have none of any.
@@ -209,7 +209,7 @@ def test_a_cpu_that_goes_offline_and_comes_back() -> None:
         assert len(frame["cpus"]) == CPUS
         assert frame["sources"]["perf"]["state"] == "ok"
     assert of(after, POLLER)["siblings"] == [sibling]
-    retiring = [of(each, POLLER)["tma"]["retiring"] for each in (before, after)]
+    retiring = [of(item, POLLER)["tma"]["retiring"] for item in (before, after)]
     assert retiring[0] == pytest.approx(retiring[1], abs=1e-3)
 
 
@@ -222,5 +222,5 @@ def test_counters_that_are_taken_while_it_runs() -> None:
         (watched, "/sys/fs/lab/live/ctl/competitor", "pinned 1"),
         (taken, "", ""),
     )
-    retiring = [of(each, POLLER)["tma"]["retiring"] for each in (before, with_watchdog)]
+    retiring = [of(item, POLLER)["tma"]["retiring"] for item in (before, with_watchdog)]
     assert retiring[0] == pytest.approx(retiring[1], abs=1e-3)

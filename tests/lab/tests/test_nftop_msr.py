@@ -75,7 +75,7 @@ def test_classes_are_shown_changed_and_taken_back_as_pqos_sees_them() -> None:
     ]  # fmt: skip
     assert re.findall(r"Core (\d+), .* => COS2", shown) == ["1", "9"]
     assert '"0f0"' in own
-    assert all("kept" in each for each in said), said
+    assert all("kept" in item for item in said), said
     assert after == before
 
 
@@ -167,8 +167,8 @@ def test_a_library_of_unknown_version_is_refused_with_the_reason() -> None:
         print(json.dumps([refused(), nftop("cat", "show"), before == pairs()]))
     """
     *said, same = inside(f"{_REFUSED}{_CUT}{program}", "--without-resctrl")
-    for each in said:
-        assert "libpqos does not tell its version" in each
+    for item in said:
+        assert "libpqos does not tell its version" in item
     assert same
 
 

@@ -110,7 +110,7 @@ def test_occupancy_and_traffic_are_the_models(kernel: str) -> None:
     seen = vpp[0]["mbm_total_bytes"] - before[0]["mbm_total_bytes"]
     assert seen == pytest.approx(moved[1:4].sum(), abs=2 << 16)
     assert seen > 1 << 20
-    assert [each["llc_occupancy"] for each in vpp] == held
+    assert [item["llc_occupancy"] for item in vpp] == held
     assert held[0] > 0
     assert vpp[1]["mbm_total_bytes"] == before[1]["mbm_total_bytes"], "it has no CPU there"
 
@@ -187,7 +187,7 @@ def test_nodes_of_divided_caches_are_summed() -> None:
     """
     nodes, parts, whole, gaps = inside("7.2", program, "--snc", "2", "--freeze", "60")
     assert nodes == [[0, 1], [2, 3]]
-    assert whole == [sum(each) for each in parts] and all(whole)
+    assert whole == [sum(item) for item in parts] and all(whole)
     assert gaps == ""
 
 

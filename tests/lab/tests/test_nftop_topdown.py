@@ -44,7 +44,7 @@ def runs(machine: str, smt: str, scenario: str) -> list[tuple[dict[str, Any], li
         lines = text.splitlines()
         frames = [json.loads(line) for line in lines if line.startswith("{")]
         percents = (re.findall(r"(-?[0-9.]+)%", line) for line in lines if line[:1] != "{")
-        rows = [[float(each) / 100 for each in row] for row in percents if len(row) == 4]
+        rows = [[float(item) / 100 for item in row] for row in percents if len(row) == 4]
         found.append((frames[-1], rows))
     return found
 

@@ -73,7 +73,7 @@ def test_level_1_survives_pinned_counters_of_another_program(
         assert beside[node] == pytest.approx(alone[node], abs=0.01), node
     assert beside["coverage"] >= 0.9
     done = enter(*lab, *competitor, "--", sys.executable, "-m", "nftop", "doctor", "--json")
-    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    checks = {load["name"]: load for load in json.loads(done.stdout)["checks"]}
     assert f"{8 - kept} of 8 general counters" in checks["perf counters"]["text"]
-    taken = [each for name, each in checks.items() if name.startswith("perf ")]
-    assert not any("nmi_watchdog" in (each["fix"] or "") for each in taken), taken
+    taken = [check for name, check in checks.items() if name.startswith("perf ")]
+    assert not any("nmi_watchdog" in (item["fix"] or "") for item in taken), taken

@@ -38,7 +38,7 @@ def test_what_opens(pmu: str, codes: list[int]) -> None:
     """A generic event, one of caches, a raw one, the slots (to others a code like any), APERF."""
     host = lab("icx", pmu)
     events = [(HARDWARE, CYCLES), (3, BRANCHES_OF_CACHE), (RAW, 0x1C2), (RAW, 0x400), (MSR, 1)]
-    assert [host.code(*each) for each in events] == codes
+    assert [host.code(*event) for event in events] == codes
     assert host.code(MSR, 0) == 0
 
 

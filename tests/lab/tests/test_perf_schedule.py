@@ -21,7 +21,7 @@ MS = 1_000_000
 
 
 def masks(pmu: Pmu, *configs: int) -> list[int]:
-    return [pmu.mask_of(each) for each in configs]
+    return [pmu.mask_of(config) for config in configs]
 
 
 def room(pmu: Pmu, *configs: int) -> bool:
@@ -182,5 +182,5 @@ def test_time_on_the_counters_is_that_of_the_turns(count: int, index: int, elaps
 @pytest.mark.parametrize("events", [5, 6, 9])
 def test_everybody_gets_the_same_share(events: int) -> None:
     plan = rota(singles(SKX, *GENERAL[:events]), SKX.available)
-    ran = {running_ns(plan, each, 4 * MS * events * 7, 4 * MS) for each in range(events)}
+    ran = {running_ns(plan, index, 4 * MS * events * 7, 4 * MS) for index in range(events)}
     assert ran == {4 * 4 * MS * 7}

@@ -88,14 +88,14 @@ def shares_of_level_2(cpus: Sequence[int]) -> Floats:
     latency = 4 * of["cycles_none_delivered"] * per_slot
     memory = 4 * (of["stalls_memory"] + of["stalls_store"]) * per_slot
     parts = [(heavy, retiring), (mispredicted, bad), (latency, frontend), (memory, backend)]
-    return np.array([each for one, whole in parts for each in (one, whole - one)])
+    return np.array([item for one, whole in parts for item in (one, whole - one)])
 
 
 def percents(text: str) -> list[list[float]]:
     """The rows of `--topdown`."""
     rows = (re.findall(r"(-?[0-9.]+)%", line) for line in text.splitlines())
     lengths = (len(LEVEL_1), len(LEVEL_1) + LEVEL_2)
-    return [[float(each) for each in row] for row in rows if len(row) in lengths]
+    return [[float(item) for item in row] for row in rows if len(row) in lengths]
 
 
 def metrics(text: str) -> dict[str, float]:
@@ -123,11 +123,11 @@ def test_counts_of_every_cpu_over_intervals_add_up_to_the_models(
         sums[cpu, event] += int(value)
     uarch = machines.load(machine).uarch
     for event, spec in CODES.items():
-        for each in range(CPUS):
+        for index in range(CPUS):
             first, last = (
-                count(model(machine), spec, each, at, uarch) for at in (FROM_NS, FROM_NS + STEP_NS)
+                count(model(machine), spec, index, at, uarch) for at in (FROM_NS, FROM_NS + STEP_NS)
             )
-            assert sums[f"CPU{each}", event] == pytest.approx(last - first, abs=1), (event, each)
+            assert sums[f"CPU{index}", event] == pytest.approx(last - first, abs=1), (event, index)
 
 
 @pytest.mark.parametrize("machine", machines.names())

@@ -39,7 +39,7 @@ def test_its_cpu_is_one_of_the_labs() -> None:
     lab = Lab(ran_ns={77: 0})
     rows = [lab.open(SOFTWARE, 1, pid=77, cpu=cpu) for cpu in range(CPUS)]
     lab.ran_ns[77] = S
-    assert sorted(words(each)[0] for each in rows) == [0] * (CPUS - 1) + [S]
+    assert sorted(words(row)[0] for row in rows) == [0] * (CPUS - 1) + [S]
 
 
 def test_one_thread_looks_at_all_clocks(monkeypatch: pytest.MonkeyPatch) -> None:

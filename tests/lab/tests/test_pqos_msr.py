@@ -184,10 +184,10 @@ def test_the_binding_agrees_with_pqos_and_the_model() -> None:
     assert found[2] > 0
     assert (classes, cores) == ([2, 0], [44, 44])
     every = re.findall(r"L3CA COS\d+ => MASK (0x\w+)", shown)
-    assert [f"{mask:#x}" for each in masks for mask in each] == every
+    assert [f"{mask:#x}" for item in masks for mask in item] == every
     assert every[16 + 2] == "0xf0"
     percents = re.findall(r"MBA COS\d+ => (\d+)%", shown)
-    assert [str(limit) for each in limits for limit in each] == percents
+    assert [str(limit) for item in limits for limit in item] == percents
     assert percents[3] == "40"
     assert re.findall(r"Core (\d+), .*COS2", shown) == ["5"]
 

@@ -50,7 +50,7 @@ def test_it_needs_no_more_python_than_nftop_and_mfusepy() -> None:
         if "tests" not in path.relative_to(ROOT / "tests").parts:
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Import):
-                    used |= {each.name.partition(".")[0] for each in node.names}
+                    used |= {name.name.partition(".")[0] for name in node.names}
                 elif isinstance(node, ast.ImportFrom):
                     used.add((node.module or "").partition(".")[0])
     assert used - sys.stdlib_module_names == {"nftop", "numpy", "mfusepy", "tests"}

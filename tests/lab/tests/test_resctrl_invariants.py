@@ -172,7 +172,7 @@ class Operators(RuleBasedStateMachine):
         assert book is not None
         for group in controls(self.host.state):
             for cpu in group.cpus:
-                children = [each for each in group.children.values() if cpu in each.cpus]
+                children = [child for child in group.children.values() if cpu in child.cpus]
                 assert book.rmid_of[cpu] == (children[0] if children else group).rmid
 
 

@@ -128,7 +128,7 @@ def test_a_guard_that_is_killed_and_classes_beside_frequencies() -> None:
     """
     found, mask, pinned, last = inside(program)
     assert found[:5] == [0, 0, 0, 0, True]
-    assert any("7ff" in each for each in mask), "the mask was taken back first"
+    assert any("7ff" in item for item in mask), "the mask was taken back first"
     assert pinned == [2700, 2700]
     assert found[5:] == [5, False, 1, True, 0, True]
     assert last == "reverted"

@@ -38,7 +38,7 @@ FREE_RUNNING, CLOCK = 0x20FF, 0xFF
 
 
 def unit(machine: str, name: str) -> Unit:
-    return next(each for each in units_of(machines.load(machine), model()) if each.name == name)
+    return next(item for item in units_of(machines.load(machine), model()) if item.name == name)
 
 
 def encoding(of: Unit, box: int, terms: str) -> Encoding:
@@ -57,7 +57,7 @@ def cha(machine: str = "skx-4", box: int = 0) -> int:
 def test_boxes_make_up_what_the_package_did(machine: str) -> None:
     """Of every uncore event that nftop counts, to the last count."""
     uarch = uarch_table.load(machines.load(machine).uarch)
-    for of, events in ((unit(machine, each.pmu), each.events) for each in uarch.uncore):
+    for of, events in ((unit(machine, item.pmu), item.events) for item in uarch.uncore):
         for name, spec in events.items():
             lab = Lab(machine, now_ns=60 * S)
             opened = {
@@ -72,7 +72,7 @@ def test_boxes_make_up_what_the_package_did(machine: str) -> None:
             parts = parts_of_box(spec, uarch.name)
             assert parts is not None
             for cpu, boxes in opened.items():
-                seen = [words(each) for each in boxes]
+                seen = [words(box) for box in boxes]
                 wanted = sum(
                     factor * int(grown[PACKAGE_OF[cpu], OF_PACKAGE_INDEX[quantity]])
                     for quantity, factor in parts.items()
@@ -87,8 +87,8 @@ def test_a_box_counts_its_own_share() -> None:
     reads = [open_box(lab, encoding(imc, box, "cas_count_read")) for box in range(12)]
     lab.now_ns = 30 * S
     counts = box_counts(model(), 30 * S, "uncore_imc", "ICX")[0, :, OF_PACKAGE_INDEX["cas_reads"]]
-    assert [words(each)[0] for each in reads] == counts.tolist()
-    assert [words(each)[0] for each in reads[2::3]] == [0] * 4
+    assert [words(read)[0] for read in reads] == counts.tolist()
+    assert [words(read)[0] for read in reads[2::3]] == [0] * 4
 
 
 def test_any_cpu_of_a_package_does() -> None:
@@ -96,7 +96,7 @@ def test_any_cpu_of_a_package_does() -> None:
     lab = Lab()
     handles = [lab.open(cha(), MISS, config1=ITOM, cpu=cpu) for cpu in (0, 3, 8, 4, 15)]
     lab.now_ns = S
-    counts = [words(each)[0] for each in handles]
+    counts = [words(handle)[0] for handle in handles]
     assert counts[0] == counts[1] == counts[2] != counts[3] == counts[4]
 
 
@@ -191,7 +191,7 @@ def test_opcodes_take_turns() -> None:
     assert failed.read(64, 0) == b""
     ran = [words(handle)[2] for handle in handles]
     lab.now_ns = 9 * S
-    more = [words(each)[2] - before for each, before in zip(handles, ran, strict=True)]
+    more = [words(item)[2] - before for item, before in zip(handles, ran, strict=True)]
     assert more == pytest.approx([S / 2, 0], abs=10)
     assert words(pinned)[1:3] == [S, S]
 
@@ -282,15 +282,15 @@ def test_it_counts_what_happens_while_it_is_on() -> None:
         counted.append(words(handle)[0])
     share = [box_counts(model(), at * S, "uncore_cha", "SKX")[0, 0] for at in (6, 7, 8)]
     column = OF_PACKAGE_INDEX["itom_miss"]
-    assert counted == [int(each[column] - share[0][column]) for each in share[1:]]
+    assert counted == [int(item[column] - share[0][column]) for item in share[1:]]
 
 
 def test_the_model_does_not_know_every_unit() -> None:
     lab = Lab("spr")
-    types = [each.types[0] for each in units_of(machines.load("spr"), model())]
-    handles = [lab.open(each, 0x77) for each in types if not lab.code(each, 0x77)]
+    types = [item.types[0] for item in units_of(machines.load("spr"), model())]
+    handles = [lab.open(type_, 0x77) for type_ in types if not lab.code(type_, 0x77)]
     lab.now_ns = S
-    assert [words(each) for each in handles] == [[0, S, S]] * 9
+    assert [words(handle) for handle in handles] == [[0, S, S]] * 9
     # The other two are free running.
     assert len(types) == 11
     told = lab.tree.unknown.splitlines()

@@ -49,7 +49,7 @@ def test_every_encoding_is_the_reference_s(machine: str, root: Path) -> None:
     uarch = uarch_table.load(machines.load(machine).uarch)
     differences: list[object] = []
     for unit in uarch.uncore:
-        pmu = next(each.pmus[0] for each in units(machine) if each.name == unit.pmu)
+        pmu = next(item.pmus[0] for item in units(machine) if item.name == unit.pmu)
         theirs = facts(uarch.name)["uncore"][UNITS[unit.name]]
         known = {own_name(name): event for name, event in theirs["events"].items()}
         shown = read_pmu(pmu, root)
@@ -146,7 +146,7 @@ def test_a_guest_has_none_and_an_unknown_model_has_boxes_without_names() -> None
         name: units_of(machines.with_tables(kind, changes), model())
         for name, changes in machines.PMUS.items()
     }
-    assert [name for name, each in found.items() if each] == ["own", "late-registers", "unknown"]
+    assert [name for name, item in found.items() if item] == ["own", "late-registers", "unknown"]
     unknown = found["unknown"]
     files = unit_files(unknown, CPUMASK)
     assert files["uncore_type_6_7/format/umask"] == b"config:8-15\n"

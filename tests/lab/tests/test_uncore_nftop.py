@@ -37,7 +37,7 @@ def counted(unit: Uncore, event: str, uarch: str, from_ns: int, until_ns: int) -
     grown = (after - before).astype(np.int64)
     of_box = np.zeros(grown.shape[:2], np.int64)
     return of_box + sum(
-        factor * grown[:, :, OF_PACKAGE_INDEX[each]] for each, factor in parts.items()
+        factor * grown[:, :, OF_PACKAGE_INDEX[key]] for key, factor in parts.items()
     )
 
 
@@ -82,9 +82,9 @@ def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
     assert until_ns - from_ns == S
     wanted = expected(known, from_ns, until_ns)
     for row, package in enumerate(told["packages"]):
-        for name, each in wanted.items():
+        for name, item in wanted.items():
             got = package["readings"][name]
-            near = pytest.approx(each[row], rel=1e-3, abs=lost_at_most_per_s(known, name))
+            near = pytest.approx(item[row], rel=1e-3, abs=lost_at_most_per_s(known, name))
             assert got == near, (row, name)
         # These have their counters to themselves, and are exact but for a count's end.
         for name in ("memory.read_bytes_per_s", "upi.sent_bytes_per_s"):
@@ -100,7 +100,7 @@ def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
     if beside:
         by_perf = re.findall(r"^ +([0-9,]+) +(uncore_\w+/\S+/)", done.stderr, re.MULTILINE)
         sums = {event: int(value.replace(",", "")) for value, event in by_perf}
-        assert {event: sums[each] for event, each in zip(units, asked, strict=True)} == {
+        assert {event: sums[entry] for event, entry in zip(units, asked, strict=True)} == {
             event: pytest.approx(told["whole"][event], abs=2 * 12) for event in units
         }
 
@@ -131,10 +131,10 @@ def test_the_command_shows_packages_and_doctor_where_they_are_counted() -> None:
         hits = about[mine, INDEX["itom_hit"]].sum()
         assert row["pcie"]["itom"]["hit_per_s"] == pytest.approx(hits, rel=0.05)
         assert "pcie.itom.hit_per_s" in row["estimates"]
-        whole = sum(each["read_bytes_per_s"] for each in row["memory"]["channels"].values())
+        whole = sum(value["read_bytes_per_s"] for value in row["memory"]["channels"].values())
         assert row["memory"]["read_bytes_per_s"] == pytest.approx(whole, rel=1e-9)
     done = enter(*lab, sys.executable, "-m", "nftop", "doctor", "--json")
-    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    checks = {load["name"]: load for load in json.loads(done.stdout)["checks"]}
     for unit in ("cha", "imc", "upi"):
         assert checks[f"uncore {unit}"]["state"] == "ok"
         assert f"by interrupts of CPU 0,{CPUS // 4}" in checks[f"uncore {unit}"]["text"]

@@ -72,7 +72,7 @@ def test_wildcards_add_up_and_names_of_the_kernel_s_are_known(machine: str) -> N
         assert parts
         for package in (0, 1):
             counts = grown()[package]
-            whole = sum(by * int(counts[OF_PACKAGE_INDEX[each]]) for each, by in parts.items())
+            whole = sum(by * int(counts[OF_PACKAGE_INDEX[key]]) for key, by in parts.items())
             assert seen[f"S{package}", name] == (str(whole), "100.00"), name
             assert whole > 0
     listed = {line.split()[0] for line in by_name.splitlines() if line.startswith("  uncore_")}
@@ -143,7 +143,9 @@ def test_perf_s_own_names_mean_the_same(machine: str) -> None:
 def test_perf_s_own_names_on_older_machines(machine: str) -> None:
     for name, count, grew in each_by_itself(machine, list(BY_NAME[machine])):
         factor, quantities = BY_NAME[machine][name]
-        assert count == factor * sum(int(grew[OF_PACKAGE_INDEX[each]]) for each in quantities), name
+        assert count == factor * sum(
+            int(grew[OF_PACKAGE_INDEX[quantity]]) for quantity in quantities
+        ), name
 
 
 def test_boxes_are_read_by_another_cpu_once_theirs_has_gone() -> None:

@@ -44,7 +44,7 @@ def resolve(unit: Unit, attr: Attr) -> Event:
             raise failed(errno.EINVAL)
         return _event(unit, terms, 0)
     used = [
-        mask for each in unit.filters if config & each.bits in each.codes for mask in each.fields
+        mask for item in unit.filters if config & item.bits in item.codes for mask in item.fields
     ]
     config1 = attr.config1 & _union(used)
     terms = _terms(unit, {"config": config, "config1": config1})

@@ -109,7 +109,7 @@ def _units(machine: Machine, model: Model) -> Iterator[Unit]:
             formats=shared["formats"][row["format"]],
             events=_events(shared["events"][row["events"]]) if "events" in row else {},
             constraints=dict(row.get("constraints", ())),
-            filters=tuple(_filter(each, row["fields"]) for each in row.get("filtered", ())),
+            filters=tuple(_filter(raw, row["fields"]) for raw in row.get("filtered", ())),
             free_running=row.get("free_running", False),
             discovery=row.get("discovery"),
         )

@@ -73,7 +73,7 @@ def test_letters() -> None:
 
 def test_a_missing_part_shows_its_reason() -> None:
     cpus = frame(8, tma=True).cpus
-    assert [each.text for each in bars(cpus, [4], 10, [Tone.PLAIN])] == ["[b]       "]
+    assert [bar.text for bar in bars(cpus, [4], 10, [Tone.PLAIN])] == ["[b]       "]
     gone = {**cpus.columns, "tma.retiring": missing(8, Missing(Reason.WARMING))}
     drawn = bars(replace(cpus, columns=gone), [1], 10, [Tone.PLAIN])[0]
     assert (drawn.text, drawn.spans[0].tone) == ("[w]       ", Tone.MISSING)

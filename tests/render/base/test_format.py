@@ -15,7 +15,7 @@ from nftop.render.base import format as fmt
 
 REASONS = [reason for reason in Reason if reason is not Reason.PRESENT]
 missing = st.sampled_from(REASONS).map(Missing)
-NUMBERS = [each for each in Unit if each is not Unit.TEXT]
+NUMBERS = [item for item in Unit if item is not Unit.TEXT]
 units = st.sampled_from(NUMBERS)
 
 

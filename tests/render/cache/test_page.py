@@ -48,12 +48,12 @@ def flat(*_: object) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 
 def detail(shown: Frame, name: str, width: int = 120, made: tuple[Made, ...] = ()) -> str:
     lines = class_lines(shown, (name, L3Domain(0)), width, Trends(flat, 1.0), made)
-    return "\n".join(each.text for each in lines)
+    return "\n".join(line.text for line in lines)
 
 
 def rows(shown: Frame, width: int = 120, *, folded: bool = True) -> list[str]:
     found = upper(shown, width, (), folded=folded)
-    return [each.text for each in (found.header, *found.lines)]
+    return [line.text for line in (found.header, *found.lines)]
 
 
 def row_of(shown: Frame, name: str, width: int = 120) -> str:
@@ -63,8 +63,8 @@ def row_of(shown: Frame, name: str, width: int = 120) -> str:
 def changed(*tables: ResctrlTable) -> Frame:
     """A frame that has noticed what these readings have different."""
     state = ChangeState()
-    for second, each in enumerate(tables, start=1):
-        reading = SourceReading(each, second * SECOND_NS, 0)
+    for second, item in enumerate(tables, start=1):
+        reading = SourceReading(item, second * SECOND_NS, 0)
         state = step_changes(state, reading, (), second * SECOND_NS)
     return replace(frame_of(*tables), noticed=state.noticed)
 
@@ -187,7 +187,7 @@ def test_what_nftop_changed_is_told_from_it() -> None:
     [noticed] = MOVED.noticed
     made = (Made(noticed.changes, noticed.since_ns, noticed.at_ns),)
     found = upper(MOVED, 200, made, folded=True)
-    assert any(" *3f0 " in each.text for each in found.lines)
+    assert any(" *3f0 " in line.text for line in found.lines)
     assert "00:00:02Z here: vpp L3" in detail(MOVED, "vpp", made=made)
     first = replace(made[0], changes=noticed.changes[:1])
     assert who(noticed, [first]) == "here, and in part by somebody else"
@@ -259,11 +259,11 @@ def test_what_is_taken_of_what_there_is() -> None:
 def test_an_absent_value_is_its_mark_and_its_reason_is_below(reason: Reason) -> None:
     why = Missing(reason, "here is what to do")
     bare = in_cache(0, 1, cbm=why, mba=why, values=values(why, why, why))
-    domains = tuple(replace(each, io=why) for each in DOMAINS)
+    domains = tuple(replace(domain, io=why) for domain in DOMAINS)
     shown = frame_of(table(groups=(group("vpp", None, (1,), bare),), domains=domains))
     text = row_of(shown, "vpp", 200).removeprefix("COS -")
     assert text.split().count(reason.mark) == 6
-    assert sum(why.sentence in each for each in rows(shown, 200)) >= 2
+    assert sum(why.sentence in row for row in rows(shown, 200)) >= 2
     assert detail(shown, "vpp").count(why.sentence) == 5
 
 
@@ -291,8 +291,8 @@ def test_real_trees_are_drawn(name: str, options: str, said: str, tmp_path: Path
     assert any(said in text for text in rows(shown, 200))
     for width in (40, 80, 200):
         assert max(map(len, rows(shown, width))) <= width
-        for each in shown.groups:
-            assert detail(shown, each.name, width)
+        for item in shown.groups:
+            assert detail(shown, item.name, width)
 
 
 def many(classes: int, caches: int) -> Frame:
@@ -311,7 +311,7 @@ def test_fifteen_classes_in_eight_caches() -> None:
     shown = many(15, 8)
     found = upper(shown, 200, (), folded=True)
     assert len({key for key in found.rows if key}) == 15 * 8
-    assert sum("together (SNC)" in each.text for each in found.lines) == 8
+    assert sum("together (SNC)" in line.text for line in found.lines) == 8
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -322,9 +322,9 @@ def test_names_of_others_stay_in_their_place(name: str) -> None:
     lines: Iterator[Line] = iter(
         upper(replace(shown, noticed=(noticed,)), 100, (), folded=True).lines
     )
-    for each in (*lines, *class_lines(shown, (name, L3Domain(0)), 100, Trends(flat, 1.0), ())):
-        assert each.width <= 100
-        assert each.text.isprintable()
+    for line in (*lines, *class_lines(shown, (name, L3Domain(0)), 100, Trends(flat, 1.0), ())):
+        assert line.width <= 100
+        assert line.text.isprintable()
     assert all(text.isprintable() for text in texts(noticed.changes))
 
 
@@ -357,15 +357,15 @@ def test_the_card(story: tuple[History, Frame], width: int) -> None:
     history, shown = story
     verdict = judged(history.window(shown))
     assert verdict is not None
-    drawn = [each.text for each in card(verdict, width, ())]
+    drawn = [item.text for item in card(verdict, width, ())]
     assert drawn[0].startswith("VERDICT     before   after  change        n")
     assert drawn[1].startswith("CHANGED 00:01:00Z by somebody else: vpp L3 0 f0 -> 3f0")
     assert drawn[2].startswith("fwd better: CPP -1")
-    cpp = next(each for each in drawn if each.startswith(" CPP"))
+    cpp = next(item for item in drawn if item.startswith(" CPP"))
     assert cpp.split()[1:3] == ["376", "319"] and cpp.endswith("better")
     assert ("/" in cpp.split()[5]) == (width == 120)
     assert max(map(len, drawn)) <= width
-    assert any(each.startswith("class ovs, overlaps") for each in drawn)
+    assert any(entry.startswith("class ovs, overlaps") for entry in drawn)
     assert verdict_lines(verdict, width)[0].text == drawn[0]
 
 
@@ -379,7 +379,7 @@ def test_a_card_says_what_is_the_matter(story: tuple[History, Frame]) -> None:
     verdict = judged(history.window(shown))
     assert verdict is not None
     odd = replace(verdict, notes=("occupancy is not metered here",), parts=(), settled=False)
-    texts_of = [each.text for each in verdict_lines(odd, 100)]
+    texts_of = [line.text for line in verdict_lines(odd, 100)]
     assert texts_of[0].endswith("settling, 10 s left out so far")
     assert texts_of[1] == "! occupancy is not metered here"
     assert texts_of[2] == "no class that was changed is there any more"
@@ -388,4 +388,4 @@ def test_a_card_says_what_is_the_matter(story: tuple[History, Frame]) -> None:
     classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))
     assert summary(classes).text.startswith("vpp more, ovs no difference")
     many_changes = replace(verdict, noticed=verdict.noticed * 5)
-    assert "+ 3 changes before" in [each.text for each in card(many_changes, 100, ())]
+    assert "+ 3 changes before" in [change.text for change in card(many_changes, 100, ())]

@@ -119,7 +119,7 @@ def test_classes_that_are_not_in_use_are_counted() -> None:
     both = frame_of(table(groups=(*used, group("a", 7, (), whole), group("b", 8, (), free))))
     lines = texts(both, 80)
     assert [text[6:14].strip() for text in lines if text.startswith("COS")] == [
-        "default", *(each.name for each in used[1:])
+        "default", *(item.name for item in used[1:])
     ]  # fmt: skip
     assert "+ 2 classes that nobody is in and nothing limits" in lines[-2]
     one = texts(frame_of(table(groups=(used[0], group("a", 7, (), whole)))), 80)
@@ -137,7 +137,7 @@ def test_classes_that_are_not_in_use_are_counted() -> None:
 def test_an_absent_value_is_its_mark(reason: Reason) -> None:
     why = Missing(reason, "here is what to do")
     bare = in_cache(0, 1, cbm=why, mba=why, values=values(why, why, why))
-    domains = tuple(replace(each, ways=None, io=why) for each in DOMAINS)
+    domains = tuple(replace(domain, ways=None, io=why) for domain in DOMAINS)
     shown = frame_of(table(groups=(group("vpp", None, (1,), bare),), domains=domains))
     lines = cache_lines(shown, 80)
     marks = "".join(span.text for span in lines[1].spans if span.tone is Tone.MISSING)

@@ -24,7 +24,7 @@ CPP = cpu_metric("cpp")
 
 def _glyphs(cpus: CpuTable, width: int = 120, height: int = 9) -> str:
     """The glyphs alone, line after line, labels and legend cut off."""
-    rows = [each.text for each in map_lines(cpus, CPP, width, height)]
+    rows = [line.text for line in map_lines(cpus, CPP, width, height)]
     return "".join(row[27:].replace(LEGEND, "").strip() for row in rows)
 
 
@@ -36,9 +36,9 @@ def test_never_wider_or_taller_than_told_and_whole_or_not_at_all(
     cpus = frame(n_cpus, packages=packages).cpus
     lines = map_lines(cpus, CPP, width, height)
     assert len(lines) <= max(0, height)
-    assert all(each.width <= width for each in lines)
+    assert all(line.width <= width for line in lines)
     tones = (Tone.AREA, Tone.BAD, Tone.MISSING)
-    drawn = sum(len(s.text) for each in lines for s in each.spans if s.tone in tones)
+    drawn = sum(len(s.text) for line in lines for s in line.spans if s.tone in tones)
     polled = min(3, n_cpus - 1) or n_cpus  # without a poller all are drawn
     assert drawn == (polled if lines else 0), "every poller once"
 
@@ -70,7 +70,7 @@ def test_a_core_stands_with_its_l3_and_an_offline_cpu_nowhere() -> None:
 def test_heights_marks_and_scale() -> None:
     assert _glyphs(frame(8).cpus) == ".▄█!....", "CPU 2's bound goes to the end of the scale"
     lines = map_lines(frame(8).cpus, CPP, 120, 9)
-    assert [each.text[:15].rstrip() for each in lines] == ["MAP CPP", " 0-500"]
+    assert [line.text[:15].rstrip() for line in lines] == ["MAP CPP", " 0-500"]
     assert _glyphs(with_cells(frame(8), "wait_ratio", {3: 0.05}).cpus) == ".▄█▆...."
 
 
@@ -107,7 +107,7 @@ def test_without_a_poller_every_cpu_is_drawn() -> None:
     cpus = bare(8).cpus
     metric = map_metric(cpus, "cpu")
     assert metric.id == "busy_ratio"
-    text = "".join(each.text for each in map_lines(cpus, metric, 100, 9))
+    text = "".join(line.text for line in map_lines(cpus, metric, 100, 9))
     assert "▁▂▃▄" in text
     assert map_metric(frame(8).cpus, "cpu").id == "cpp"
     assert map_metric(frame(8, tma=True).cpus, "tma").id == "tma.retiring"
@@ -115,9 +115,9 @@ def test_without_a_poller_every_cpu_is_drawn() -> None:
 
 def test_ascii_keeps_the_width() -> None:
     for cpus in (frame(8).cpus, all_missing().cpus):
-        for each in map_lines(cpus, CPP, 120, 9):
-            assert ascii_only(each.text).isascii()
-            assert len(ascii_only(each.text)) == each.width
+        for line in map_lines(cpus, CPP, 120, 9):
+            assert ascii_only(line.text).isascii()
+            assert len(ascii_only(line.text)) == line.width
 
 
 def test_big_hosts_fit_wide_screens_and_odd_numbering_its_label() -> None:

@@ -46,7 +46,7 @@ def test_what_the_hardware_can_never_give_makes_room_for_what_there_is() -> None
     blind = base
     for metric in ("ipc", "frequency_hz"):
         blind = with_cells(blind, metric, dict.fromkeys(range(8), Missing(Reason.HARDWARE)))
-    before, after = ([col.key for col in columns_for(100, each.cpus)] for each in (base, blind))
+    before, after = ([col.key for col in columns_for(100, item.cpus)] for item in (base, blind))
     assert "ipc" in before
     assert "ipc" not in after
     assert "ipc" in [col.key for col in columns_for(300, blind.cpus)]
@@ -174,7 +174,7 @@ def test_every_row_is_as_wide_as_the_headers(make: object) -> None:
     cpus = make().cpus  # type: ignore[operator]
     for width in (20, 40, 80, 120, 200):
         lines = table_lines(cpus, View(folded=False), width)
-        assert len({each.width for each in lines}) == 1
+        assert len({line.width for line in lines}) == 1
 
 
 def test_the_arrow_says_by_what_and_which_way() -> None:

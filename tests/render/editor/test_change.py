@@ -84,7 +84,7 @@ def odd() -> ResctrlTable:
         second, name="a\x1b[2J", caches=cdp, l2=(L2Mask(4, Cbm(1, 8), Cbm(2, 8)),),
         monitors=(monitor,), mode="exclusive",
     )  # fmt: skip
-    domains = tuple(replace(each, io=Missing(Reason.SOURCE, "why")) for each in whole.domains)
+    domains = tuple(replace(domain, io=Missing(Reason.SOURCE, "why")) for domain in whole.domains)
     return replace(whole, groups=(first, second, *rest), domains=domains)
 
 
@@ -109,7 +109,7 @@ def test_classes_as_json() -> None:
     assert group["monitors"] == [{"name": "m\x1b[2J", "cpus": [1]}]
     assert found["domains"][0]["io"] is None
     assert found["domains"][0]["io_provenance"] == "why"
-    assert L3Domain(0) in {each["l3"] for each in found["domains"]}
+    assert L3Domain(0) in {item["l3"] for item in found["domains"]}
 
 
 def test_a_change_as_json() -> None:
@@ -133,9 +133,9 @@ def test_a_command_is_one_whatever_is_in_it_and_several_are_called_so() -> None:
             Proposal({}, CHANGES, commands=commands), (), 80,
             ways={"L3": 4}, unit="percent", obstacle="", keep_within_s=60.0,
         )  # fmt: skip
-        shown = [each.text.rstrip() for each in lines]
+        shown = [line.text.rstrip() for line in lines]
         at = shown.index(title)
-        assert shown[at + 1 : at + 1 + len(commands)] == [f"  {each}" for each in commands]
+        assert shown[at + 1 : at + 1 + len(commands)] == [f"  {command}" for command in commands]
 
 
 def test_a_class_of_the_hardware_is_nobodys_whatever_it_is_called() -> None:

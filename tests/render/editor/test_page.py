@@ -61,11 +61,13 @@ def begun(changes: Mapping[str, str] | None = None, **modes: str) -> Draft:
 
 
 def text(shown: Board, frame: Frame = FRAME, width: int = 100, height: int = 40) -> str:
-    return "\n".join(each.text.rstrip() for each in editor_lines(shown, frame, width, height))
+    return "\n".join(
+        editor_line.text.rstrip() for editor_line in editor_lines(shown, frame, width, height)
+    )
 
 
 def ways(drawn: str, name: str) -> str:
-    row = next(each for each in drawn.split("\n") if f" {name} " in each)
+    row = next(word for word in drawn.split("\n") if f" {name} " in word)
     return next(word for word in row.split() if len(word) == WAYS and set(word) <= set(".#oEix+-"))
 
 
@@ -121,14 +123,14 @@ def test_the_editor_and_the_cache_screen_agree_on_whose_a_way_is(
     frame = frame_at(state)
     if drained:
         frame = replace(frame, groups=tuple(
-            replace(each, caches=tuple(
+            replace(item, caches=tuple(
                 replace(cache, readings={**cache.readings, "occupancy_bytes": 0.0})
-                for cache in each.caches))
-            for each in frame.groups
+                for cache in item.caches))
+            for item in frame.groups
         ))  # fmt: skip
     desk = Desk(state, RULES, "/sys/fs/resctrl", "nftop", read_at_ns=0)
     drawn = text(desk.board(frame), frame, 110)
-    table = "\n".join(each.text for each in cache_table(frame, 160, (), folded=False).lines)
+    table = "\n".join(item.text for item in cache_table(frame, 160, (), folded=False).lines)
     for name in ("default", "vpp", "ovs", "nftop.batch"):
         assert ways(drawn, name) == ways(table, name)
     for group in masks:
@@ -138,11 +140,11 @@ def test_the_editor_and_the_cache_screen_agree_on_whose_a_way_is(
 
 def test_what_is_not_known_says_why() -> None:
     why = Missing(Reason.SOURCE, "no register here")
-    domains = tuple(replace(each, io=why, size_bytes=None) for each in FRAME.domains)
+    domains = tuple(replace(domain, io=why, size_bytes=None) for domain in FRAME.domains)
     groups = tuple(
-        replace(each, clos=None, caches=tuple(
-            replace(cache, readings=dict.fromkeys(cache.readings, why)) for cache in each.caches))
-        for each in FRAME.groups
+        replace(group, clos=None, caches=tuple(
+            replace(cache, readings=dict.fromkeys(cache.readings, why)) for cache in group.caches))
+        for group in FRAME.groups
     )  # fmt: skip
     said = text(board(begun(), io={}), replace(FRAME, domains=domains, groups=groups))
     assert "I/O ways unknown: no register here" in said
@@ -154,11 +156,11 @@ def test_what_is_not_known_says_why() -> None:
 
 def test_a_class_that_holds_more_than_its_ways_is_draining() -> None:
     groups = tuple(
-        replace(each, caches=tuple(
+        replace(group, caches=tuple(
             replace(cache, readings={**cache.readings, "occupancy_bytes": 9.0 * MIB})
-            for cache in each.caches))
-        if each.name == "vpp" else each
-        for each in FRAME.groups
+            for cache in group.caches))
+        if group.name == "vpp" else group
+        for group in FRAME.groups
     )  # fmt: skip
     said = text(board(begun()), replace(FRAME, groups=groups))
     assert "draining: vpp holds 9.0 MiB, its ways are 5.8" in said
@@ -218,18 +220,18 @@ def test_names_of_others_are_made_printable() -> None:
                 state[cell._replace(group=f"{at}{name}")] = value
     draft = drafts.begin(_state(state), RULES, "nftop")
     shown = board(draft, Spot(f"0{HOSTILE[0]}", "L3", 0, 1))
-    for each in (*editor_lines(shown, FRAME, 90, 40), *diff_lines(shown, FRAME, (), 90)):
-        assert each.text.isprintable()
-        assert each.width <= 90
+    for editor_line in (*editor_lines(shown, FRAME, 90, 40), *diff_lines(shown, FRAME, (), 90)):
+        assert editor_line.text.isprintable()
+        assert editor_line.width <= 90
 
 
 def test_the_card_has_what_the_classes_leave() -> None:
     card = [line(f"card {at}") for at in range(30)]
     shown = board(begun())
     for height in (12, 20, 24, 60):
-        lines = [each.text for each in editor_lines(shown, FRAME, 80, height, card)]
+        lines = [editor_line.text for editor_line in editor_lines(shown, FRAME, 80, height, card)]
         assert len(lines) <= height
-        assert sum(f" {name} " in each for each in lines for name in ("vpp", "ovs")) >= 2
+        assert sum(f" {name} " in item for item in lines for name in ("vpp", "ovs")) >= 2
         assert ("card 29" in lines) == (height == 60)
 
 
@@ -243,7 +245,7 @@ def test_what_stands_above_every_screen() -> None:
     assert outcome_text(kept) == "kept: `nftop undo` takes it back"
     bad = outcome_lines(Receipt("overwritten", ("the mode of \x1b[2Jx was changed",) * 20), 60)
     assert bad[0].text.startswith(" OVERWRITTEN ") and len(bad) == 3
-    assert all(each.text.isprintable() and each.width <= 60 for each in bad)
+    assert all(item.text.isprintable() and item.width <= 60 for item in bad)
 
 
 def _state(cells: Mapping[object, str]) -> State:
@@ -267,8 +269,8 @@ def test_the_preview_begins_with_what_speaks_against_it() -> None:
     lines, warned = confirm_lines(
         plan, ("echo",), 80, ways={"L3": 11}, unit="percent", obstacle="", keep_within_s=60
     )
-    texts = [each.text for each in lines]
+    texts = [item.text for item in lines]
     assert texts[0] == "not done: half" and texts[1].startswith("warning: w w")
     assert warned == texts.index("") and warned > 2
-    assert any(each.startswith("vpp L3 1") for each in texts[warned:])
+    assert any(item.startswith("vpp L3 1") for item in texts[warned:])
     assert "note: so" in texts[warned:]

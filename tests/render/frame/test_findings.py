@@ -42,7 +42,7 @@ def with_findings(*findings: Finding) -> Frame:
 
 
 def texts(*findings: Finding, width: int = 80, limit: int = 1) -> list[str]:
-    return [each.text for each in finding_lines(with_findings(*findings), width, limit)]
+    return [line.text for line in finding_lines(with_findings(*findings), width, limit)]
 
 
 def test_one_line_has_the_most_severe_and_how_many_more() -> None:
@@ -66,8 +66,8 @@ def test_more_lines_have_a_rule_each() -> None:
 @pytest.mark.parametrize("width", [2, 10, 30, 40, 60, 79])
 def test_whatever_the_width_it_fits(width: int) -> None:
     for limit in (1, 2, 3):
-        for each in finding_lines(with_findings(*FOUND), width, limit):
-            assert each.width <= width
+        for line in finding_lines(with_findings(*FOUND), width, limit):
+            assert line.width <= width
 
 
 @pytest.mark.parametrize(("height", "lines"), [(8, 0), (10, 1), (24, 1), (30, 2), (50, 3)])
@@ -76,25 +76,25 @@ def test_a_small_screen_keeps_its_lines(height: int, lines: int) -> None:
     shown = with_findings(*FOUND)
     parts = share_out(shown, Status(), map_metric(shown.cpus, "cpp"), rows=20, width=80,
                       height=height)  # fmt: skip
-    marked = [each.text for each in parts.top if each.text[:2] in ("! ", "i ")]
+    marked = [item.text for item in parts.top if item.text[:2] in ("! ", "i ")]
     assert len(marked) == lines
     used = len(parts.top) + parts.table + len(parts.panels) + parts.detail + parts.footer
     assert used == height
 
 
 def test_the_page_has_all_by_rule_with_source_and_limit() -> None:
-    text = "\n".join(each.text for each in finding_page_lines(with_findings(*FOUND), 100))
+    text = "\n".join(line.text for line in finding_page_lines(with_findings(*FOUND), 100))
     assert "! packets dropped (drops)" in text
     assert " 2h cpu 2: IPC 1.50 of the core" in text
     assert "10.2, 2.1: ensure that IPC is 1.75 or more" in text
     assert "i IPC of empty polls (empty-polls)" in text
     assert text.index("(drops)") < text.index("(low-ipc)") < text.index("(empty-polls)")
-    none = "\n".join(each.text for each in finding_page_lines(with_findings(), 100))
+    none = "\n".join(line.text for line in finding_page_lines(with_findings(), 100))
     assert "None: " in none
 
 
 def test_a_rule_that_this_nftop_does_not_know_is_shown_all_the_same() -> None:
-    text = "\n".join(each.text for each in finding_page_lines(with_findings(found("x", "y")), 80))
+    text = "\n".join(line.text for line in finding_page_lines(with_findings(found("x", "y")), 80))
     assert "! x\n" in text and "y: IPC 1.45" in text
 
 
@@ -105,8 +105,8 @@ def test_untrusted_text_obeys_nobody() -> None:
         finding_page_lines(bad, 80),
         finding_text_lines(bad, 80),
     ):
-        assert all(each.text.isprintable() for each in lines)
-        assert all("\x1b" not in each.text for each in lines)
+        assert all(line.text.isprintable() for line in lines)
+        assert all("\x1b" not in line.text for line in lines)
 
 
 def test_the_batch_output_has_all_of_them() -> None:

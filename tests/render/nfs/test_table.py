@@ -41,7 +41,7 @@ def table(shown: Frame, width: int, order: NfOrder | None = None) -> list[str]:
 
 
 def detail(shown: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[str]:
-    return [each.text for each in joined(nf_detail(shown, nf, width, workload), apart=False)]
+    return [item.text for item in joined(nf_detail(shown, nf, width, workload), apart=False)]
 
 
 def of(shown: Frame, kind: str) -> NfRow:
@@ -49,7 +49,7 @@ def of(shown: Frame, kind: str) -> NfRow:
 
 
 def numbered(readings: list[Reading]) -> list[float]:
-    return [each for each in readings if not isinstance(each, Missing)]
+    return [reading for reading in readings if not isinstance(reading, Missing)]
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200, 300])
@@ -59,7 +59,7 @@ def test_every_line_fits_and_says_no_zero_for_what_is_absent(width: int, make: o
     lines = table(shown, width)
     for nf in shown.nfs:
         lines += detail(shown, nf, width)
-        lines += [each.text for each in explain_nf_lines(shown, nf, width)]
+        lines += [line.text for line in explain_nf_lines(shown, nf, width)]
     assert max(map(len, lines)) <= max(width, 20)
     assert all(text.isprintable() for text in lines)
 
@@ -80,8 +80,8 @@ def test_more_room_shows_more_and_takes_nothing_away() -> None:
 
 def test_a_row_has_its_numbers_bar_class_and_whose_the_cache_is() -> None:
     lines = table(seen(), 200)
-    vpp = next(each for each in lines if each.startswith("vpp "))
-    shared = next(each for each in lines if each.startswith("loop/"))
+    vpp = next(line for line in lines if line.startswith("vpp "))
+    shared = next(line for line in lines if line.startswith("loop/"))
     assert "1 vpp" in vpp and "R" * 8 in vpp and "*" not in vpp
     assert "* " in shared and "3 dpdk" in shared
 
@@ -105,17 +105,17 @@ def test_below_it_threads_queues_ports_and_nodes() -> None:
     shown = seen()
     ovs, vpp = of(shown, "ovs"), of(shown, "vpp")
     text = detail(shown, ovs, 120)
-    assert [each.split()[1] for each in text if each[:5].strip().isdecimal()] == [
+    assert [item.split()[1] for item in text if item[:5].strip().isdecimal()] == [
         thread.name for thread in ovs.threads
     ]
-    head = next(at for at, each in enumerate(text) if each.startswith("QUEUES: PORT"))
+    head = next(at for at, item in enumerate(text) if item.startswith("QUEUES: PORT"))
     assert text[head + 1].split()[:3] == ["dpdk0", "0", "5"]
-    assert any(each.startswith("[s] PORTS: OVS' PMD statistics") for each in text)
+    assert any(entry.startswith("[s] PORTS: OVS' PMD statistics") for entry in text)
     text = detail(shown, vpp, 120)
-    assert any(each.startswith("port0 ") for each in text)
-    node = next(each for each in text if each.startswith("dpdk-input"))
+    assert any(entry.startswith("port0 ") for entry in text)
+    node = next(element for element in text if element.startswith("dpdk-input"))
     assert node.rstrip().endswith("polls")
-    assert any("nobody else is in it" in each for each in text)
+    assert any("nobody else is in it" in element for element in text)
 
 
 def test_a_queue_that_is_off_or_nobodys_says_so() -> None:
@@ -123,7 +123,7 @@ def test_a_queue_that_is_off_or_nobodys_says_so() -> None:
     why = Missing(Reason.SOURCE, "it counts none")
     odd = replace(of(shown, "ovs"), queues=(NfQueue("p", 7, None, why, why, enabled=False),))
     text = detail(shown, odd, 100)
-    at = next(at for at, each in enumerate(text) if each.startswith("QUEUES"))
+    at = next(at for at, item in enumerate(text) if item.startswith("QUEUES"))
     assert text[at + 1].split() == ["p", "7", "off", "[s]", "[s]", "[s]"]
     assert text[at + 2] == "[s] Mpps, USED: it counts none"
 
@@ -131,9 +131,9 @@ def test_a_queue_that_is_off_or_nobodys_says_so() -> None:
 def test_a_baseline_is_shown_with_its_count_and_spread() -> None:
     shown = seen()
     text = detail(shown, of(shown, "vpp"), 120)
-    at = next(at for at, each in enumerate(text) if each.startswith("BASELINE "))
+    at = next(at for at, item in enumerate(text) if item.startswith("BASELINE "))
     assert text[at].split()[-5:] == ["then", "spread", "ticks", "now", "change"]
-    assert [each.split()[0] for each in text[at + 1 : at + 7]] == [
+    assert [item.split()[0] for item in text[at + 1 : at + 7]] == [
         "Mpps", "CPP", "bCPP", "IPP", "IPC", "MISS/pkt"
     ]  # fmt: skip
     assert text[at + 2].split()[3] == "7", "the first tick has no rates"
@@ -180,7 +180,9 @@ def test_what_is_half_and_half_or_of_another_clock_is_not_compared() -> None:
     twins = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
     mixed = replace(twins, cpus=(twins.cpus[0], twins.cpus[1], Cpu(72)))
     here = here_of(shown, mixed)
-    assert here.smt is None and all(isinstance(each, Missing) for each in here.readings.values())
+    assert here.smt is None and all(
+        isinstance(reading, Missing) for reading in here.readings.values()
+    )
     by_tsc = here_of(shown, replace(of(shown, "vpp"), cpp_clock="tsc"))
     assert isinstance(by_tsc.readings["cpp"], Missing)
 
@@ -189,19 +191,19 @@ def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> Non
     shown = seen()
     bdx = replace(shown, host=replace(shown.host, uarch="BDX"))
     south = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
-    text = [each.text for each in reference_lines(bdx, south, None, 120)]
+    text = [line.text for line in reference_lines(bdx, south, None, 120)]
     assert text[0].split() == ["PAPERS", "any", "workload", "CPP", "IPP", "IPC", "Mpps/core"]
-    loop = next(each for each in text if "DPDK-Testpmd L2 Loop, E5-2699 v4 HT, 1 core" in each)
+    loop = next(item for item in text if "DPDK-Testpmd L2 Loop, E5-2699 v4 HT, 1 core" in item)
     assert loop.split()[-4:] == ["49.0", "97.0", "2.00", "44.90"]
     assert "no HT" not in " ".join(text)
     said = " ".join(" ".join(text).split())
     assert "w chooses what it runs, which nftop can't know" in said
     assert "by its name or nodes it may be DPDK-L3Fwd IPv4 Forwarding" in said
-    chosen = [each.text for each in reference_lines(bdx, south, "l3fwd", 120)]
+    chosen = [line.text for line in reference_lines(bdx, south, "l3fwd", 120)]
     assert chosen[0].startswith("PAPERS  DPDK-L3Fwd IPv4 Forwarding")
-    assert not [each for each in chosen if "L2 Loop" in each]
-    fwd = next(each for each in chosen if "E5-2699 v4 HT, 1 core" in each)
-    own = next(each for each in chosen if each.startswith("here"))
+    assert not [item for item in chosen if "L2 Loop" in item]
+    fwd = next(entry for entry in chosen if "E5-2699 v4 HT, 1 core" in entry)
+    own = next(entry for entry in chosen if entry.startswith("here"))
     assert fwd.split()[-4:] == ["65.0", "140", "2.20", "34.00"]
     assert own.split()[-4].startswith(("64", "65", "<64", "<65")), own
     assert "the workload is as you chose it" in " ".join(chosen)
@@ -209,7 +211,7 @@ def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> Non
 
 def test_on_a_cpu_that_no_paper_has_that_is_said() -> None:
     shown = replace(seen(), host=replace(seen().host, uarch="SPR"))
-    text = " ".join(each.text for each in reference_lines(shown, of(shown, "ovs"), None, 200))
+    text = " ".join(line.text for line in reference_lines(shown, of(shown, "ovs"), None, 200))
     assert "none is of its CPU (SPR)" in text and "OVS-DPDK L2 Cross-Connect" in text
     assert reference_lines(shown, replace(of(shown, "ovs"), kind="kernel"), None, 100) == []
 
@@ -223,7 +225,7 @@ def test_the_workloads_to_choose_are_those_of_its_kind() -> None:
 
 
 def test_a_share_is_of_all_threads_or_not_told() -> None:
-    nf = next(each for each in seen().nfs if len(each.threads) > 1)
+    nf = next(item for item in seen().nfs if len(item.threads) > 1)
     first, second = nf.threads[:2]
     told = replace(first, packets_per_s=3e6), replace(second, packets_per_s=1e6)
     assert _shares(nf, told) == ["75%", "25%"]
@@ -233,6 +235,6 @@ def test_a_share_is_of_all_threads_or_not_told() -> None:
 
 def _shares(nf: NfRow, threads: tuple[NfThread, ...]) -> list[str]:
     lines = detail(seen(), replace(nf, threads=threads), 200)
-    head = next(at for at, each in enumerate(lines) if "SHARE" in each)
+    head = next(at for at, line in enumerate(lines) if "SHARE" in line)
     end = lines[head].index("SHARE") + len("SHARE")
-    return [each[end - 7 : end].strip() for each in lines[head + 1 : head + 1 + len(threads)]]
+    return [line[end - 7 : end].strip() for line in lines[head + 1 : head + 1 + len(threads)]]

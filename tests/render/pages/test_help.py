@@ -78,23 +78,23 @@ def test_no_missing_value_looks_like_a_number() -> None:
 
 
 def _text(lines: list[Line]) -> str:
-    return "\n".join(each.text for each in lines)
+    return "\n".join(line.text for line in lines)
 
 
 def test_simulated_and_anything_but_live_are_badges() -> None:
     lines = header_lines(frame(8, simulated=True), Status("PAUSED at 00:00:00Z"), 200)
-    badges = [span.text for each in lines for span in each.spans if span.tone is Tone.BADGE]
+    badges = [span.text for line in lines for span in line.spans if span.tone is Tone.BADGE]
     assert [badge.strip() for badge in badges] == ["SIMULATED", "PAUSED at 00:00:00Z"]
     live = header_lines(frame(8), Status("LIVE", 1.0), 200)
     assert "SIMULATED" not in _text(live)
-    assert not [span for each in live for span in each.spans if span.tone is Tone.BADGE]
+    assert not [span for item in live for span in item.spans if span.tone is Tone.BADGE]
 
 
 def test_a_host_whose_cpus_are_emulated_is_badged() -> None:
     base = frame(8)
     lab = replace(base, host=replace(base.host, model="LAB: virtual Intel(R) Xeon(R) CPU @ 2GHz"))
     lines = header_lines(lab, Status("LIVE", 1.0), 200)
-    badges = [span.text for each in lines for span in each.spans if span.tone is Tone.BADGE]
+    badges = [span.text for line in lines for span in line.spans if span.tone is Tone.BADGE]
     assert badges == [" LAB "]
     assert "LAB: virtual Xeon" in _text(lines)
 
@@ -141,11 +141,14 @@ def test_network_functions_that_do_not_fit_are_counted() -> None:
 
 def test_where_not_all_fit_those_in_trouble_come_first_and_a_filter_leaves_what_is_sought() -> None:
     base = frame(8)
-    assert [each.text.split()[0] for each in nf_lines(base, 80)] == ["NF", "fwd", "vpp"]
+    assert [line.text.split()[0] for line in nf_lines(base, 80)] == ["NF", "fwd", "vpp"]
     crowded = replace(base, nfs=(base.nfs[0],) * 5 + (base.nfs[1],))
-    assert [each.text.split()[0] for each in nf_lines(crowded, 80, 4)] == ["NF", "vpp", "fwd", "+"]
+    assert [line.text.split()[0] for line in nf_lines(crowded, 80, 4)] == ["NF", "vpp", "fwd", "+"]
     for sought in ("VPP", "3", "vpp_wk"):
-        assert [each.text.split()[0] for each in nf_lines(base, 80, None, sought)] == ["NF", "vpp"]
+        assert [nf_line.text.split()[0] for nf_line in nf_lines(base, 80, None, sought)] == [
+            "NF",
+            "vpp",
+        ]
 
 
 def test_cost_of_an_nf_whose_cores_are_not_known_to_be_saturated_is_a_bound() -> None:
@@ -204,7 +207,7 @@ def _detail(base: Frame, row: int, height: int, values: list[float], width: int 
     trend = Trend(metric, np.array(values, np.float32), 300.0)
     lines = detail_lines(base, row, trend, width, height)
     assert len(lines) <= height
-    assert all(each.width <= width for each in lines)
+    assert all(line.width <= width for line in lines)
     return _text(lines)
 
 
@@ -265,7 +268,7 @@ def test_explanations(width: int) -> None:
         base = make()
         for metric in CPU_METRICS:
             lines = explain_lines(base, 1, metric, width)
-            assert all(each.width <= width for each in lines)
+            assert all(line.width <= width for line in lines)
 
 
 def test_an_explanation_says_whose_number_it_is_and_of_when() -> None:

@@ -14,7 +14,7 @@ from tests.frames import frame
 
 
 def text(lines: list[Line]) -> str:
-    return "\n".join(each.text for each in lines)
+    return "\n".join(line.text for line in lines)
 
 
 def test_of_a_cpu() -> None:

@@ -59,7 +59,7 @@ def parts_of(frame: Frame, width: int, height: int, row: int | None = 0) -> Part
 
 def text_of(lines: Parts | list[Line] | tuple[Line, ...]) -> str:
     shown = lines.top if isinstance(lines, Parts) else lines
-    return "\n".join(each.text.rstrip() for each in shown)
+    return "\n".join(item.text.rstrip() for item in shown)
 
 
 def flat(text: str) -> str:
@@ -163,7 +163,7 @@ def test_hostile_words_of_a_server_are_printable() -> None:
     for word in HOSTILE:
         state = SourceState(Reason.ERROR, word, 0.0, 0.0)
         frame = replace(base, apart=word, sources={**base.sources, "pcm": state})
-        assert all(each.isprintable() for each in text_of(parts_of(frame, 80, 40)).split("\n"))
+        assert all(token.isprintable() for token in text_of(parts_of(frame, 80, 40)).split("\n"))
 
 
 def test_explained_are_the_packages_numbers_and_that_of_the_selected_cpu() -> None:
@@ -177,7 +177,7 @@ def test_explained_are_the_packages_numbers_and_that_of_the_selected_cpu() -> No
 
 
 def test_requests_that_a_server_samples_are_explained_with_how_and_by_which_source() -> None:
-    metric = next(each for each in METRICS if each.id == "pcie.write_bytes_per_s")
+    metric = next(item for item in METRICS if item.id == "pcie.write_bytes_per_s")
     base = captured()[-1]
     rows = [
         replace(row, readings={**row.readings, metric.id: 1e9}, origins={metric.id: "pcm"})
@@ -196,7 +196,7 @@ def test_columns_are_there_whether_or_not_a_server_tells_them() -> None:
     told_by_cpufreq = {"base_frequency_hz"}
     for frame in (captured()[-1], serverless()):
         keys = [col.key for col in columns_for(200, frame.cpus, "power")]
-        assert {each.id for each in POWER_CPU_METRICS} - told_by_cpufreq == {
+        assert {metric.id for metric in POWER_CPU_METRICS} - told_by_cpufreq == {
             key for key in keys if key not in LABEL_KEYS
         }
     narrow = [col.key for col in columns_for(80, captured()[-1].cpus, "power")]

@@ -48,7 +48,7 @@ def test_median_and_range_are_over_cores_and_threads_count_once() -> None:
     shares = np.array([0.5, 0.10, 0.20, 0.60] + [0.5] * 4 + [0.5, 0.10, 0.20, 0.60] + [0.5] * 4)
     shown = with_cells(HOST, "tma.retiring", dict(enumerate(shares.tolist())))
     nf = tuple("fwd" if row % 8 in (1, 2, 3) else None for row in range(16))
-    cpus = replace(shown.cpus, nf=nf, nf_pid=tuple(7 if each else None for each in nf))
+    cpus = replace(shown.cpus, nf=nf, nf_pid=tuple(7 if item else None for item in nf))
     text = " ".join(line.text for line in group_lines(cpus, ALL, "nf", 200))
     own = text[text.index("fwd 7") :].split()
     assert own[2] == "3", "cores, not threads"

@@ -49,8 +49,8 @@ def test_each_node_once_below_its_parent(uarch: str) -> None:
 def test_roots_stand_in_one_order_whatever_the_table() -> None:
     trees = [tree(topdown(u), ratios(u, "edge_all_zero"), smt=False).split("\n") for u in UARCHES]
     roots = [
-        [line.split()[0] for line in each[: each.index("")] if not line.startswith(" ")]
-        for each in trees
+        [line.split()[0] for line in item[: item.index("")] if not line.startswith(" ")]
+        for item in trees
     ]
     wanted = ["frontend_bound", "bad_speculation", "backend_bound", "retiring"]
     assert roots == [wanted] * len(UARCHES)

@@ -32,7 +32,7 @@ def lines(shown: Frame, row: int = 1, width: int = 100, waited_s: float = 0.0) -
 
 
 def text(shown: Frame, row: int = 1, width: int = 100, waited_s: float = 0.0) -> str:
-    return "\n".join(each.text.rstrip() for each in lines(shown, row, width, waited_s))
+    return "\n".join(line.text.rstrip() for line in lines(shown, row, width, waited_s))
 
 
 def words(shown: Frame, row: int = 1, waited_s: float = 0.0) -> str:
@@ -40,7 +40,7 @@ def words(shown: Frame, row: int = 1, waited_s: float = 0.0) -> str:
 
 
 def row_of(shown: str, name: str) -> str:
-    return next(each for each in shown.splitlines() if each.strip().startswith(name))
+    return next(line for line in shown.splitlines() if line.strip().startswith(name))
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
@@ -58,9 +58,9 @@ def test_a_core_that_nobody_looks_at_yet(width: int, snapshot: SnapshotAssertion
 def test_any_frame_fits_its_width(make: object, width: int) -> None:
     shown = make()  # type: ignore[operator]
     for row in range(len(shown.cpus)):
-        for each in (*lines(shown, row, width), *explain_core_lines(shown, row, width)):
-            assert each.width <= width
-            assert each.text.isprintable()
+        for line in (*lines(shown, row, width), *explain_core_lines(shown, row, width)):
+            assert line.width <= width
+            assert line.text.isprintable()
 
 
 def test_the_focus_of_another_core_is_not_this_ones() -> None:
@@ -94,16 +94,18 @@ def test_what_waits_for_persistent_memory_says_so_on_cpus_without_cxl_too() -> N
 
 def test_what_is_explained_names_formulas_and_events_of_the_host() -> None:
     host = replace(FOCUSED, host=replace(FOCUSED.host, uarch="SKX"))
-    page = " ".join(" ".join(each.text for each in explain_core_lines(host, 1, 100)).split())
+    page = " ".join(
+        " ".join(core_line.text for core_line in explain_core_lines(host, 1, 100)).split()
+    )
     assert "Formulas and events of SKX" in page
     assert "tma.retiring uops_retired_retire_slots / slots" in page
     assert "UOPS_RETIRED.RETIRE_SLOTS cpu/event=0xc2,umask=0x2/" in page
     assert page.count("OFFCORE_REQUESTS.DEMAND_DATA_RD cpu/") == 1
-    metrics = [each for each in PACKAGE_METRICS if each.id == "pcie.write_bytes_per_s"]
-    page = " ".join(each.text for each in explain_package_lines(host, metrics, 120))
+    metrics = [metric for metric in PACKAGE_METRICS if metric.id == "pcie.write_bytes_per_s"]
+    page = " ".join(line.text for line in explain_package_lines(host, metrics, 120))
     assert "64 * (itom_hit + itom_miss + rfo_hit + rfo_miss)" in page
     unknown = replace(FOCUSED, host=replace(FOCUSED.host, uarch="generic"))
-    page = " ".join(each.text for each in explain_package_lines(unknown, metrics, 120))
+    page = " ".join(line.text for line in explain_package_lines(unknown, metrics, 120))
     assert "itom_hit" not in page
 
 
@@ -121,11 +123,11 @@ def test_why_level_3_is_missing() -> None:
     ):
         assert why in words(shown, waited_s=waited_s)
     frozen = core_lines(HOST, 1, 100, waited_s=60.0, frozen=True)
-    assert any("the screen stands still" in each.text for each in frozen)
+    assert any("the screen stands still" in item.text for item in frozen)
 
 
 def test_a_node_beyond_its_threshold_is_marked() -> None:
-    marked = [each.text.split("!")[0].strip() for each in lines(FOCUSED) if " ! " in each.text]
+    marked = [line.text.split("!")[0].strip() for line in lines(FOCUSED) if " ! " in line.text]
     assert marked == ["backend bound", "memory bound", "dram bound"]
 
 
@@ -142,8 +144,8 @@ def test_the_scale_is_the_whole_whatever_the_values() -> None:
 
 def test_the_colour_is_that_of_the_branch() -> None:
     tones = {
-        each.text.strip().split("  ")[0]: {span.tone for span in each.spans if "▇" in span.text}
-        for each in lines(FOCUSED)
+        line.text.strip().split("  ")[0]: {span.tone for span in line.spans if "▇" in span.text}
+        for line in lines(FOCUSED)
     }
     assert tones["dram bound"] == {Tone.MEMORY}
     assert tones["ports utilization"] == {Tone.CORE}
@@ -153,7 +155,7 @@ def test_the_colour_is_that_of_the_branch() -> None:
 def test_estimates_say_how_much_was_counted() -> None:
     assert "counted for less than 75% of the time, the least 9.0%" in words(FOCUSED)
     # Nine tenths of the time are no estimate, whatever the levels below had.
-    marked = {each for each in text(FOCUSED).splitlines() if "%~" in each}
+    marked = {line for line in text(FOCUSED).splitlines() if "%~" in line}
     assert row_of(text(FOCUSED), "memory bound") in marked
     assert row_of(text(FOCUSED), "backend bound") not in marked
     assert "238 cycles~" in text(FOCUSED)
@@ -171,7 +173,7 @@ def test_peers_are_those_of_its_nf_or_all_that_poll() -> None:
     assert "the median of 3 other cores that poll" in words(HOST, 0)
     assert "no peers" in words(frame(2, 3, tma=True), 1)
     others = [HOST.cpus.columns["tma.retiring"][row] for row in (1, 2)]
-    assert all(isinstance(each, float) for each in others)
+    assert all(isinstance(other, float) for other in others)
     shown = column(np.array(others)).values.mean()
     assert f"{shown:.0%}" == row_of(text(HOST, 3), "retiring").split()[2]
 
@@ -185,7 +187,7 @@ def test_probes_say_what_they_mean_or_why_there_is_no_number() -> None:
 
 
 def test_explain_names_every_node_and_probe() -> None:
-    page = " ".join(" ".join(each.text for each in explain_core_lines(FOCUSED, 1, 100)).split())
+    page = " ".join(" ".join(line.text for line in explain_core_lines(FOCUSED, 1, 100)).split())
     for node in tree_of(FOCUSED, 1):
         assert node.name.replace("_", " ") in page
     assert "33 % of cycles" in page or "33% of cycles" in page

@@ -24,7 +24,11 @@ from tests.traffic import NO_UNIT, TAKEN, with_traffic
 
 def past(metric: str, package: Package, points: int, span_s: float) -> NDArray[np.float32]:
     """A ramp to 1e8 with a gap, whatever is asked for."""
-    assert metric in {each.id for each in PACKAGE_METRICS} and package >= 0 and span_s >= points
+    assert (
+        metric in {package_metric.id for package_metric in PACKAGE_METRICS}
+        and package >= 0
+        and span_s >= points
+    )
     values = np.linspace(0.0, 1e8, points, dtype=np.float32)
     values[points // 2] = np.nan
     return values
@@ -51,7 +55,9 @@ def test_lines(packages: int, width: int, snapshot: SnapshotAssertion) -> None:
 
 def test_every_metric_of_the_catalogue_has_its_place_once() -> None:
     shown = [metric for section in sections() for row in section.rows for metric in row.metrics]
-    assert sorted(metric.id for metric in shown) == sorted(each.id for each in TRAFFIC_METRICS)
+    assert sorted(metric.id for metric in shown) == sorted(
+        traffic_metric.id for traffic_metric in TRAFFIC_METRICS
+    )
     assert set(TRAFFIC_METRICS) >= set(PACKAGE_METRICS)
     rows = [row for row in drawn(host(1), 120).rows if row is not None]
     assert {metric for row in rows for metric in row.metrics} == set(PACKAGE_METRICS)
@@ -68,7 +74,7 @@ def test_a_metric_to_come_gets_its_place_from_its_id() -> None:
         one("pcie.xyz.total_per_s", Unit.REQUESTS_PER_S),
         one("cxl.read_bytes_per_s", Unit.BYTES_PER_S),
     ))  # fmt: skip
-    assert [(each.title, each.cells, [row.label for row in each.rows]) for each in found] == [
+    assert [(item.title, item.cells, [row.label for row in item.rows]) for item in found] == [
         ("package", ("",), ["power w"]),
         ("PCIe", ("",), ["write"]),
         ("PCIe", ("hit", "all", "hit%"), ["xyz"]),

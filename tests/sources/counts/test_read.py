@@ -190,10 +190,10 @@ def first_counts(lines: str) -> dict[str, tuple[float, float]]:
             group, runtime = {}, at
         if not count.startswith("<"):
             group[event] = float(count)
-        for each, number in group.items():
-            found.setdefault(each, (number, 0.0))
-            if "cpu-cycles" in group and found[each][1] == 0:
-                found[each] = (found[each][0], group["cpu-cycles"])
+        for key, number in group.items():
+            found.setdefault(key, (number, 0.0))
+            if "cpu-cycles" in group and found[key][1] == 0:
+                found[key] = (found[key][0], group["cpu-cycles"])
     return found
 
 
@@ -261,7 +261,7 @@ def test_real_streams_give_what_the_vendor_s_formulas_give(
         assert got["frontend_bound"] == pytest.approx(frontend, abs=max(dropped, 1e-9))
         level_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
         values = [got[node] for node in level_1]
-        assert sum(each for each in values if isinstance(each, float)) == pytest.approx(1)
+        assert sum(value for value in values if isinstance(value, float)) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_whole_stream_lies_between_its_parts(file: str) -> None:
     ]
     for node in ("frontend_bound", "backend_bound", "retiring", "memory_bound"):
         of_parts = [part[node] for part in parts]
-        low, high = (each(n for n in of_parts if isinstance(n, float)) for each in (min, max))
+        low, high = (item(n for n in of_parts if isinstance(n, float)) for item in (min, max))
         value = whole[node]
         assert isinstance(value, float)
         assert low <= value <= high

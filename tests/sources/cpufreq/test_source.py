@@ -281,7 +281,7 @@ def test_real_hosts(tmp_path: Path) -> None:
     assert len(server.cpus) == 112
     assert {row.base_hz for row in server.cpus} == {2700 * MHZ}
     assert {row.driver for row in server.cpus} == {"intel_pstate"}
-    assert [(each.package, each.max_hz) for each in server.uncore] == [
+    assert [(item.package, item.max_hz) for item in server.uncore] == [
         (0, 2400 * MHZ), (1, 2400 * MHZ),
     ]  # fmt: skip
     hybrid = Clocked(captured("sample1", tmp_path / "sample1")).read()

@@ -128,14 +128,14 @@ def test_what_interfaces_are(tmp_path: Path) -> None:
     source = NetdevSource(tree(tmp_path), links=lambda: LINKS)
     table = source.read()
     assert isinstance(table, NetdevTable)
-    about = {each.name: each for each in table.interfaces}
-    assert {name: each.kind for name, each in about.items()} == {
+    about = {interface.name: interface for interface in table.interfaces}
+    assert {name: item.kind for name, item in about.items()} == {
         "lo": "loopback", "eth0": "nic", "eth0.5": "upper", "br-int": "tap", "vm1": "tap",
         "veth0": "veth", "gre1": "virtual", "port1": "virtual",
     }  # fmt: skip
     nic = about["eth0"]
     assert (nic.driver, nic.node, nic.rx_missed) == ("ixgbe", 1, 42)
-    assert {name for name, each in about.items() if each.counts_once} == {"eth0", "vm1", "veth0"}
+    assert {name for name, item in about.items() if item.counts_once} == {"eth0", "vm1", "veth0"}
     assert about["br-int"].owner == 77 and about["vm1"].owner is None
     assert table.forwarded == 120
     [check] = source.check()
@@ -154,7 +154,7 @@ def test_interfaces_are_looked_at_when_they_change_and_now_and_then(tmp_path: Pa
     def kind() -> str:
         table = source.read()
         assert isinstance(table, NetdevTable)
-        return next(each.kind for each in table.interfaces if each.name == "vm1")
+        return next(interface.kind for interface in table.interfaces if interface.name == "vm1")
 
     assert kind() == "tap"
     now[0] += LOOK_AGAIN_NS
@@ -236,7 +236,7 @@ def test_this_host() -> None:
     assert isinstance(table, NetdevTable)
     assert set(table.cpus.tolist()) >= os.sched_getaffinity(0)
     assert table.softnet.dtype == np.uint64 and table.softnet.shape == (len(table.cpus), 3)
-    assert "lo" in {each.name for each in table.interfaces}
+    assert "lo" in {interface.name for interface in table.interfaces}
 
 
 @pytest.mark.skipif(
@@ -253,7 +253,7 @@ def test_a_real_tap_has_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
         assert taps.owners(Path("/proc"), [name, "other"]) == {name: os.getpid()}
         table = NetdevSource().read()
         assert isinstance(table, NetdevTable)
-        about = next(each for each in table.interfaces if each.name == name)
+        about = next(interface for interface in table.interfaces if interface.name == name)
         assert (about.kind, about.owner, about.counts_once) == ("tap", os.getpid(), False)
     finally:
         os.close(handle)

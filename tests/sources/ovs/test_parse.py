@@ -61,7 +61,7 @@ def test_of_each_captured_text_every_line_is_read_to_its_number() -> None:
     for path, method in itertools.product(DATA.glob("*.jsonl"), (STATS, PERF)):
         for text in texts(path.stem, method):
             blocks = re.split(r"(?m)^(?=\S)", text)
-            pmds = [each for each in blocks if each.startswith("pmd thread")]
+            pmds = [item for item in blocks if item.startswith("pmd thread")]
             found = counted(text)
             assert len(pmds) == len(found)
             for block in pmds:
@@ -97,7 +97,7 @@ def test_shares_are_those_printed() -> None:
     before, after = texts("ovs-4.0.0-dpdk25.11-1pmd", RXQ)[1:3]
     assert polled(before)[0][1].queues[0].used_ratio is None  # NOT AVAIL
     queues, window_s = polled(after)
-    assert [each.used_ratio for each in queues[1].queues] == [0.87, 0.0]
+    assert [queue.used_ratio for queue in queues[1].queues] == [0.87, 0.0]
     assert (queues[1].overhead_ratio, window_s) == (0.13, 5.0)
 
 
@@ -137,7 +137,7 @@ def test_before_2_10_cycles_are_told_and_packets_are_not() -> None:
     assert (pmd.used_cycles, pmd.busy_cycles) == (4000, 1000)
     assert (pmd.upcalls, pmd.lost_upcalls) == (10, 4)
     assert pmd.hits == {"emc": 700, "megaflow": 290}
-    assert [(each.port, each.queue) for each in three.queues] == [
+    assert [(queue.port, queue.queue) for queue in three.queues] == [
         ("dpdk 0", 0), ("dpdk 0", 1), ("dpdk 0", 12),
     ]  # fmt: skip
 
@@ -164,7 +164,7 @@ def test_upcalls_are_all_that_missed_the_lost_ones_too() -> None:
 
 
 def test_the_time_of_a_reading_is_that_of_its_packets() -> None:
-    stats, perf = (texts("ovs-3.5.0-dpdk24.11-1pmd", each)[0] for each in (STATS, PERF))
+    stats, perf = (texts("ovs-3.5.0-dpdk24.11-1pmd", item)[0] for item in (STATS, PERF))
     found = counters({Call(STATS): Reply(stats, "", 200), Call(PERF): Reply(perf, "", 900)}, 100)
     assert (found.read_at_ns, found.took_ns) == (150, 800)
 
@@ -215,14 +215,14 @@ def test_a_request_is_the_one_that_was_captured() -> None:
 def test_objects_are_told_apart_however_they_are_cut(
     objects: list[dict[str, Any]], ascii_only: bool, size: int
 ) -> None:
-    stream = "\n".join(json.dumps(each, ensure_ascii=ascii_only) for each in objects).encode(
+    stream = "\n".join(json.dumps(item, ensure_ascii=ascii_only) for item in objects).encode(
         "utf-8", "surrogatepass"
     )
     framing = Framing()
     whole: list[bytes] = []
     for at in range(0, len(stream), size):
         whole += framing.feed(stream[at : at + size])
-    assert [json.loads(each.decode("utf-8", "surrogatepass")) for each in whole] == objects
+    assert [json.loads(item.decode("utf-8", "surrogatepass")) for item in whole] == objects
 
 
 def test_an_answer_without_end_is_no_answer() -> None:
@@ -251,8 +251,8 @@ def test_whatever_it_prints_is_numbers_or_our_own_error(text: str) -> None:
             continue
         for pmd in found.values() if read is counted else found[0].values():
             assert 0 <= pmd.numa < 1 << 17
-            for each in getattr(pmd, "queues", ()):
-                assert each.used_ratio is None or 0 <= each.used_ratio <= 1
+            for item in getattr(pmd, "queues", ()):
+                assert item.used_ratio is None or 0 <= item.used_ratio <= 1
             assert 0 <= (getattr(pmd, "rx_packets", 0) or 0) < 1 << 64
 
 
@@ -260,8 +260,8 @@ def test_whatever_it_prints_is_numbers_or_our_own_error(text: str) -> None:
     {"id": 1, "result": value}).encode()))  # fmt: skip
 def test_whatever_comes_is_a_reply_or_our_own_error(raw: bytes) -> None:
     try:
-        for each in Framing().feed(raw):
-            reply(each, 1, "version", 0)
+        for item in Framing().feed(raw):
+            reply(item, 1, "version", 0)
         release_of(raw.decode("utf-8", "replace"))
     except ReplyError as error:
         assert "\n" not in str(error)

@@ -66,8 +66,8 @@ class Bench:
     ) -> Peer:
         peer = self._stack.enter_context(unixctl_peer(self.root / rundir, behaviour, capture, name))
         (self.proc / str(peer.pid)).mkdir()
-        for each in ("stat", "comm"):
-            (self.proc / str(peer.pid) / each).symlink_to(f"/proc/{peer.pid}/{each}")
+        for item in ("stat", "comm"):
+            (self.proc / str(peer.pid) / item).symlink_to(f"/proc/{peer.pid}/{item}")
         return peer
 
     def switches(self) -> tuple[OvsSwitch, ...]:
@@ -111,7 +111,7 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
     )  # fmt: skip
     assert (pmd.sleep_us, pmd.upcalls, pmd.lost_upcalls) == (0, 3486, 3485)
     assert pmd.hits == {"phwol": 0, "simple": 0, "emc": 25946656, "smc": 0, "megaflow": 66}
-    assert [(each.port, each.queue, each.used_ratio) for each in pmd.queues] == [
+    assert [(queue.port, queue.queue, queue.used_ratio) for queue in pmd.queues] == [
         ("n0", 0, 0.88), ("n1", 0, 0.0),
     ]  # fmt: skip
     assert (pmd.overhead_ratio, switch.usage_window_s) == (0.12, 5.0)
@@ -311,12 +311,12 @@ def test_killed_it_is_gone_and_its_successor_is_another(bench: Bench) -> None:
 
 
 def test_several_daemons_are_polled_at_once(bench: Bench) -> None:
-    peers = [bench.peer(rundir=f"{each}/openvswitch") for each in ("run", "usr/local/var/run")]
+    peers = [bench.peer(rundir=f"{name}/openvswitch") for name in ("run", "usr/local/var/run")]
     hung = bench.peer("mute", rundir="var/run/openvswitch")
     bench.wait_at_most(0.5)
-    until(lambda: sum(each.problem is None for each in bench.switches()) == 2)
+    until(lambda: sum(switch.problem is None for switch in bench.switches()) == 2)
     by_pid = {switch.pid: switch for switch in bench.switches()}
-    assert {pid for pid, each in by_pid.items() if each.problem is None} == {
+    assert {pid for pid, item in by_pid.items() if item.problem is None} == {
         peer.pid for peer in peers
     }
     assert by_pid[hung.pid].pmds == ()

@@ -170,7 +170,7 @@ def test_what_was_offline_when_the_server_began_is_left_out() -> None:
         small(Sockets=[{"Socket ID": -1}]),
         small(Sockets=[{"Socket ID": 0, "Cores": [{"Threads": [{"OS ID": 1 << 40}]}]}]),
         small(Sockets=[{"Socket ID": 0, "Cores": [{"Threads": [{"OS ID": "0"}]}]}]),
-        small(Sockets=[{"Socket ID": each} for each in range(300)] + small()["Sockets"]),
+        small(Sockets=[{"Socket ID": index} for index in range(300)] + small()["Sockets"]),
     ],
 )
 def test_what_is_no_document_is_said_so(broken: object) -> None:
@@ -300,8 +300,8 @@ def test_long_names_are_not_kept() -> None:
     snake("warm")
     tracemalloc.start()
     try:
-        for each in range(16):
-            assert snake(f"Name {each} " + "x" * (1 << 20)).startswith(f"name_{each}_x")
+        for index in range(16):
+            assert snake(f"Name {index} " + "x" * (1 << 20)).startswith(f"name_{index}_x")
         assert tracemalloc.get_traced_memory()[0] < 1 << 20
     finally:
         tracemalloc.stop()

@@ -92,7 +92,7 @@ def test_what_was_refused_is_asked_again_after_a_minute(peer: PcmPeer) -> None:
         seconds[0] = at
         before = len(peer.asked)
         since_start = table(pcm.read()).since_start
-        found[at] = (since_start, [each.removeprefix("GET ") for each in peer.asked[before:]])
+        found[at] = (since_start, [item.removeprefix("GET ") for item in peer.asked[before:]])
     anew = ["/persecond/1", "/persecond/1", "/"]
     assert found == {
         0: (True, anew), 1: (True, ["/"]), 59: (True, ["/"]), 61: (True, anew),
@@ -177,7 +177,7 @@ def test_a_server_is_not_asked_for_the_same_second_again(peer: PcmPeer) -> None:
     address = Address("127.0.0.1", peer.port)
     pcm = PcmSource(address, limit_s=LONG_S, clock=lambda: next(tenths) * 100_000_000)
     tables = [table(pcm.read()) for _ in range(20)]
-    assert 2 <= len(peer.asked) == len({id(each) for each in tables}) <= 4
+    assert 2 <= len(peer.asked) == len({id(item) for item in tables}) <= 4
 
 
 @pytest.mark.alone

@@ -52,7 +52,7 @@ def test_general_counters_a_plan_needs(
 def test_a_group_that_fits_beside_the_watchdog_is_not_kept_off_by_it(tmp_path: Path) -> None:
     put(tmp_path, {"proc/sys/kernel/nmi_watchdog": "1"})
     for uarch, plan, fits in ((ICX, 0, True), (SKX, 0, False), (SKX, 1, True)):
-        opened = [each.events for each in uarch.plans]
+        opened = [item.events for item in uarch.plans]
         assert fits_beside_watchdog(uarch, uarch.plans[plan].events, opened) is fits
     blamed = never_ran(tmp_path, fits_beside_watchdog=False)
     another = never_ran(tmp_path, fits_beside_watchdog=True)

@@ -217,8 +217,8 @@ def test_a_core_that_is_looked_at_has_level_3_and_probes(
     assert shares["retiring"] == pytest.approx(0.9, rel=1e-3)
     deep = [*last.coverage.values(), shares["memory_bound"], shares["l1_bound"]]
     assert min(deep) == pytest.approx(0.1 / turns, rel=1e-3)  # type: ignore[type-var]
-    assert all(isinstance(each, float) and each <= 0.1 for each in deep)
-    deep = [{n.name: n.reading for n in each.tree}["l1_bound"] for each in seen]
+    assert all(isinstance(item, float) and item <= 0.1 for item in deep)
+    deep = [{n.name: n.reading for n in item.tree}["l1_bound"] for item in seen]
     first = next(at for at, reading in enumerate(deep) if not isinstance(reading, Missing))
     assert 0 < first <= turns + watchdog
     assert all(isinstance(r, Missing) and r.reason is Reason.WARMING for r in deep[:first])

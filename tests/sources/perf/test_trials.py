@@ -106,7 +106,7 @@ def test_the_tick_in_which_it_goes_over_is_whole(tmp_path: Path) -> None:
     host.ticked(3)
     host.taken = set()
     tables = [host.tick()[0] for _ in range(TICKS + 3)]
-    over = next(at for at, each in enumerate(tables) if present("instructions")(each))
+    over = next(at for at, table in enumerate(tables) if present("instructions")(table))
     before, switched, after = tables[over - 2 : over + 1]
     # The trial's slice is its own, and then the group goes on where the other one stopped.
     assert ran(before, switched)[0] == 900
@@ -115,7 +115,7 @@ def test_the_tick_in_which_it_goes_over_is_whole(tmp_path: Path) -> None:
         passed = (two.enabled_ns - one.enabled_ns).astype(np.int64)
         assert abs(passed - SECOND).max() <= 2 * STARTED_NS
         assert (two.running_ns[:, 0] > one.running_ns[:, 0]).all()
-    cycles = [int(each.values[0, 0]) for each in tables]
+    cycles = [int(table.values[0, 0]) for table in tables]
     assert cycles == sorted(cycles)
 
 
@@ -143,7 +143,7 @@ def test_while_it_stays_taken_a_trial_is_not_seen(tmp_path: Path) -> None:
         tables.append(table)
     # Of its slices no group shown has any, and nothing of it stays.
     slices = [ran(*pair) for pair in pairwise(tables)]
-    lost = [number for number, each in enumerate(slices) if sum(each) == 900]
+    lost = [number for number, item in enumerate(slices) if sum(item) == 900]
     assert len(lost) == 2
     assert lost[1] - lost[0] == pytest.approx(2 * TICKS, abs=3)
     assert len(host.fake.fds) == 4 * 4
@@ -210,8 +210,8 @@ def test_a_cpu_that_goes_during_its_trial_leaves_nothing_open(tmp_path: Path, go
 def test_the_pace_is_never_faster_than_it_says(steps: list[int]) -> None:
     pace, now, wait, last = Pace(), 0, FIRST_NS, 0
     assert not pace.is_due(0, LOST)
-    for each in steps:
-        now += each
+    for step in steps:
+        now += step
         due = pace.is_due(now, LOST)
         assert due == (now - last >= wait)
         if due:

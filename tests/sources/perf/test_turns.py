@@ -92,10 +92,10 @@ class Bench:
         table = self.source.read()
         self.alone()
         assert isinstance(table, CounterTable), table
-        for each in (table, table.focus):
-            if each is not None:
-                must_hold(self.before.get(each is table), each)
-        self.before = {each is table: each for each in (table, table.focus) if each is not None}
+        for item in (table, table.focus):
+            if item is not None:
+                must_hold(self.before.get(item is table), item)
+        self.before = {entry is table: entry for entry in (table, table.focus) if entry is not None}
         return table
 
     def alone(self) -> None:
@@ -145,7 +145,7 @@ def reason(table: CounterTable, event: str, row: int = 0, group: int | None = No
 
 def ran(before: CounterTable, after: CounterTable, *, row: int = 0) -> list[int]:
     """Milliseconds that each group ran between the tables."""
-    return [round(float(each) / 1e6) for each in (after.running_ns[row] - before.running_ns[row])]
+    return [round(float(item) / 1e6) for item in (after.running_ns[row] - before.running_ns[row])]
 
 
 def test_it_says_that_it_turns_only_where_there_are_turns(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_turn_that_never_runs_is_given_up_alone(tmp_path: Path, watchdog: bool
     said = tables[-1].details["a"][Reason.TAKEN]
     assert ("NMI watchdog" if watchdog else "another program") in said
     for row in range(4):
-        assert {reason(tables[-1], each, row) for each in ("cycles", "instructions", "b")} == {
+        assert {reason(tables[-1], name, row) for name in ("cycles", "instructions", "b")} == {
             Reason.PRESENT
         }
     assert reason(tables[-1], "a", row=0) is Reason.PRESENT

@@ -10,7 +10,7 @@ from tests.sources.pqos.fake import Fake
 
 
 def read(meters: Meters, fake: Fake) -> dict[tuple[int, int], Metered]:
-    return {(each.clos, each.cache): each for each in meters.read(fake.look())}
+    return {(item.clos, item.cache): item for item in meters.read(fake.look())}
 
 
 def test_every_class_has_a_monitor_in_each_cache_and_counts_from_its_start() -> None:
@@ -62,7 +62,7 @@ def test_what_another_program_meters_is_not_begun(taken: dict[int, int]) -> None
 def test_without_a_free_rmid_nothing_is_begun() -> None:
     fake = Fake(class_of={**dict.fromkeys(range(8), 0), 1: 1, 4: 2}, rmids_there=3)
     found = read(Meters(fake), fake)
-    whys = {key: each.why[1] for key, each in found.items() if each.why is not None}
+    whys = {key: item.why[1] for key, item in found.items() if item.why is not None}
     assert whys == {(2, 0): "all 3 RMIDs of this cache are in use"}
     assert fake.starts == 3
 
@@ -76,7 +76,7 @@ def test_what_could_not_begin_is_tried_again_with_the_next_look_only() -> None:
     assert fake.starts == 2
     fake.fails = False
     assert meters.read(looked) == first
-    assert [each.why for each in meters.read(fake.look())] == [None, None]
+    assert [item.why for item in meters.read(fake.look())] == [None, None]
 
 
 def test_a_start_that_fails_leaves_every_cpu_in_its_class() -> None:
@@ -98,11 +98,11 @@ def test_a_monitor_that_fails_is_begun_anew() -> None:
     meters = Meters(fake)
     read(meters, fake)
     fake.fails = True
-    whys = [each.why for each in read(meters, fake).values()]
+    whys = [meter.why for meter in read(meters, fake).values()]
     assert all(why is not None and why[0] == "ERROR" for why in whys)
     assert set(fake.rmid_of.values()) == {0}
     fake.fails = False
-    assert [each.why for each in read(meters, fake).values()] == [None, None]
+    assert [meter.why for meter in read(meters, fake).values()] == [None, None]
 
 
 def test_quiet_cpus_are_not_metered() -> None:

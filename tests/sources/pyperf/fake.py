@@ -115,12 +115,12 @@ class FakePerf:
         events = []
         for found in _TERM.finditer(text):
             inside = found["inside"].split(",")
-            terms = [each for each in inside if not each.startswith("cpu=")]
+            terms = [item for item in inside if not item.startswith("cpu=")]
             name = "/".join([found["head"], *terms])
             name = name if name in RATES else f"cpu/{name}"
             if name not in RATES or name in self.unknown:
                 raise OSError(errno.ENOTTY, "Inappropriate ioctl for device")
-            spans = [each.removeprefix("cpu=") for each in inside if each.startswith("cpu=")]
+            spans = [item.removeprefix("cpu=") for item in inside if item.startswith("cpu=")]
             cpus = _cpus(spans) if self.knows_cpu_term else tuple(sorted(self.online))
             events.append(FakeEvent(self, name, found[0], cpus))
         return FakeList(self, events[::-1] if self.reorder else events)

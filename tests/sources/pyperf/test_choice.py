@@ -22,7 +22,7 @@ GONE = Problem(Reason.SOURCE, "not installed", "install it")
 
 
 def test_the_option_has_these_ways() -> None:
-    (action,) = (each for each in build_parser()._actions if each.dest == "pmu")
+    (action,) = (item for item in build_parser()._actions if item.dest == "pmu")
     assert tuple(action.choices or ()) == WAYS
     assert action.default == "auto"
 

@@ -23,9 +23,9 @@ def put(root: Path, name: str, folder: str = DEBIAN) -> Path:
     path = root / folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"not an object file")
-    for each in (path, *path.parents):
-        if each.is_relative_to(root):
-            each.chmod(0o755)
+    for parent in (path, *path.parents):
+        if parent.is_relative_to(root):
+            parent.chmod(0o755)
     return path
 
 

@@ -68,7 +68,7 @@ class Bench:
 
     def frames(self, *tables: CounterTable, cpus: int = 4) -> list[Frame]:
         start = State(HOST, topology(cpus, smt=False))
-        return fold(start, *(sample(at * SECOND, perf=each) for at, each in enumerate(tables)))
+        return fold(start, *(sample(at * SECOND, perf=table) for at, table in enumerate(tables)))
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_whatever_the_files_say(said: Mapping[str, str | None]) -> None:
     for table in tables:
         assert isinstance(table, ResctrlTable)
         for group in table.groups:
-            assert [cache.l3 for cache in group.caches] == [each.l3 for each in table.domains]
+            assert [cache.l3 for cache in group.caches] == [domain.l3 for domain in table.domains]
             for cache in group.caches:
                 assert isinstance(cache.cbm, Cbm | Missing)
                 assert cache.values.keys() == set(EVENTS)

@@ -90,7 +90,7 @@ def test_who_holds_it_for_long_is_named_and_not_waited_for(tmp_path: Path) -> No
     (root / "proc/7/comm").write_text("pqos\n")
     with held(mount):
         table = read(root)
-    assert [each.name for each in table.groups] == ["/", "vpp"]
+    assert [group.name for group in table.groups] == ["/", "vpp"]
     assert table.notes == ("read without resctrl's lock, which pqos (pid 7) holds",)
     assert read(root).notes == ()
 
@@ -126,7 +126,7 @@ def test_who_is_too_slow_lets_go_of_it_and_looks_twice(
     monkeypatch.setattr(module, "read_tree", read_tree)
     table = read(root)
     assert free == [False, True, True]
-    assert [each.name for each in table.groups] == ["/", "vpp"] and table.notes == ()
+    assert [group.name for group in table.groups] == ["/", "vpp"] and table.notes == ()
 
 
 def test_counters_are_read_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,4 +152,4 @@ def test_readers_beside_each_other(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [isinstance(each, ResctrlTable) and each.notes for each in got] == [()] * 4
+    assert [isinstance(item, ResctrlTable) and item.notes for item in got] == [()] * 4

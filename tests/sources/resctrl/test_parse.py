@@ -20,12 +20,12 @@ tables = st.dictionaries(st.sampled_from(NAMES), domains)
 def as_61(name: str, values: Mapping[int, int]) -> str:
     """As Linux 6.1 prints a line: numbers lined up, masks with zeros and limits with blanks."""
     form = "{}={:>5}" if name == "MB" else "{}={:05x}"
-    return f"{name:>8}:" + ";".join(form.format(*each) for each in values.items())
+    return f"{name:>8}:" + ";".join(form.format(*value) for value in values.items())
 
 
 def as_72(name: str, values: Mapping[int, int]) -> str:
     form = "{}={}" if name == "MB" else "{}={:x}"
-    return f"{name:>8}:" + ";".join(form.format(*each) for each in values.items())
+    return f"{name:>8}:" + ";".join(form.format(*value) for value in values.items())
 
 
 @pytest.mark.parametrize("form", [as_61, as_72])

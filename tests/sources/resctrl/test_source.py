@@ -37,7 +37,7 @@ from tests.sources.resctrl.trees import (
 
 def test_groups_masks_limits_and_counters(tmp_path: Path) -> None:
     table = read(write(tmp_path, plain()))
-    assert [each.name for each in table.groups] == [ROOT, "vpp"]
+    assert [item.name for item in table.groups] == [ROOT, "vpp"]
     vpp = group(table, "vpp")
     assert (vpp.cpus, vpp.mode, vpp.clos, vpp.rmid) == ((1, 2), "shareable", None, None)
     assert vpp.inode == (tmp_path / MOUNT / "vpp").stat().st_ino
@@ -73,7 +73,7 @@ def test_monitoring_groups_and_tasks(tmp_path: Path) -> None:
     vpp = group(table, "vpp")
     [rx] = vpp.monitors
     assert (rx.name, rx.cpus) == ("rx", (2,))
-    assert [each.l3 for each in rx.caches] == [0, 1]
+    assert [item.l3 for item in rx.caches] == [0, 1]
     assert rx.caches[0].values["mbm_total_bytes"] == 9
     # Nobody looks at every thread there is for the root group, which has all the others.
     assert (vpp.tasks, group(table, ROOT).tasks) == ((7, 12), ())
@@ -91,7 +91,7 @@ def test_code_and_data_apart(tmp_path: Path) -> None:
 
 def test_a_host_of_four_caches_with_kubernetes_groups(tmp_path: Path) -> None:
     table = read(write(tmp_path, captured("full")))
-    assert [each.name for each in table.groups] == [ROOT, "Guaranteed", "goresctrl.Guaranteed"]
+    assert [item.name for item in table.groups] == [ROOT, "Guaranteed", "goresctrl.Guaranteed"]
     assert [domain.l3 for domain in table.domains] == [0, 1, 2, 3]
     [empty, live] = group(table, "goresctrl.Guaranteed").monitors
     assert empty.name == "goresctrl.predefined_group_empty"
@@ -412,7 +412,7 @@ def test_counters_have_their_own_time(tmp_path: Path) -> None:
     root = write(tmp_path, plain())
     ticking = iter(range(1, 1_000_000))
     table = read(root, clock=lambda: next(ticking))
-    times = [each.read_at_ns for name in (ROOT, "vpp") for each in group(table, name).caches]
+    times = [item.read_at_ns for name in (ROOT, "vpp") for item in group(table, name).caches]
     assert len(set(times)) == 4 and all(times)
 
 

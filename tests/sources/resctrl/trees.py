@@ -98,11 +98,11 @@ def read(root: Path, host: Topology = HOST, **options: Any) -> ResctrlTable:
 
 
 def group(table: ResctrlTable, name: str) -> ResctrlGroup:
-    return next(each for each in table.groups if each.name == name)
+    return next(item for item in table.groups if item.name == name)
 
 
 def cache(table: ResctrlTable, name: str, l3: int = 0) -> GroupCache:
-    return next(each for each in group(table, name).caches if each.l3 == l3)
+    return next(item for item in group(table, name).caches if item.l3 == l3)
 
 
 def sentence(value: object) -> str:

@@ -67,8 +67,8 @@ def fakes(log: list[str]) -> Iterator[list[Fake]]:
         Fake(log, "user 2", 2),
     ]
     yield made
-    for each in made:
-        each.close()
+    for item in made:
+        item.close()
 
 
 def test_privileged_sessions_are_done_before_others_begin(
@@ -84,7 +84,7 @@ def test_who_uses_more_than_its_share_is_heard_in_the_next_tick_again(
     fakes: list[Fake], log: list[str]
 ) -> None:
     """A second for both: half a second each is less than one answer of the first takes."""
-    users = [each for each in fakes if not each.owner.privileged]
+    users = [fake for fake in fakes if not fake.owner.privileged]
     users[1].left = 0
     poll_all(users, 1.0)
     assert log.count("hear user 1") == 1
@@ -101,4 +101,4 @@ def test_sessions_that_nothing_is_left_for_wait_for_the_next_tick(
     root.left, root._costs_s = 1, 1.5
     poll_all([root, first, second], 1.0)
     assert log[:2] == ["begin root", "hear root"]
-    assert len([each for each in log if each.startswith("begin user")]) == 1
+    assert len([item for item in log if item.startswith("begin user")]) == 1

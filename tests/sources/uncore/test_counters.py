@@ -39,7 +39,7 @@ def test_every_event_is_counted_on_every_box_and_scaled_by_its_share(
         assert row.readings["memory.write_bytes_per_s"] == pytest.approx(
             sum(64e9 * bench.fake.expected(e, box, package) for e in writes for box in (0, 1))
         )
-        lost = [name for name, each in row.readings.items() if isinstance(each, Missing)]
+        lost = [name for name, reading in row.readings.items() if isinstance(reading, Missing)]
         assert {row.readings[name].reason for name in lost} <= {Reason.HARDWARE}  # type: ignore[union-attr]
         assert {"pcie.itom.hit_per_s", "mmio.write_per_s"} <= row.estimates
         assert not any(name.startswith(("memory", "upi")) for name in row.estimates)

@@ -24,7 +24,7 @@ SKX, ICX = table.load("SKX"), table.load("ICX")
 
 
 def turning() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == "nftop-uncore-turns"]
+    return [item for item in threading.enumerate() if item.name == "nftop-uncore-turns"]
 
 
 def test_turns_change_between_readings_and_end_with_the_source(tmp_path: Path) -> None:

@@ -47,14 +47,14 @@ def test_rounds_fill_the_interval_and_are_the_same_backwards(
 ) -> None:
     wanted = [part / sum(parts) for part in parts]
     slices = round_of(wanted, interval_ns)
-    round_ns = sum(each.duration_ns for each in slices)
+    round_ns = sum(item.duration_ns for item in slices)
     assert slices == slices[::-1]
-    assert min(each.duration_ns for each in slices) >= SHORTEST_NS - 1
+    assert min(item.duration_ns for item in slices) >= SHORTEST_NS - 1
     for turn, part in enumerate(wanted):
-        mine = sum(each.duration_ns for each in slices if each.turn == turn)
+        mine = sum(entry.duration_ns for entry in slices if entry.turn == turn)
         assert mine == pytest.approx(part * round_ns, rel=1e-6)
     if interval_ns * min(wanted) >= 2 * LONGEST_NS:
-        assert max(each.duration_ns for each in slices) <= 2 * LONGEST_NS + 1
+        assert max(entry.duration_ns for entry in slices) <= 2 * LONGEST_NS + 1
         assert interval_ns / round_ns == pytest.approx(round(interval_ns / round_ns), abs=1e-3)
 
 
@@ -87,15 +87,15 @@ def test_traffic_that_grows_steadily_looks_the_same_to_every_turn(
             at
             for opened in bench.counters.boxes
             if opened.box.unit.name == "cha"
-            for at, each in enumerate(opened.turns)
-            if bench.fake.fds[each.fds[0]].on
+            for at, item in enumerate(opened.turns)
+            if bench.fake.fds[item.fds[0]].on
         }
         middle = (bench.fake.now_ns + due_ns) // 2 - began_ns
         moments.setdefault(turn, []).append((due_ns - bench.fake.now_ns, middle))
         bench.wait(due_ns - bench.fake.now_ns)
     assert sorted(moments) == list(range(7))
-    for turn, each in moments.items():
-        mean = sum(length * at for length, at in each) / sum(length for length, _ in each)
+    for turn, moment in moments.items():
+        mean = sum(length * at for length, at in moment) / sum(length for length, _ in moment)
         # The first turn alone has what is too much or too little.
         if turn:
             assert mean == pytest.approx(SECOND / 2, rel=1e-6)
@@ -105,7 +105,7 @@ def test_at_the_fastest_pace_every_metric_keeps_its_number(tmp_path: Path) -> No
     bench = Bench(FakeUncore(tmp_path, SKX))
     reads = [bench.tick(SECOND // 10) for _ in range(30)]
     for row in rates(bench.fake, *reads):
-        lost = {name for name, each in row.readings.items() if isinstance(each, Missing)}
+        lost = {name for name, reading in row.readings.items() if isinstance(reading, Missing)}
         assert all("itomcachenear" in name or "llc" in name or "combined" in name for name in lost)
 
 
@@ -122,7 +122,7 @@ def test_where_turns_change_slowly_rounds_are_longer_and_no_number_is_lost(
     took_ns = (bench.fake.switches - seen) / 2 * 2_000_000
     assert took_ns <= 1.1 * SWITCHING_AT_MOST * 20 * SECOND
     for row in rates(bench.fake, *reads):
-        lost = {name for name, each in row.readings.items() if isinstance(each, Missing)}
+        lost = {name for name, reading in row.readings.items() if isinstance(reading, Missing)}
         assert all("itomcachenear" in name or "llc" in name or "combined" in name for name in lost)
 
 

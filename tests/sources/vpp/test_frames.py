@@ -44,7 +44,7 @@ def samples_of(root: Path, *commands: str) -> list[Sample]:
             second = 10 + number * APART_S
             # Others of this machine listen too, and /proc/net/unix names them all.
             there = source.read().instances
-            (vpp,) = [each for each in there if each.socket.startswith(str(root))]
+            (vpp,) = [item for item in there if item.socket.startswith(str(root))]
             vpp = replace(vpp, pid=PID, start_ticks=4000, read_at_ns=int(second * S))
             rows = (vpp_thread(0, second, run=0.01), vpp_thread(1, second))
             found.append(host(second, *rows, vpp=VppTable((vpp,))))
@@ -89,7 +89,7 @@ def test_a_recording_has_it_all(tmp_path: Path) -> None:
     samples = samples_of(tmp_path, "second", "lock")
     encoder = Encoder(Header(1, START.host, START.topology, "generic", False, S))
     encoder.restart()
-    chunks = [encoder.tick(number, each) for number, each in enumerate(samples)]
+    chunks = [encoder.tick(number, sample) for number, sample in enumerate(samples)]
     path = tmp_path / "recording"
     path.write_bytes(joined(chunks) + FRAME_END + packed(chunks[-1].after))
     ticks = ticks_of(everything(path)[0])

@@ -59,7 +59,7 @@ def test_every_place_a_stats_socket_may_be(tmp_path: Path) -> None:
         host.process("30", "mnt:[2]", container)
         expected.add(f"{host.proc}/30/root/run/vpp/{NAME}")
         found, hidden = Finder(Views(host.root, host.proc)).find()
-        assert ({each.path for each in found}, hidden) == (expected, ())
+        assert ({item.path for item in found}, hidden) == (expected, ())
 
 
 def test_surveys_are_seldom(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_surveys_are_seldom(tmp_path: Path) -> None:
 def test_in_a_container_it_is_found_and_known_by_its_pid_here(tmp_path: Path) -> None:
     with vpp_peer(tmp_path, contained=True) as peer:
         with closing(VppSource(deadline_s=120.0)) as source:
-            (vpp,) = (each for each in source.read().instances if each.pid == peer.pid)
+            (vpp,) = (instance for instance in source.read().instances if instance.pid == peer.pid)
         assert vpp.problem is None, vpp.problem
         assert vpp.socket == f"/proc/{peer.pid}/root/run/vpp/{NAME}"
 
@@ -131,8 +131,8 @@ def test_threads_are_known_by_their_names_and_bound_to_one_cpu_or_to_none(tmp_pa
 
 def lived(*signs: Signs, every_s: float = 1.0) -> Pulse:
     pulse = None
-    for index, each in enumerate(signs):
-        pulse = felt(pulse, each, int(index * every_s * S))
+    for index, sign in enumerate(signs):
+        pulse = felt(pulse, sign, int(index * every_s * S))
     assert pulse is not None
     return pulse
 

@@ -78,7 +78,7 @@ def test_the_counters_are_those_of_the_capture(desk: Desk) -> None:
     assert told.tx_packets.tolist() == [[0] * 4, [0, 0, 0, 537504]]
     assert told.drops.tolist() == [[0] * 4, [0, 0, 19, 19]]
     assert not told.rx_misses.any() and told.rx_misses.dtype == np.uint64
-    assert [(each.index, each.loops_per_s, each.vector_rate) for each in first.threads] == [
+    assert [(thread.index, thread.loops_per_s, thread.vector_rate) for thread in first.threads] == [
         (0, 2371738.0, 0.0),
         (1, 9564484.0, 51.0),
     ]
@@ -124,7 +124,7 @@ def test_threads_are_on_the_cpus_they_are_bound_to(tmp_path: Path) -> None:
     ):
         (vpp,) = source.read().instances
         bound = [None if len(here) > 1 else here[0], here[-1]]
-        assert [each.cpu for each in vpp.threads] == bound
+        assert [thread.cpu for thread in vpp.threads] == bound
         (check,) = source.check()
         assert check.reason is Reason.PRESENT and f"(pid {peer.pid})" in check.text
         assert f"2 threads on CPU {here[-1]}" in check.text
@@ -271,11 +271,11 @@ def test_several_and_one_of_them_by_two_paths(desk: Desk) -> None:
     link = desk.root / "run/vpp-link"
     link.symlink_to(desk.root / "run/vpp")
     with vpp_peer(desk.root / "run/vpp2") as other:
-        seen = {each.pid: each for each in desk.source.read().instances}
+        seen = {instance.pid: instance for instance in desk.source.read().instances}
         assert seen.keys() == {desk.peer.pid, other.pid}
-        assert all(each.problem is None for each in seen.values())
+        assert all(value.problem is None for value in seen.values())
         other.do("lock")
-        seen = {each.pid: each for each in desk.source.read().instances}
+        seen = {instance.pid: instance for instance in desk.source.read().instances}
         assert seen[desk.peer.pid].problem is None  # each has a reader of its own
         assert why(seen[other.pid]).reason is Reason.STALE
 

@@ -50,7 +50,7 @@ _WORDS: Mapping[str, st.SearchStrategy[Any]] = {
     "array": _ARRAYS,
 }
 _MISSING = st.builds(
-    Missing, st.sampled_from([each for each in Reason if each]), st.text(max_size=5)
+    Missing, st.sampled_from([item for item in Reason if item]), st.text(max_size=5)
 )
 _CBM = st.integers(1, 20).flatmap(
     lambda width: st.builds(Cbm, st.integers(0, 2**width - 1), st.just(width))
@@ -69,8 +69,8 @@ def values(shape: Shape, depth: int = 0) -> st.SearchStrategy[Any]:
         "map": lambda of: st.dictionaries(
             values(of[0], depth + 1), values(of[1], depth + 1), max_size=3
         ),
-        "items": lambda of: st.tuples(*(values(each, depth + 1) for each in of)),
-        "one_of": lambda of: st.one_of(*(values(each, depth + 1) for each in of)),
+        "items": lambda of: st.tuples(*(values(entry, depth + 1) for entry in of)),
+        "one_of": lambda of: st.one_of(*(values(entry, depth + 1) for entry in of)),
         "record": lambda of: records(of[0], depth + 1),
     }
     return made[word](inner)
@@ -166,7 +166,7 @@ def decoded(header: Header, *samples: Sample) -> list[Sample]:
     decoder = Decoder()
     decoder.begin()
     found = [decoder.record(body) for body in bodies(header, *samples)]
-    return [each.sample for each in found if isinstance(each, Tick)]
+    return [item.sample for item in found if isinstance(item, Tick)]
 
 
 def reading(value: Any, at_ns: int = 5) -> SourceReading[Any]:
@@ -187,7 +187,7 @@ def test_what_a_source_gave_once_is_what_it_gave() -> None:
         {},
         {"dpdk": kept},
     ]
-    samples = [Sample(10 + at, 20 + at, 1, each) for at, each in enumerate(states)]
+    samples = [Sample(10 + at, 20 + at, 1, state) for at, state in enumerate(states)]
     found = decoded(header, *samples)
     assert all(map(same, samples, found))
     assert found[1].readings["dpdk"] is found[0].readings["dpdk"]
@@ -249,7 +249,7 @@ def test_a_new_field_of_a_new_record_is_passed_over() -> None:
     why = Missing(Reason.ERROR, "x")
     writer = Writer([])
     Codec().write(("record", "Missing"), [why], writer)
-    columns = [msgspec.msgpack.decode(msgspec.msgpack.encode(each)) for each in writer.out]
+    columns = [msgspec.msgpack.decode(msgspec.msgpack.encode(item)) for item in writer.out]
     new: Shape = ("record", "New")
     shapes: dict[str, tuple[tuple[str, Shape], ...]] = {
         **described(),
@@ -297,7 +297,7 @@ def test_a_sample_that_readers_would_refuse_is_recorded_as_absent() -> None:
     header = header_of(clocked)
     with mock.patch("nftop.store.format.encoder.MOST_BYTES", 1000):
         read = decoded(header, first)
-    assert {each.value.reason for each in read[0].readings.values()} == {Reason.ERROR}
+    assert {entry.value.reason for entry in read[0].readings.values()} == {Reason.ERROR}
     assert same(decoded(header, first, second)[1], second)
 
 
@@ -365,7 +365,7 @@ def test_a_source_that_readers_have_no_room_for_is_recorded_as_absent() -> None:
     assert read[1].readings["processes"].value.reason is Reason.ERROR
     for sample, expected in zip(read, written, strict=True):
         others = sample.readings.keys() - {"processes"}
-        assert all(same(sample.readings[each], expected.readings[each]) for each in others)
+        assert all(same(sample.readings[other], expected.readings[other]) for other in others)
     for at in (0, 2, 3):
         assert same(read[at], written[at])
 

@@ -28,8 +28,8 @@ def _at(tick: float, value: float | None, interval_s: float | None = 1.0) -> Fra
 
 def _history(*frames: Frame, ticks: int = 600) -> History:
     history = History(ticks=ticks)
-    for each in frames:
-        history.append(each)
+    for item in frames:
+        history.append(item)
     return history
 
 

@@ -28,8 +28,8 @@ def read_at(base: Frame, tick: float) -> Frame:
 
 def kept(*frames: Frame) -> History:
     history = History()
-    for each in frames:
-        history.append(each)
+    for item in frames:
+        history.append(item)
     return history
 
 

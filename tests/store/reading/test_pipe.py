@@ -155,7 +155,7 @@ def test_a_batch_has_every_tick_of_a_pipe() -> None:
         for frame in replayed(pipe, news, on_loss=losses.append).frames():
             assert held(pipe) <= 1.5 * MOST
             frames.append(frame_json(frame))
-    assert frames == [frame_json(each) for each in session().frames]
+    assert frames == [frame_json(item) for item in session().frames]
     assert not losses
 
 
@@ -175,7 +175,7 @@ def test_a_pipe_is_read_up_to_the_moment_that_was_asked_for(at: str, first: int)
         # Nothing is shown before it has come.
         writer.go_on.set()
         thread.join(60)
-    assert told == [each.wall_ns for each in samples[max(first - 1, 0) :]]
+    assert told == [sample.wall_ns for sample in samples[max(first - 1, 0) :]]
 
 
 def test_a_moment_rests_on_as_much_of_a_pipe_as_of_a_file() -> None:
@@ -220,11 +220,11 @@ def test_damage_longer_than_the_memory_is_passed_over() -> None:
         losses: list[Loss] = []
         frames = list(replayed(pipe, news, on_loss=losses.append).frames())
     walls = [frame.wall_ns for frame in frames]
-    assert walls[-TICKS:] == [each.wall_ns for each in session().samples]
+    assert walls[-TICKS:] == [sample.wall_ns for sample in session().samples]
     assert sum(loss.size for loss in losses) >= 20 * MOST
     with piped(whole[: len(whole) // 2] + b"x" * 20 * MOST + whole) as (pipe, _, news):
         walls = [frame.wall_ns for frame in replayed(pipe, news, at="+50s").frames()]
-    assert walls[-10:] == [each.wall_ns for each in session().samples[-10:]]
+    assert walls[-10:] == [sample.wall_ns for sample in session().samples[-10:]]
 
 
 def test_behind_one_recording_s_end_another_may_come() -> None:
@@ -240,8 +240,8 @@ def test_behind_one_recording_s_end_another_may_come() -> None:
         writer.go_on.set()
         thread.join(60)
     assert len(told) == 2 * TICKS
-    assert [at for at, each in enumerate(told) if each is None] == [0, TICKS]
-    assert all(each > 0 for each in told if each is not None)
+    assert [at for at, item in enumerate(told) if item is None] == [0, TICKS]
+    assert all(item > 0 for item in told if item is not None)
 
 
 def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_said() -> None:
@@ -274,5 +274,5 @@ def test_markers_of_a_pipe_that_is_longer_than_what_is_held() -> None:
     whole = session().data
     with piped(whole) as (pipe, _, news):
         found = list(all_markers(pipe, news))
-        assert [each.kind for each in found if isinstance(each, Marker)].count("marker") == 1
+        assert [item.kind for item in found if isinstance(item, Marker)].count("marker") == 1
         assert pipe.size == len(whole) and held(pipe) <= 1.5 * MOST

@@ -80,7 +80,7 @@ def beyond(wall_ns: int) -> Callable[[SeekPoint], bool]:
 
 
 def losses(found: list[Found]) -> list[Loss]:
-    return [each for each in found if isinstance(each, Loss)]
+    return [item for item in found if isinstance(item, Loss)]
 
 
 def test_what_was_recorded_is_read(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_what_was_recorded_is_read(tmp_path: Path) -> None:
     ticks = ticks_of(found)
     assert [tick.number for tick in ticks] == list(range(TICKS))
     assert all(same(a, b.sample) for a, b in zip(session().samples, ticks, strict=True))
-    headers = [each for each in found if isinstance(each, Header)]
-    assert len(headers) == 3 and all(same(session().header, each) for each in headers)
-    assert [each.text for each in found if isinstance(each, Marker)] == ["mark 10", "mark 34"]
+    headers = [item for item in found if isinstance(item, Header)]
+    assert len(headers) == 3 and all(same(session().header, header) for header in headers)
+    assert [item.text for item in found if isinstance(item, Marker)] == ["mark 10", "mark 34"]
     assert ended and rest is None and not losses(list(found))
 
 
@@ -159,14 +159,14 @@ def test_bits_flipped_anywhere_cost_one_frame_and_it_is_said() -> None:
             assert same(tick.sample, whole.samples[tick.number])
         told = losses(found)
         rest = scan.rest()
-        lost = sum(each.ticks or 0 for each in told)
+        lost = sum(item.ticks or 0 for item in told)
         if rest is not None:
             assert rest.size > 0 and rest.sentence
             lost += rest.ticks or 0
         # What is missing in the middle is counted exactly; at the end as far as blocks tell.
-        assert any(each.ticks is None for each in told) == (where < SIZE)
+        assert any(item.ticks is None for item in told) == (where < SIZE)
         if where < SIZE:  # nothing says with which number it begins
-            assert [each.ticks for each in told] == [None] and read == [*range(FRAME, TICKS)]
+            assert [entry.ticks for entry in told] == [None] and read == [*range(FRAME, TICKS)]
             assert told[0].sentence.startswith("an unknown number of ticks lost: ")
         elif rest is None:
             assert lost == TICKS - len(read)
@@ -202,7 +202,7 @@ def test_recordings_stand_behind_each_other_finished_or_not() -> None:
         assert numbers(found)[-3:] == [0, 1, 2] and scan.ended
         assert len(numbers(found)) >= TICKS + 2
         # How many ticks were in what is cut off before another recording nobody can tell.
-        assert [each.ticks for each in losses(found)] in ([], [None])
+        assert [loss.ticks for loss in losses(found)] in ([], [None])
 
 
 def test_lost_ticks_have_the_reason_that_was_recorded() -> None:
@@ -302,8 +302,8 @@ def test_a_flip_at_the_beginning_of_any_frame_ends_the_scan_all_the_same() -> No
     # FRAME_END and a seek point, then a zstd frame's head; the end has none.
     heads = [place.at - len(FRAME_END) for place in places(Bytes(whole.data), 1)]
     assert len(heads) == 3
-    near = {at + each for at in heads for each in range(90)} | set(range(200))
-    for where in sorted(each for each in near if each < len(whole.data)):
+    near = {at + index for at in heads for index in range(90)} | set(range(200))
+    for where in sorted(item for item in near if item < len(whole.data)):
         scan = Scan(Counted(flipped(where, where % 8)), samples=False)
         while scan.next() is not None:
             pass

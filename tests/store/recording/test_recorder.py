@@ -73,7 +73,7 @@ def test_a_recording_has_what_was_before_it_began(tmp_path: Path) -> None:
     assert ended and rest is None
     assert all(same(a, t.sample) for a, t in zip(samples(), ticks_of(found), strict=False))
     assert numbers(found) == list(range(30))
-    (marker,) = [each for each in found if isinstance(each, Marker)]
+    (marker,) = [item for item in found if isinstance(item, Marker)]
     assert marker.text == "here it happens"
     assert found.index(marker) == 1 + 20
 
@@ -133,7 +133,7 @@ def test_nobody_waits_for_a_disk_and_what_is_lost_is_said(tmp_path: Path) -> Non
     found, ended, _ = everything(file)
     read = numbers(found)
     assert ended and len(read) < 200 and read[-1] == 200
-    (loss,) = [each for each in found if isinstance(each, Loss)]
+    (loss,) = [item for item in found if isinstance(item, Loss)]
     assert loss.ticks == 201 - len(read)
     assert loss.why == "writing took longer than sampling"
 
@@ -208,7 +208,7 @@ def test_the_recorder_goes_on_by_itself_once_there_is_room(tmp_path: Path) -> No
         done = taking.close()
     assert done is not None and done.lost == state.lost and not done.problem
     found, ended, rest = everything(file)
-    (loss,) = [each for each in found if isinstance(each, Loss)]
+    (loss,) = [item for item in found if isinstance(item, Loss)]
     assert loss.ticks == state.lost and "No space left" in loss.why
     assert ended and rest is None and numbers(found)[-1] == 39
 
@@ -412,12 +412,12 @@ def test_a_rotation_loses_no_tick(tmp_path: Path, rotation: Rotation, files_made
         taking.take(sample)
     done = taking.close()
     assert done is not None and done.ticks == 40 and not done.lost
-    made = sorted(each for each in tmp_path.iterdir() if each != other)
+    made = sorted(entry for entry in tmp_path.iterdir() if entry != other)
     assert other.exists() and not path.exists()
     assert len(made) in (files_made, files_made - 1, files_made + 1)
-    read = [number for each in made for number in numbers(everything(each)[0])]
+    read = [number for item in made for number in numbers(everything(item)[0])]
     assert read == list(range(read[0], 40))
-    assert all(everything(each)[1] for each in made)
+    assert all(everything(item)[1] for item in made)
     if rotation.keep is None:
         assert read[0] == 0 and len(made) > 1
     if rotation.keep is not None and rotation.keep.files:
@@ -428,12 +428,12 @@ def test_what_goes_of_a_rotation_is_the_oldest_and_of_its_own_name(tmp_path: Pat
     data = taken(1, cpus=2).data
     names = [timed(tmp_path / "a.nftop", WALL_NS + at * 10**12) for at in range(5)]
     others = [tmp_path / "b-20260101T000000Z.nftop", tmp_path / "a.nftop"]
-    for each in (*names, *others):
-        each.write_bytes(data)
+    for name in (*names, *others):
+        name.write_bytes(data)
     (tmp_path / "a-20200101T000000Z.nftop").symlink_to(others[0])
     gone = let_go(tmp_path / "a.nftop", Keep(files=3))
     assert sorted(gone) == names[:2]
-    assert all(each.exists() for each in (*names[2:], *others))
+    assert all(item.exists() for item in (*names[2:], *others))
     assert let_go(tmp_path / "a.nftop", Keep(size=2 * len(data) + 5)) == [names[2]]
     assert let_go(tmp_path / "a.nftop", Keep(size=1)) == [names[3]]  # never the newest
 
@@ -458,8 +458,8 @@ def test_the_tenth_file_of_a_second_is_newer_than_its_second(tmp_path: Path) -> 
     data = taken(1, cpus=2).data
     names = [timed(tmp_path / "a.nftop", WALL_NS)]
     names += [names[0].with_name(f"{names[0].stem}.{number}.nftop") for number in range(2, 12)]
-    for each in names:
-        each.write_bytes(data)
+    for name in names:
+        name.write_bytes(data)
     assert sorted(let_go(tmp_path / "a.nftop", Keep(files=2))) == sorted(names[:-2])
 
 
@@ -535,7 +535,7 @@ def test_changes_of_classes_are_recorded_as_they_are_seen(tmp_path: Path) -> Non
         taking.take(sample)
     taking.close()
     found, _, _ = everything(tmp_path / "a.nftop")
-    act, change = [each for each in found if isinstance(each, Marker)]
+    act, change = [item for item in found if isinstance(item, Marker)]
     assert (act.kind, act.text) == ("action", "applied: nftop cat set")
     assert (change.kind, change.text) == ("change", f"{said[0]} (beside a change by this nftop)")
-    assert [type(each).__name__ for each in found][-2:] == ["Marker", "Tick"]
+    assert [type(item).__name__ for item in found][-2:] == ["Marker", "Tick"]

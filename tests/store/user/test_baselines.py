@@ -43,7 +43,7 @@ def test_what_is_kept_is_there_again(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     write_baselines(path, HOST, None, None)
     assert read_baselines(path, HOST) is None
-    assert [each.name for each in path.parent.iterdir()] == ["good.json"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["good.json"]
     assert from_plain(plain(KEPT)) == KEPT and from_plain(plain(None)) is None
 
 
