@@ -119,8 +119,11 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
         (Column("vs.base", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp_vs_base", 8)),
         (Column("RUN", 6), lambda thread: number_cell(thread.run_ratio, Unit.RATIO, 6)),
         (Column("IPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "ipp", 8)),
-        (Column("MISS/pkt", 9), lambda thread: _of_cpu(frame, thread.cpu, "llc_misses_per_packet", 9)),
-    ]  # fmt: skip
+        (
+            Column("MISS/pkt", 9),
+            lambda thread: _of_cpu(frame, thread.cpu, "llc_misses_per_packet", 9),
+        ),
+    ]
     if frame.baselines is None:
         fit_in = [item for item in fit_in if item[0].label != "vs.base"]
     shown = fitting(fit_in, width)
