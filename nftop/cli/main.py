@@ -30,7 +30,7 @@ from nftop.export.output import (
     say,
     say_lines,
 )
-from nftop.model.error_text import exhausted, said
+from nftop.model.error_text import describe_error, exhausted
 from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.nf.queue_map import parse_queue_map
 from nftop.model.terminal_text import safe_line
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
             return 128 + signal.SIGPIPE
         return fail(f"can't write: {error.cause.strerror or error.cause}", FAILURE)
     except Exception as error:
-        sentence = said(error) if isinstance(error, OSError) else exhausted(error)
+        sentence = describe_error(error) if isinstance(error, OSError) else exhausted(error)
         if not sentence:
             raise
         return fail(sentence, FAILURE)

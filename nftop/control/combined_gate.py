@@ -15,7 +15,7 @@ from nftop.control.journal import Journal
 from nftop.control.rules import Rules
 from nftop.control.speed_select.backend import ISST
 from nftop.model.change import Action, FrequencyAction, Proposal, SstAction
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 
 AnyGate: TypeAlias = PartGate[Any]
@@ -91,7 +91,9 @@ class Joined:
         if not plans:
             return None
         proposal, numbers = plans[0]
-        unread = tuple(_UNREAD.format(what, said(error)) for what, error in errors.items())
+        unread = tuple(
+            _UNREAD.format(what, describe_error(error)) for what, error in errors.items()
+        )
         warnings = (*unread, *proposal.warnings)
         return replace(proposal, warnings=warnings, final=proposal.final and not errors), numbers
 

@@ -6,7 +6,7 @@ import os
 
 from nftop.control.journal import Journal, unfinished
 from nftop.control.journal_entry import DamagedError
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 
@@ -31,7 +31,7 @@ def news(journal: Journal) -> str:
     except PermissionError:
         return ""
     except (DamagedError, OSError) as error:
-        return said(error)
+        return describe_error(error)
 
 
 def _is_ours(holder: str) -> bool:
@@ -56,9 +56,9 @@ def check(journal: Journal) -> Check:
         return Check(_NAME, Reason.PERMISSION, why, "sudo nftop doctor")
     except DamagedError as error:
         fix = "" if error.reason == "folder" else "sudo nftop recover"
-        return Check(_NAME, Reason.ERROR, said(error), fix)
+        return Check(_NAME, Reason.ERROR, describe_error(error), fix)
     except OSError as error:
-        return Check(_NAME, Reason.ERROR, said(error))
+        return Check(_NAME, Reason.ERROR, describe_error(error))
     if told:
         fix = "" if holder else "sudo nftop recover"
         return Check(_NAME, Reason.TAKEN if holder else Reason.ERROR, told, fix)

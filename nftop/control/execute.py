@@ -11,7 +11,7 @@ from nftop.control.journal_entry import Entry
 from nftop.control.revert_plan import differing, is_end
 from nftop.control.wording import differences
 from nftop.model.change import Change, Receipt, difference
-from nftop.model.error_text import said as words_of
+from nftop.model.error_text import describe_error as words_of
 
 _AS_BEFORE = "is what is read, as before: something else holds it there"
 

@@ -40,7 +40,7 @@ from nftop.control.transaction import (
     waiting,
 )
 from nftop.model.change import Proposal, Receipt
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 from nftop.sources.runtime.readiness import wait_readable, wait_writable
 
 KEEP = b"keep\n"
@@ -134,7 +134,7 @@ def main() -> int:
             else:
                 _serve(open_part(raw["identity"], journal.folder), journal, raw)
     except (AbsentError, BusyError, DamagedError, OSError) as error:
-        _answer(Receipt("refused", (said(error),)))
+        _answer(Receipt("refused", (describe_error(error),)))
     return 0
 
 
@@ -203,12 +203,14 @@ def _mended(host: AnyPart, journal: Journal, error: Exception) -> Receipt:
         mended = recover(host, journal)
     except Exception as second:  # noqa: BLE001 - a second fault is no reason to reassure
         return _unknown(journal, error, second)
-    return mended or Receipt("refused", (f"nothing was written: {said(error)}",))
+    return mended or Receipt("refused", (f"nothing was written: {describe_error(error)}",))
 
 
 def _unknown(journal: Journal, *errors: Exception) -> Receipt:
     hint = hinted(journal, ": `nftop recover` says, and takes back what is left of it")
-    return Receipt("failed", (*map(said, errors), f"how much of it was written is not known{hint}"))
+    return Receipt(
+        "failed", (*map(describe_error, errors), f"how much of it was written is not known{hint}")
+    )
 
 
 def _kept(seconds: float) -> bool:

@@ -53,7 +53,7 @@ class Asking:
     def look(self) -> Looked:
         found = self.client.ask(())
         if isinstance(found, Missing):
-            raise OSError(errno.EIO, found.sentence)
+            raise OSError(errno.EIO, found.message)
         return found[0]
 
 
@@ -143,7 +143,7 @@ class PqosHost(Host):
         """Nothing to wait for; but resctrl may have come meanwhile. Raises LockedError."""
         refused = why_not(self.root)
         if refused is not None:
-            raise LockedError(refused.sentence)
+            raise LockedError(refused.message)
         yield
 
     def _move(self, library: Library, clos: int, cpus: Collection[int]) -> None:
@@ -178,7 +178,7 @@ def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
     """
     refused = why_not(root)
     if refused is not None:
-        raise AbsentError(refused.sentence)
+        raise AbsentError(refused.message)
     try:
         eyes: Looking = Writing(Library()) if writing else Asking(Client())
     except UnusableError as error:

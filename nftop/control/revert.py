@@ -11,7 +11,7 @@ from nftop.control.resctrl.operations import UNBORN
 from nftop.control.revert_plan import Made, changes_between, numbers_of, way_back
 from nftop.control.wording import homeless, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, Cell, State
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def go_back(host: AnyPart, way: Back) -> State | str:
             host.do(step)
         return host.read_back(way.target)
     except (RefusedError, OSError) as error:
-        return said(error)
+        return describe_error(error)
 
 
 def with_numbers(entry: Entry, reads: State) -> Entry:

@@ -21,7 +21,7 @@ from nftop.control.resctrl.operations import MB, Step, cpus_in
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.transaction import Asked
 from nftop.model.change import Cell, Outcome, Proposal, Receipt, State, parts
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays
@@ -238,7 +238,7 @@ class NearPending:
                         answer=self._answer, kept=self._kept,
                     )  # fmt: skip
             except (BusyError, DamagedError, OSError) as error:
-                self._answer(Receipt("refused", (said(error),)))
+                self._answer(Receipt("refused", (describe_error(error),)))
             except Exception as error:  # noqa: BLE001 - who asked waits for a word
                 self._answer(Receipt("failed", (f"{type(error).__name__}: {error}",)))
             finally:

@@ -28,7 +28,7 @@ from nftop.control.revert_plan import differing
 from nftop.control.verify import Since, changed_since
 from nftop.control.wording import differences
 from nftop.model.change import Outcome, Proposal, Receipt
-from nftop.model.error_text import said as words_of
+from nftop.model.error_text import describe_error as words_of
 
 # How long the guard tries to take a change back.
 REVERT_LOCK_S = 60.0

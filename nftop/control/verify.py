@@ -9,7 +9,7 @@ from nftop.control.journal_entry import Entry
 from nftop.control.revert_plan import is_end, offline_in
 from nftop.control.wording import differences, offline_now
 from nftop.model.change import Change
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ def changed_since(host: AnyPart, entry: Entry) -> Since:
         now = host.read([change.cell for change in entry.changes])
     except OSError as error:
         return Since(
-            (f"whether it is still as it was made can't be read: {said(error)}",), gone=False
+            (f"whether it is still as it was made can't be read: {describe_error(error)}",),
+            gone=False,
         )
     changes = [Change(change.cell, change.new, now.get(change.cell)) for change in entry.changes]
     other = [change for change in changes if change.old != change.new and not is_end(change)]

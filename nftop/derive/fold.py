@@ -288,7 +288,7 @@ def _source_states(
         age_s = max((sample.monotonic_ns - reading.read_at_ns) / 1e9, 0.0)
         late_s = _late_s(reading, sample)
         if isinstance(reading.value, Missing):
-            reason, detail = reading.value.reason, reading.value.sentence
+            reason, detail = reading.value.reason, reading.value.message
         else:
             reason = Reason.PRESENT
             old = f"no answer in time: its numbers are up to {late_s:.1f} s old" if late_s else ""

@@ -11,7 +11,7 @@ from typing import TextIO
 from nftop.export.csv import frame_csv, header_csv
 from nftop.export.json.frame import frame_json
 from nftop.export.output import put
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.render.pages.batch_text import frame_text
 from nftop.session.feed import Feed, Player
@@ -32,7 +32,7 @@ class Format:
 
     one: Callable[[Frame, int, str], str]
     before: Callable[[], str] = lambda: ""
-    looking: Looking = field(default_factory=Looking)
+    looking: Focus = field(default_factory=Focus)
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
@@ -42,7 +42,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         ),
         "json": Format(
             lambda frame, _width, _mode: frame_json(frame).decode() + "\n",
-            looking=Looking(traffic=True),
+            looking=Focus(traffic=True),
         ),
         "csv": Format(lambda frame, _width, _mode: frame_csv(frame), header_csv),
     }

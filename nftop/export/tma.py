@@ -36,7 +36,7 @@ def tma_json(
                 for name, ratio in ratios.items()
             },
             "missing": {name: item.reason.key for name, item in absent.items()},
-            "details": {name: item.sentence for name, item in absent.items()},
+            "details": {name: item.message for name, item in absent.items()},
             "notes": list(notes),
             "ignored": list(ignored),
         }

@@ -83,7 +83,7 @@ def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing
         if isinstance(reading, Missing):
             reasons[row] = reading.reason
             # An empty detail must still hide `otherwise`'s when both have the same reason.
-            details[row] = reading.sentence
+            details[row] = reading.message
         else:
             values[row] = reading
             reasons[row] = Reason.PRESENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """A sentence of it, without Python's own words where the error is the system's or nftop's.
 
     It may have a path in it, and is as trusted as that.

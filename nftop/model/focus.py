@@ -8,7 +8,7 @@ from nftop.model.ids import Cpu
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class Focus:
     """Where somebody looks.
 
     Attributes:

@@ -87,7 +87,7 @@ class Missing:
             raise ValueError("a missing value needs a reason")
 
     @property
-    def sentence(self) -> str:
+    def message(self) -> str:
         return self.detail or self.reason.sentence
 
 

@@ -38,7 +38,7 @@ class NfProcess(Protocol):
 def nf_gaps(hidden: Iterable[str], processes: Iterable[NfProcess]) -> str:
     """What of some network functions could not be seen or asked, in words; "" when all could."""
     failing = [
-        f"{process.name}: {process.problem.sentence}" for process in processes if process.problem
+        f"{process.name}: {process.problem.message}" for process in processes if process.problem
     ]
     return "; ".join((*hidden, *failing))
 

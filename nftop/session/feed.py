@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Protocol, runtime_checkable
 
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.model.replay_position import Position
 
@@ -24,7 +24,7 @@ class Feed(Protocol):
     def set_interval(self, seconds: float) -> None:
         """Change the pace, of the present tick too. Safe from any thread."""
 
-    def look_at(self, looking: Looking) -> None:
+    def look_at(self, looking: Focus) -> None:
         """From the next tick on count what is looked at, and of the rest nothing more.
 
         Safe from any thread. It changes nothing where no counter is read, or not there.

@@ -15,7 +15,7 @@ from nftop.derive.fold import State, comparing, polling_cpus, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
 from nftop.model.finding import Finding
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.sample import Sample
@@ -106,7 +106,7 @@ class Live:
         self._on_baseline = on_baseline or (lambda *_: None)
         self._keeps: deque[bool] = deque()
         self._clock = clock or SystemClock()
-        self._looking = Looking()
+        self._looking = Focus()
         self._stopped = False
         # Something was told, and who waits for the next tick has to look what.
         self._news = threading.Event()
@@ -120,7 +120,7 @@ class Live:
         self._interval_s = max(seconds, MIN_INTERVAL_S)
         self._news.set()
 
-    def look_at(self, looking: Looking) -> None:
+    def look_at(self, looking: Focus) -> None:
         self._looking = looking
         self._news.set()
 
@@ -137,7 +137,7 @@ class Live:
         state = self._start
         pollers: frozenset[Cpu] | None = None
         began_ns = self._clock.monotonic_ns()
-        told, first = Looking(), True
+        told, first = Focus(), True
         found: tuple[Finding, ...] = ()
         try:
             while not self._stopped:
@@ -171,7 +171,7 @@ class Live:
             state = comparing(state, kept)
         return state
 
-    def _rest(self, sampler: Sampler, began_ns: int, told: Looking, *, waited_for: bool) -> int:
+    def _rest(self, sampler: Sampler, began_ns: int, told: Focus, *, waited_for: bool) -> int:
         """Wait for the deadline of the next tick, or until `stop`; what it was.
 
         What is told meanwhile moves it. Sources take their turns in its last part; but not in a
@@ -206,7 +206,7 @@ class Live:
             self._clock.wait(self._news, ahead_ns / 1e9)
         return ahead_ns > 0
 
-    def _tell(self, looking: Looking, before: Looking) -> None:
+    def _tell(self, looking: Focus, before: Focus) -> None:
         """Between two ticks: a source that is read in this thread is not told while it reads."""
         for source in self._sources:
             if isinstance(source, Focusing) and looking.core != before.core:

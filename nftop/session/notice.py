@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 
 EVERY_S = 3.0
 
@@ -33,6 +33,6 @@ class Notice:
         try:
             self._answer = self._ask()
         except Exception as error:  # noqa: BLE001 - the boundary: it must not end the frames
-            self._answer = said(error)
+            self._answer = describe_error(error)
         finally:
             self._asking.release()

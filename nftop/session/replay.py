@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.model.replay_position import Position
 from nftop.session.live import Clock, SystemClock
@@ -92,7 +92,7 @@ class Replay:
         """So many seconds from one tick to the next: faster or slower than recorded."""
         self._order(lambda: self._speed(self.interval_s / max(seconds, 1e-3)))
 
-    def look_at(self, looking: Looking) -> None:
+    def look_at(self, looking: Focus) -> None:
         """Changes nothing: what was looked at then was counted then."""
 
     def baseline(self, *, keep: bool) -> None:

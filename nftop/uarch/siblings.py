@@ -74,5 +74,5 @@ def _of_core(totals: Floats, part: Column, cores: _Cores, topology: Topology) ->
         if isinstance(why, Missing):
             reasons[row] = why.reason
             cpu = topology.cpus[sibling].cpu
-            details[row] = f"its hyper-thread sibling, CPU {cpu}: {why.sentence}"
+            details[row] = f"its hyper-thread sibling, CPU {cpu}: {why.message}"
     return Column(values, reasons, details, part.by_reason)

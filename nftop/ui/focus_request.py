@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.topology import Topology
 
 
-def aimed(now: Looking, wanted: Looking, topology: Topology, *, stays: bool) -> Looking:
+def aimed(now: Focus, wanted: Focus, topology: Topology, *, stays: bool) -> Focus:
     """What to count from now on, where `now` is counted and the view asks for `wanted`.
 
     While the screen stands still (`stays`) nothing new is: that would not be on it. But what has

@@ -214,7 +214,7 @@ def test_msrs_are_the_choice_only_where_there_is_no_resctrl(
         return found
 
     def unmounted(_root: Path) -> PqosHost:
-        raise AbsentError(mount.sentence)
+        raise AbsentError(mount.message)
 
     monkeypatch.setattr(choice, "find_mount", lambda _: mount)
     monkeypatch.setattr(choice, "open_pqos", opened)

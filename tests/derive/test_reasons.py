@@ -104,7 +104,7 @@ def test_a_poller_without_statistics_says_so() -> None:
     frame = fold(START, hidden(1), hidden(2))[-1]
     denied = cpu(frame, "rx_packets_per_s")
     assert isinstance(denied, Missing) and denied.reason is Reason.PERMISSION
-    assert "run as root" in denied.sentence
+    assert "run as root" in denied.message
 
 
 def test_a_source_that_stops_answering_is_stale_and_stops_nothing_else() -> None:
@@ -198,8 +198,8 @@ def test_a_poller_of_another_kind_is_not_blamed_on_dpdk() -> None:
     frame = fold(START, at(1), at(2))[-1]
     assert frame.cpus.nf[1] == "vpp_main"
     unknown = cpu(frame, "rx_packets_per_s")
-    assert isinstance(unknown, Missing) and "vpp" in unknown.sentence
-    assert "boom" not in unknown.sentence
+    assert isinstance(unknown, Missing) and "vpp" in unknown.message
+    assert "boom" not in unknown.message
 
 
 def test_a_long_pause_makes_an_old_reading_no_fresher() -> None:

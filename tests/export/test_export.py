@@ -23,7 +23,7 @@ from nftop.export.json.encode import json_bytes
 from nftop.export.json.frame import frame_json, rfc3339
 from nftop.export.output import OutputError
 from nftop.model.finding import Finding
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import BoxTraffic, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metrics.catalogue import CPU_METRICS
@@ -336,7 +336,7 @@ class Stepped:
         self.interval_s = 1.0
         self.stopped = False
         self.taken = 0
-        self.looking = Looking()
+        self.looking = Focus()
 
     def set_interval(self, seconds: float) -> None:
         self.interval_s = seconds
@@ -344,7 +344,7 @@ class Stepped:
     def baseline(self, *, keep: bool) -> None:
         raise AssertionError(keep)
 
-    def look_at(self, looking: Looking) -> None:
+    def look_at(self, looking: Focus) -> None:
         assert not self.taken, "what is looked at is known from the first reading on"
         self.looking = looking
 
@@ -365,7 +365,7 @@ def test_batch_primes_then_writes_count_frames(frames: list[Frame], form: str, l
     assert feed.stopped
     assert feed.taken == 3  # one to prime, none beyond the last
     # CSV has no rows of packages.
-    assert feed.looking == Looking(traffic=form == "json")
+    assert feed.looking == Focus(traffic=form == "json")
 
 
 class Failing(Stepped):

@@ -24,7 +24,7 @@ def same(one: Reading, other: Reading) -> bool:
         return (
             isinstance(one, Missing)
             and isinstance(other, Missing)
-            and (one.reason, one.sentence) == (other.reason, other.sentence)
+            and (one.reason, one.message) == (other.reason, other.message)
         )
     return one == other
 

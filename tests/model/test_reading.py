@@ -23,5 +23,5 @@ def test_the_numbers_recordings_keep_never_change() -> None:
 def test_missing_needs_a_reason_and_says_the_most_it_knows() -> None:
     with pytest.raises(ValueError, match="needs a reason"):
         Missing(Reason.PRESENT)
-    assert Missing(Reason.TAKEN).sentence == Reason.TAKEN.sentence
-    assert Missing(Reason.TAKEN, "the watchdog").sentence == "the watchdog"
+    assert Missing(Reason.TAKEN).message == Reason.TAKEN.sentence
+    assert Missing(Reason.TAKEN, "the watchdog").message == "the watchdog"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nftop.derive.fold import State
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
@@ -117,11 +117,11 @@ def test_sources_that_can_are_told_once_what_is_looked_at() -> None:
     feed = live(Looked(told), other, clock=FakeClock())
     frames = feed.frames()
     take(frames, 2)
-    feed.look_at(Looking(core=Cpu(3)))
+    feed.look_at(Focus(core=Cpu(3)))
     take(frames, 2)
-    feed.look_at(Looking(traffic=True))
+    feed.look_at(Focus(traffic=True))
     take(frames, 2)
-    feed.look_at(Looking())
+    feed.look_at(Focus())
     take(frames, 1)
     assert told == [3, None, True, False]
 
@@ -136,7 +136,7 @@ def test_what_is_looked_at_from_the_start_is_told_before_the_first_reading() -> 
 
     source._read = read
     feed = live(source, clock=FakeClock())
-    feed.look_at(Looking(traffic=True))
+    feed.look_at(Focus(traffic=True))
     take(feed.frames(), 1)
     assert told == [True, "read"]
 
@@ -169,21 +169,21 @@ def test_nor_does_who_looks_at_something_else() -> None:
     """One tick to begin with it, and one to have its numbers; then the pace is as before."""
     clock = FakeClock()
     feed = live(interval_s=60.0, soon_s=1.0, clock=clock)
-    clock.events[30.4] = lambda: feed.look_at(Looking(core=Cpu(1)))
+    clock.events[30.4] = lambda: feed.look_at(Focus(core=Cpu(1)))
     assert starts_of(feed, clock, 5) == pytest.approx([0, 1, 31, 32, 92])
 
 
 def test_where_nobody_waits_for_it_the_pace_stays() -> None:
     clock = FakeClock()
     feed = live(interval_s=60.0, clock=clock)
-    clock.events[30.4] = lambda: feed.look_at(Looking(core=Cpu(1)))
+    clock.events[30.4] = lambda: feed.look_at(Focus(core=Cpu(1)))
     assert starts_of(feed, clock, 3) == pytest.approx([0, 60, 120])
 
 
 def test_soon_is_no_later_than_the_pace() -> None:
     clock = FakeClock()
     feed = live(interval_s=0.25, soon_s=1.0, clock=clock)
-    clock.events[0.6] = lambda: feed.look_at(Looking(core=Cpu(1)))
+    clock.events[0.6] = lambda: feed.look_at(Focus(core=Cpu(1)))
     assert starts_of(feed, clock, 5) == pytest.approx([0, 0.25, 0.5, 0.75, 1.0])
 
 

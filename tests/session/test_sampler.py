@@ -46,7 +46,7 @@ def test_a_source_that_raises_is_an_error_with_its_words(inline: bool) -> None:
         sampler.close()
     bad = readings["bad"].value
     assert isinstance(bad, Missing) and bad.reason is Reason.ERROR
-    assert "the sky fell" in bad.sentence
+    assert "the sky fell" in bad.message
     assert readings["ok"].value == 0
 
 
@@ -132,6 +132,6 @@ def test_a_turn_that_raises_is_told_by_the_next_reading_alone() -> None:
     readings = sampler.sample(1.0, grace_s=0.0).readings
     bad = readings["bad"].value
     assert isinstance(bad, Missing) and bad.reason is Reason.ERROR
-    assert "RuntimeError: the wheel is off" in bad.sentence
+    assert "RuntimeError: the wheel is off" in bad.message
     assert readings["ok"].value == 0 and after == [1]
     assert sampler.sample(1.0, grace_s=0.0).readings["bad"].value == 0

@@ -223,7 +223,7 @@ def listening(family: int, host: str, port: int = 0, uid: int = UID) -> Iterator
 def refused(source: PcmSource) -> None:
     """It is not read, and the reason names the user."""
     why = source.read()
-    assert isinstance(why, Missing) and why.reason is Reason.PERMISSION and USER in why.sentence
+    assert isinstance(why, Missing) and why.reason is Reason.PERMISSION and USER in why.message
     assert source.owner is not None
     assert (source.owner.uid, source.owner.privileged) == (UID, False)
 

@@ -138,7 +138,7 @@ def test_no_counts_make_a_number_that_is_no_ratio(
     for node in nodes:
         if isinstance(node.reading, Missing):
             assert node.beyond is False
-            assert node.reading.sentence
+            assert node.reading.message
         else:
             assert 0 <= node.reading <= 1, node.name
             assert node.parent is None or not isinstance(readings[node.parent], Missing)
@@ -210,7 +210,7 @@ def test_loads_of_modified_lines_are_counted_near_and_far(
     assert (got["snoop_hitm_per_s"], got["remote_hitm_per_s"]) == (7.0, 9.0)
     uncounted = got["local_dram_per_s"]
     assert isinstance(uncounted, Missing) and uncounted.reason is Reason.SOURCE
-    assert "LOCAL_DRAM is not counted here" in uncounted.sentence
+    assert "LOCAL_DRAM is not counted here" in uncounted.message
 
 
 @pytest.mark.parametrize("uarch", UARCHES)

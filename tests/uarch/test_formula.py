@@ -138,10 +138,10 @@ def test_rows_keep_their_own_sentences_where_reasons_are_alike() -> None:
     c = from_readings({0: 1.0, 1: 1.0, 2: 1.0}, 4, plain)
     result = compile_formula("a + b + c")({"a": a, "b": b, "c": c}, 4)
     sentences = [
-        row.sentence if isinstance(row, Missing) else row
+        row.message if isinstance(row, Missing) else row
         for row in map(result.__getitem__, range(4))
     ]
-    assert sentences == [3.0, "by the watchdog", "by a profiler", plain.sentence]
+    assert sentences == [3.0, "by the watchdog", "by a profiler", plain.message]
 
 
 def test_first_takes_row_by_row_what_there_is() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from queue import SimpleQueue
 
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 
 
@@ -16,7 +16,7 @@ class StepFeed:
         self._queue: SimpleQueue[Frame | Exception | None] = SimpleQueue()
         self._interval_s = interval_s
         self.stopped = False
-        self.looking = Looking()
+        self.looking = Focus()
         self.keeps: list[bool] = []
         self.handled = 0  # frames the consumer is done with
         for frame in frames:
@@ -32,7 +32,7 @@ class StepFeed:
     def baseline(self, *, keep: bool) -> None:
         self.keeps.append(keep)
 
-    def look_at(self, looking: Looking) -> None:
+    def look_at(self, looking: Focus) -> None:
         self.looking = looking
 
     def put(self, item: Frame | Exception) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.ids import Cpu
 from nftop.ui.options import Options
 from tests.frames import frame, ticks
@@ -37,19 +37,19 @@ async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
 
 async def test_all_traffic_is_counted_while_the_screen_is_up() -> None:
     async with running(*TWO[:3], size=(120, 36)) as run:
-        assert run.feed.looking == Looking()
+        assert run.feed.looking == Focus()
         await run.press("4")
-        assert run.feed.looking == Looking(traffic=True)
+        assert run.feed.looking == Focus(traffic=True)
         await run.press("x")
-        assert run.feed.looking == Looking(traffic=True), "a page above it changes nothing"
+        assert run.feed.looking == Focus(traffic=True), "a page above it changes nothing"
         await run.press("escape", "6")
-        assert run.feed.looking == Looking(core=Cpu(1))
+        assert run.feed.looking == Focus(core=Cpu(1))
         await run.press("4", "space", "1")
-        assert run.feed.looking == Looking(), "what is left ends at once"
+        assert run.feed.looking == Focus(), "what is left ends at once"
         await run.press("4")
-        assert run.feed.looking == Looking(), "and nothing begins while the screen stands still"
+        assert run.feed.looking == Focus(), "and nothing begins while the screen stands still"
         await run.press("space")
-        assert run.feed.looking == Looking(traffic=True)
+        assert run.feed.looking == Focus(traffic=True)
 
 
 async def test_the_cursor_scrolls_through_all_there_is() -> None:

@@ -39,7 +39,7 @@ from nftop.control.journal import Journal, unfinished
 from nftop.control.journal_entry import DamagedError
 from nftop.export.output import FAILURE, OK, USAGE, put, say
 from nftop.model.change import Outcome, Proposal, Receipt
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 from nftop.render.base.text import printable
 
 # The host is not, or is not known to be, as it was asked to be.
@@ -122,7 +122,7 @@ def _changed(
             try:
                 missing = missed(gate)
             except OSError as error:  # it is kept: that is to be told all the same
-                missing = f"whether all of it was moved can't be read: {said(error)}"
+                missing = f"whether all of it was moved can't be read: {describe_error(error)}"
             unmet += (missing,) * bool(missing)
             receipt = replace(receipt, sentences=(*receipt.sentences, *[missing] * bool(missing)))
     tell(receipt)
@@ -187,7 +187,7 @@ def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]
     except BrokenPipeError:
         raise
     except (AbsentError, DamagedError, GoneError, OSError) as error:
-        why, ended[0] = said(error), FAILURE
+        why, ended[0] = describe_error(error), FAILURE
     except KeyboardInterrupt:
         why, ended[0] = meaning, INTERRUPTED
     if why:

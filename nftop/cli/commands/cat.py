@@ -48,7 +48,7 @@ def cat(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> None:
     table = table_of(options)
     if isinstance(table, Missing):
-        raise EndedError(table.sentence, FAILURE)
+        raise EndedError(table.message, FAILURE)
     is_simulated = options.scenario is not None
     cut_off = "" if is_simulated else news(FileJournal())
     if wants_json(options):

@@ -18,7 +18,7 @@ from nftop.cli.signals import leaving_when_told, stopping
 from nftop.control.profile.formats import parse
 from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
 from nftop.model.baseline import Baselines
-from nftop.model.error_text import said
+from nftop.model.error_text import describe_error
 from nftop.render.base.text import printable
 from nftop.render.frame.recording import recorded
 from nftop.session.feed import Feed, FeedError
@@ -113,7 +113,7 @@ def batch(feed: Feed, options: argparse.Namespace) -> int:
         except (OutputError, FeedError):
             raise  # who knows more says it
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
-            return fail(said(error), FAILURE)
+            return fail(describe_error(error), FAILURE)
     return 128 + ended[0] if ended else OK
 
 

@@ -12,8 +12,8 @@ from nftop.export.http.latest import Board
 from nftop.export.http.server import Serving
 from nftop.export.output import FAILURE, OK, USAGE, fail, say
 from nftop.model.baseline import Baselines
-from nftop.model.error_text import said
-from nftop.model.focus import Looking
+from nftop.model.error_text import describe_error
+from nftop.model.focus import Focus
 
 # Whoever asks in the first interval should not get the frame without rates for long.
 _SOON_S = 1.0
@@ -51,11 +51,11 @@ def _frames(
         baselines=baselines,
         soon_s=_SOON_S,
     )
-    feed.look_at(Looking(traffic=options.traffic))
+    feed.look_at(Focus(traffic=options.traffic))
     with stopping(feed.stop) as ended:
         try:
             for frame in feed.frames():
                 board.publish(frame)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
-            return fail(said(error), FAILURE)
+            return fail(describe_error(error), FAILURE)
     return OK if ended[:1] in ([], [signal.SIGTERM]) else 128 + ended[0]

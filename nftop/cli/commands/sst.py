@@ -201,7 +201,7 @@ def _row(core: Core, classes: Mapping[int, int]) -> tuple[str, ...]:
 def _packages(told: SstState | Missing) -> list[str]:
     """What intel-speed-select tells of each, or why nothing."""
     if isinstance(told, Missing):
-        return [printable(told.sentence)]
+        return [printable(told.message)]
     return [
         f"package {package.package}{f' die {package.die}' * bool(package.die)}: "
         f"SST-BF {_state(package.bf, package.bf_supported)}, "

@@ -197,7 +197,7 @@ def _gate(msrs: PqosSource | None) -> tuple[Changing | None, Mapping[str, str]]:
     if needed():
         return None, dict.fromkeys((CLASSES, CPUFREQ), needed())
     refused = None if msrs is None else msrs.refused
-    found, absent = real_gates({} if refused is None else {CLASSES: refused.sentence})
+    found, absent = real_gates({} if refused is None else {CLASSES: refused.message})
     return found, absent
 
 
@@ -249,7 +249,7 @@ def open_remote(options: argparse.Namespace) -> OpenHost:
     server = PcmSource(address)
     first = server.read()
     if isinstance(first, Missing):
-        raise ConnectionError(first.sentence)
+        raise ConnectionError(first.message)
     topology = topology_of(first)
     _not_counted(topology, options.cpu_list, options.quiet_cpus)
     own = OwnSource((), Affinity())

@@ -20,4 +20,4 @@ def open_classes(root: Path = Path("/")) -> Host:
     try:
         return open_pqos(root)
     except AbsentError as error:
-        raise AbsentError(f"{mount.sentence}; through MSRs: {error}") from None
+        raise AbsentError(f"{mount.message}; through MSRs: {error}") from None

@@ -124,7 +124,7 @@ class Resctrl(Host):
         if tree is None:
             return ()
         masks = [group.schemata for group in tree.groups if group.mode not in LOCKED]
-        unread = (*tree.unread, *(mask.sentence for mask in masks if isinstance(mask, Missing)))
+        unread = (*tree.unread, *(mask.message for mask in masks if isinstance(mask, Missing)))
         if unread:
             raise OSError(errno.EIO, f"resctrl can't be read as a whole: {unread[0]}")
         return tree.groups
@@ -184,7 +184,7 @@ def open_resctrl(root: Path = Path("/")) -> Resctrl:
     """The mounted resctrl. Raises AbsentError."""
     mount = find_mount(root)
     if isinstance(mount, Missing):
-        raise AbsentError(mount.sentence)
+        raise AbsentError(mount.message)
     return Resctrl(mount, root)
 
 

@@ -112,7 +112,7 @@ class SpeedSelect(Part[Call]):
         some = sorted(set(cpus))
         found = ask_classes(some, self.ask) if some else {}
         if isinstance(found, Missing):
-            raise OSError(found.sentence)
+            raise OSError(found.message)
         return {class_cell(cpu): f"{found[cpu]:d}" for cpu in some if cpu in found}
 
     def read(self, like: Iterable[Cell]) -> State:
@@ -176,7 +176,7 @@ class SpeedSelect(Part[Call]):
             raise RefusedError(f"{PROGRAM} is not called with {step.value!r}")
         said = self.ask(step.words(self._address(step.cells[0]) if step.is_bf else None))
         if isinstance(said, Missing):
-            raise RefusedError(f"{said.sentence}: how far it came is not known, so it is read back")
+            raise RefusedError(f"{said.message}: how far it came is not known, so it is read back")
         why = refusal(said)
         if why:
             raise RefusedError(f"{step.shell}: {why}")
@@ -199,7 +199,7 @@ class SpeedSelect(Part[Call]):
     def _domains(self) -> Domains:
         found = ask_domains(self.ask)
         if isinstance(found, Missing):
-            raise OSError(found.sentence)
+            raise OSError(found.message)
         return found
 
 

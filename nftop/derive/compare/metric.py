@@ -149,7 +149,7 @@ def compared(
     """
     row = measured(metric, before, after, why)
     word = _word(metric, before, after, why, over=over)
-    row = replace(row, word=word, why=why.sentence if word == "no number" else "")
+    row = replace(row, word=word, why=why.message if word == "no number" else "")
     if word not in (*DIFFERS, "no difference", "too few samples"):
         return row
     cycle = cycle_of(before if earlier is None else earlier, after)

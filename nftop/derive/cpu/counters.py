@@ -32,7 +32,7 @@ _STALE = Missing(Reason.STALE, "its counter group has not had its turn for too l
 NEVER_RAN = Missing(Reason.TAKEN, "the counter group never got onto the hardware in this interval")
 _BEFORE_THE_SOURCE = (Reason.UNDEFINED, Reason.WARMING)
 _GENERAL = {
-    int(why.reason): why.sentence
+    int(why.reason): why.message
     for why in (OFFLINE, NEVER_RAN, _STALE, Missing(Reason.WARMING), Missing(Reason.RESET))
 }
 # What every group of a plan counts: IPC, CPP and frequency rest on these.
@@ -257,7 +257,7 @@ def _columns(
     found_columns = {}
     for index, name in enumerate(events.names):
         said = sentences.get(name, {})
-        details = dict.fromkeys(np.flatnonzero(awaiting[:, index]).tolist(), AWAITING_TURN.sentence)
+        details = dict.fromkeys(np.flatnonzero(awaiting[:, index]).tolist(), AWAITING_TURN.message)
         details |= {
             row: said.get(code) or Reason(code).sentence
             for row in np.flatnonzero(theirs[:, index]).tolist()

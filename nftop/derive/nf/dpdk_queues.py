@@ -102,7 +102,7 @@ def attribute(
     if declared:
         return _by_queue(app, "its own --config", declared, lcores)
     if any(lcore.polls is None for lcore in lcores) and (seen or not moves):
-        return Attribution(_UNKNOWN.sentence, (), uncounted=_UNKNOWN)
+        return Attribution(_UNKNOWN.message, (), uncounted=_UNKNOWN)
     pollers = tuple(lcore for lcore in lcores if lcore.polls)
     uncounted = _uncounted(pollers)
     if not pollers:
@@ -127,7 +127,7 @@ def _nobody(*, moves: bool, seen: bool) -> Attribution:
     if not moves:
         return Attribution("no lcore of it polls: is it started?", ())
     why = _ASLEEP if seen else _UNSEEN
-    return Attribution(why.sentence, (), uncounted=why)
+    return Attribution(why.message, (), uncounted=why)
 
 
 def refreshed(held: Attribution, threads: Sequence[ThreadRate]) -> Attribution:

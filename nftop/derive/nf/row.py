@@ -122,5 +122,5 @@ def _busy_cycles(
     if isinstance(summed, Missing) and any(one != summed for one in each):
         # What is said of one of several cores may not pass for what is said of all.
         cpu = nf.cores[each.index(summed)].cpu
-        return Missing(summed.reason, f"CPU {cpu}: {summed.sentence}")
+        return Missing(summed.reason, f"CPU {cpu}: {summed.message}")
     return summed

@@ -79,7 +79,7 @@ def step_server(
     apart, said = _step_apart(state.apart, table, packages, rates, pace_s)
     cpus, rows = _with_second_choice(table, packages, rates, others)
     accelerators = tuple(Accelerator(name, per_s) for name, per_s in rates.accelerators.items())
-    why = "" if rates.why is None else rates.why.sentence
+    why = "" if rates.why is None else rates.why.message
     return ServerState(pcm, apart), Shown(cpus, rows, accelerators, said or why, said)
 
 

@@ -72,7 +72,7 @@ def answer(head: bytes, page: Callable[[Form], bytes | Missing]) -> Answer:
     form = wanted(",".join(value for name, value in named if name == "accept"))
     content = page(form)
     if isinstance(content, Missing):
-        return refusal(HTTPStatus.SERVICE_UNAVAILABLE, content.sentence)
+        return refusal(HTTPStatus.SERVICE_UNAVAILABLE, content.message)
     return Answer(HTTPStatus.OK, content, form.value)
 
 

@@ -33,7 +33,7 @@ def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: st
                     "size_bytes": domain.size_bytes,
                     "io": None if isinstance(domain.io, Missing) else domain.io.cbm.hex,
                     "io_provenance": (
-                        domain.io.sentence
+                        domain.io.message
                         if isinstance(domain.io, Missing)
                         else domain.io.provenance
                     ),

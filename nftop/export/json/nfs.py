@@ -37,7 +37,7 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         "interval_s": nf.interval_s,
         "attribution": nf.attribution,
         "owner": _owner(nf),
-        "problem": None if nf.problem is None else nf.problem.sentence,
+        "problem": None if nf.problem is None else nf.problem.message,
         "classes": [clos.name for clos in nf.classes],
         "classes_shared": nf.beside or None,
         "baseline": _baseline(frame, nf),

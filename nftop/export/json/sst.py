@@ -35,7 +35,7 @@ def cores_json(
             "simulated": simulated,
             "cpus": [_core(core, classes.get(core.cpu)) for core in cores],
             "packages": packages,
-            "missing": {"packages": told.sentence} if isinstance(told, Missing) else {},
+            "missing": {"packages": told.message} if isinstance(told, Missing) else {},
             "others": list(keepers),
             "unfinished": unfinished or None,
         }

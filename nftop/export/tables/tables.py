@@ -145,7 +145,7 @@ def _nf(nf: NfRow) -> list[Any]:
         nf.cpp_clock,
         nf.interval_s,
         nf.attribution,
-        None if nf.problem is None else nf.problem.sentence,
+        None if nf.problem is None else nf.problem.message,
         " ".join(clos.name for clos in nf.classes) or None,
         nf.beside or None,
         *map(plain, readings.values()),

@@ -255,6 +255,6 @@ class ResctrlTable:
         for name, values in columns.items():
             absent = [value for value in values if isinstance(value, Missing)]
             if absent and len(absent) == len(values):
-                why.setdefault(absent[0].sentence, []).append(name)
+                why.setdefault(absent[0].message, []).append(name)
         absences = [f"no {', '.join(names)}: {text}" for text, names in why.items()]
         return "; ".join((*absences, *self.notes))

@@ -105,7 +105,7 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
         item
         for why, labels in found
         for item in paragraph(
-            f"{labels}{why.sentence}",
+            f"{labels}{why.message}",
             width,
             lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
             tone=Tone.DIM,
@@ -147,7 +147,7 @@ def _ways(
     frame: Frame, group: GroupRow, cache: GroupCacheRow, domain: CacheDomain
 ) -> Iterator[tuple[str, str]]:
     if isinstance(cache.cbm, Missing):
-        yield "ways", f"{cache.cbm.reason.mark} {cache.cbm.sentence}"
+        yield "ways", f"{cache.cbm.reason.mark} {cache.cbm.message}"
     else:
         halves = (cache.cbm,) if cache.code is None else (cache.cbm, cache.code)
         for label, mask in zip(("ways", "code"), halves, strict=False):
@@ -156,7 +156,7 @@ def _ways(
     if shares is not None:
         yield "whose", "; ".join(_whose(shares, domain))
     if isinstance(cache.mba, Missing):
-        yield "limit", f"{cache.mba.reason.mark} {cache.mba.sentence}"
+        yield "limit", f"{cache.mba.reason.mark} {cache.mba.message}"
     else:
         yield "limit", limit(int(cache.mba), group.mba_unit)
 
@@ -214,7 +214,7 @@ def _differing(cpus: CpuTable, group: GroupRow) -> Iterator[str]:
         mine = info.cpu in group.cpus
         if isinstance(own, Missing):
             if mine:
-                found.setdefault(own.sentence, []).append(info.cpu)
+                found.setdefault(own.message, []).append(info.cpu)
         elif mine and own.name != group.name:
             said = f"what polls there is in {group_name(own.name)}"
             found.setdefault(said, []).append(info.cpu)
@@ -253,7 +253,7 @@ def _graph(
     reading, unit = cache.readings[name], _UNITS[name]
     head = line(_lead(label), Span(fit(_said(cache, name, reading), _NUMBER), _tone(reading)))
     if isinstance(reading, Missing):
-        return line(head, Span(reading.sentence, Tone.DIM))
+        return line(head, Span(reading.message, Tone.DIM))
     points = min(_MOST_GRAPH, width - head.width - 22)
     if points < _LEAST_GRAPH:
         return head

@@ -91,7 +91,7 @@ def cache_absences(frame: Frame) -> list[tuple[Missing, list[str]]]:
         named += [(metric.label, cache.readings[metric.id]) for metric in GROUP_METRICS]
         for label, value in named:
             if isinstance(value, Missing):
-                why = Missing(value.reason, value.sentence)
+                why = Missing(value.reason, value.message)
                 found.setdefault(why, {})[label] = None
     return [(why, list(labels)) for why, labels in found.items()]
 
@@ -222,7 +222,7 @@ def _tone(reading: Reading) -> Tone:
 def _io_line(domain: CacheDomain, shape: _Shape) -> Line:
     head = fit("I/O", _COS + shape.name)
     if isinstance(domain.io, Missing):
-        why = f"{domain.io.reason.mark} {domain.io.sentence}"
+        why = f"{domain.io.reason.mark} {domain.io.message}"
         return crop(line(head, Span(why, Tone.MISSING)), shape.width)
     cbm = domain.io.cbm
     ways = "".join("I" if cbm.has(way) else "." for way in reversed(range(cbm.width)))

@@ -54,7 +54,7 @@ def _group(group: ResctrlGroup, table: ResctrlTable) -> Iterator[str]:
 
 def _domain(domain: CacheDomain) -> Iterator[str]:
     if isinstance(domain.io, Missing):
-        yield f"I/O   L3 {domain.l3}  {printable(domain.io.sentence)}"
+        yield f"I/O   L3 {domain.l3}  {printable(domain.io.message)}"
     else:
         picture = drawn(domain.io.cbm.bits, domain.io.cbm.width).replace("#", "I")
         yield f"I/O   L3 {domain.l3}  {picture}  {domain.io.provenance}"

@@ -173,7 +173,7 @@ def _mask(one: Cell, mask: Cbm | Missing, shape: _Shape, made: Sequence[Made]) -
 def _io(domain: CacheDomain, shape: _Shape) -> Iterator[Line]:
     head = fit("I/O", _COS + shape.name)
     if isinstance(domain.io, Missing):
-        why = f"{domain.io.reason.mark} {domain.io.sentence}"
+        why = f"{domain.io.reason.mark} {domain.io.message}"
         yield line(head, Span(why, Tone.MISSING))
         return
     cbm = domain.io.cbm

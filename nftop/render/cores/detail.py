@@ -91,7 +91,7 @@ def absences(
         # Most have a value, and to make a reading of each only to see that takes longer.
         reading = column[row] if column.reasons[row] else None
         if isinstance(reading, Missing):
-            why = Missing(reading.reason, reading.sentence)
+            why = Missing(reading.reason, reading.message)
             found.setdefault(why, []).append(metric.label)
     return list(found.items())
 
@@ -104,7 +104,7 @@ def absence_lines(
         item
         for why, labels in absences(cpus, row, metrics)
         for item in paragraph(
-            f"{', '.join(labels)}: {why.sentence}",
+            f"{', '.join(labels)}: {why.message}",
             width,
             lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
             tone=Tone.DIM,
@@ -196,7 +196,7 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
     metric = trend.metric
     if not np.isfinite(trend.values).any():
         reading = cpus.columns[metric.id][row]
-        why = f": {reading.sentence}" if isinstance(reading, Missing) else ""
+        why = f": {reading.message}" if isinstance(reading, Missing) else ""
         text = f"no {metric.label} in the last {spark.span_name(trend.span_s)}{why}"
         return paragraph(text, width, tone=Tone.DIM)[:height]
     top = spark.scale_top(trend.values, metric.unit)

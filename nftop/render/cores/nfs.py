@@ -150,4 +150,4 @@ def _problem(nf: NfRow, width: int) -> list[Line]:
         # Nothing of it is in the table below, so why is said here.
         return [] if nf.cpus else paragraph(f"  {nf.attribution}", width, tone=Tone.DIM)
     lead = line("  ", Span(f"{nf.problem.reason.mark} ", Tone.BAD))
-    return paragraph(nf.problem.sentence, width, lead=lead)
+    return paragraph(nf.problem.message, width, lead=lead)

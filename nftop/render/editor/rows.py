@@ -219,7 +219,7 @@ def _io_line(board: Board, frame: Frame, widths: Sequence[int], gap: str) -> Lin
         return line(head, drawn, " ", mask_text(bits, ways), "  ", Span(origin, Tone.DIM))
     why = "unknown"
     if domain is not None and isinstance(domain.io, Missing):
-        why = f"{domain.io.reason.mark} {domain.io.sentence}"
+        why = f"{domain.io.reason.mark} {domain.io.message}"
     return line(head, Span(why, Tone.MISSING))
 
 

@@ -65,7 +65,7 @@ def reason_lines(named: Iterable[tuple[str, Reading, str]], places: int, width: 
     found: dict[Missing, dict[str, list[str]]] = {}
     for label, reading, place in named:
         if isinstance(reading, Missing):
-            why = Missing(reading.reason, reading.sentence)
+            why = Missing(reading.reason, reading.message)
             found.setdefault(why, {}).setdefault(label, []).append(place)
     lines: list[Line] = []
     for why, labels in found.items():
@@ -73,7 +73,7 @@ def reason_lines(named: Iterable[tuple[str, Reading, str]], places: int, width: 
         listed = dict.fromkeys(place for where in labels.values() for place in where)
         where = "" if everywhere else f" on {', '.join(listed)}"
         lines += paragraph(
-            f"{', '.join(labels)}{where}: {why.sentence}",
+            f"{', '.join(labels)}{where}: {why.message}",
             width,
             lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
             tone=Tone.DIM,

@@ -47,7 +47,7 @@ def table_of(parts: Sequence[T] | Missing, shape: Shape[T], width: int) -> list[
         if parts.reason is Reason.UNDEFINED:
             return []
         lead = line(Span(f"{parts.reason.mark:<4}", Tone.MISSING))
-        return paragraph(f"{name}: {parts.sentence}", width, lead=lead, tone=Tone.DIM)
+        return paragraph(f"{name}: {parts.message}", width, lead=lead, tone=Tone.DIM)
     if not parts:
         return []
     found: dict[Missing, dict[str, None]] = {}
@@ -55,12 +55,12 @@ def table_of(parts: Sequence[T] | Missing, shape: Shape[T], width: int) -> list[
         for label, of in readings:
             reading = of(part)
             if isinstance(reading, Missing) and reading.reason is not Reason.IDLE:
-                why = Missing(reading.reason, reading.sentence)
+                why = Missing(reading.reason, reading.message)
                 found.setdefault(why, {})[label] = None
     lines = [head_line(columns), *(Line(tuple(row(part))) for part in parts)]
     for why, labels in found.items():
         lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
-        lines += paragraph(f"{', '.join(labels)}: {why.sentence}", width, lead=lead, tone=Tone.DIM)
+        lines += paragraph(f"{', '.join(labels)}: {why.message}", width, lead=lead, tone=Tone.DIM)
     return lines
 
 

@@ -65,7 +65,7 @@ def _trouble(nf: NfRow, width: int) -> list[Line]:
     if nf.problem is None:
         return []
     lead = line(Span(f"{nf.problem.reason.mark} ", Tone.BAD))
-    return paragraph(nf.problem.sentence, width, lead=lead)
+    return paragraph(nf.problem.message, width, lead=lead)
 
 
 def _said(nf: NfRow, width: int) -> list[Line]:
@@ -73,7 +73,7 @@ def _said(nf: NfRow, width: int) -> list[Line]:
     lines: list[Line] = []
     for why, labels in _absences(nf).items():
         lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
-        text = f"{', '.join(labels)}: {why.sentence}"
+        text = f"{', '.join(labels)}: {why.message}"
         lines += paragraph(text, width, lead=lead, tone=Tone.DIM)
     clock = CLOCK_TEXTS.get(nf.cpp_clock or "")
     said = [
@@ -99,7 +99,7 @@ def _absences(nf: NfRow) -> dict[Missing, list[str]]:
         if metric.id == "cpp_vs_base" and reading.reason is Reason.SOURCE and not reading.detail:
             continue
         label = metric.label if metric.priority is not None else "TMA"
-        found.setdefault(Missing(reading.reason, reading.sentence), []).append(label)
+        found.setdefault(Missing(reading.reason, reading.message), []).append(label)
     return found
 
 

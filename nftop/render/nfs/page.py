@@ -36,7 +36,7 @@ def _meaning(metric: Metric) -> str:
 
 def _value(reading: Reading, metric: Metric) -> str:
     if isinstance(reading, Missing):
-        return f"{reading.reason.mark} {reading.sentence}"
+        return f"{reading.reason.mark} {reading.message}"
     return fmt.worded(reading, metric.unit)
 
 

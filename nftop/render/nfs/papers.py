@@ -77,7 +77,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
 
 def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequence[Row]) -> str:
     smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
-    use = MIXED.sentence if here.smt is None else smt[here.smt]
+    use = MIXED.message if here.smt is None else smt[here.smt]
     if not found:
         return f"no paper has a row for {nf.kind} where {use}"
     own = any(row.uarch == frame.host.uarch for row in found)

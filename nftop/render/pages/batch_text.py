@@ -66,7 +66,7 @@ def _reasons(frame: Frame, width: int) -> list[Line]:
         for absence in absences(frame.cpus, row)
     )
     for who, why, absent in (*of_cpus, *(("", *absence) for absence in cache_absences(frame))):
-        said = why.reason.mark, why.sentence
+        said = why.reason.mark, why.message
         labels.setdefault(said, {}).update(dict.fromkeys(absent))
         whose.setdefault(said, set()).add(who)
     return [

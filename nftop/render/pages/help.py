@@ -212,7 +212,7 @@ def _probe_words(metric: Metric, reading: Reading) -> str:
 
 def _plainly(reading: Reading, unit: Unit) -> str:
     if isinstance(reading, Missing):
-        return f"{reading.reason.mark} {reading.sentence}"
+        return f"{reading.reason.mark} {reading.message}"
     return fmt.worded(reading, unit)
 
 
@@ -228,7 +228,7 @@ def _definition(metric: Metric) -> list[tuple[str, str]]:
 
 def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
     if isinstance(reading, Missing):
-        return f"{reading.reason.mark} {reading.sentence}"
+        return f"{reading.reason.mark} {reading.message}"
     said = "; an estimate: its counters did not count all the time" if estimate else ""
     ratio = metric.unit is Unit.RATIO
     return (fmt.share(reading, 8) if ratio else fmt.worded(reading, metric.unit)) + said
@@ -237,7 +237,7 @@ def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
 def _value(frame: Frame, row: int, metric: Metric) -> str:
     reading = frame.cpus.columns[metric.id][row]
     if isinstance(reading, Missing):
-        return f"{reading.reason.mark} {reading.sentence}"
+        return f"{reading.reason.mark} {reading.message}"
     said = [fmt.worded(reading, metric.unit)]
     origin = frame.cpus.origins.get(metric.id)
     if origin is not None and origin[row] is not None:

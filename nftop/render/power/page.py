@@ -197,7 +197,7 @@ def _absences(frame: Frame, row: int | None, columns: Sequence[Col], width: int)
         named = [(item.label, cpus.columns[item.id][row], place) for item in shown]
     news = [
         [(label, reading, place) for label, reading, place in group
-         if not isinstance(reading, Missing) or reading.sentence != said]
+         if not isinstance(reading, Missing) or reading.message != said]
         for group in (of_packages, named)
     ]  # fmt: skip
     places = len(frame.packages)

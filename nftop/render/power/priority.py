@@ -52,7 +52,7 @@ def priority_lines(
     lines = [line(*badge, Span("Core frequencies", Tone.TITLE))]
     lines += alert_lines(locked, width=width) if locked else []
     if isinstance(frame.frequencies, Missing):
-        lines += alert_lines(f"no frequencies here: {frame.frequencies.sentence}", width=width)
+        lines += alert_lines(f"no frequencies here: {frame.frequencies.message}", width=width)
     else:
         names = ", ".join(dict.fromkeys(keeper.name for keeper in frame.frequencies.keepers))
         lines += alert_lines(f"{names} may set frequencies here too", width=width) if names else []

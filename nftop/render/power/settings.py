@@ -135,7 +135,7 @@ def host_lines(frame: Frame, width: int) -> list[Line]:
         return []  # another host's server has no word for it
     if isinstance(told, Missing):
         lead = line(Span(f"cpufreq {told.reason.mark} ", Tone.MISSING))
-        return paragraph(told.sentence, width, lead=lead, tone=Tone.DIM)
+        return paragraph(told.message, width, lead=lead, tone=Tone.DIM)
     parts = (_drivers(told), _no_base(frame), *_meshes(told), *_sst(told), _others(told))
     said = "; ".join(filter(None, parts))
     return paragraph(said, width, lead=line(Span("cpufreq: ", Tone.ACCENT)), tone=Tone.DIM)
@@ -154,7 +154,7 @@ def _no_base(frame: Frame) -> str:
     if not len(column) or column.present.any():
         return ""
     reading = column[0]
-    return printable(reading.sentence) if isinstance(reading, Missing) else ""
+    return printable(reading.message) if isinstance(reading, Missing) else ""
 
 
 def _meshes(told: CpufreqTable) -> list[str]:
@@ -177,7 +177,7 @@ def _sst(told: CpufreqTable) -> list[str]:
         if len(states) == 1:
             return [states.pop()]
         return [f"s{package.package} {_states(package)}" for package in told.sst.packages]
-    return [] if told.sst.reason is Reason.SOURCE else [printable(told.sst.sentence)]
+    return [] if told.sst.reason is Reason.SOURCE else [printable(told.sst.message)]
 
 
 def _states(row: SstPackage) -> str:

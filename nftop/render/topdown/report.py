@@ -100,7 +100,7 @@ def _absences(
         parts = {topdown.parent.get(name) for name in names if why[name] == key}
         listed = ", ".join(f"{name} and its parts" if name in parts else name for name in first)
         lead = f"{key.reason.mark:<4}"
-        text = f"{listed}: {printable(key.sentence)}"
+        text = f"{listed}: {printable(key.message)}"
         yield textwrap.fill(
             text, _WIDTH, initial_indent=lead, subsequent_indent="    ", break_on_hyphens=False
         )

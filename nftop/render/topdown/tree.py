@@ -240,21 +240,21 @@ def _absences(nodes: Sequence[TmaNode], width: int) -> list[Line]:
     found: dict[Missing, list[str]] = {}
     for node in nodes:
         if isinstance(node.reading, Missing):
-            why = Missing(node.reading.reason, node.reading.sentence)
+            why = Missing(node.reading.reason, node.reading.message)
             found.setdefault(why, []).append(words(node.name))
     return [item for why, names in found.items() for item in _said(why, ", ".join(names), width)]
 
 
 def _said(why: Missing, what: str, width: int) -> list[Line]:
     lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
-    return paragraph(f"{what}: {why.sentence}", width, lead=lead, tone=Tone.DIM)
+    return paragraph(f"{what}: {why.message}", width, lead=lead, tone=Tone.DIM)
 
 
 def _no_level_3(frame: Frame, row: int, waited_s: float, *, frozen: bool) -> Missing:
     """Why nothing more is known of this core than of all."""
     level_1 = frame.cpus.columns["tma.retiring"][row]
     if isinstance(level_1, Missing) and level_1.reason not in (Reason.IDLE, Reason.WARMING):
-        return Missing(level_1.reason, level_1.sentence)
+        return Missing(level_1.reason, level_1.message)
     perf = frame.sources.get("perf")
     if perf is not None and perf.reason is not Reason.PRESENT:
         return Missing(perf.reason, perf.detail)
@@ -271,7 +271,7 @@ def _probe_lines(focus: CoreFocus, width: int) -> list[Line]:
     for metric in CORE_METRICS:
         reading = focus.readings[metric.id]
         if isinstance(reading, Missing):
-            why = Missing(reading.reason, reading.sentence)
+            why = Missing(reading.reason, reading.message)
             found.setdefault(why, []).append(words(metric.id))
         coverage = focus.coverage.get(metric.id, Missing(Reason.SOURCE))
         lines.append(_probe_line(metric, reading, coverage, width))

@@ -151,7 +151,7 @@ def _part(rows: Sequence[_Known], clock: str | None, of_core: frozenset[str]) ->
         for item in together:
             count = item.row.count
             if isinstance(count, Missing):
-                absent[item.event] = Missing(count.reason, f"{count.sentence}: {item.row.event}")
+                absent[item.event] = Missing(count.reason, f"{count.message}: {item.row.event}")
             else:
                 # What counts for both threads of a core goes on while this one's clock halts.
                 beside = own if item.event not in of_core else None

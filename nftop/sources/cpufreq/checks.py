@@ -17,7 +17,7 @@ _GHZ = 1e9
 def report(table: CpufreqTable | Missing) -> tuple[Check, ...]:
     """A line for each thing that there is to say."""
     if isinstance(table, Missing):
-        return (Check(_NAME, table.reason, table.sentence),)
+        return (Check(_NAME, table.reason, table.message),)
     return (_driver(table), _base(table), _sst(table.sst), *_keepers(table))
 
 
@@ -56,7 +56,7 @@ def _by_frequency(rows: Sequence[CpuFrequency]) -> Iterator[str]:
 def _sst(state: SstState | Missing) -> Check:
     name = f"{_NAME} SST"
     if isinstance(state, Missing):
-        return Check(name, state.reason, state.sentence)
+        return Check(name, state.reason, state.message)
     return Check(name, Reason.PRESENT, "; ".join(map(_package, state.packages)))
 
 

@@ -100,9 +100,7 @@ def _app_check(app: DpdkApp) -> Check:
     who = f"{app.name or 'an application'} (pid {app.pid}, {version}{suffix(app.owner)})"
     if app.problem is not None:
         fix = "close other telemetry clients" if app.problem.reason is Reason.TAKEN else ""
-        return Check(
-            f"dpdk {app.prefix}", app.problem.reason, f"{who}: {app.problem.sentence}", fix
-        )
+        return Check(f"dpdk {app.prefix}", app.problem.reason, f"{who}: {app.problem.message}", fix)
     advice = busy_advice(app)
     busy = any(lcore.busy_cycles is not None for lcore in app.lcores)
     usage = "busy cycles told" if busy else f"no busy cycles: {advice.why}"

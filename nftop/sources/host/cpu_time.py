@@ -52,7 +52,7 @@ class KernelSource:
         """Whether CPU times can be read, and for how many CPUs."""
         times = self.read()
         if isinstance(times, Missing):
-            return (Check(self.name, times.reason, times.sentence, "mount -t proc proc /proc"),)
+            return (Check(self.name, times.reason, times.message, "mount -t proc proc /proc"),)
         return (Check(self.name, Reason.PRESENT, f"CPU times of {len(times.cpus)} online CPUs"),)
 
     def close(self) -> None:

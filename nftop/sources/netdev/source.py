@@ -108,7 +108,7 @@ class NetdevSource:
         """Whether the kernel's data path can be counted, and which interfaces nftop leaves out."""
         table = self.read()
         if isinstance(table, Missing):
-            return (Check(self.name, table.reason, table.sentence),)
+            return (Check(self.name, table.reason, table.message),)
         counted = [interface.name for interface in table.interfaces if interface.counts_once]
         left = [interface.name for interface in table.interfaces if interface.owner is not None]
         text = (

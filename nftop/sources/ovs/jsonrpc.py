@@ -30,7 +30,7 @@ class LinkError(Exception):
     """The connection is of no more use; `why` is for the operator."""
 
     def __init__(self, why: Missing) -> None:
-        super().__init__(why.sentence)
+        super().__init__(why.message)
         self.why = why
 
 

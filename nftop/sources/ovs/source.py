@@ -96,7 +96,7 @@ def _switch_check(switch: OvsSwitch) -> Check:
     version = _release(switch.version) or "version not told"
     who = f"{switch.name} (pid {switch.pid}, {version}{suffix(switch.owner)})"
     if switch.problem is not None:
-        return Check(name, switch.problem.reason, f"{who}: {switch.problem.sentence}")
+        return Check(name, switch.problem.reason, f"{who}: {switch.problem.message}")
     if not switch.pmds:
         fix = "only its userspace datapath is read: bridges with datapath_type=netdev"
         return Check(name, Reason.SOURCE, f"{who}: no PMD threads", fix)

@@ -56,7 +56,7 @@ def report(
         fix = ""
         if value.reason is Reason.SOURCE:
             fix = "for power, temperatures and C-states: PCM_NO_RDT=1 pcm-sensor-server"
-        lines = [Check("pcm", value.reason, value.sentence, fix)]
+        lines = [Check("pcm", value.reason, value.message, fix)]
     else:
         form = "totals since its start" if value.since_start else "its last second"
         text = (
@@ -65,7 +65,7 @@ def report(
         )
         lines = [Check("pcm", Reason.PRESENT, text)]
         if root is not None and places(value, read_topology(root))[0] is None:
-            lines = [Check("pcm", ANOTHERS.reason, f"{text}; {ANOTHERS.sentence}")]
+            lines = [Check("pcm", ANOTHERS.reason, f"{text}; {ANOTHERS.message}")]
         lines += [_noted(note) for note in value.notes]
     if root is not None:
         lines += [

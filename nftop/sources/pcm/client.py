@@ -58,7 +58,7 @@ class NoAnswerError(Exception):
     """There is none; `why` is for the operator."""
 
     def __init__(self, why: Missing) -> None:
-        super().__init__(why.sentence)
+        super().__init__(why.message)
         self.why = why
 
 

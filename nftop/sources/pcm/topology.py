@@ -61,7 +61,7 @@ class PcmTopologySource:
         """How much the server's host has."""
         read = self.read()
         if isinstance(read, Missing):
-            return (Check(self.name, read.reason, read.sentence),)
+            return (Check(self.name, read.reason, read.message),)
         text = f"{len(read.packages)} packages, {read.core_count} cores, {len(read.cpus)} CPUs"
         return (Check(self.name, Reason.PRESENT, f"{text}; {_NOTE}"),)
 

@@ -44,7 +44,7 @@ class Client:
         found = _understood(answer)
         if isinstance(found, Missing):
             complaint = self._end(kill=False)
-            return replace(found, detail=f"{found.sentence}{complaint}")
+            return replace(found, detail=f"{found.message}{complaint}")
         return found
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ def why_not(root: Path) -> Missing | None:
     """
     mount = find_mount(root)
     if isinstance(mount, Mount):
-        return replace(_RESCTRL, detail=f"{_RESCTRL.sentence}: {mount.shown}")
+        return replace(_RESCTRL, detail=f"{_RESCTRL.message}: {mount.shown}")
     if mount.reason is not Reason.HARDWARE:
         return _RESCTRL
     return None if binding_version() is not None else _NOT_INSTALLED
@@ -156,7 +156,7 @@ class PqosSource:
         value = self.read()
         if isinstance(value, Missing):
             fix = INSTALL if value is _NOT_INSTALLED else ""
-            return (Check(self.name, value.reason, value.sentence, fix),)
+            return (Check(self.name, value.reason, value.message, fix),)
         writes = "monitors write RMIDs" if self._way == "monitor" else "nothing is written"
         text = (
             f"{len(value.groups)} classes through MSRs; libpqos runs on every CPU for a moment "

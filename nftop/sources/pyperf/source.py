@@ -120,7 +120,7 @@ class PythonPerfSource:
                 table = self.read()
         if isinstance(table, Missing):
             fix = self._problem.fix if self._problem is not None else ""
-            return (Check(self.name, table.reason, table.sentence, fix),)
+            return (Check(self.name, table.reason, table.message, fix),)
         return table_checks(self.name, table, self._absent, self._metrics, self._root)
 
     def close(self) -> None:

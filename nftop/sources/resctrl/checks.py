@@ -32,7 +32,7 @@ def absent(why: Missing, root: Path) -> Check:
     if why.reason is Reason.SOURCE:
         return Check(_NAME, why.reason, NOT_MOUNTED, FIX)
     hidden = [word for flag, word in _FLAGS.items() if flag in _flags(root)]
-    return Check(_NAME, why.reason, why.sentence, _boot(hidden))
+    return Check(_NAME, why.reason, why.message, _boot(hidden))
 
 
 def present(mount: Mount, table: ResctrlTable, root: Path) -> tuple[Check, ...]:
@@ -124,7 +124,7 @@ def _reads(table: ResctrlTable) -> tuple[Check, ...]:
 
 def _io(table: ResctrlTable) -> str:
     io = table.domains[0].io
-    return io.sentence if isinstance(io, Missing) else f"{io.cbm.hex}, {io.provenance}"
+    return io.message if isinstance(io, Missing) else f"{io.cbm.hex}, {io.provenance}"
 
 
 def _used(count: int, limit: int | None) -> str:

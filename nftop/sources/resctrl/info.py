@@ -76,7 +76,7 @@ class _Reader:
         """A file as parsed; None where it is absent or, with a note, can't be read."""
         found = read_if_there(f"{self._path}/{name}", parse)
         if isinstance(found, Missing):
-            self.notes.append(found.sentence)
+            self.notes.append(found.message)
             return None
         return found
 

@@ -137,7 +137,7 @@ class ResctrlSource:
             return (checks.absent(mount, self._root),)
         value = self.read()
         if isinstance(value, Missing):
-            return (Check(self.name, value.reason, value.sentence),)
+            return (Check(self.name, value.reason, value.message),)
         return checks.present(mount, value, self._root)
 
     def close(self) -> None:

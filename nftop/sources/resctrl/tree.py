@@ -104,7 +104,7 @@ def _control(name: str, path: str, notes: list[str], unread: list[str]) -> Found
     except FileNotFoundError:  # nothing is metered, or the group is gone
         below = []
     except OSError as error:
-        unread.append(reason(f"{path}/mon_groups", error).sentence)
+        unread.append(reason(f"{path}/mon_groups", error).message)
         below = []
     monitors = [_group(name, path, notes, unread, control=False) for name, path in below]
     schemata = read_if_there(f"{path}/schemata", parse_schemata)
@@ -137,6 +137,6 @@ def _group(
 def _optional(path: str, parse: Callable[[str], T], notes: list[str]) -> T | None:
     found = read_if_there(path, parse)
     if isinstance(found, Missing):
-        notes.append(found.sentence)
+        notes.append(found.message)
         return None
     return found

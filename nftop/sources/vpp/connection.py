@@ -36,7 +36,7 @@ class LinkError(Exception):
     """There will be no segment from this connection; `why` is for the operator."""
 
     def __init__(self, why: Missing) -> None:
-        super().__init__(why.sentence)
+        super().__init__(why.message)
         self.why = why
 
 

@@ -32,7 +32,7 @@ class ReaderError(Exception):
     """There is no reading; `why` is for the operator. `ended`: nor will there be another."""
 
     def __init__(self, why: Missing, *, ended: bool) -> None:
-        super().__init__(why.sentence)
+        super().__init__(why.message)
         self.why, self.ended = why, ended
 
 

@@ -130,7 +130,7 @@ def _vpp_check(vpp: VppInstance) -> Check:
     )
     if vpp.problem is not None:
         fix = compat.INSTALL if compat.unfit(compat.installed()) is not None else ""
-        return Check(name, vpp.problem.reason, f"{who}: {vpp.problem.sentence}", fix)
+        return Check(name, vpp.problem.reason, f"{who}: {vpp.problem.message}", fix)
     bound = [thread.cpu for thread in vpp.threads if thread.cpu is not None]
     where = f"on CPU {format_cpu_list(sorted(bound))}" if bound else "on no single CPU each"
     loose = len(vpp.threads) - len(bound)

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.model.change import Made
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.render.frame.findings import finding_page_lines
 from nftop.render.frame.footer import footer_line
@@ -60,7 +60,7 @@ class MainScreen(BannerScreen[None]):
         self._views: tuple[ScreenView, ...] = tuple(row.view(self._watch) for row in VIEWS)
         self._up = 0
         self._asking = False
-        self._looking = Looking()
+        self._looking = Focus()
         self._editing = Editing(self, self._watch, options)
         self._deck = Deck(self._watch, options)
         self._inquiry = Inquiry(self._watch, lambda: self._view)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.render.base.line import Line, line
@@ -60,8 +60,8 @@ class TopdownView(ScreenView):
         return partial(explain_core_lines, frame, self.watch.row)
 
     @property
-    def looking(self) -> Looking:
-        return Looking(core=self.watch.cpu if _GROUPINGS[self._grouping] is None else None)
+    def looking(self) -> Focus:
+        return Focus(core=self.watch.cpu if _GROUPINGS[self._grouping] is None else None)
 
     def page(self, pages: int) -> None:
         self.wheel(pages * max(1, self._room - 1))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.model.ids import Package
 from nftop.render.base.line import Line, pointed_at
@@ -58,8 +58,8 @@ class TrafficView(ScreenView):
         return partial(explain_package_lines, frame, self._rows[self._cursor].metrics)
 
     @property
-    def looking(self) -> Looking:
-        return Looking(traffic=True)
+    def looking(self) -> Focus:
+        return Focus(traffic=True)
 
     def move(self, by: int) -> None:
         self._cursor = max(0, min(self._cursor + by, len(self._rows) - 1))

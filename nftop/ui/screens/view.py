@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal, Protocol
 
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line
@@ -50,9 +50,9 @@ class ScreenView(Protocol):
         return
 
     @property
-    def looking(self) -> Looking:
+    def looking(self) -> Focus:
         """What should be counted because this view is up."""
-        return Looking()
+        return Focus()
 
     @property
     def edited(self) -> tuple[str, int | None]:

@@ -58,7 +58,7 @@ def test_of_a_network_function_in_part_its_cores_count() -> None:
     shown = named(shown, "fwd", cpus=(*shown.nfs[0].cpus, shown.topology.cpus[4].cpu))
     found = cost_of(shown, FWD)
     assert isinstance(found.cpp, Missing)
-    assert "a core without packets polls here" in found.cpp.sentence
+    assert "a core without packets polls here" in found.cpp.message
     # But none has any: it is not told what they cost, and the others' is.
     shown = with_cells(with_cells(shown, "packets_per_s", {1: 0.0}), "cpp", {1: idle})
     assert cost_of(shown, FWD + VPP).cpp == shown.nfs[1].readings["cpp"]
@@ -70,7 +70,7 @@ def test_no_number_has_its_reason() -> None:
     assert cost_of(told(frame(), vpp={"rx_packets_per_s": gone}), FWD + VPP).cpp is gone
     mixed = cost_of(named(frame(), "vpp", cpp_clock="nf"), FWD + VPP).cpp
     assert isinstance(mixed, Missing)
-    assert "different clocks" in mixed.sentence
+    assert "different clocks" in mixed.message
     silent = cost_of(told(frame(), vpp={"rx_packets_per_s": 0.0}), VPP).cpp
     assert isinstance(silent, Missing)
     assert silent.reason is Reason.IDLE

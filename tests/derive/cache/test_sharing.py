@@ -57,7 +57,7 @@ def test_busy_cycles_of_a_thread_that_did_not_run_are_not_work() -> None:
 
     frame = fold(START, at(1), at(2))[-1]
     for unknown in (cpu(frame, "busy_ratio"), cpu(frame, "busy_cpp"), nf(frame, "busy_cpp")):
-        assert isinstance(unknown, Missing) and "50%" in unknown.sentence
+        assert isinstance(unknown, Missing) and "50%" in unknown.message
     assert frame.cpus.saturated[1] is None and frame.nfs[0].saturated is None
     assert cpu(frame, "cpp") == pytest.approx(130.0)
     assert frame.cpus.cpp_clock[1] == frame.nfs[0].cpp_clock == "tsc_by_run"
@@ -184,7 +184,7 @@ def test_a_stranger_on_the_polling_core_takes_its_share_of_the_cycles() -> None:
     for cpp in (cpu(frame, "cpp"), nf(frame, "cpp")):
         assert cpp == pytest.approx(130.0)
     for why in (frame.cpus.shared[Cpu(1)], frame.nfs[0].shared):
-        assert why is not None and "spin (pid 7)" in why.sentence
+        assert why is not None and "spin (pid 7)" in why.message
 
 
 def test_without_run_time_a_stranger_leaves_no_cpp() -> None:
@@ -281,7 +281,7 @@ def test_cores_that_count_by_different_clocks_add_up_by_the_tsc_alone(has_tsc: b
         assert mixed == pytest.approx(2 * TSC_HZ / MPPS_10)
         assert frame.nfs[0].cpp_clock == "tsc"
     else:
-        assert isinstance(mixed, Missing) and "different clocks" in mixed.sentence
+        assert isinstance(mixed, Missing) and "different clocks" in mixed.message
         assert frame.nfs[0].cpp_clock is None
     assert "no cycles on CPU 2" in frame.sources["perf"].detail
 

@@ -118,7 +118,7 @@ MBM = "mbm_total_bytes_per_s"
 
 def _reason(rows: tuple[GroupRow, ...], name: str = "vpp", metric: str = MBM) -> Reason:
     reading = only(*rows, name=name).caches[0].readings[metric]
-    assert isinstance(reading, Missing) and reading.sentence
+    assert isinstance(reading, Missing) and reading.message
     return reading.reason
 
 
@@ -130,7 +130,7 @@ def test_no_rate_before_the_second_reading_nor_across_a_group_made_anew() -> Non
     )
     assert _reason(fold(old, anew)) is Reason.WARMING
     mbm = only(*fold(old, anew), name="vpp").caches[0].readings[MBM]
-    assert isinstance(mbm, Missing) and "made anew" in mbm.sentence
+    assert isinstance(mbm, Missing) and "made anew" in mbm.message
     born = table(20, groups=(*table(20).groups, group("new", 3, (), in_cache(0, 1))))
     rows = fold(table(10), born)
     assert _reason(rows, "new") is Reason.WARMING
@@ -181,7 +181,7 @@ def test_monitoring_groups_are_rated_as_their_control_groups_are() -> None:
 def test_a_monitoring_group_made_anew_has_no_rate_and_its_control_group_has() -> None:
     row = only(*fold(_monitored(7, 10), _monitored(8, 30)), name="vpp")
     lost = row.monitors[0].readings[L3Domain(0)][MBM]
-    assert isinstance(lost, Missing) and "made anew" in lost.sentence
+    assert isinstance(lost, Missing) and "made anew" in lost.message
     assert row.caches[0].readings[MBM] == 20.0
     # In a control group that was made anew all is new.
     row = only(*fold(_monitored(7, 10), _monitored(7, 30, inode=1)), name="vpp")

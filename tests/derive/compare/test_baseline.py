@@ -86,7 +86,7 @@ def test_too_few_ticks_are_none_and_that_is_said() -> None:
     after = replace(folded(frames), kept=kept)
     _, cpus, nfs = step_baselines(after, frames[-1].cpus, frames[-1].nfs, {}, 0)
     why = nfs[0].readings["cpp_vs_base"]
-    assert isinstance(why, Missing) and "4 ticks of it" in why.sentence
+    assert isinstance(why, Missing) and "4 ticks of it" in why.message
     assert cpus.columns["cpp_vs_base"][1] == why
 
 
@@ -135,7 +135,7 @@ def test_of_others_nothing_is_said_once_the_load_moved(then: bool | None, now: b
     moved = vpp(readings={"cpp": 500.0, "rx_packets_per_s": 6e6}, saturated=now)
     why = nf_vs_base(moved, base)
     assert isinstance(why, Missing) and why.reason is Reason.UNDEFINED
-    assert "the load moved -28.6% from the baseline's 8.4 Mpps" in why.sentence
+    assert "the load moved -28.6% from the baseline's 8.4 Mpps" in why.message
     same = vpp(readings={"cpp": 404.0, "rx_packets_per_s": 8.2e6}, saturated=now)
     assert number(nf_vs_base(same, base)) == pytest.approx(0.01)
 
@@ -176,7 +176,7 @@ def test_a_generator_is_offered_what_it_sends() -> None:
 
 def test_cycles_of_another_clock_are_not_compared() -> None:
     why = nf_vs_base(vpp(cpp_clock="tsc"), base_of())
-    assert isinstance(why, Missing) and "another clock (tsc)" in why.sentence
+    assert isinstance(why, Missing) and "another clock (tsc)" in why.message
     why = nf_vs_base(vpp(readings={"cpp": Missing(Reason.IDLE)}), base_of())
     assert why == Missing(Reason.IDLE)
     why = nf_vs_base(vpp(), base_of(levels={}))

@@ -72,7 +72,7 @@ def test_too_few_samples_none_and_nothing() -> None:
     assert compared(cpp, many, few[:0], WHY, over=True).word == "no number", "it gives none now"
     assert compared(cpp, many, few[:0], NO_SAMPLE, over=True).word == "too few samples"
     none = compared(cpp, few[:0], few[:0], WHY, over=True)
-    assert (none.word, none.why, none.before) == ("no number", WHY.sentence, WHY)
+    assert (none.word, none.why, none.before) == ("no number", WHY.message, WHY)
     assert compared(cpp, few[:0], many, WHY, over=True).word == "too few samples"
     grown = compared(cpp, np.zeros(20), np.ones(20), WHY, over=False)
     assert grown.word == "worse" and isinstance(grown.change_ratio, Missing)
@@ -393,7 +393,7 @@ def test_a_network_function_that_tells_too_little_says_why() -> None:
     for frame in frames:
         history.append(frame)
     verdict = verdict_of(history.window(frames[-1]), frames[60].monotonic_ns, ("vpp",))
-    assert word(verdict, "fwd", "cpp") == f"no number: {WHY.sentence}"
+    assert word(verdict, "fwd", "cpp") == f"no number: {WHY.message}"
     assert part(verdict, "fwd").word == "no difference", "of its packets"
     assert word(verdict, "fwd", "ipc").startswith("inconclusive: it is not known whether")
 
@@ -526,7 +526,7 @@ def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out() -> None:
     found = Story(shown=cost(CHEAPER), tables=unmetered).verdict(150)
     assert found.left_out_s == UNMETERED_S
     assert found.notes == ("occupancy is not metered here",)
-    assert word(found, "vpp", "occupancy_bytes", "class") == f"no number: {WHY.sentence}"
+    assert word(found, "vpp", "occupancy_bytes", "class") == f"no number: {WHY.message}"
     assert part(found, "fwd").word == "better"
 
 

@@ -80,7 +80,7 @@ def test_absent_events_and_offline_cpus_say_so() -> None:
     assert rated.rate("cycles")[0] == ONLY_TSC["cycles"]
     assert rated.rate("tsc")[0] == 2_600.0
     offline = rated.rate("tsc")[1]
-    assert isinstance(offline, Missing) and "offline" in offline.sentence
+    assert isinstance(offline, Missing) and "offline" in offline.message
     assert reason(rated.rate("llc_misses")[0]) is Reason.SOURCE
 
 

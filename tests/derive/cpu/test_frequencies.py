@@ -69,7 +69,7 @@ def test_cores_of_a_hybrid_are_no_sst() -> None:
     told = replace(table(row(0), row(1, 2700), row(2), row(3)), hybrid=True)
     for setting in stepped(told).settings:
         assert isinstance(setting.priority, Missing)
-        assert "two kinds" in setting.priority.sentence
+        assert "two kinds" in setting.priority.message
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_no_base_frequency_has_its_reason(driver: str, said: str) -> None:
     state = stepped(table(*rows))
     base = state.columns["base_frequency_hz"][0]
     assert isinstance(base, Missing) and base.reason is Reason.HARDWARE
-    assert said in base.sentence and driver in base.sentence
+    assert said in base.message and driver in base.message
     assert state.settings[0].priority == base
     assert isinstance(state.settings[0].epp, Missing)
     assert state.columns["min_frequency_hz"][0] == 0.8e9
@@ -93,7 +93,7 @@ def test_cpus_without_a_policy_and_offline_ones_say_so() -> None:
     state = stepped(table(row(0), row(1)), off)
     for cpu, said in ((2, "this CPU has no cpufreq"), (3, "offline")):
         reading = state.columns["max_frequency_hz"][cpu]
-        assert isinstance(reading, Missing) and reading.sentence == said
+        assert isinstance(reading, Missing) and reading.message == said
 
 
 def test_a_host_without_cpufreq_says_why_everywhere() -> None:

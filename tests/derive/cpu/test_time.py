@@ -45,6 +45,6 @@ def test_a_cpu_that_is_not_listed_is_offline() -> None:
     reading = SourceReading(cpu_times({0: {"idle": 100}}), S, 1)
     _, columns = step_cpu_times(CpuTimeState(), reading, TWO)
     offline = columns["steal_ratio"][1]
-    assert isinstance(offline, Missing) and "offline" in offline.sentence
+    assert isinstance(offline, Missing) and "offline" in offline.message
     assert online_rows(reading, TWO) == (True, False)
     assert online_rows(None, TWO) == (True, True)

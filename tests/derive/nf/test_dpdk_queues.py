@@ -49,7 +49,7 @@ def test_a_generator_counts_what_it_sends() -> None:
     assert cpu(frame, "packets_per_s") == MPPS_10
     sent = cpu(frame, "rx_packets_per_s")
     assert isinstance(sent, Missing) and sent.reason is Reason.UNDEFINED
-    assert "only sends" in sent.sentence
+    assert "only sends" in sent.message
     assert "sent" in frame.cpus.attribution[1]
     assert nf(frame, "rx_packets_per_s") == 0.0
     assert nf(frame, "cpp") == pytest.approx(260.0)
@@ -146,14 +146,14 @@ def test_a_config_that_names_a_lcore_nobody_has_gives_no_sum() -> None:
     assert cpu(frame, "rx_packets_per_s", 1) == 6_000_000
     assert "lcores 9 were not found" in frame.nfs[0].attribution
     unknown = nf(frame, "cpp")
-    assert isinstance(unknown, Missing) and "not found" in unknown.sentence
+    assert isinstance(unknown, Missing) and "not found" in unknown.message
 
 
 def test_a_pipeline_counts_the_cores_that_poll_no_queue() -> None:
     frame = two_worker_frame(app_params=("--config=(0,0,1),(0,1,1)",))
     assert cpu(frame, "rx_packets_per_s", 1) == MPPS_10
     worker = cpu(frame, "rx_packets_per_s", 2)
-    assert isinstance(worker, Missing) and "no queue" in worker.sentence
+    assert isinstance(worker, Missing) and "no queue" in worker.message
     assert frame.nfs[0].cpus == (1, 2)
     assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / MPPS_10)
 
@@ -169,7 +169,7 @@ def test_a_floating_worker_leaves_no_sum() -> None:
 
     frame = fold(START, at(1), at(2))[-1]
     unknown = nf(frame, "cpp")
-    assert isinstance(unknown, Missing) and "may run on CPU 2-3" in unknown.sentence
+    assert isinstance(unknown, Missing) and "may run on CPU 2-3" in unknown.message
 
 
 def test_a_worker_whose_name_was_cut_is_still_a_poller() -> None:
@@ -203,7 +203,7 @@ def test_a_driver_without_queue_counters() -> None:
     ]  # fmt: skip
     frame = fold(START, *without)[-1]
     unknown = cpu(frame, "rx_packets_per_s", 1)
-    assert isinstance(unknown, Missing) and "no counter for each queue" in unknown.sentence
+    assert isinstance(unknown, Missing) and "no counter for each queue" in unknown.message
 
 
 def test_the_main_lcore_polls_too_in_l3fwd() -> None:
@@ -232,7 +232,7 @@ def test_a_lcore_that_may_move_is_where_it_ran_last_but_costs_no_cpu() -> None:
     assert frame.nfs[0].cpus == (2,)
     assert cpu(frame, "rx_packets_per_s", 2) == pytest.approx(MPPS_10)
     for unknown in (cpu(frame, "cpp", 2), nf(frame, "cpp")):
-        assert isinstance(unknown, Missing) and "pin it" in unknown.sentence
+        assert isinstance(unknown, Missing) and "pin it" in unknown.message
 
 
 def test_a_program_that_spins_is_no_network_function() -> None:
@@ -338,7 +338,7 @@ def test_a_core_that_the_topology_lacks_leaves_no_sum() -> None:
     for metric in ("cpp", "busy_cpp", "ipp"):
         unknown = nf(frame, metric)
         assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
-        assert "CPU 9" in unknown.sentence
+        assert "CPU 9" in unknown.message
     assert frame.nfs[0].saturated is None
 
 
@@ -352,7 +352,7 @@ def test_packets_of_threads_that_cant_be_seen_are_nobodys_cores() -> None:
     for metric in ("cpp", "busy_cpp", "ipp", "ipc", "imbalance_ratio", "llc_occupancy_bytes"):
         missing = nf(frame, metric)
         assert reason(missing) is Reason.SOURCE, metric
-        assert isinstance(missing, Missing) and "can't be seen from here" in missing.sentence
+        assert isinstance(missing, Missing) and "can't be seen from here" in missing.message
     assert "is it started" not in frame.nfs[0].attribution
     idle = fold(START, unseen(1, 0), unseen(2, 0))[-1]
     assert "is it started" in idle.nfs[0].attribution, "without packets it may not be"
@@ -365,4 +365,4 @@ def test_packets_of_threads_that_sleep_in_between() -> None:
     frame = fold(START, asleep(1), asleep(2), asleep(3))[-1]
     missing = nf(frame, "cpp")
     assert isinstance(missing, Missing) and missing.reason is Reason.SOURCE
-    assert "may sleep between packets" in missing.sentence
+    assert "may sleep between packets" in missing.message

@@ -140,7 +140,7 @@ def test_cycles_that_went_into_other_namespaces_packets_are_not_put_on_ours() ->
     assert row.readings["rx_packets_per_s"] == 100_000
     why = row.readings["busy_cpp"]
     assert isinstance(why, Missing) and why.reason is Reason.UNDEFINED
-    assert "900000 packets" in why.sentence and "100000 came" in why.sentence
+    assert "900000 packets" in why.message and "100000 came" in why.message
     assert "network namespace" in row.attribution
 
 

@@ -115,7 +115,7 @@ def test_before_2_10_cycles_are_told_and_packets_are_not() -> None:
     frame = fold(START, at(1), at(2))[-1]
     assert cpu(frame, "busy_ratio") == pytest.approx(0.7)
     untold = cpu(frame, "rx_packets_per_s")
-    assert isinstance(untold, Missing) and "before 2.10" in untold.sentence
+    assert isinstance(untold, Missing) and "before 2.10" in untold.message
     assert reason(cpu(frame, "cpp")) is Reason.SOURCE
 
 
@@ -152,7 +152,7 @@ def test_right_after_a_clear_a_pmd_tells_nothing() -> None:
     )
     empty = cpu(frames[1], "rx_packets_per_s")
     assert isinstance(empty, Missing) and empty.reason is Reason.RESET
-    assert "cleared" in empty.sentence
+    assert "cleared" in empty.message
     assert reason(cpu(frames[2], "rx_packets_per_s")) is Reason.WARMING
     assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_5)
 
@@ -199,7 +199,7 @@ def test_where_busy_cycles_are_not_told_the_queues_shares_are() -> None:
     assert cpu(frame, "busy_ratio") == 1.0
     frame = fold(START, *(shares_of_4_0(t, 0.9, None, overhead=0.04) for t in (1, 2)))[-1]
     unknown = cpu(frame, "busy_ratio")
-    assert isinstance(unknown, Missing) and "pmd-rxq-show" in unknown.sentence
+    assert isinstance(unknown, Missing) and "pmd-rxq-show" in unknown.message
     assert cpu(frame, "rx_packets_per_s") == pytest.approx(MPPS_5)
 
 
@@ -211,7 +211,7 @@ def test_cycles_while_the_thread_was_off_its_cpu_are_not_work() -> None:
 
     robbed = fold(START, at(1, wait=0.5), at(2, wait=0.5))[-1]
     unknown = cpu(robbed, "busy_ratio")
-    assert isinstance(unknown, Missing) and "50%" in unknown.sentence
+    assert isinstance(unknown, Missing) and "50%" in unknown.message
     # One that sleeps of its own accord is not robbed.
     asleep = fold(START, at(1, wait=0.0), at(2, wait=0.0))[-1]
     assert cpu(asleep, "busy_ratio") == pytest.approx(0.97)
@@ -226,9 +226,9 @@ def test_what_is_said_of_one_core_of_several_names_it() -> None:
 
     one = nf(fold(START, half(1, 1.0, 0.6), half(2, 1.0, 0.6))[-1], "busy_cpp")
     assert isinstance(one, Missing) and one.reason is Reason.SOURCE
-    assert one.sentence.startswith("CPU 2: its thread had its CPU 60%")
+    assert one.message.startswith("CPU 2: its thread had its CPU 60%")
     both = nf(fold(START, half(1, 0.6, 0.6), half(2, 0.6, 0.6))[-1], "busy_cpp")
-    assert isinstance(both, Missing) and both.sentence.startswith("its thread had")
+    assert isinstance(both, Missing) and both.message.startswith("its thread had")
 
 
 def test_a_pmd_that_may_move_has_no_cycles_of_its_own() -> None:
@@ -239,7 +239,7 @@ def test_a_pmd_that_may_move_has_no_cycles_of_its_own() -> None:
     frame = fold(START, at(1), at(2))[-1]
     assert frame.nfs[0].cpus == (2,)
     why = cpu(frame, "cpp", 2)
-    assert isinstance(why, Missing) and "pin it" in why.sentence
+    assert isinstance(why, Missing) and "pin it" in why.message
 
 
 def test_hidden_threads_leave_the_core_ovs_names() -> None:

@@ -54,7 +54,7 @@ def test_where_nothing_tells_the_members_there_is_no_sum(name: str) -> None:
     frame = bonded(members=None, name=name)
     for unknown in (nf(frame, "rx_packets_per_s"), cpu(frame, "cpp")):
         assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
-        assert f"port 2 ({name})" in unknown.sentence and "twice" in unknown.sentence
+        assert f"port 2 ({name})" in unknown.message and "twice" in unknown.message
 
 
 def bonded_vpp(
@@ -100,6 +100,6 @@ def test_a_bond_under_a_name_of_the_operators_leaves_no_sum() -> None:
     odd = ("local0", "eth0", "eth1", "uplink")
     unknown = nf(fold(START, at(1, odd), at(2, odd))[-1], "rx_packets_per_s")
     assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
-    assert "bond" in unknown.sentence
+    assert "bond" in unknown.message
     usual = (*odd[:3], "BondEthernet0")
     assert nf(fold(START, at(1, usual), at(2, usual))[-1], "rx_packets_per_s") == MPPS_10

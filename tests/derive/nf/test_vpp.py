@@ -102,7 +102,7 @@ def test_counters_that_start_again_give_no_spike(restarted: bool) -> None:
 def test_without_counters_per_node_nobody_knows_how_busy_it_was() -> None:
     frame = fold(START, *(forwarding(t) for t in (1, 2)))[-1]
     unknown = cpu(frame, "busy_ratio")
-    assert isinstance(unknown, Missing) and "per-node-counters on" in unknown.sentence
+    assert isinstance(unknown, Missing) and "per-node-counters on" in unknown.message
     assert frame.cpus.saturated[1] is None
     assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
 
@@ -178,7 +178,7 @@ def test_bounds_of_a_real_vpp() -> None:
     assert bounds[1] == pytest.approx(16694, rel=1e-3)
     unknown = busy_ratio(bounds, 100000 / 2.001, 2.6e9)
     assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
-    assert "between 3% and 32%" in unknown.sentence
+    assert "between 3% and 32%" in unknown.message
     # Every call of the input node brought a whole frame: nothing in it was an empty poll.
     bounds = clocks_per_packet(FULL, 0, 1)
     assert not isinstance(bounds, Missing) and bounds[0] == pytest.approx(bounds[1])
@@ -258,7 +258,7 @@ def test_a_main_thread_that_spins_beside_its_workers_receives_nothing() -> None:
     assert frame.nfs[0].cpus == (1,)
     spare = cpu(frame, "rx_packets_per_s", 0)
     assert isinstance(spare, Missing) and spare.reason is Reason.IDLE
-    assert "only its workers receive" in spare.sentence
+    assert "only its workers receive" in spare.message
     assert nf(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
 
 
@@ -349,7 +349,7 @@ def test_clocks_while_the_thread_was_off_its_cpu_are_not_work() -> None:
 
     robbed = fold(START, at(1, wait=0.25), at(2, wait=0.25))[-1]
     unknown = cpu(robbed, "busy_ratio")
-    assert isinstance(unknown, Missing) and "75%" in unknown.sentence
+    assert isinstance(unknown, Missing) and "75%" in unknown.message
     whole = fold(START, at(1, wait=0.0), at(2, wait=0.0))[-1]
     assert cpu(whole, "busy_ratio") == pytest.approx(1.0, abs=1e-5)
 

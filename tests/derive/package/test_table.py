@@ -88,7 +88,7 @@ def test_one_box_without_a_rate_leaves_its_package_without_one(
 ) -> None:
     rates, _ = package_rates(before, after)
     lost = rates["cas_read"][0]
-    assert isinstance(lost, Missing) and lost.reason is reason and lost.sentence
+    assert isinstance(lost, Missing) and lost.reason is reason and lost.message
     assert isinstance(rates["cas_read"][1], float) is (before is not None)
 
 
@@ -288,4 +288,4 @@ def test_what_an_event_lacks_on_this_cpu_is_the_hardware_s() -> None:
     row = rows_of(SKX, counted({"cas_read": 1}, 1), counted({"cas_read": 1}, 2))[0]
     lost = row.readings["pcie.itomcachenear.hit_per_s"]
     assert isinstance(lost, Missing) and lost.reason is Reason.HARDWARE
-    assert SKX.title in lost.sentence
+    assert SKX.title in lost.message

@@ -144,7 +144,7 @@ def test_bandwidth_of_a_cpu_is_in_mib_and_none_where_rdt_is_blocked() -> None:
     for metric in ("memory_local_bytes_per_s", "memory_remote_bytes_per_s"):
         absent = of_cpu(skx, metric)
         assert reason(absent) is Reason.SOURCE
-        assert isinstance(absent, Missing) and "PCM_NO_RDT" in absent.sentence
+        assert isinstance(absent, Missing) and "PCM_NO_RDT" in absent.message
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_whatever_is_told_is_a_number_or_a_reason(values: list[float]) -> None:
     for index, value in enumerate(values):
         reading = column[index]
         if isinstance(reading, Missing):
-            assert reading.sentence
+            assert reading.message
         else:
             assert reading == value and 0 <= value < 2**63
     assert not (column.present.any() and np.all(column.values[column.present] == 0))
@@ -320,7 +320,7 @@ def test_requests_at_a_pace_that_may_miss_steps_are_said_to_be_unknown() -> None
     slow = [sample(5 * at * S, pcm=document) for at, document in enumerate(documents, start=1)]
     for frame in fold(State(HOST, topology_of(table())), *slow)[2:]:
         why = of_package(frame, "pcie.itom.total_per_s")
-        assert isinstance(why, Missing) and "1 s" in why.sentence
+        assert isinstance(why, Missing) and "1 s" in why.message
 
 
 def test_requests_right_behind_a_gap_are_to_come() -> None:
@@ -361,7 +361,7 @@ def test_requests_restart_with_the_server_and_are_absent_where_it_counts_none() 
     assert numbers(seen[7:], "pcie.itom.total_per_s") == pytest.approx([2e6] * 3)
     (old,) = frames([table("skx_202302")])
     absent = of_package(old, "pcie.itom.total_per_s")
-    assert isinstance(absent, Missing) and "March 2026" in absent.sentence
+    assert isinstance(absent, Missing) and "March 2026" in absent.message
     none = frames([replace(table(), pcie=table().pcie * 0)])[0]
     assert reason(of_package(none, "pcie.itom.total_per_s")) is Reason.HARDWARE
 

@@ -252,7 +252,7 @@ def test_what_is_far_too_much_is_nobody_s_fault() -> None:
     unlike = Load(frontend=0.6, first=(1.0, 0.5, 0.5, 0.5))
     found = core.tick(Load(frontend=0.2), FETCH, unlike)
     assert found["fetch_latency"] == found["fetch_bandwidth"] == MOMENTS
-    assert "program" not in MOMENTS.sentence
+    assert "program" not in MOMENTS.message
     assert isinstance(found["memory_bound"], float)
     # Until its next turn; but where next to nothing is to be divided, it does not matter how.
     assert core.tick(Load(frontend=0.2), EXECUTION)["fetch_latency"] == MOMENTS

@@ -105,7 +105,7 @@ def test_a_text_that_is_no_formula_costs_its_own_metric_only() -> None:
     assert shown("retiring", *odd) == pytest.approx(0.75)
     unreadable = shown("frontend_bound", *odd)
     assert reason(unreadable) is Reason.ERROR
-    assert isinstance(unreadable, Missing) and "can't be read" in unreadable.sentence
+    assert isinstance(unreadable, Missing) and "can't be read" in unreadable.message
     assert shown("coverage", *odd) == 1.0
 
 

@@ -90,7 +90,7 @@ def test_a_cpu_without_a_table_says_so() -> None:
     for uarch in (None, load()):
         for part in tma_columns(ShareState(), uarch, rates, ONE)[1].values():
             why = part[0]
-            assert isinstance(why, Missing) and "generic" in why.sentence
+            assert isinstance(why, Missing) and "generic" in why.message
 
 
 def core(
@@ -150,7 +150,7 @@ def test_coverage_is_of_what_top_down_needed() -> None:
     whole = core(POLLER_AND_SLEEPER, ran_ns=(S,))
     assert whole["tma.coverage"][0] == 1.0
     missing = whole["tma.memory_bound"][0]
-    assert isinstance(missing, Missing) and "is not counted here" in missing.sentence
+    assert isinstance(missing, Missing) and "is not counted here" in missing.message
     unused = {"cycles": (100, 1), "llc_misses": (3, 0)}
     assert core(POLLER_AND_SLEEPER, unused, ran_ns=(S * 9 // 10, S // 10))["tma.coverage"][0] == 0.9
     lacking = whole["tma.level_2_coverage"][0]
@@ -212,7 +212,7 @@ def test_hyper_threading_turned_on_says_what_to_do() -> None:
     got = core(seen, ran_ns=(S,), planned=False)
     for metric in ("tma.retiring", "tma.frontend_bound", "tma.memory_bound", "tma.coverage"):
         why = got[metric][0]
-        assert isinstance(why, Missing) and "start nftop anew" in why.sentence
+        assert isinstance(why, Missing) and "start nftop anew" in why.message
     alone = core(seen, ran_ns=(S,), planned=False, machine=topology(2, smt=False))
     assert alone["tma.retiring"][0] == pytest.approx(1200 / 4000)
 

@@ -263,8 +263,8 @@ def test_an_absent_value_is_its_mark_and_its_reason_is_below(reason: Reason) -> 
     shown = frame_of(table(groups=(group("vpp", None, (1,), bare),), domains=domains))
     text = row_of(shown, "vpp", 200).removeprefix("COS -")
     assert text.split().count(reason.mark) == 6
-    assert sum(why.sentence in row for row in rows(shown, 200)) >= 2
-    assert detail(shown, "vpp").count(why.sentence) == 5
+    assert sum(why.message in row for row in rows(shown, 200)) >= 2
+    assert detail(shown, "vpp").count(why.message) == 5
 
 
 def test_without_classes_it_says_why() -> None:

@@ -147,7 +147,7 @@ def test_every_absence_has_its_sentence() -> None:
     assert "can't connect to its telemetry socket; run as root" in text
     for reading in shown.nfs[0].readings.values():
         assert isinstance(reading, Missing)
-        assert reading.sentence in text
+        assert reading.message in text
 
 
 # What papers measured

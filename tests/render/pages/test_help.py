@@ -215,7 +215,7 @@ def test_the_panel_says_every_absence_of_its_row() -> None:
     base = all_missing()
     text = " ".join(_detail(base, 3, 40, []).split())
     for why, labels in absences(base.cpus, 3):
-        assert f"{', '.join(labels)}: {why.sentence}" in text
+        assert f"{', '.join(labels)}: {why.message}" in text
     said = {label for _, labels in absences(base.cpus, 3) for label in labels}
     # Optional metrics that no CPU of the host has are no absence worth a line.
     shown = (m for m in CPU_METRICS if m.priority is not None and (m.told or not m.optional))

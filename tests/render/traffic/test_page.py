@@ -112,8 +112,8 @@ def test_narrow_terminals_lose_hits_before_totals() -> None:
 def test_why_numbers_are_absent_is_said_below_with_where() -> None:
     text = text_of(drawn(host(2), 120))
     words = " ".join(text.split())
-    assert f"MMIO.wc on s1: {NO_UNIT.sentence}" in words
-    assert f"channel 3 on s0: {TAKEN.sentence}" in words
+    assert f"MMIO.wc on s1: {NO_UNIT.message}" in words
+    assert f"channel 3 on s0: {TAKEN.message}" in words
     base = host(2)
     why = Missing(Reason.PERMISSION, "needs CAP_PERFMON")
     gone = tuple(PackageRow(row.package, dict.fromkeys(row.readings, why)) for row in base.packages)

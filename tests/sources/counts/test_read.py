@@ -26,7 +26,7 @@ def counts(text: str, uarch: str = "SKX") -> Counts:
 
 def sentence(reading: Reading) -> str:
     assert isinstance(reading, Missing)
-    return reading.sentence
+    return reading.message
 
 
 def test_parts_are_added_up() -> None:
@@ -62,7 +62,7 @@ def test_nothing_counted_keeps_its_reason() -> None:
     got = counts("<not supported>,,cycles,0,100.00,,\n").events["cycles"]
     assert isinstance(got, Missing)
     assert got.reason is Reason.HARDWARE
-    assert "cycles" in got.sentence
+    assert "cycles" in got.message
 
 
 # Two groups: the second saw twice the work of the first.

@@ -146,7 +146,7 @@ def test_a_cascade_lake_n_of_the_first_version_gives_khz() -> None:
 def test_what_is_no_answer_is_none_with_its_words(said: str) -> None:
     state = answers(said)
     assert isinstance(state, Missing) and state.reason is Reason.SOURCE
-    assert PROGRAM in state.sentence
+    assert PROGRAM in state.message
 
 
 @given(st.text(alphabet='package-01:{}",\n level speed-select:enabled'), st.text())
@@ -184,7 +184,7 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     path = script(tmp_path, "echo first\nexec sleep 600")
     said = run(path, (), 0.3)
     assert isinstance(said, Missing)
-    assert said.sentence == f"{PROGRAM} did not end within 0.3 s"
+    assert said.message == f"{PROGRAM} did not end within 0.3 s"
 
 
 def test_a_program_that_leaves_a_child_with_its_pipes_is_no_trap(tmp_path: Path) -> None:
@@ -204,4 +204,4 @@ def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
     said = run(script(tmp_path, 'echo "$1 $HOME"\necho two >&2\nexit 3'), ("one",), 5.0)
     assert said == Said(3, "one \n", "two\n")
     gone = run(tmp_path / "nobody", (), 1.0)
-    assert isinstance(gone, Missing) and "can't be started" in gone.sentence
+    assert isinstance(gone, Missing) and "can't be started" in gone.message

@@ -196,7 +196,7 @@ def test_quiet_cpus_that_are_scaled_cost_nothing_at_all(
         set_to(tmp_path, 2, scaling_max_freq=str(2_000_000 + 100_000 * (second % 7)))
         sst = clocked.read(1).sst
     assert (bases, len(meshes), clocked.asked) == ([0, 1, 2, 3], 1, [])
-    assert isinstance(sst, Missing) and "--quiet-cpus" in sst.sentence
+    assert isinstance(sst, Missing) and "--quiet-cpus" in sst.message
 
 
 def test_a_change_that_comes_soon_after_another_is_looked_at_later(
@@ -255,7 +255,7 @@ def test_a_host_without_cpufreq_says_so(tmp_path: Path, online: str | None) -> N
     source = CpufreqSource(tmp_path, ask_sst=lambda _: NO_TOOL)
     table = source.read()
     assert isinstance(table, Missing)
-    assert (table.reason, table.sentence) == (Reason.SOURCE, module.NO_CPUFREQ)
+    assert (table.reason, table.message) == (Reason.SOURCE, module.NO_CPUFREQ)
     (check,) = source.check()
     assert check.reason is Reason.SOURCE
 

@@ -171,7 +171,7 @@ def test_nonsense_is_a_problem_and_never_a_number(
 
     assert app.problem is not None
     assert app.problem.reason is Reason.ERROR
-    assert words in app.problem.sentence
+    assert words in app.problem.message
     assert app.pid == peer.pid
     if good is None:
         assert (app.ports == ()) is (behaviour != "extra")
@@ -217,7 +217,7 @@ def test_no_answer_is_said_with_its_age_and_late_answers_are_not_mixed_up(
     app = stood.app()
     assert time.monotonic() - before < PATIENT_S  # who hangs is waited for once
     assert app.problem is not None
-    assert app.problem.sentence == "has not answered for 3 s"
+    assert app.problem.message == "has not answered for 3 s"
     assert (app.pid, app.prefix, app.read_at_ns) == (peer.pid, "nfa", good_at_ns)
     assert len(peer.asked()) == asked
 
@@ -242,7 +242,7 @@ def test_a_connection_that_stays_silent_is_given_up_after_a_minute(stood: Bench)
     stood.clock.skipped_s = 61
     app = stood.app()
     assert app.problem is not None
-    assert app.problem.sentence == "has not answered for 61 s"
+    assert app.problem.message == "has not answered for 61 s"
     assert peer.asked().count("/") == 1
     stood.clock.skipped_s = 63
     assert stood.app().problem is not None
@@ -292,7 +292,7 @@ def test_slow_answers_past_the_deadline_are_not(stood: Bench) -> None:
     stood.wait_at_most(HASTY_S)
     app = stood.app()
     assert app.problem is not None
-    assert app.problem.sentence == "answers too slowly: its counters did not come in time"
+    assert app.problem.message == "answers too slowly: its counters did not come in time"
     assert app.read_at_ns == good.read_at_ns
 
 
@@ -307,7 +307,7 @@ def test_the_eleventh_client_says_who_is_in_the_way(bench: Bench) -> None:
         app = bench.app()
         assert app.problem is not None
         assert app.problem.reason is Reason.TAKEN
-        assert "ten other telemetry clients" in app.problem.sentence
+        assert "ten other telemetry clients" in app.problem.message
         assert (app.pid, app.name) == (peer.pid, Path(f"/proc/{peer.pid}/comm").read_text().strip())
         (check,) = bench.source.check()
         assert check.reason is Reason.TAKEN

@@ -182,7 +182,7 @@ def test_what_is_missing_or_wrong_is_said(
     if text is not None:
         path.write_text(text)
     found = NetdevSource(tmp_path).read()
-    assert isinstance(found, Missing) and found.reason is reason and file in found.sentence
+    assert isinstance(found, Missing) and found.reason is reason and file in found.message
 
 
 def link(name: str, kind: str | None, *, kind_bits: int = 0) -> bytes:

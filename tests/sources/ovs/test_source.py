@@ -197,8 +197,8 @@ def test_nonsense_is_a_problem_and_never_a_number(
 
     assert switch.problem is not None
     assert switch.problem.reason is Reason.ERROR
-    assert words in switch.problem.sentence
-    assert "\n" not in switch.problem.sentence
+    assert words in switch.problem.message
+    assert "\n" not in switch.problem.message
     assert switch.pid == peer.pid
     if behaviour == "extra":
         pass  # what came before the message too many was an answer like any other
@@ -225,7 +225,7 @@ def test_who_is_no_ovs_of_ours_is_asked_no_more_than_its_version(
 ) -> None:
     peer = stood.peer(behaviour)
     switch = [stood.switch() for _ in range(3)][-1]
-    assert switch.problem is not None and words in switch.problem.sentence
+    assert switch.problem is not None and words in switch.problem.message
     assert peer.asked() == [["version"]]  # and is left alone for a while
 
 
@@ -256,7 +256,7 @@ def test_no_answer_is_said_with_its_age_and_late_answers_are_not_mixed_up(
         switch = stood.switch()
         assert switch.problem is not None and switch.problem.reason is Reason.STALE
         assert (switch.pmds, switch.read_at_ns) == (good.pmds, good.read_at_ns)
-        said.append(switch.problem.sentence)
+        said.append(switch.problem.message)
     assert re.search("has not answered for [45] s", said[-1])
     assert len(peer.asked()) <= asked + 3  # what is owed is waited for, not asked again
     peer.behave("normal")

@@ -125,7 +125,7 @@ def test_a_server_that_misbehaves_is_a_reason_and_comes_back(
     table(pcm.read())
     peer.behaviour = behaviour
     missing = why(pcm.read())
-    assert (missing.reason, words in missing.sentence) == (reason, True), missing
+    assert (missing.reason, words in missing.message) == (reason, True), missing
     peer.behaviour = "well"
     assert not table(pcm.read()).since_start
 
@@ -135,7 +135,7 @@ def test_a_server_that_does_not_end_is_left_in_time(peer: PcmPeer, behaviour: st
     peer.behaviour = behaviour
     pcm = source(peer, SHORT_S)
     missing = why(pcm.read())
-    assert missing.reason is Reason.STALE and "in time" in missing.sentence
+    assert missing.reason is Reason.STALE and "in time" in missing.message
     peer.behaviour = "well"
     peer.released.set()
     table(source(peer).read())

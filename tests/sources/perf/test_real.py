@@ -35,7 +35,7 @@ MSR_TSC = Path("/sys/bus/event_source/devices/msr/events/tsc")
 def counted(source: PerfSource) -> CounterTable:
     table = source.read()
     if isinstance(table, Missing) and table.reason is Reason.PERMISSION:
-        pytest.skip(f"needs root: {table.sentence}")
+        pytest.skip(f"needs root: {table.message}")
     assert isinstance(table, CounterTable), table
     return table
 

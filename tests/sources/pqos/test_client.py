@@ -69,7 +69,7 @@ def test_what_goes_wrong_is_a_sentence_and_the_next_question_starts_anew(
         found = asked.ask(())
         assert isinstance(found, Missing)
         assert found.reason is reason
-        assert words in found.sentence
+        assert words in found.message
 
 
 def test_a_worker_is_asked_by_a_process_with_many_descriptors(
@@ -87,5 +87,5 @@ def test_who_does_not_answer_is_ended(worker: Callable[[str], Client]) -> None:
     asked._answer_s = 0.05
     found = asked.ask(())
     assert isinstance(found, Missing)
-    assert "did not answer within 0.05 s" in found.sentence
+    assert "did not answer within 0.05 s" in found.message
     assert asked._running is None

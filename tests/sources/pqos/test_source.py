@@ -162,7 +162,7 @@ def test_where_the_kernel_has_resctrl_msrs_are_left_alone(
     bench.now_ns = 20 * S
     found = own.read()
     assert isinstance(found, Missing)
-    assert words in found.sentence
+    assert words in found.message
     assert len(bench.worker.said) == 1
     assert bench.worker.closed == 1  # and its monitors are gone
 
@@ -204,7 +204,7 @@ def test_with_quiet_cpus_libpqos_is_started_only_if_told(bench: Bench) -> None:
     assert isinstance(bench.source("auto").read(), ResctrlTable)
     found = bench.source("auto", quiet=(3,)).read()
     assert isinstance(found, Missing)
-    assert "--pqos read" in found.sentence
+    assert "--pqos read" in found.message
     assert isinstance(bench.source("read", quiet=(3,)).read(), ResctrlTable)
 
 

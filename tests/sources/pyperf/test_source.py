@@ -164,7 +164,7 @@ def test_with_every_cpu_quiet_nothing_is_opened(tmp_path: Path) -> None:
 
 def test_a_module_that_would_count_elsewhere_counts_nothing(tmp_path: Path) -> None:
     bench = Bench(FakePerf(tmp_path, knows_cpu_term=False), quiet=(0,))
-    assert "other CPUs" in bench.why().sentence
+    assert "other CPUs" in bench.why().message
     assert bench.fake.opened == []
 
 
@@ -302,7 +302,7 @@ def test_everything_is_closed_and_nothing_read_afterwards(bench: Bench) -> None:
     bench.source.close()
     bench.source.close()
     assert bench.fake.live == 0
-    assert bench.why().sentence == "the perf source has been closed"
+    assert bench.why().message == "the perf source has been closed"
 
 
 def test_tables_given_out_do_not_change(bench: Bench) -> None:

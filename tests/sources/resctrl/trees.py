@@ -107,7 +107,7 @@ def cache(table: ResctrlTable, name: str, l3: int = 0) -> GroupCache:
 
 def sentence(value: object) -> str:
     assert isinstance(value, Missing), value
-    return f"{value.reason.key}: {value.sentence}"
+    return f"{value.reason.key}: {value.message}"
 
 
 def make_anew(directory: Path, files: Mapping[str, str]) -> None:

@@ -96,7 +96,7 @@ def test_no_pmu_at_all_is_one_sentence(tmp_path: Path, devices: tuple[str, ...],
     bench = Bench(fake)
     read = bench.read()
     assert isinstance(read, Missing) and read.reason is Reason.HARDWARE
-    assert hint in read.sentence
+    assert hint in read.message
     assert bench.counters.due_ns is None
 
 

@@ -41,7 +41,7 @@ def test_turns_change_between_readings_and_end_with_the_source(tmp_path: Path) -
     assert not thread.is_alive() and not fake.fds
     source.close()
     read = source.read()
-    assert isinstance(read, Missing) and "closed" in read.sentence
+    assert isinstance(read, Missing) and "closed" in read.message
 
 
 def test_a_turn_that_fails_is_told_by_the_next_reading_and_tried_again(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_turn_that_fails_is_told_by_the_next_reading_and_tried_again(tmp_path:
         source._counters.turn = turn  # type: ignore[method-assign]
     why = source.read()
     assert isinstance(why, Missing) and why.reason is Reason.ERROR
-    assert "ZeroDivisionError: the wheel is off" in why.sentence
+    assert "ZeroDivisionError: the wheel is off" in why.message
     assert isinstance(source.read(), UncoreTable)
     before = fake.switches
     until(lambda: fake.switches > before + 50)

@@ -67,7 +67,7 @@ def test_too_few_descriptors_keep_none(tmp_path: Path) -> None:
     bench = Bench(FakeUncore(tmp_path, SKX, fd_limit=50))
     read = bench.read()
     assert isinstance(read, Missing) and read.reason is Reason.ERROR
-    assert "ulimit -n" in read.sentence
+    assert "ulimit -n" in read.message
     assert not bench.fake.fds
     bench.fake.fd_limit = 10_000
     assert bench.tick(RETRY_AFTER_NS).gaps == ""
@@ -184,4 +184,4 @@ def test_dies_of_one_package_are_added_up_or_left_out_together(tmp_path: Path) -
     counters.read()
     assert fake.opens == opens
     quiet = Bench(two_dies(tmp_path / "quiet"), quiet=[2]).counters.read()
-    assert isinstance(quiet, Missing) and "--quiet-cpus" in quiet.sentence
+    assert isinstance(quiet, Missing) and "--quiet-cpus" in quiet.message

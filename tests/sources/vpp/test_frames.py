@@ -67,7 +67,7 @@ def test_a_worker_at_50_kpps(tmp_path: Path) -> None:
     assert nf(frame, "drop_packets_per_s") == 0.0
     assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / pps) == pytest.approx(51_918, abs=1)
     busy = missing(cpu(frame, "busy_ratio"))
-    assert busy.reason is Reason.SOURCE and "between 4% and 37% of its time" in busy.sentence
+    assert busy.reason is Reason.SOURCE and "between 4% and 37% of its time" in busy.message
 
 
 def test_a_cleared_counter_gives_no_rate(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_segment_that_is_locked_takes_the_numbers_away_and_gives_them_back(
 ) -> None:
     frames = fold(START, *samples_of(tmp_path, "second", "lock"))
     locked = missing(nf(frames[2], "rx_packets_per_s"))
-    assert locked.reason is Reason.STALE and "marked as being changed" in locked.sentence
+    assert locked.reason is Reason.STALE and "marked as being changed" in locked.message
     assert missing(cpu(frames[2], "cpp")).reason is Reason.STALE
 
 

@@ -143,7 +143,7 @@ def test_a_vpp_that_updates_seldom_is_not_taken_for_one_that_hangs() -> None:
     assert why_still(pulse, 260 * S) is None
     frozen = why_still(pulse, 249 * S + 31 * S)
     assert isinstance(frozen, Missing) and frozen.reason is Reason.STALE
-    assert "for 31 s, and has used no CPU time" in frozen.sentence
+    assert "for 31 s, and has used no CPU time" in frozen.message
 
 
 def test_one_whose_main_thread_hangs_is_known_by_its_own_pace() -> None:
@@ -152,7 +152,7 @@ def test_one_whose_main_thread_hangs_is_known_by_its_own_pace() -> None:
     assert why_still(lived(*beats, *hangs[:-2]), 58 * S) is None
     still = why_still(lived(*beats, *hangs), 61 * S)
     assert isinstance(still, Missing)
-    assert "for 41 s, though it runs" in still.sentence
+    assert "for 41 s, though it runs" in still.message
     forwards = [Signs(2, 10 + n, n) for n in range(30, 100)]
     assert why_still(lived(*beats, *forwards), 99 * S) is None
 

@@ -120,7 +120,7 @@ def test_what_goes_wrong_is_a_sentence(
 ) -> None:
     error = failed(reader(program))
     assert error.ended and error.why.reason is Reason.ERROR
-    assert words in error.why.sentence
+    assert words in error.why.message
 
 
 def test_what_the_segment_lacks_does_not_end_it(reader: Callable[[str], Reader]) -> None:
@@ -129,7 +129,7 @@ def test_what_the_segment_lacks_does_not_end_it(reader: Callable[[str], Reader])
     for _ in range(2):
         error = failed(asked)
         assert not error.ended
-        assert (error.why.reason, error.why.sentence) == (Reason.STALE, "so it is")
+        assert (error.why.reason, error.why.message) == (Reason.STALE, "so it is")
 
 
 def test_vpp_papi_that_spins_ends_by_itself(reader: Callable[[str], Reader]) -> None:
@@ -151,7 +151,7 @@ def test_vpp_papi_that_spins_ends_by_itself(reader: Callable[[str], Reader]) -> 
             """
         )
     )
-    assert error.ended and "took too long and was given up" in error.why.sentence
+    assert error.ended and "took too long and was given up" in error.why.message
 
 
 def test_it_runs_where_nftop_may(segment: int) -> None:

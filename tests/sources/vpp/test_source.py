@@ -161,7 +161,7 @@ def test_a_segment_whose_change_is_never_finished_is_not_waited_for(desk: Desk) 
     desk.peer.do("lock")
     held = desk.one()
     assert why(held).reason is Reason.STALE
-    assert "marked as being changed" in why(held).sentence
+    assert "marked as being changed" in why(held).message
     assert held.interfaces.rx_packets.tolist() == before.interfaces.rx_packets.tolist()
     assert held.read_at_ns == before.read_at_ns
     desk.peer.do("unlock")
@@ -191,7 +191,7 @@ def test_a_segment_that_is_none_is_a_sentence(
         vpp = desk.one()
         assert (vpp.pid, vpp.threads, vpp.read_at_ns) == (desk.peer.pid, (), 0)
         assert why(vpp).reason is reason
-        assert words in why(vpp).sentence
+        assert words in why(vpp).message
         desk.later()
     (check,) = desk.source.check()
     assert check.reason is reason and words in check.text
@@ -202,10 +202,10 @@ def test_one_that_shrinks_kills_its_reader_and_nothing_else(desk: Desk) -> None:
     desk.peer.do("cut")
     cut = desk.one()
     assert why(cut).reason is Reason.ERROR
-    assert "shorter than it was" in why(cut).sentence
+    assert "shorter than it was" in why(cut).message
     assert cut.interfaces is before.interfaces
     desk.later()
-    assert "makes no sense" in why(desk.one()).sentence  # the next one, which maps what is left
+    assert "makes no sense" in why(desk.one()).message  # the next one, which maps what is left
 
 
 def test_one_that_is_killed_is_gone_and_another_is_another(desk: Desk) -> None:
@@ -225,7 +225,7 @@ def test_one_that_is_stopped_is_stale(desk: Desk) -> None:
     desk.fine()
     with desk.peer.stopped():
         assert why(desk.one()).reason is Reason.STALE
-        assert "is stopped" in why(desk.one()).sentence
+        assert "is stopped" in why(desk.one()).message
     desk.fine()
 
 
@@ -237,7 +237,7 @@ def test_one_that_stands_still_is_stale(desk: Desk) -> None:
     desk.later(2)
     still = why(desk.one())
     assert still.reason is Reason.STALE
-    assert "has not updated its stats segment for 31 s" in still.sentence
+    assert "has not updated its stats segment for 31 s" in still.message
     desk.peer.do("second")
     desk.fine()
 
@@ -252,7 +252,7 @@ def test_one_that_hands_its_segment_out_late_is_asked_once(tmp_path: Path) -> No
             (vpp,) = source.read().instances
             assert vpp.pid == peer.pid
             assert why(vpp).reason is Reason.STALE
-            assert "has not handed out its stats segment" in why(vpp).sentence
+            assert "has not handed out its stats segment" in why(vpp).message
         peer.do("talk")
         until(lambda: source.read().instances[0].problem is None)
         peer.do("asked once")
@@ -289,7 +289,7 @@ def test_without_vpp_papi_the_fix_is_said(
     monkeypatch.setattr(compat, "installed", lambda: version)
     missing = why(desk.one())
     assert missing.reason is Reason.SOURCE
-    assert words in missing.sentence and "pip install 'nftop[vpp]'" in missing.sentence
+    assert words in missing.message and "pip install 'nftop[vpp]'" in missing.message
     (check,) = desk.source.check()
     assert check.fix == "pip install 'nftop[vpp]'"
     monkeypatch.undo()

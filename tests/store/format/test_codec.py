@@ -202,7 +202,7 @@ def test_what_can_not_be_recorded_is_absent_and_says_so() -> None:
     (found,) = decoded(header_of(clocked), odd)
     value = found.readings["odd"].value
     assert isinstance(value, Missing) and value.reason is Reason.ERROR
-    assert "could not be recorded" in value.sentence
+    assert "could not be recorded" in value.message
     assert same(found.readings["topology"], odd.readings["topology"])
 
 
