@@ -1,0 +1,181 @@
+"""Counts how well the tree can be read: `python -m tests.house` prints them, test_house holds them.
+
+A module is a non-empty Python file of the package. Names are read from the syntax trees.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# Words that say too little, or mean another thing each time, to be a name or a part of one.
+BANNED = frozenset(
+    "told said found each who whose thing place part looked asked made there beside around".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What `python -m tests.house` prints."""
+
+    lines: int
+    modules: int
+    single_importer: int  # modules that exactly one other module imports
+    single_importer_in_folder: int  # of those, the ones whose importer is in the same folder
+    top_level: int  # folders and modules directly in the package
+    duplicate_class_names: int
+    banned_names: int
+    long_files: int  # more than 600 lines
+    long_functions: int  # more than 60 lines
+
+
+def modules(package: Path) -> dict[str, Path]:
+    """Paths of the package's modules by dotted name; a folder's name is that of its __init__."""
+    return {
+        ".".join(
+            (path.parent if path.name == "__init__.py" else path.with_suffix(""))
+            .relative_to(package.parent)
+            .parts
+        ): path
+        for path in package.rglob("*.py")
+    }
+
+
+def importers(paths: Mapping[str, Path]) -> dict[str, set[str]]:
+    """By module, the other modules that import it or a name of it."""
+    result: dict[str, set[str]] = defaultdict(set)
+    for module, path in paths.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or node.module is None:
+                continue
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                name = full if full in paths else node.module
+                if name in paths and name != module:
+                    result[name].add(module)
+    return result
+
+
+def single_importers(paths: Mapping[str, Path]) -> dict[str, str]:
+    """By module that only one other imports, that other."""
+    return {
+        module: next(iter(users))
+        for module, users in importers(paths).items()
+        if len(users) == 1 and paths[module].read_text().strip()
+    }
+
+
+def in_folder(single: Mapping[str, str]) -> list[str]:
+    """Modules whose only importer is in their own folder."""
+    return sorted(a for a, b in single.items() if a.rpartition(".")[0] == b.rpartition(".")[0])
+
+
+def class_names(paths: Mapping[str, Path]) -> dict[str, list[str]]:
+    """By public name of a class or type alias, the modules that define it."""
+    result: dict[str, list[str]] = defaultdict(list)
+    for module, path in paths.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                name = node.name
+            elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(node.annotation):
+                name = ast.unparse(node.target)
+            else:
+                continue
+            if not name.startswith("_"):
+                result[name].append(module)
+    return result
+
+
+def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every name that a module defines or binds, with its line."""
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id, line
+        elif isinstance(node, ast.arg):
+            yield node.arg, line
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name, line
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, line
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.asname, line
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            yield node.name, line
+
+
+def words(name: str) -> set[str]:
+    """Words of a name: `told_by` and `ToldBy` have two."""
+    return set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
+
+
+def banned(paths: Mapping[str, Path]) -> list[str]:
+    """Definitions and modules whose names have a banned word, as `file:line name`."""
+    result = [f"{path}: {module}" for module, path in paths.items()
+              if words(module.rpartition(".")[2]) & BANNED]  # fmt: skip
+    for path in paths.values():
+        result += [
+            f"{path}:{line} {name}"
+            for name, line in names(ast.parse(path.read_text()))
+            if words(name) & BANNED
+        ]
+    return sorted(result)
+
+
+def long_functions(paths: Mapping[str, Path], most: int = 60) -> list[str]:
+    """Functions of more lines than `most`, as `file:line name`."""
+    return [
+        f"{path}:{node.lineno} {node.name}"
+        for path in paths.values()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or node.lineno) - node.lineno >= most
+    ]
+
+
+def count(package: Path) -> Counts:
+    paths = modules(package)
+    lengths = [len(path.read_text().splitlines()) for path in paths.values()]
+    single = single_importers(paths)
+    return Counts(
+        lines=sum(lengths),
+        modules=sum(1 for length in lengths if length),
+        single_importer=len(single),
+        single_importer_in_folder=len(in_folder(single)),
+        top_level=sum(
+            1
+            for entry in package.iterdir()
+            if (entry.suffix == ".py" and entry.name != "__init__.py")
+            or (entry / "__init__.py").exists()
+        ),
+        duplicate_class_names=sum(1 for sites in class_names(paths).values() if len(sites) > 1),
+        banned_names=len(banned(paths)),
+        long_files=sum(1 for length in lengths if length > 600),
+        long_functions=len(long_functions(paths)),
+    )
+
+
+def main() -> int:
+    """Prints the counts; with -v also what is behind them."""
+    package = ROOT / "nftop"
+    counts = count(package)
+    for field in fields(counts):
+        print(f"{field.name:26}{getattr(counts, field.name):7,}")
+    if "-v" in sys.argv:
+        paths = modules(package)
+        print(*in_folder(single_importers(paths)), sep="\n")
+        print(*banned(paths), sep="\n")
+        print(*long_functions(paths), sep="\n")
+        print(*(f"{k}: {', '.join(v)}" for k, v in class_names(paths).items() if len(v) > 1),
+              sep="\n")  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
