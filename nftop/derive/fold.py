@@ -12,10 +12,9 @@ from nftop.derive.cache.membership import disturbed, effective_classes
 from nftop.derive.cache.table import CacheState, classes_reading, step_cache
 from nftop.derive.compare.baseline import BaselineState, step_baselines
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
-from nftop.derive.cpu.crowd import others
 from nftop.derive.cpu.frequencies import FrequencyState, step_frequencies
 from nftop.derive.cpu.llc_misses import MissState
-from nftop.derive.cpu.table import count_cycles, cpu_table, occupants, tsc_hz, undecided_rows
+from nftop.derive.cpu.table import count_cycles, cpu_table, tsc_hz, undecided_rows
 from nftop.derive.cpu.time import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.nf.cores import Beside, with_cores
@@ -24,6 +23,7 @@ from nftop.derive.nf.netdev import NetdevState, kernel_row, step_netdev, without
 from nftop.derive.nf.rates import Around, NfRates
 from nftop.derive.nf.registry import NfMemory, step_nfs
 from nftop.derive.nf.row import nf_row
+from nftop.derive.occupants import occupants
 from nftop.derive.package.table import PackageState, step_packages
 from nftop.derive.pcm.fallback import ServerState, step_server
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
@@ -171,7 +171,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         frequencies=frequencies.told,
         interfaces=kernel.interfaces,
     )
-    crowd = {row: others(who) for row, who in pollers.items()}
+    crowd = {row: who.others for row, who in pollers.items()}
     findings, found = step_findings(state.findings, frame, crowd, pace_s=sample.interval_ns / 1e9)
     after = replace(
         state,

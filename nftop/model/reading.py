@@ -7,6 +7,7 @@ an operator can act on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
@@ -92,3 +93,29 @@ class Missing:
 
 
 Reading: TypeAlias = float | Missing
+
+
+def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Reading:
+    """The sum, or the first missing summand; `of_nothing` (default UNDEFINED) without summands."""
+    summed: Reading = of_nothing or Missing(Reason.UNDEFINED)
+    for reading in readings:
+        if isinstance(reading, Missing):
+            return reading
+        summed = reading if isinstance(summed, Missing) else summed + reading
+    return summed
+
+
+def quotient(numerator: Reading, denominator: Reading) -> Reading:
+    """numerator / denominator; IDLE if the denominator is 0."""
+    if isinstance(numerator, Missing):
+        return numerator
+    if isinstance(denominator, Missing):
+        return denominator
+    return numerator / denominator if denominator > 0 else Missing(Reason.IDLE)
+
+
+def product(one: Reading, other: Reading) -> Reading:
+    """one x other, or the first missing factor."""
+    if isinstance(one, Missing):
+        return one
+    return other if isinstance(other, Missing) else one * other

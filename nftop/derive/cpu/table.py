@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from nftop.derive.cpu.counters import CounterRates, frequency_hz
 from nftop.derive.cpu.llc_misses import MissState, step_misses
-from nftop.derive.cpu.own_time import OwnTime, own_clock, own_cycles, own_time
 from nftop.derive.cpu.siblings import sibling_columns
 from nftop.derive.cpu.time import TICKS
-from nftop.derive.nf.rates import WHOLE_RATIO, NfCore, NfRates, total
+from nftop.derive.occupants import (
+    Cycles,
+    Occupant,
+    OwnTime,
+    own_clock,
+    own_cycles,
+    own_times,
+    saturated,
+)
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import Column, column, first_of, from_readings, ratio, where
 from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.nf.kinds import NF_KINDS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, total
 from nftop.model.sst import CpuSetting
 from nftop.model.topology import Topology
 
@@ -29,116 +35,6 @@ _UNKNOWN_BUSY = Missing(
     Reason.SOURCE, "only the program itself knows; the kernel sees a poller as always busy"
 )
 _NOT_YET = Missing(Reason.WARMING, "not known yet whether anything polls on this CPU")
-# From this busy ratio on a core counts as saturated: a poll now and then finds nothing even at
-# the highest load.
-SATURATED_RATIO = 0.95
-
-
-@dataclass(slots=True)
-class Occupant:
-    """Who polls on one CPU: the cores of known NFs, and the threads of others that poll there."""
-
-    cores: list[tuple[NfRates, NfCore]] = field(default_factory=list)
-    strangers: list[ThreadRate] = field(default_factory=list)
-
-    @property
-    def thread(self) -> str:
-        """The first poller's thread name, and how many more there are."""
-        names = [core.thread for _, core in self.cores]
-        names += [rate.thread.label for rate in self.strangers]
-        return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else names[0]
-
-    @property
-    def nf(self) -> tuple[str, int] | None:
-        """Name and pid of the NF it works for; None for a poller that no table knows as one."""
-        known = [(nf.name, nf.pid) for nf, _ in self.cores] or [
-            (rate.thread.program, rate.thread.pid)
-            for rate in self.strangers
-            if rate.thread.role in NF_KINDS
-        ]
-        return known[0] if known else None
-
-    @property
-    def forwards(self) -> bool:
-        """Whether a network function polls here, and not just any program."""
-        return self.nf is not None
-
-    def other_than(self, nf: NfRates | None = None) -> str:
-        """The first poller here beside the NFs, or beside this one, in words; "" without one."""
-        for other, _ in self.cores:
-            if nf is not None and other.key != nf.key:
-                return f"{other.name} (pid {other.pid}) polls"
-        if not self.strangers:
-            return ""
-        thread = self.strangers[0].thread
-        does = "polls" if thread.role in NF_KINDS else "spins"
-        return f"{thread.label} (pid {thread.pid}) {does}"
-
-    def uncounted(self, own: OwnTime | None, nf: NfRates | None = None) -> Missing | None:
-        """Why no cycles of the CPU can be counted as the NFs', or as this one's; None if they can.
-
-        `own` is their time on this CPU, None where it is unknown.
-        """
-        moves = next((core.loose for _, core in self.cores if core.loose is not None), None)
-        other = self.other_than(nf) if self.cores and own is None else ""
-        if moves is not None or not other:
-            return moves
-        return Missing(Reason.SOURCE, f"{other} on this CPU too, and takes part of its cycles")
-
-    def shared(self, own: OwnTime | None, nf: NfRates | None = None) -> Missing | None:
-        """Why instructions and misses counted here are not the NFs', or this one's, alone."""
-        return None if own is None else own.shared(self.other_than(nf))
-
-
-def own_times(
-    pollers: Mapping[int, Occupant], times: Mapping[str, Column], nf: NfRates | None = None
-) -> dict[int, OwnTime | None]:
-    """By row, the time that the NFs there, or this one, had of their CPU.
-
-    `times` are columns of `cputime.METRICS` and `cputime.TICKS`.
-    """
-    return {
-        row: own_time(
-            [core for item, core in who.cores if nf is None or item.key == nf.key],
-            times["cpu_time_ratio"][row],
-            times["steal_ratio"][row],
-            times[TICKS][row],
-        )
-        for row, who in pollers.items()
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Cycles:
-    """Cycles per second of every CPU and the clock that counted them; beside them the TSC's."""
-
-    per_s: Column
-    clock: tuple[Clock | None, ...]
-    tsc_per_s: Column
-
-    def by_tsc(self) -> Cycles:
-        """The TSC's on all CPUs, whatever else was counted."""
-        return Cycles(self.tsc_per_s, tuple("tsc" for _ in self.clock), self.tsc_per_s)
-
-
-def occupants(
-    topology: Topology, nfs: Sequence[NfRates], threads: Sequence[ThreadRate]
-) -> Mapping[int, Occupant]:
-    """Pollers by row of the topology; rows without one are absent."""
-    found: dict[int, Occupant] = {}
-    for nf in nfs:
-        for core in nf.cores:
-            row = topology.row_of.get(core.cpu)
-            if row is not None:
-                found.setdefault(row, Occupant()).cores.append((nf, core))
-    for rate in threads:
-        row = topology.row_of.get(rate.cpu) if rate.cpu is not None else None
-        if row is None or not rate.polls:
-            continue
-        known = found.get(row)
-        if known is None or rate.thread.pid not in {nf.pid for nf, _ in known.cores}:
-            found.setdefault(row, Occupant()).strangers.append(rate)
-    return found
 
 
 def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles:
@@ -286,13 +182,6 @@ def cpu_table(
         columns=columns,
         shared={topology.cpus[row].cpu: why for row, why in shared.items()},
     )
-
-
-def saturated(busy_ratio: Reading, run_ratio: Reading) -> bool | None:
-    """Whether a core worked all the time and for its own thread; None where that is unknown."""
-    if isinstance(busy_ratio, Missing) or isinstance(run_ratio, Missing):
-        return None
-    return busy_ratio >= SATURATED_RATIO and run_ratio >= WHOLE_RATIO
 
 
 def _saturated(who: Occupant, own: OwnTime | None) -> bool | None:

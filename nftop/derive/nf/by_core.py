@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nftop.derive.nf.rates import quotient
 from nftop.model.frame import Frame, NfRow
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, quotient
 
 BY_CORE = ("cpp", "ipp", "ipc", "packets_per_s")
 MIXED = Missing(

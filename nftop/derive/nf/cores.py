@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nftop.derive.cache.table import Classes
-from nftop.derive.nf.rates import NfCore, NfRates, product, quotient, total
+from nftop.derive.nf.rates import NfCore, NfRates
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, CpuTable, GroupRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.nf import NF_NODES
 from nftop.model.nf.parts import NfThread
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
 
 _ALONE = Missing(Reason.UNDEFINED, "packets come to one core of it, so there is nothing to compare")
 _NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")

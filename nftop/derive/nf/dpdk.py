@@ -10,22 +10,13 @@ from typing import TypeAlias
 
 from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.derive.nf.dpdk_queues import Attribution, LcoreThread, attribute, refreshed
-from nftop.derive.nf.rates import (
-    Around,
-    NfCore,
-    NfRates,
-    of_its_own_time,
-    qualified,
-    quotient,
-    shares,
-    total,
-)
+from nftop.derive.nf.rates import Around, NfCore, NfRates, of_its_own_time, qualified, shares
 from nftop.model.ids import Lcore
 from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.nf.parts import NfPort, NfQueue
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
 from nftop.model.owner import owned_name, rank
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
 
 # What is counted (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), of which port or lcore, and the

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nftop.derive.absence import after_absence
-from nftop.derive.cpu.table import Cycles
 from nftop.derive.nf.counter_rates import RESTARTED
-from nftop.derive.nf.rates import product, quotient, total
+from nftop.derive.occupants import Cycles
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu
 from nftop.model.nf.netdev import Interface, InterfaceRow, NetdevTable
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
 from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
 

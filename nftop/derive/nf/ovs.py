@@ -24,16 +24,14 @@ from nftop.derive.nf.rates import (
     not_bound,
     of_its_own_time,
     qualified,
-    quotient,
     shares,
-    total,
     where_it_runs,
 )
 from nftop.derive.threads import ThreadRate
 from nftop.model.nf.ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.nf.parts import NfQueue
 from nftop.model.owner import owned_name
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, quotient, total
 
 # What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
 Counter: TypeAlias = tuple[str, int]

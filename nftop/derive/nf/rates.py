@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nftop.derive.threads import ThreadRate
@@ -17,6 +17,10 @@ _NOT_SEEN = Missing(
     Reason.SOURCE, "it names CPUs on which no thread of its process is seen to poll"
 )
 _HIDDEN = Missing(Reason.SOURCE, "its thread was not found")
+
+
+# Below this share a thread did not have its CPU to itself, or not all the time.
+WHOLE_RATIO = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,39 +100,6 @@ class NfRates:
     queues: tuple[NfQueue, ...] | Missing = NOT_TOLD
     nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
     owner: Owner | None = None
-
-
-# Below this share a thread did not have its CPU to itself, or not all the time.
-WHOLE_RATIO = 0.95
-
-
-def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Reading:
-    """The sum; a partial sum is no sum, so the first missing part's reason if there is one.
-
-    The sum of nothing is `of_nothing` (UNDEFINED unless told otherwise), not 0.
-    """
-    sum_so_far, found = 0.0, False
-    for reading in readings:
-        if isinstance(reading, Missing):
-            return reading
-        sum_so_far, found = sum_so_far + reading, True
-    return sum_so_far if found else of_nothing or Missing(Reason.UNDEFINED)
-
-
-def quotient(numerator: Reading, denominator: Reading) -> Reading:
-    """numerator / denominator; IDLE where the denominator is 0."""
-    if isinstance(numerator, Missing):
-        return numerator
-    if isinstance(denominator, Missing):
-        return denominator
-    return numerator / denominator if denominator > 0 else Missing(Reason.IDLE)
-
-
-def product(one: Reading, other: Reading) -> Reading:
-    """one x other, or the first one's reason."""
-    if isinstance(one, Missing):
-        return one
-    return other if isinstance(other, Missing) else one * other
 
 
 def shares(rate: ThreadRate | None) -> tuple[Reading, Reading]:

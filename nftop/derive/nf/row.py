@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nftop.derive.cpu.own_time import OwnTime, own_clock, own_cycles
-from nftop.derive.cpu.table import Cycles, Occupant, own_times, saturated
-from nftop.derive.nf.rates import NfRates, product, quotient, total
+from nftop.derive.nf.rates import NfRates
+from nftop.derive.occupants import (
+    Cycles,
+    Occupant,
+    OwnTime,
+    own_clock,
+    own_cycles,
+    own_times,
+    saturated,
+)
 from nftop.model.column import Column
 from nftop.model.frame import Clock, NfRow
 from nftop.model.ids import format_cpu_list
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
 from nftop.model.topology import Topology
 
 _NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")

@@ -16,7 +16,6 @@ from nftop.derive.nf.rates import (
     not_bound,
     of_its_own_time,
     qualified,
-    quotient,
     shares,
     where_it_runs,
 )
@@ -33,7 +32,7 @@ from nftop.model.ids import Cpu
 from nftop.model.nf.parts import NfPort
 from nftop.model.nf.vpp import VppInstance, VppTable, VppThread
 from nftop.model.owner import owned_name
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, quotient
 
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
 _NO_QUEUES = Missing(

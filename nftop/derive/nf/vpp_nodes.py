@@ -15,11 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nftop.derive.nf.rates import quotient
 from nftop.model.column import Floats
 from nftop.model.nf.parts import NfNode
 from nftop.model.nf.vpp import VppNodes
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, quotient
 from nftop.model.sample import Counts
 
 # VPP's nodes of type INPUT that bring packets from outside, by its source code's

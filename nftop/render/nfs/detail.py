@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from nftop.derive.compare.baseline import KEPT, baseline_of
 from nftop.derive.compare.metric import percent
-from nftop.derive.nf.rates import quotient, total
 from nftop.model.baseline import NfBaseline
 from nftop.model.frame import CLOCK_TEXTS, Frame, NfRow, base_clock
 from nftop.model.ids import Cpu, format_cpu_list
@@ -15,7 +14,7 @@ from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.nf.parts import NfThread
 from nftop.model.owner import suffix
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph

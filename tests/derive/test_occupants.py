@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nftop.derive.cpu.crowd import others
-from nftop.derive.cpu.table import Occupant
 from nftop.derive.findings.inputs import Seen
 from nftop.derive.findings.measures import others_here
+from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
 from nftop.model.ids import Cpu
 from nftop.model.nf.kinds import NF_KINDS
@@ -24,13 +23,13 @@ def spinner(pid: int, comm: str, role: str = "") -> ThreadRate:
 def test_a_hog_spins_and_only_a_functions_thread_polls() -> None:
     nf = spinner(7, "lcore-worker-1", next(iter(NF_KINDS)))
     hog, other = spinner(8, "sh"), spinner(9, "lcore-worker-4", next(iter(NF_KINDS)))
-    assert others(Occupant(strangers=[nf])) == ()
-    assert others(Occupant(strangers=[hog, nf])) == ("pid 8 sh spins",)
-    assert others(Occupant(strangers=[nf, other, hog])) == (
+    assert Occupant(strangers=[nf]).others == ()
+    assert Occupant(strangers=[hog, nf]).others == ("pid 8 sh spins",)
+    assert Occupant(strangers=[nf, other, hog]).others == (
         "pid 9 lcore-worker-4 polls",
         "pid 8 sh spins",
     )
-    assert others(Occupant(strangers=[hog])) == ("pid 8 sh spins",), "nobody's CPU"
+    assert Occupant(strangers=[hog]).others == ("pid 8 sh spins",), "nobody's CPU"
 
 
 def test_only_who_is_there_beside_is_counted() -> None:
