@@ -107,7 +107,7 @@ def _io_checks(board: Board, frame: Frame, bits: int) -> Iterator[tuple[str, Ton
     if board.spot.domain not in board.io:
         domain = domain_of(board, frame)
         absent = domain is not None and isinstance(domain.io, Missing)
-        why = domain.io.sentence if absent else ""  # type: ignore[union-attr]
+        why = domain.io.message if absent else ""  # type: ignore[union-attr]
         yield "?? ", Tone.MISSING, f"I/O ways unknown{': ' if why else ''}{why}"
         return
     io, origin = board.io[board.spot.domain]

@@ -45,7 +45,7 @@ _HELP = """
         assert done.returncode == 0, done.stdout
 
     def shown(value):
-        return value.sentence if isinstance(value, Missing) else value
+        return value.message if isinstance(value, Missing) else value
 
     def groups():
         table = source.read()

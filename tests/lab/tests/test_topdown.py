@@ -93,11 +93,11 @@ def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> 
 _LOOK = f"""
 from pathlib import Path
 from nftop.cli.compose.hosts import open_host
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 feed = open_host().feed(interval_s=0.2)
 for number, frame in enumerate(feed.frames()):
     if number == 2:
-        feed.look_at(Looking(core={CPUS} // 2 - 1))
+        feed.look_at(Focus(core={CPUS} // 2 - 1))
     if frame.focus is not None and all(
         isinstance(node.reading, float) for node in frame.focus.tree
     ):
@@ -146,13 +146,13 @@ def test_the_core_that_is_looked_at_has_the_model_s_level_3(
 
 _WITHOUT_REGISTER = f"""
 from nftop.cli.compose.hosts import open_host
-from nftop.model.focus import Looking
+from nftop.model.focus import Focus
 from nftop.model.reading import Missing
 LACKING = {{"microcode_sequencer", "few_uops_instructions"}}
 feed = open_host().feed(interval_s=0.2)
 for number, frame in enumerate(feed.frames()):
     if number == 2:
-        feed.look_at(Looking(core={CPUS} // 2 - 1))
+        feed.look_at(Focus(core={CPUS} // 2 - 1))
     nodes = {{node.name: node.reading for node in frame.focus.tree}} if frame.focus else {{}}
     gone = {{name: each for name, each in nodes.items() if isinstance(each, Missing)}}
     if nodes and gone.keys() <= LACKING:
