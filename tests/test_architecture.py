@@ -106,7 +106,7 @@ def test_a_change_is_asked_for_where_it_is_confirmed_and_nowhere_else(
 
 
 # They take no descriptor of 1024 or above, and nftop holds one per CPU and counter:
-# `sources/readiness.py` waits by poll.
+# `sources/runtime/readiness.py` waits by poll.
 _BY_SELECT = {"select.select", "selectors.SelectSelector"}
 
 

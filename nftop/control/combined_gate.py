@@ -28,7 +28,7 @@ _PART_OF: Mapping[type[Action], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Implements `changing.Changing`.
+    """Implements `interface.Changing`.
 
     Attributes:
         gates: by the part's name; one at least.

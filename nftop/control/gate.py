@@ -79,7 +79,8 @@ class PartGate(Generic[PartT]):
         """What takes the last kept change back, and its number; None where there is none.
 
         It is `Proposal.final` unless a newer change of any part stands. A change that was not
-        kept, but taken back in part since something was offline, counts as kept (`past.standing`).
+        kept, but taken back in part since something was offline, counts as kept
+        (`history.standing`).
 
         One of which nothing is left, since somebody took it back by hand, is passed over with a
         warning, and counts as taken back with the one before it. One that somebody else has

@@ -85,7 +85,7 @@ class Gated(Protocol):
 
 
 class Changing(Gated, Protocol):
-    """Changes of a host, its classes among what is changed, as `gate.Gate` or `joined.Joined`."""
+    """Changes of a host, classes among them, by `gate.Gate` or `combined_gate.Joined`."""
 
     @property
     def host(self) -> Seen:

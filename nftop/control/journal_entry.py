@@ -379,7 +379,7 @@ def _cell(raw: object) -> Cell:
 
 
 def _value(cell: Cell, raw: object) -> str:
-    """A value of a cell; "" is one that the kernel is to give (`part.KERNELS`)."""
+    """A value of a cell; "" is one that the kernel is to give (`backend.KERNELS`)."""
     text = _text(raw)
     pattern = _VALUES.get(cell.kind)
     if cell.kind == "schemata":

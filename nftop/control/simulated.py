@@ -40,7 +40,7 @@ _SLOW = Receipt("failed", (f"the guard is still at it after {_ANSWER_S:g} s",))
 
 @dataclass(frozen=True, slots=True)
 class SimulatedResctrl(Host):
-    """`classes.Host` of a simulated host, and refuses what the kernel would."""
+    """`resctrl.backend.Host` of a simulated host, and refuses what the kernel would."""
 
     world: World
     held: threading.Lock = field(default_factory=threading.Lock)

@@ -238,7 +238,7 @@ def _take_back(
 
 
 def _later(journal: Journal, entry: Entry) -> Iterator[str]:
-    """How to take back what was offline, if `past.remainders` will have it."""
+    """How to take back what was offline, if `history.remainders` will have it."""
     hint = hinted(journal, "`nftop undo` takes back what is offline once it is online again")
     if hint and entry.offline and not entry.undoes:
         yield hint

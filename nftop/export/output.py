@@ -14,7 +14,7 @@ from typing import TextIO
 
 from nftop.model.terminal_text import safe_line, safe_text
 
-# Exit codes: `cli` has them all.
+# Exit codes: `cli.main` has them all.
 OK, FAILURE, USAGE = 0, 1, 2
 
 

@@ -11,7 +11,7 @@ LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
 
 
 class Inquiry:
-    """What is asked and what answers do; what there is to say goes to `watch.message`.
+    """What is asked and what answers do; what there is to say goes to `session_view.message`.
 
     Attributes:
         questions: by action of a key, what to ask: about what, the label, and a text to begin with.

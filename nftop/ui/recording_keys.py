@@ -17,7 +17,7 @@ _NO_RECORDER = "a replay is not recorded again: copy its file"
 
 
 class Deck:
-    """What keys do to recorder and player; what there is to say goes to `watch.message`.
+    """What keys do to recorder and player; what there is to say goes to `session_view.message`.
 
     Attributes:
         acts: by action of a key, what it does.

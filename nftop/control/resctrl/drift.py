@@ -40,7 +40,7 @@ def drifted(base: State, frame: Frame) -> tuple[Change, ...]:
 
 def read_since_ns(frame: Frame) -> int | None:
     """CLOCK_MONOTONIC when what a frame says of classes began to be read; None if it was not."""
-    # As `cache.classes_reading` chooses: through MSRs only where there can be no resctrl.
+    # As `classes_reading` of derive.cache.table chooses: MSRs only where there can be no resctrl.
     for name in ("resctrl", "pqos"):
         found = frame.sources.get(name)
         if found is not None and found.reason is Reason.PRESENT and found.age_s is not None:

@@ -1,7 +1,7 @@
 """A change as single operations on resctrl, in an order whose every state is valid.
 
 Each is one system call, and what the kernel makes of the state by it is known beforehand
-(`part.after`): a process that dies between two of them leaves one of the states foreseen.
+(`backend.after`): a process that dies between two of them leaves one of the states foreseen.
 
 Kernel facts, `fs/resctrl` of Linux 7.2, the same in 6.1: writing a control group's CPUs gives what
 it loses to the root group, takes what it gains out of every other group and that one's monitoring

@@ -20,7 +20,7 @@ class Call:
     cells: tuple[Cell, ...]
     value: str
 
-    def delta(self, state: State) -> Mapping[Cell, str | None]:  # noqa: ARG002 - as `part.Step`
+    def delta(self, state: State) -> Mapping[Cell, str | None]:  # noqa: ARG002 - as `backend.Step`
         """What is different after it."""
         return dict.fromkeys(self.cells, self.value)
 

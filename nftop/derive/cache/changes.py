@@ -28,7 +28,7 @@ class ChangeState:
     Attributes:
         read_at_ns: when; None before the first reading.
         groups: what of each group can be changed, to see fast that nothing was.
-        cells: as `action.State`. A value that a reading lacks keeps the one before.
+        cells: as `change.State`. A value that a reading lacks keeps the one before.
         tasks: the group of each thread that is in another than the root group.
         threads: tid and start time of those that were watched then.
         noticed: the last changes, the oldest first.

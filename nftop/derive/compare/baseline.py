@@ -1,8 +1,8 @@
 """Baselines: what the last ticks showed is kept when the operator says so, and compared with.
 
 What is kept is part of the fold's state. `keep` makes a baseline of the ticks folded so far; a
-recording has the result (`store/records`), so that a replay compares with the very same numbers
-from the same tick on.
+recording has the result (`store/format/records`), so that a replay compares with the very same
+numbers from the same tick on.
 """
 
 from __future__ import annotations

@@ -324,7 +324,7 @@ def _can_be_added(a: Floats, b: Floats, counts: tuple[int | None, int | None]) -
 
 
 def moved_by(a: Floats, b: Floats) -> float | None:
-    """`compare.moved` of blocks of two samples as `row_of` takes them."""
+    """`metric.moved` of blocks of two samples as `row_of` takes them."""
     return moved(*blocks(a[np.isfinite(a)], b[np.isfinite(b)]))
 
 

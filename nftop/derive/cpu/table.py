@@ -89,8 +89,8 @@ def cpu_table(
         online: which of them run.
         rates: of the counter groups.
         cycles: of `count_cycles`.
-        ready: columns that are taken as they are: `cputime.METRICS`, top-down, frequencies; and
-            `cputime.TICKS`, which is no metric.
+        ready: columns that are taken as they are: `time.METRICS`, top-down, frequencies; and
+            `time.TICKS`, which is no metric.
         group: the resctrl group of each.
         settings: what is set for the frequency of each.
         pollers: who polls where.

@@ -37,7 +37,7 @@ from nftop.model.topology import Topology
 LEAST_TICKS = 3
 ENDS_AFTER_S = 3.0
 UNKNOWN_FOR_S = 10.0
-# A tick that comes so much later than asked for comes behind a gap, as in `step`.
+# A tick that comes so much later than asked for comes behind a gap, as in `fold`.
 _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
 # To ask the enumeration at every comparison takes longer.
 _SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))

@@ -1,4 +1,4 @@
-"""What a rule of findings is made of; the rules themselves are rows of `finding_rules`."""
+"""What a rule of findings is made of; the rules themselves are rows of `rules`."""
 
 from __future__ import annotations
 

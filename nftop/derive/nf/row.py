@@ -48,7 +48,7 @@ def nf_row(
         cycles: of every CPU.
         counted: core cycles and instructions per second.
         pollers: by row.
-        times: columns of `cputime.METRICS`.
+        times: columns of `cpu.time.METRICS`.
     """
     core_cycles, instructions = counted
     rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})

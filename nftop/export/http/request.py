@@ -1,6 +1,6 @@
 """What is asked over HTTP, and the answer: `GET /metrics`, and a sentence to everything else.
 
-Bytes to bytes: sockets are `serving`'s. Each answer ends its connection.
+Bytes to bytes: sockets are `server`'s. Each answer ends its connection.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Outputs:
             form: `csv`, `jsonl` or `parquet`.
             tables: of `TABLES`.
             folder: see `path`. It is made where it is not there.
-            who: whose they become, as `store.files.create` decides.
+            who: whose they become, as `store.recording.files.create` decides.
             host: which was recorded.
 
         Raises:

@@ -44,7 +44,7 @@ class _Known:
 
 
 class Session:
-    """One ovs-vswitchd; see `polling.Polled`.
+    """One ovs-vswitchd; see `poll_loop.Polled`.
 
     Attributes:
         found: the socket it is behind.

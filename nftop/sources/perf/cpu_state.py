@@ -14,7 +14,7 @@ class Trial:
     """A group that is open to see whether it runs.
 
     Attributes:
-        step, place: what it is, as `trials.Candidate`.
+        step, place: what it is, as `retry.Candidate`.
     """
 
     group: Group

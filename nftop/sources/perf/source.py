@@ -2,7 +2,7 @@
 
 A CPU whose events all fit into one group costs one read a tick, which interrupts it once. Where
 there are groups that take turns, the main one has nine tenths of a tick and another the last tenth:
-two reads, and four interrupts to stop and start them (`rows.Costs`).
+two reads, and four interrupts to stop and start them (`cpu_state.Costs`).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class OpenBox:
     """A box that was opened, as far as it could be.
 
     Attributes:
-        turns: in the order of `rota.turns_of` its unit; none where a read of it failed.
+        turns: in the order of `multiplex.turns_of` its unit; none where a read of it failed.
         absent: why it lacks an event.
     """
 
