@@ -1,4 +1,4 @@
-"""Counts how well the tree can be read: `python -m tests.house` prints them, test_house holds them.
+"""Counts of what makes the tree hard to read, for `python -m tests.house`; -v lists them as well.
 
 A module is a non-empty Python file of the package. Names are read from the syntax trees.
 """
@@ -11,7 +11,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
+
+from tests.guard import imports
 
 ROOT = Path(__file__).parents[1]
 # Words that say too little, or mean another thing each time, to be a name or a part of one.
@@ -22,7 +25,7 @@ BANNED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What `python -m tests.house` prints."""
+    """One field per line that is printed."""
 
     lines: int
     modules: int
@@ -33,6 +36,11 @@ class Counts:
     banned_names: int
     long_files: int  # more than 600 lines
     long_functions: int  # more than 60 lines
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def modules(package: Path) -> dict[str, Path]:
@@ -51,14 +59,10 @@ def importers(paths: Mapping[str, Path]) -> dict[str, set[str]]:
     """By module, the other modules that import it or a name of it."""
     result: dict[str, set[str]] = defaultdict(set)
     for module, path in paths.items():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.ImportFrom) or node.module is None:
-                continue
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                name = full if full in paths else node.module
-                if name in paths and name != module:
-                    result[name].add(module)
+        for _, _, full in imports(tree(path)):
+            name = full if full in paths else full.rpartition(".")[0]
+            if name in paths and name != module:
+                result[name].add(module)
     return result
 
 
@@ -67,7 +71,7 @@ def single_importers(paths: Mapping[str, Path]) -> dict[str, str]:
     return {
         module: next(iter(users))
         for module, users in importers(paths).items()
-        if len(users) == 1 and paths[module].read_text().strip()
+        if len(users) == 1 and paths[module].stat().st_size
     }
 
 
@@ -80,7 +84,7 @@ def class_names(paths: Mapping[str, Path]) -> dict[str, list[str]]:
     """By public name of a class or type alias, the modules that define it."""
     result: dict[str, list[str]] = defaultdict(list)
     for module, path in paths.items():
-        for node in ast.parse(path.read_text()).body:
+        for node in tree(path).body:
             if isinstance(node, ast.ClassDef):
                 name = node.name
             elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(node.annotation):
@@ -92,9 +96,9 @@ def class_names(paths: Mapping[str, Path]) -> dict[str, list[str]]:
     return result
 
 
-def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def names(module: ast.Module) -> Iterator[tuple[str, int]]:
     """Every name that a module defines or binds, with its line."""
-    for node in ast.walk(tree):
+    for node in ast.walk(module):
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id, line
@@ -121,9 +125,7 @@ def banned(paths: Mapping[str, Path]) -> list[str]:
               if words(module.rpartition(".")[2]) & BANNED]  # fmt: skip
     for path in paths.values():
         result += [
-            f"{path}:{line} {name}"
-            for name, line in names(ast.parse(path.read_text()))
-            if words(name) & BANNED
+            f"{path}:{line} {name}" for name, line in names(tree(path)) if words(name) & BANNED
         ]
     return sorted(result)
 
@@ -133,7 +135,7 @@ def long_functions(paths: Mapping[str, Path], most: int = 60) -> list[str]:
     return [
         f"{path}:{node.lineno} {node.name}"
         for path in paths.values()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (node.end_lineno or node.lineno) - node.lineno >= most
     ]

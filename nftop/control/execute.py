@@ -11,7 +11,7 @@ from nftop.control.journal_entry import Entry
 from nftop.control.revert_plan import differing, is_end
 from nftop.control.wording import differences
 from nftop.model.change import Change, Receipt, difference
-from nftop.model.error_text import describe_error as words_of
+from nftop.model.error_text import describe_error
 
 _AS_BEFORE = "is what is read, as before: something else holds it there"
 
@@ -41,7 +41,7 @@ def done(host: AnyPart, entry: Entry) -> tuple[Change, ...] | Receipt:
 
 def _failed(host: AnyPart, entry: Entry, steps: Sequence[Step], error: Exception) -> Receipt:
     """Once what was done until then is in effect: before that, nothing is seen to be undone."""
-    why, changes = (words_of(error),), entry.changes
+    why, changes = (describe_error(error),), entry.changes
     with contextlib.suppress(OSError):
         found = host.read_back(after(entry.base, steps))
         written = touched(entry.base, steps).keys()

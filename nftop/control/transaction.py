@@ -28,7 +28,7 @@ from nftop.control.revert_plan import differing
 from nftop.control.verify import Since, changed_since
 from nftop.control.wording import differences
 from nftop.model.change import Outcome, Proposal, Receipt
-from nftop.model.error_text import describe_error as words_of
+from nftop.model.error_text import describe_error
 
 # How long the guard tries to take a change back.
 REVERT_LOCK_S = 60.0
@@ -155,7 +155,7 @@ def revert(
         return _take_back(host, journal, entry, plan, why=why, outcome=outcome, lock_s=lock_s)
     except (LockedError, OSError) as error:
         hint = hinted(journal, "; `nftop recover` does it")
-        said = f"it could not be taken back: {words_of(error)}{hint}"
+        said = f"it could not be taken back: {describe_error(error)}{hint}"
         return Receipt("failed", (*why, said), entry.changes, entry.number)
 
 
@@ -264,7 +264,7 @@ def _close(journal: Journal, entry: Entry, outcome: Outcome, said: tuple[str, ..
     try:
         journal.record(entry, outcome)
     except OSError as error:
-        said = (*said, f"the history lacks it: {words_of(error)}")
+        said = (*said, f"the history lacks it: {describe_error(error)}")
     return Receipt(outcome, said + _forget(journal), (), entry.number)
 
 
@@ -273,12 +273,12 @@ def _forget(journal: Journal) -> tuple[str, ...]:
         journal.forget()
     except OSError as error:
         head = hinted(journal, "`nftop recover` will close it once more")
-        return (f"{head or 'it is not closed'}: {words_of(error)}",)
+        return (f"{head or 'it is not closed'}: {describe_error(error)}",)
     return ()
 
 
 def _not_written(host: AnyPart, journal: Journal, entry: Entry, error: OSError) -> Receipt:
-    why = (f"the journal can't be written: {words_of(error)}",)
+    why = (f"the journal can't be written: {describe_error(error)}",)
     return revert(host, journal, entry, why=why, outcome="refused")
 
 
