@@ -286,7 +286,10 @@ def test_the_guard_catches(module: str, mutant: str) -> None:
         ("session/live.py", "from dataclasses import replace\nreplace(a, b=1)"),
         ("session/live.py", "moment.replace(tzinfo=zone)"),
         ("ui/screens/cores.py", "widget.remove()\napp.run()\nrun(x)\ntruncate('x', 3)"),
-        ("render/cores/table.py", "from nftop.render import text as safe\nsafe.truncate('x', 3)"),
+        (
+            "render/cores/table.py",
+            "from nftop.render.base import text as safe\nsafe.truncate('x', 3)",
+        ),
         ("derive/fold.py", "getattr(row, 'gaps')"),
     ],
 )

@@ -255,9 +255,9 @@ def test_output_that_cannot_be_written_is_a_sentence(arguments: list[str]) -> No
 @pytest.mark.parametrize(
     ("what", "arguments"),
     [
-        ("sources.kernel.KernelSource.close", ["--batch", "-n", "1", "-d", "0.1"]),
-        ("hosts.read_topology", ["doctor"]),
-        ("hosts.read_topology", ["-n", "1"]),
+        ("sources.host.cpu_time.KernelSource.close", ["--batch", "-n", "1", "-d", "0.1"]),
+        ("cli.compose.hosts.read_topology", ["doctor"]),
+        ("cli.compose.hosts.read_topology", ["-n", "1"]),
     ],
 )
 def test_what_fails_on_the_host_is_no_write_error(what: str, arguments: list[str]) -> None:
@@ -464,9 +464,9 @@ def test_exhausted_limits_are_told_from_other_errors() -> None:
 
 def test_a_traceback_of_nftop_s_own_fault_obeys_no_text_in_it() -> None:
     code = (
-        "import sys\nfrom nftop import __main__, cli\n"
+        "import sys\nfrom nftop import __main__\nfrom nftop.cli import main\n"
         "def fail(_):\n    raise LookupError('\\x1b]0;owned\\x07\\u202e')\n"
-        "cli.run = fail\nsys.exit(__main__.main())"
+        "main.run = fail\nsys.exit(__main__.main())"
     )
     done = python(code)
     assert done.returncode == 1 and "LookupError: ?]0;owned??" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -31,6 +32,14 @@ pytestmark = [
     pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="testpmd needs a CPU of its own"),
 ]
 _TICKS = 6
+
+
+@pytest.fixture(autouse=True)
+def _affinity() -> Iterator[None]:
+    """The feed moves this process off the polling CPU; later tests need both."""
+    cpus = os.sched_getaffinity(0)
+    yield
+    os.sched_setaffinity(0, cpus)
 
 
 def test_live_frames_and_replayed_frames_are_the_same(tmp_path: Path) -> None:

@@ -122,17 +122,17 @@ def test_a_monitor_that_can_not_start_leaves_every_association_as_it_was() -> No
         with subprocess.Popen(meter, stdout=subprocess.PIPE, text=True, bufsize=1) as other:
             next(line for line in other.stdout if re.match(r"\\d{4}-", line))
             before = pairs()
-            from nftop.sources.pqos import meters
+            from nftop.sources.pqos import monitoring
             from nftop.sources.pqos.library import Library
             library = Library()
             looked = library.look()
             def read():
-                own = meters.Meters(library)
+                own = monitoring.Meters(library)
                 rows = {each.clos: each.why for each in own.read(looked) if each.cache == 0}
                 own.stop()
                 return rows[3], pairs()
             careful = read()
-            meters._busy = lambda *_: ""
+            monitoring._busy = lambda *_: ""
             bold = read()
             other.send_signal(signal.SIGINT)
         print(json.dumps([before, careful, bold]))
