@@ -36,7 +36,7 @@ MAY: Mapping[str, str] = {
     # Our own affinity.
     "sources/runtime/affinity.py": "os.sched_setaffinity",
     # The lock of who reads resctrl, and who else holds it.
-    "sources/resctrl/lock.py": "fcntl.flock fcntl.LOCK_SH fcntl.LOCK_NB os.major os.minor",
+    "sources/resctrl/files.py": "fcntl.flock fcntl.LOCK_SH fcntl.LOCK_NB os.major os.minor",
     # perf_event_open(2) has no wrapper, counters are switched on by ioctl, and each needs a
     # descriptor: the limit raised is our own.
     "sources/perf/abi.py": "ctypes.* fcntl.ioctl os.readv resource.setrlimit platform.machine",
@@ -63,23 +63,21 @@ MAY: Mapping[str, str] = {
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
     "http.client.RemoteDisconnected urllib.parse.urlsplit",
-    # Another program, to hear what it says, for so long and no longer.
-    "sources/runtime/command.py": "subprocess.Popen subprocess.TimeoutExpired "
-    "subprocess.DEVNULL "
-    "subprocess.PIPE kill",
-    # What has a library that may crash or hang: processes of its own, started here and nowhere
-    # else in sources.
-    "sources/runtime/helper.py": "subprocess.Popen subprocess.TimeoutExpired socket.socketpair "
+    # External programs with a time limit, and helper processes for libraries that may crash or
+    # hang: started here and nowhere else in sources.
+    "sources/runtime/helper.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
+    "subprocess.PIPE socket.socketpair "
     "socket.socket kill os.fdopen os.memfd_create sys.executable signal.Signals "
     # With a limit on what the segment of another program may cost there.
     "resource.prlimit resource.RLIMIT_AS",
     # libpqos, in such a process.
-    "sources/pqos/client.py": "socket.socket",
+    "sources/pqos/source.py": "socket.socket",
     "sources/pqos/worker.py": "os.dup os.dup2 os.write signal.signal signal.SIG* sys.stdin "
-    "sys.exit",
-    "sources/pqos/library.py": "pqos.* sys.stderr",
+    "sys.exit "
+    # A value of libpqos' by its member's name.
+    "getattr",
     # Which library it is, before anything in it is called.
-    "sources/pqos/compat.py": "ctypes.CDLL importlib.metadata.version "
+    "sources/pqos/library.py": "pqos.* sys.stderr ctypes.CDLL importlib.metadata.version "
     "importlib.metadata.PackageNotFoundError",
     # VPP's stats sockets, which are asked nothing: they hand out a descriptor.
     "sources/vpp/connection.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET "
@@ -92,8 +90,6 @@ MAY: Mapping[str, str] = {
     "signal.SIG* signal.setitimer signal.ITIMER_PROF sys.stdin sys.argv sys.exit",
     "sources/vpp/reader.py": "os.fstat",
     "sources/vpp/compat.py": "importlib.metadata.version importlib.metadata.PackageNotFoundError",
-    # A value of libpqos' by its member's name.
-    "sources/pqos/monitoring.py": "getattr",
     # The package's own data files; formulas are parsed by Python's grammar and never run as code.
     "uarch": "importlib.resources.files ast.*",
     # What papers measured.
@@ -134,7 +130,7 @@ MAY: Mapping[str, str] = {
     # The lock of parts that have none of their own.
     "control/file_lock.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",
-    # The one code that has intel-speed-select set something, by `sources/runtime/command`.
+    # The one code that has intel-speed-select set something, by `sources/runtime/helper`.
     "control/speed_select/backend.py": "pathlib.Path",
     "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
     "signal.signal signal.SIG* pathlib.Path sys.exit",

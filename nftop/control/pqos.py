@@ -26,10 +26,9 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_cpuid, read_topology
-from nftop.sources.pqos.client import Client
 from nftop.sources.pqos.library import Library, UnusableError
 from nftop.sources.pqos.protocol import Looked, domains, group_name
-from nftop.sources.pqos.source import why_not
+from nftop.sources.pqos.source import Client, why_not
 
 MSR_IDENTITY = "msr"
 # Haswell's masks have two ways at least, all later ones' one (Intel SDM volume 3, "Cache Allocation

@@ -9,8 +9,7 @@ from nftop.derive.fold import State
 from nftop.model.pcm import PcmTable
 from nftop.session.live import Live
 from nftop.sources.pcm.client import Address
-from nftop.sources.pcm.source import PcmSource
-from nftop.sources.pcm.topology import PcmTopologySource, topology_of
+from nftop.sources.pcm.source import PcmSource, PcmTopologySource, topology_of
 from nftop.store.history.history import History
 from nftop.ui.messages import FrameReady
 from tests.bench.drawing import CountedNftop

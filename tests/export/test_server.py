@@ -9,9 +9,8 @@ import numpy as np
 
 from nftop.derive.fold import State
 from nftop.export.json.frame import frame_json
-from nftop.sources.pcm.document import table_of
-from nftop.sources.pcm.json_form import parse_json
-from nftop.sources.pcm.topology import topology_of
+from nftop.sources.pcm.document import parse_json, table_of
+from nftop.sources.pcm.source import topology_of
 from tests.peers.pcm_server import captures
 from tests.samples import HOST, S, fold, sample
 

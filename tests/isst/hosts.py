@@ -12,7 +12,7 @@ from nftop.control.cpufreq import sysfs
 from nftop.control.speed_select.backend import SpeedSelect
 from nftop.control.speed_select.operations import Call
 from nftop.model.reading import Missing, Reason
-from nftop.sources.runtime.command import Said
+from nftop.sources.runtime.helper import Said
 from tests.control.hosts import Death
 from tests.control.sst_trees import NOMINAL, make_tree
 from tests.isst.tool import NAME, Domain, State, Tool, banner, twins_of

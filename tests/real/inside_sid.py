@@ -18,9 +18,9 @@ from nftop.model.column import column
 from nftop.model.sample import CounterTable
 from nftop.sources.perf.problems import Problem
 from nftop.sources.perf.source import PerfSource
-from nftop.sources.pyperf.choice import choose
 from nftop.sources.pyperf.metrics import find_metrics
 from nftop.sources.pyperf.module import load_module
+from nftop.sources.pyperf.source import choose
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.kernel_metrics import nodes
 from nftop.uarch.table import load

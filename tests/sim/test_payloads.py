@@ -10,7 +10,7 @@ from nftop.model.sample import CounterTable
 from nftop.sim import nf_dpdk, nf_ovs, nf_vpp, payloads, scenario, workloads
 from nftop.sim.events import count
 from nftop.sim.model import Model, model_of
-from nftop.sources.process.roles import role_of
+from nftop.sources.process.scan import role_of
 from nftop.sources.simulated import simulated_host
 from nftop.uarch import table
 from tests.sim.hosts import S

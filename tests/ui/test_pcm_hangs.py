@@ -12,7 +12,7 @@ from nftop.model.frame import Frame
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live
-from nftop.sources.pcm.topology import PcmTopologySource, topology_of
+from nftop.sources.pcm.source import PcmTopologySource, topology_of
 from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
 from tests.peers.pcm_server import pcm_server

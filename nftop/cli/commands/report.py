@@ -173,8 +173,8 @@ def _tma_of_file(uarch: Uarch, options: argparse.Namespace) -> int:
     from nftop.derive.topdown.tma import tma_of_counts  # noqa: PLC0415 - only here
     from nftop.export.tma import tma_json  # noqa: PLC0415
     from nftop.render.topdown.report import report  # noqa: PLC0415
+    from nftop.sources.counts.forms import BadCountsError  # noqa: PLC0415
     from nftop.sources.counts.read import read_counts  # noqa: PLC0415
-    from nftop.sources.counts.rows import BadCountsError  # noqa: PLC0415
 
     smt = options.smt == "on"
     shown = "standard input" if options.file == "-" else printable(options.file)

@@ -32,19 +32,17 @@ from nftop.sources.base import Check, Source
 from nftop.sources.cpufreq.source import CpufreqSource
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host.cpu_time import KernelSource
-from nftop.sources.host.topology import read_cpuid, read_host, read_topology
-from nftop.sources.host.topology_source import TopologySource
+from nftop.sources.host.topology import TopologySource, read_cpuid, read_host, read_topology
 from nftop.sources.netdev.source import NetdevSource
 from nftop.sources.ovs.source import OvsSource
 from nftop.sources.pcm.client import PORT, Address, parse_url
-from nftop.sources.pcm.source import PcmSource
-from nftop.sources.pcm.topology import PcmTopologySource, topology_of
+from nftop.sources.pcm.source import PcmSource, PcmTopologySource, topology_of
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pqos.source import PqosSource, offered
 from nftop.sources.process.mounts import Views
 from nftop.sources.process.source import ProcessSource
-from nftop.sources.pyperf.choice import choose
-from nftop.sources.resctrl.iio_register import UARCHS as WITH_IO_REGISTER
+from nftop.sources.pyperf.source import choose
+from nftop.sources.resctrl.source import UARCHS as WITH_IO_REGISTER
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.runtime.affinity import Affinity
 from nftop.sources.runtime.self_usage import OwnSource

@@ -18,8 +18,7 @@ from nftop.control.resctrl.resctrl import boot_id
 from nftop.control.revert_plan import differing
 from nftop.model.change import POLICY_KINDS, Cell, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list
-from nftop.sources.cpufreq.files import FrequencyFiles
-from nftop.sources.cpufreq.keepers import read_keepers
+from nftop.sources.cpufreq.files import FrequencyFiles, read_keepers
 from nftop.sources.host.topology import read_host, read_topology
 
 CPUFREQ = "cpufreq"

@@ -9,7 +9,7 @@ from nftop.control.pqos import open_pqos
 from nftop.control.resctrl.backend import Host
 from nftop.control.resctrl.resctrl import open_resctrl
 from nftop.model.reading import Missing, Reason
-from nftop.sources.resctrl.mount import find_mount
+from nftop.sources.resctrl.files import find_mount
 
 
 def open_classes(root: Path = Path("/")) -> Host:

@@ -8,10 +8,9 @@ from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.model.rdt.rdt import UNLIMITED_MBPS, MbaUnit
 from nftop.model.reading import Missing
 from nftop.sources.host.topology import read_cpuid, read_topology
-from nftop.sources.resctrl.files import read_as
+from nftop.sources.resctrl.files import Mount, mba_unit, read_as
 from nftop.sources.resctrl.info import Info, read_info
-from nftop.sources.resctrl.mount import Mount, mba_unit
-from nftop.sources.resctrl.parse import parse_mask, parse_number
+from nftop.sources.resctrl.tree import parse_mask, parse_number
 
 _PERCENT_MOST, _EIGHTHS_MOST = 100, 2048  # AMD's from the kernel's own constant of Linux 6.1
 

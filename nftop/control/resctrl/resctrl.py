@@ -23,11 +23,8 @@ from nftop.control.rules import LOCKED, Rules
 from nftop.model.change import Cell, State, place
 from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS
 from nftop.model.reading import Missing
-from nftop.sources.resctrl.files import TASKS_BYTES, inode, read_text
-from nftop.sources.resctrl.lock import holder
-from nftop.sources.resctrl.mount import Mount, find_mount
-from nftop.sources.resctrl.parse import parse_tasks
-from nftop.sources.resctrl.tree import Found, read_tree
+from nftop.sources.resctrl.files import TASKS_BYTES, Mount, find_mount, holder, inode, read_text
+from nftop.sources.resctrl.tree import Found, parse_tasks, read_tree
 
 _PAUSE_S = 0.005
 

@@ -21,6 +21,7 @@ from nftop.control.speed_select.plan import describe_effects, propose
 from nftop.control.speed_select.state import Place, Told, bf_cell, bf_state, class_cell
 from nftop.model.change import Action, Cell, Change, Proposal, State
 from nftop.model.reading import Missing
+from nftop.sources.cpufreq.files import read_keepers
 from nftop.sources.cpufreq.isst import (
     LIMIT_S,
     PROGRAM,
@@ -30,9 +31,8 @@ from nftop.sources.cpufreq.isst import (
     ask_domains,
     refusal,
 )
-from nftop.sources.cpufreq.keepers import read_keepers
 from nftop.sources.host.topology import read_topology
-from nftop.sources.runtime.command import FOLDERS, find, run
+from nftop.sources.runtime.helper import FOLDERS, find, run
 
 ISST = "isst"
 _LOCK = "isst.lock"

@@ -1,6 +1,6 @@
 """What kinds of thread there are, which network function each works for, and what polling is.
 
-`sources/process/roles` recognises them by name; a new kind of NF is a row here and one there.
+`sources/process/scan` recognises them by name; a new kind of NF is a row here and one there.
 """
 
 from __future__ import annotations

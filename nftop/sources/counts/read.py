@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.sources.counts.json_form import read_json
-from nftop.sources.counts.perf_csv import read_csv
-from nftop.sources.counts.rows import BadCountsError, Form, Part, Row, Rows, is_comment
+from nftop.sources.counts.forms import (
+    BadCountsError,
+    Form,
+    Part,
+    Row,
+    Rows,
+    is_comment,
+    read_csv,
+    read_json,
+)
 from nftop.uarch.event_names import EventNames
 from nftop.uarch.table import Uarch
 

@@ -5,19 +5,99 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
-from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstState, UncoreLimits
+from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstPackage, SstState, UncoreLimits
 from nftop.sources.base import Check
-from nftop.sources.cpufreq import checks
-from nftop.sources.cpufreq.files import FrequencyFiles, Limits, Standing
+from nftop.sources.cpufreq.files import FrequencyFiles, Limits, Standing, read_keepers
 from nftop.sources.cpufreq.isst import read_sst
-from nftop.sources.cpufreq.keepers import read_keepers
-from nftop.sources.host.online import OnlineCpus
+from nftop.sources.host.sysfs import OnlineCpus
+
+_NAME = "cpufreq"
+_GHZ = 1e9
+
+
+def report(table: CpufreqTable | Missing) -> tuple[Check, ...]:
+    """A line for each thing that there is to say."""
+    if isinstance(table, Missing):
+        return (Check(_NAME, table.reason, table.message),)
+    return (_driver(table), _base(table), _sst_check(table.sst), *_keepers(table))
+
+
+def _driver(table: CpufreqTable) -> Check:
+    drivers = _counted(row.driver or "a driver without a name" for row in table.cpus)
+    governors = _counted(row.governor or "no governor" for row in table.cpus)
+    text = f"{drivers} on CPU {format_cpu_list(row.cpu for row in table.cpus)}; {governors}"
+    if table.pstate is not None and table.pstate.turbo is not None:
+        text += f"; turbo {'on' if table.pstate.turbo else 'off'}"
+    pinned = [row.cpu for row in table.cpus if row.min_hz is not None and row.min_hz == row.max_hz]
+    if pinned:
+        text += f"; pinned to one frequency: CPU {format_cpu_list(pinned)}"
+    if table.without:
+        text += f"; CPU {format_cpu_list(table.without)} has none"
+    if table.notes:
+        return Check(_NAME, Reason.ERROR, f"{text}; {'; '.join(table.notes)}")
+    return Check(_NAME, Reason.PRESENT, text)
+
+
+def _base(table: CpufreqTable) -> Check:
+    name = f"{_NAME} base"
+    known = [row for row in table.cpus if row.base_hz is not None]
+    if not known:
+        hint = "intel_pstate tells it where the CPU has HWP and firmware leaves it on"
+        return Check(name, Reason.HARDWARE, f"no base frequencies: {hint}")
+    return Check(name, Reason.PRESENT, "; ".join(_by_frequency(known)))
+
+
+def _by_frequency(rows: Sequence[CpuFrequency]) -> Iterator[str]:
+    frequencies = sorted({row.base_hz or 0 for row in rows}, reverse=True)
+    for hz in frequencies:
+        cpus = format_cpu_list(row.cpu for row in rows if row.base_hz == hz)
+        yield f"{hz / _GHZ:.1f} GHz on CPU {cpus}"
+
+
+def _sst_check(state: SstState | Missing) -> Check:
+    name = f"{_NAME} SST"
+    if isinstance(state, Missing):
+        return Check(name, state.reason, state.message)
+    return Check(name, Reason.PRESENT, "; ".join(map(_package, state.packages)))
+
+
+def _package(row: SstPackage) -> str:
+    words = {True: "on", False: "off", None: "not told"}
+    parts = [
+        f"{label} {'not supported' if supported is False else words[state]}"
+        for label, state, supported in (
+            ("BF", row.bf, row.bf_supported),
+            ("TF", row.tf, row.tf_supported),
+            ("CP", row.cp, row.cp_supported),
+        )
+    ]
+    level = "" if row.level is None else f" at level {row.level}"
+    return f"package {row.package}{level}: {', '.join(parts)}"
+
+
+def _keepers(table: CpufreqTable) -> Iterator[Check]:
+    for keeper in table.keepers:
+        pid = "" if keeper.pid is None else f" (pid {keeper.pid})"
+        yield Check(
+            f"{_NAME} {keeper.name}",
+            Reason.TAKEN,
+            f"{keeper.seen}{pid}: it may set frequencies and governors, and undo what nftop sets",
+        )
+
+
+def _counted(names: Iterable[str]) -> str:
+    counts = Counter(names)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{name} ({count})" for name, count in counts.most_common())
+
 
 # What the kernel has cached: three files a CPU, some 25 us.
 LIMITS_EVERY_NS = 5_000_000_000
@@ -76,7 +156,7 @@ class CpufreqSource:
         """
         self._root = root
         self._quiet = frozenset(quiet_cpus)
-        self._ask_sst = ask_sst or (lambda cpus: _sst(cpus, root))
+        self._ask_sst = ask_sst or (lambda cpus: _read_sst(cpus, root))
         self._clock = clock
         self._files = FrequencyFiles(root)
         self._epp_is_cached = self._files.epp_is_cached
@@ -119,7 +199,7 @@ class CpufreqSource:
         table = self.read()
         if self._sst_due:
             table = self.read()
-        return checks.report(table)
+        return report(table)
 
     def close(self) -> None:
         """Close the one file that is kept open."""
@@ -242,7 +322,7 @@ class CpufreqSource:
         )
 
 
-def _sst(cpus: Sequence[int], root: Path) -> SstState | Missing:
+def _read_sst(cpus: Sequence[int], root: Path) -> SstState | Missing:
     if os.geteuid() != 0:
         return _NOT_ROOT
     return read_sst(cpus, root)

@@ -1,9 +1,9 @@
-"""The host's CPUs, cores, packages, last-level caches and NUMA nodes, from sysfs.
+"""CPUs, cores, packages, last-level caches and NUMA nodes, from sysfs; source `topology`.
 
-Files and their meaning: the kernel's Documentation/ABI/stable/sysfs-devices-system-cpu,
-Documentation/ABI/testing/sysfs-devices-system-cpu (caches, isolated, nohz_full)
-and Documentation/ABI/stable/sysfs-devices-node. Whatever is absent or makes no sense leaves its
-value unknown and, where it should have been there, a sentence in `Topology.notes`.
+Files: the kernel's Documentation/ABI/stable/sysfs-devices-system-cpu,
+Documentation/ABI/testing/sysfs-devices-system-cpu (caches, isolated, nohz_full) and
+Documentation/ABI/stable/sysfs-devices-node. A value that is absent or makes no sense stays unknown;
+if it was to be expected, `Topology.notes` has a sentence.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.reading import Missing, Reason
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
-from nftop.sources.host.sysfs import SysTree
+from nftop.sources.base import Check
+from nftop.sources.host.sysfs import OnlineCpus, SysTree
 
 _CPU_DIRECTORY = re.compile(r"cpu(\d{1,6})")
 _NODE_DIRECTORY = re.compile(r"node(\d{1,6})")
@@ -213,3 +215,50 @@ def _nodes(tree: SysTree, present: Iterable[Cpu]) -> Mapping[Cpu, int]:
             links = filter(None, map(_NODE_DIRECTORY.fullmatch, tree.names(f"cpu/cpu{cpu}")))
             nodes.update((cpu, int(hit[1])) for hit in links)
     return nodes
+
+
+class TopologySource:
+    """One pread a tick, and a new look at sysfs when the online CPUs have changed."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._online = OnlineCpus(root)
+        self._seen: tuple[Cpu, ...] = ()
+        self._topology: Topology | None = None
+
+    @property
+    def name(self) -> str:
+        return "topology"
+
+    @property
+    def inline(self) -> bool:
+        return True
+
+    def read(self) -> Topology | Missing:
+        """The topology; the same object as long as no CPU comes or goes."""
+        try:
+            online = self._online.read()
+        except (OSError, ValueError):
+            online = ()  # without that file, what was seen first must do
+        if self._topology is None or online != self._seen:
+            self._seen = online
+            self._topology = read_topology(self._root)
+        if not self._topology.cpus:
+            return Missing(Reason.SOURCE, self._topology.gaps)
+        return self._topology
+
+    def check(self) -> tuple[Check, ...]:
+        """How many packages, cores and CPUs, and what could not be read of them."""
+        topology = read_topology(self._root)
+        online = sum(info.online for info in topology.cpus)
+        text = (
+            f"{len(topology.packages)} packages, {topology.core_count} cores, "
+            f"{len(topology.cpus)} CPUs, {online} online"
+        )
+        if topology.notes:
+            return (Check(self.name, Reason.ERROR, f"{text}; {topology.gaps}"),)
+        return (Check(self.name, Reason.PRESENT, text),)
+
+    def close(self) -> None:
+        """Close the one file."""
+        self._online.close()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nftop.sources.host.sysfs import read_up_to
-from nftop.sources.process.roles import is_nf
+from nftop.sources.process.scan import is_nf
 
 _TUN = Path("/dev/net/tun")
 _INTERFACE = re.compile(rb"^iff:\t(.+)$", re.MULTILINE)

@@ -1,17 +1,18 @@
-"""What both forms of a document are brought to, and the table that becomes of it.
+"""A document of PCM's sensor server, JSON or Prometheus text, parsed into a `PcmTable`.
 
-Documents come from another program, maybe of another host: any size, name and number may be in
-them, so only the names that `model.pcm` knows are kept, and so many rows as a host can have.
+Documents are untrusted, possibly from another host: any size, name and number may occur. Only
+names that `model.pcm` knows are kept, and no more rows than a host can have.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 
 from nftop.model.column import Floats
@@ -162,3 +163,176 @@ def known(numbers: Mapping[str, float], fields: Collection[str]) -> Numbers:
 def _matrix(rows: Sequence[Mapping[str, float]], fields: Sequence[str]) -> Floats:
     cells = [[row.get(name, math.nan) for name in fields] for row in rows]
     return np.array(cells, dtype=np.float64).reshape(len(rows), len(fields))
+
+
+# JSON: sockets, their cores, their threads. Fields are read by presence, not by version: builds
+# differ. C++ writes `nan` and `inf`, which JSON does not have.
+_NOT_JSON = re.compile(rb":\s*-?(?:nan|inf|NaN|Infinity)\b(?:\(\w*\))?")
+_OF_SOCKET = re.compile(r".{0,64}\bSocket ([0-9]{1,3})")
+_CPU_FIELDS, _PACKAGE_FIELDS = frozenset(CPU_FIELDS), frozenset(PACKAGE_FIELDS)
+_MOST_NUMBER = (1 << 15) - 1  # of CPUs, cores and sockets
+
+
+def parse_json(body: bytes) -> Document:
+    """The document in a body.
+
+    Raises:
+        BadDocumentError: the body is no JSON, or none of a pcm-sensor-server.
+    """
+    root = _object(_decoded(body))
+    if "Sockets" not in root:
+        raise BadDocumentError("it has no sockets")
+    document = Document(interval_us(root.get("Interval us")))
+    for socket in _objects(root["Sockets"]):
+        _socket(document, socket)
+    for name, value in _object(root.get("QPI/UPI Links")).items():
+        hit = _OF_SOCKET.fullmatch(name)
+        if hit:
+            document.keep_links(int(hit[1]), _numbers(value))
+    for name, value in _object(root.get("PCIe Bandwidth")).items():
+        hit = _OF_SOCKET.fullmatch(name)
+        if hit:
+            document.keep_pcie(int(hit[1]), _numbers(value))
+    for device, value in _object(root.get("Accelerators")).items():
+        counts = {name: number(item) for name, item in _object(value).items()}
+        document.keep_accelerator(device, counts)
+    return document
+
+
+def _decoded(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return msgspec.json.decode(_NOT_JSON.sub(b":null", body))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadDocumentError("it is not JSON") from None
+
+
+def _socket(document: Document, socket: Mapping[str, object]) -> None:
+    place = whole(socket.get("Socket ID"), _MOST_NUMBER, "socket's number")
+    if place in document.sockets:
+        raise BadDocumentError(f"it names socket {place} twice")
+    uncore = _numbers(_object(socket.get("Uncore")).get("Uncore Counters"))
+    document.sockets[place] = known(uncore, _PACKAGE_FIELDS)
+    for index, core in enumerate(_objects(socket.get("Cores"))):
+        # Older builds number cores within a module or die, so the place in the list is taken.
+        for thread in _objects(core.get("Threads")):
+            if number(thread.get("OS ID")) == -1:  # offline when the server began
+                continue
+            cpu = whole(thread.get("OS ID"), _MOST_NUMBER, "CPU's number")
+            groups = (value for name, value in thread.items() if name.endswith("Counters"))
+            numbers = {name: item for group in groups for name, item in _numbers(group).items()}
+            document.threads.append(Thread(cpu, index, place, known(numbers, _CPU_FIELDS)))
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> Iterator[Mapping[str, object]]:
+    return (
+        (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+    )
+
+
+def _numbers(value: object) -> Numbers:
+    return {snake(name): number(item) for name, item in _object(value).items()}
+
+
+# Prometheus text: one number per line, with labels that identify the unit, such as
+# `DRAM_Reads{socket="0",source="uncore"} 619790537984`. There are no averages of cores; lines with
+# an `aggregate` label are sums of others, except those of links and PCIe requests.
+_LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{([^{}]*)\})?[ \t]+(\S+)(?:[ \t]+-?[0-9]+)?")
+# Only from a name's begin: else a long run of letters is tried from each of them to its end.
+_LABEL = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)="([^"]*)"')
+_PLACE = re.compile(r"[0-9]{1,4}")
+_CPU = re.compile(r"-?[0-9]{1,4}")
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_CPU_COLUMNS, _PACKAGE_COLUMNS = frozenset(CPU_FIELDS), frozenset(PACKAGE_FIELDS)
+_FIRST_LINE = "Measurement_Interval_in_us"
+# A server's lines are shorter than 200 bytes, and 8192 CPUs have some 300,000 of them. While `re`
+# works on a line, no other thread does.
+_LONGEST_LINE, _MOST_LINES = 4096, 1 << 20
+
+
+@dataclass(slots=True)
+class _Found:
+    cpu: int | None = None
+    numbers: Numbers = field(default_factory=dict)
+
+
+def parse_text(body: bytes) -> Document:
+    """The document in a body.
+
+    Raises:
+        BadDocumentError: it is none of a pcm-sensor-server.
+    """
+    if body.count(b"\n") > _MOST_LINES:
+        raise BadDocumentError(f"it has more than {_MOST_LINES} lines")
+    document: Document | None = None
+    cores: dict[tuple[int, int, int], _Found] = {}
+    for line in body.split(b"\n"):
+        if len(line) > _LONGEST_LINE:
+            continue
+        hit = _LINE.fullmatch(line.decode("utf-8", "replace").strip())
+        if hit is None:
+            continue
+        name, labels, text = hit[1], dict(_LABEL.findall(hit[2] or "")), hit[3]
+        if name == _FIRST_LINE:
+            document = Document(interval_us(_whole(text)))
+        elif document is not None:
+            _keep(document, cores, name, labels, text)
+    if document is None:
+        raise BadDocumentError(f"it has no {_FIRST_LINE}")
+    for (socket, core, _), found in sorted(cores.items()):
+        if found.cpu is not None and found.cpu >= 0:
+            numbers = known(found.numbers, _CPU_COLUMNS)
+            document.threads.append(Thread(found.cpu, core, socket, numbers))
+    return document
+
+
+def _keep(
+    document: Document,
+    cores: dict[tuple[int, int, int], _Found],
+    name: str,
+    labels: dict[str, str],
+    text: str,
+) -> None:
+    """One line's number in its place; whatever has none that is known is left out."""
+    socket = _place(labels, "socket")
+    if socket is None:
+        return
+    core, thread = _place(labels, "core"), _place(labels, "thread")
+    key = snake(f"{name}_{labels['index']}" if "index" in labels else name)
+    if core is not None and thread is not None:
+        found = cores.setdefault((socket, core, thread), _Found())
+        if name == "OS_ID":
+            found.cpu = int(text) if _CPU.fullmatch(text) else None
+        else:
+            found.numbers[key] = _number(text)
+    elif labels.get("source") == "uncore":
+        numbers = {key: _number(text)}
+        if labels.get("aggregate") == "system":
+            document.keep_links(socket, numbers)
+            if key.startswith("pcie_"):
+                document.keep_pcie(socket, numbers)
+        elif "aggregate" not in labels:
+            document.sockets.setdefault(socket, {}).update(known(numbers, _PACKAGE_COLUMNS))
+
+
+def _place(labels: dict[str, str], name: str) -> int | None:
+    text = labels.get(name, "")
+    return int(text) if _PLACE.fullmatch(text) else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if _WHOLE.fullmatch(text) else None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text) if text.isascii() and len(text) < 64 else math.nan
+    except ValueError:
+        return math.nan

@@ -11,16 +11,86 @@ from pathlib import Path
 
 import numpy as np
 
-from nftop.model.owner import UNKNOWN, Owner
+from nftop.model.ids import Core, Cpu, Package
+from nftop.model.owner import UNKNOWN, Owner, suffix
 from nftop.model.pcm import ASKED_EVERY_S, PcmTable
+from nftop.model.pcm_places import ANOTHERS, places
 from nftop.model.reading import Missing, Reason
+from nftop.model.topology import CpuInfo, Topology
 from nftop.sources.base import Check
-from nftop.sources.pcm import checks
+from nftop.sources.host.sysfs import SysTree
+from nftop.sources.host.topology import read_topology
 from nftop.sources.pcm.client import Address, Answer, NoAnswerError, get
-from nftop.sources.pcm.document import BadDocumentError, table_of
-from nftop.sources.pcm.json_form import parse_json
-from nftop.sources.pcm.text_form import parse_text
+from nftop.sources.pcm.document import BadDocumentError, parse_json, parse_text, table_of
 from nftop.sources.trust import tcp_peer, trust
+
+HOLDS_RDT = (
+    "the server uses RDT monitors of its own, so that fewer are left for cache classes; "
+    "PCM_NO_RDT=1 in its environment keeps it off them"
+)
+_COUNTERS = (
+    "it programs the counters of cores and of the uncore, so nftop's own are judged by how long "
+    "they were on the hardware"
+)
+_OPEN = (
+    "it is asked over the network, unencrypted and without a password: better through "
+    "ssh -L 9738:127.0.0.1:9738 and --pcm http://127.0.0.1:9738"
+)
+_NOT_HERE = (
+    "no pcm-sensor-server runs on this host that nftop can see: if a tunnel ends here, these are "
+    "another host's numbers (nftop --pcm is for those)"
+)
+# The kernel keeps 15 characters of a process' name.
+_SERVER = "pcm-sensor-serv"
+
+
+def pcm_processes(root: Path) -> tuple[tuple[int, str], ...]:
+    """Programs of Intel PCM that run here: pid and name."""
+    tree = SysTree(root / "proc")
+    pids = sorted(int(name) for name in tree.names("") if name.isdecimal())
+    names = ((pid, tree.text(f"{pid}/comm") or "") for pid in pids)
+    return tuple((pid, name) for pid, name in names if name == "pcm" or name.startswith("pcm-"))
+
+
+def notes(address: Address, root: Path | None) -> tuple[str, ...]:
+    """What an operator should know of this server before he trusts it."""
+    if root is None:
+        return () if address.here else (_OPEN,)
+    return () if any(name == _SERVER for _, name in pcm_processes(root)) else (_NOT_HERE,)
+
+
+def report(
+    address: Address, root: Path | None, value: PcmTable | Missing, owner: Owner | None = None
+) -> tuple[Check, ...]:
+    """Doctor's lines."""
+    if isinstance(value, Missing):
+        fix = ""
+        if value.reason is Reason.SOURCE:
+            fix = "for power, temperatures and C-states: PCM_NO_RDT=1 pcm-sensor-server"
+        lines = [Check("pcm", value.reason, value.message, fix)]
+    else:
+        form = "totals since its start" if value.since_start else "its last second"
+        text = (
+            f"{address.shown}{suffix(owner)} tells {form} of {len(value.sockets)} packages, "
+            f"{len(value.cpus)} CPUs, {len(value.links)} links"
+        )
+        lines = [Check("pcm", Reason.PRESENT, text)]
+        if root is not None and places(value, read_topology(root))[0] is None:
+            lines = [Check("pcm", ANOTHERS.reason, f"{text}; {ANOTHERS.message}")]
+        lines += [_noted(note) for note in value.notes]
+    if root is not None:
+        lines += [
+            Check("pcm counters", Reason.TAKEN, f"{name} (pid {pid}) runs here: {_COUNTERS}")
+            for pid, name in pcm_processes(root)
+        ]
+    return tuple(lines)
+
+
+def _noted(note: str) -> Check:
+    if note == HOLDS_RDT:
+        return Check("pcm", Reason.TAKEN, note, "PCM_NO_RDT=1 pcm-sensor-server")
+    return Check("pcm", Reason.SOURCE, note)
+
 
 LIMIT_S = 3.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0
@@ -108,14 +178,14 @@ class PcmSource:
         self._pause_s = 0.0
         self._not_before_ns = self._clock() + int(ASKED_EVERY_S * 1e9)
         if self._notes is None:
-            self._notes = checks.notes(self.address, self._root)
+            self._notes = notes(self.address, self._root)
         self._now = self.latest = replace(table, notes=(*self._notes, *self._rdt(table)))
         return self._now
 
     def check(self) -> tuple[Check, ...]:
         """What the server tells, and what it holds that others want."""
         value = self.read()
-        return checks.report(self.address, self._root, value, self.owner)
+        return report(self.address, self._root, value, self.owner)
 
     def close(self) -> None:
         """Nothing is held between readings."""
@@ -186,4 +256,64 @@ class PcmSource:
     def _rdt(self, table: PcmTable) -> tuple[str, ...]:
         """A server of this host that holds RDT."""
         told = any(np.any(table.of_cpu(field) > 0) for field in _RDT_FIELDS)
-        return (checks.HOLDS_RDT,) if told and self._root is not None else ()
+        return (HOLDS_RDT,) if told and self._root is not None else ()
+
+
+_NOTE = "the server tells of no dies, caches or NUMA nodes"
+
+
+def topology_of(table: PcmTable) -> Topology:
+    """CPUs, cores and packages, all online; last-level caches are not told."""
+    places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
+    cores = {place: Core(index) for index, place in enumerate(sorted(set(places)))}
+    threads: dict[tuple[int, int], list[Cpu]] = {}
+    for cpu, place in zip(table.cpus.tolist(), places, strict=True):
+        threads.setdefault(place, []).append(Cpu(cpu))
+    return Topology(
+        tuple(
+            CpuInfo(
+                cpu=Cpu(cpu),
+                online=True,
+                core=cores[place],
+                package=Package(place[0]),
+                die=None,
+                l3=None,
+                node=None,
+                siblings=tuple(thread for thread in threads[place] if thread != cpu),
+            )
+            for cpu, place in zip(table.cpus.tolist(), places, strict=True)
+        )
+    )
+
+
+class PcmTopologySource:
+    """Source `topology` of a host that only its sensor server tells of."""
+
+    name = "topology"
+    inline = True
+
+    def __init__(self, server: PcmSource) -> None:
+        self._server = server
+        self._seen: PcmTable | None = None
+        self._topology: Topology | None = None
+
+    def read(self) -> Topology | Missing:
+        """As of the server's last answer; the same object as long as nothing moves."""
+        table = self._server.latest
+        if table is None:
+            return Missing(Reason.WARMING, "the server has not answered yet")
+        if self._topology is None or self._seen is None or not table.same_places(self._seen):
+            self._topology = topology_of(table)
+        self._seen = table
+        return self._topology
+
+    def check(self) -> tuple[Check, ...]:
+        """How much the server's host has."""
+        read = self.read()
+        if isinstance(read, Missing):
+            return (Check(self.name, read.reason, read.message),)
+        text = f"{len(read.packages)} packages, {read.core_count} cores, {len(read.cpus)} CPUs"
+        return (Check(self.name, Reason.PRESENT, f"{text}; {_NOTE}"),)
+
+    def close(self) -> None:
+        """Nothing is held."""

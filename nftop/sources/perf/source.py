@@ -8,23 +8,335 @@ two reads, and four interrupts to stop and start them (`cpu_state.Costs`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
-from nftop.model.ids import Cpu
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import CounterTable
+from nftop.model.sample import CounterTable, Counts
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
-from nftop.sources.host.online import OnlineCpus
+from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
-from nftop.sources.perf.checks import counter_checks, table_checks
-from nftop.sources.perf.cpu_groups import CoreGroups
-from nftop.sources.perf.probe import Survey, survey
-from nftop.sources.perf.problems import NO_CPU, Problem
-from nftop.sources.perf.retry import Pace
-from nftop.sources.perf.table import TableLayout
+from nftop.sources.perf.cpu_groups import CoreGroups, Pace
+from nftop.sources.perf.group import Fault, GroupReadings, Row
+from nftop.sources.perf.probe import (
+    Members,
+    Survey,
+    count_general_counters,
+    made_up_for,
+    perf_event_holders,
+    stand_ins,
+    survey,
+)
+from nftop.sources.perf.problems import (
+    CAME_BACK,
+    LEVEL_1,
+    NO_CPU,
+    NOT_IN_GROUP,
+    STALLED,
+    Problem,
+    explain,
+    never_ran,
+    sysctl,
+)
 from nftop.uarch import table as uarch_table
+from nftop.uarch.table import Uarch
+
+_PROBLEM_OF = {Fault.ENDED: CAME_BACK, Fault.STALLED: STALLED, Fault.UNSCHEDULABLE: STALLED}
+
+
+class TableLayout:
+    """What goes where; made anew when rows change, so that a tick copies arrays and no more."""
+
+    def __init__(
+        self,
+        uarch: Uarch,
+        cores: CoreGroups,
+        *,
+        turns: bool = True,
+        looked_at: Collection[int] | None = None,
+    ) -> None:
+        """A row for every CPU, or for those `looked_at` with all that is counted of these.
+
+        Without `turns` the columns of groups that take turns are there, and say that they are not
+        counted.
+        """
+        slots = _slots(uarch) if looked_at is None else (*_slots(uarch), *uarch.focus_groups)
+        self._columns = [(part, name) for part, names in enumerate(slots) for name in names]
+        self._events = tuple(name for _, name in self._columns)
+        self._group = np.array([part for part, _ in self._columns], np.int32)
+        self._extras = stand_ins(uarch, turns=turns)
+        counting = [
+            {name for group in cores.members(row) for name in group.names}
+            for row in cores.rows
+            if row.group is not None
+        ]
+        if counting:
+            everywhere = counting[0].intersection(*counting[1:])
+            self._extras |= made_up_for(uarch, everywhere, turns=turns)
+        if looked_at is not None:
+            self._turns = cores.rotation.turns(looked_at)
+        else:
+            self._turns = cores.usual_turns if turns else 0
+        shown = [
+            (index, row)
+            for index, row in enumerate(cores.rows)
+            if looked_at is None or row.cpu in looked_at
+        ]
+        self._cpus = np.array([row.cpu for _, row in shown], np.int32)
+        members = [cores.members(row) for _, row in shown]
+        self._absent = [dict(cores.absences(row)) for _, row in shown]
+        if not turns and looked_at is None:
+            further = {name for turn in slots[1:] for name in turn}
+            for absent, member in zip(self._absent, members, strict=True):
+                if member:
+                    unread = further - set(absent) - set(member[0].names)
+                    absent.update(dict.fromkeys(unread, LEVEL_1))
+            members = [item[:1] for item in members]
+        members = [item[: len(slots)] for item in members]
+        self._members = [tuple(frozenset(entry.names) for entry in row) for row in members]
+        self._fits_beside_watchdog = [
+            [entry.fits_beside_watchdog for entry in row] for row in members
+        ]
+        self._counting = np.array([row.group is not None for _, row in shown], np.bool_)
+        self._retired_ns = np.array([row.retired_ns for _, row in shown], np.uint64)
+        place = {index: at for at, (index, _) in enumerate(shown)}
+        self._place = {
+            cell: (place[index], part)
+            for cell, (index, part) in enumerate(cores.rotation.cells)
+            if index in place
+        }
+        self._cells = np.array(list(self._place), np.int64)
+        first = [at for at, (_, part) in enumerate(self._place.values()) if part == 0]
+        self._starts = np.array(first, np.int64)
+        self._carried, self._carried_ns = self._carried_on([row for _, row in shown])
+        self._moves = self._moved(members)
+        self._reasons, self._details = self._reasons_of(self._absent)
+
+    def table(self, readings: GroupReadings, root: Path = Path("/")) -> CounterTable:
+        """The table of one read; what was found faulty has no numbers and says why.
+
+        Where rows lack an event for one reason but in different words, the most frequent are kept.
+        """
+        rows, groups = len(self._cpus), int(self._group.max(initial=0)) + 1
+        values = np.zeros((rows, len(self._events)), np.uint64)
+        running = np.zeros((rows, groups), np.uint64)
+        for where, cells, width, part in self._moves:
+            values[where] = readings.values[cells, :width]
+            running[where[0][:, 0], part] = readings.running_ns[cells]
+        values += self._carried  # modulo 2**64, as is what is added
+        running += self._carried_ns
+        enabled = self._retired_ns
+        if len(self._starts):
+            enabled = enabled + np.add.reduceat(readings.enabled_ns[self._cells], self._starts)
+        reasons, details, counting = self._reasons, self._details, self._counting
+        faults = [cell for cell in readings.faults if cell in self._place]
+        if faults:
+            counting = counting.copy()
+            reasons, details = self._reasons_of(self._faulty(readings, counting, root))
+            values[reasons != Reason.PRESENT] = 0
+        return CounterTable(
+            cpus=self._cpus,
+            events=self._events,
+            group=self._group,
+            values=values,
+            reasons=reasons,
+            enabled_ns=np.where(counting[:, None], np.repeat(enabled[:, None], groups, 1), 0),
+            running_ns=np.where(counting[:, None], running, 0),
+            details=details,
+            extras=self._extras,
+            turns=self._turns,
+        )
+
+    def _faulty(
+        self, readings: GroupReadings, counting: NDArray[np.bool_], root: Path
+    ) -> list[dict[str, Problem]]:
+        """Why each row lacks what; a row that has no numbers at all is no longer `counting`."""
+        absent = [dict(item) for item in self._absent]
+        for cell, (fault, code) in readings.faults.items():
+            if cell not in self._place:
+                continue
+            row, part = self._place[cell]
+            if part == 0 or fault is Fault.ENDED:
+                problem = _PROBLEM_OF.get(fault) or explain(code, root)
+                absent[row] = dict.fromkeys(self._events, problem)
+                counting[row] = False
+            elif counting[row] and part < len(self._members[row]):
+                fits = self._fits_beside_watchdog[row][part]
+                problem = never_ran(root, fits_beside_watchdog=fits)
+                if fault is Fault.FAILED:
+                    problem = explain(code, root)
+                others = {
+                    name
+                    for other, names in enumerate(self._members[row])
+                    for name in names
+                    if other != part
+                }
+                absent[row].update(dict.fromkeys(self._members[row][part] - others, problem))
+        return absent
+
+    def _carried_on(self, rows: Sequence[Row]) -> tuple[Counts, Counts]:
+        """What counts, and the time groups ran, have to be added to go on: shapes of the table."""
+        counts = np.zeros((len(rows), len(self._columns)), np.uint64)
+        running = np.zeros((len(rows), int(self._group.max(initial=0)) + 1), np.uint64)
+        for at, row in enumerate(rows):
+            running[at, 0] = row.carried_running_ns
+            for name, carried in row.carried.items():
+                counts[at, self._columns.index((0, name))] = carried
+        return counts, running
+
+    def _moved(
+        self, members: Sequence[Sequence[Members]]
+    ) -> list[tuple[tuple[NDArray[np.int64], ...], NDArray[np.int64], int, int]]:
+        """Per group of the table and members of it: where they go, from which cells, how many."""
+        alike: dict[tuple[int, tuple[str, ...]], list[tuple[int, int]]] = {}
+        for cell, (row, part) in self._place.items():
+            if self._counting[row] and part < len(members[row]) and members[row][part].names:
+                alike.setdefault((part, members[row][part].names), []).append((row, cell))
+        column = {key: index for index, key in enumerate(self._columns)}
+        moves = []
+        for (part, names), found in alike.items():
+            rows, cells = np.array(found, np.int64).T
+            columns = np.array([column[part, name] for name in names], np.int64)
+            moves.append((np.ix_(rows, columns), cells, len(columns), part))
+        return moves
+
+    def _reasons_of(
+        self, absent: Sequence[Mapping[str, Problem]]
+    ) -> tuple[NDArray[np.uint8], dict[str, dict[int, str]]]:
+        """Per row and column; an event that another group of the row counts has no sentence."""
+        reasons = np.zeros((len(absent), len(self._columns)), np.uint8)
+        for row, (lacks, members) in enumerate(zip(absent, self._members, strict=True)):
+            for index, (part, name) in enumerate(self._columns):
+                if name in lacks:
+                    reasons[row, index] = lacks[name].reason
+                elif part >= len(members) or name not in members[part]:
+                    reasons[row, index] = NOT_IN_GROUP.reason
+        details: dict[str, dict[int, str]] = {}
+        for event in dict.fromkeys(self._events):
+            problems = Counter(lacks[event] for lacks in absent if event in lacks)
+            for problem, _ in problems.most_common():
+                details.setdefault(event, {}).setdefault(int(problem.reason), problem.sentence)
+        reasons.flags.writeable = False
+        return reasons, details
+
+
+def _slots(uarch: Uarch) -> tuple[tuple[str, ...], ...]:
+    """The events of the main groups of all plans, of their first turns, of their second turns..."""
+    turns = zip_longest(*(plan.turns for plan in uarch.plans), fillvalue=())
+    return (
+        uarch.main_events,
+        *(tuple(dict.fromkeys(name for turn in item for name in turn)) for item in turns),
+    )
+
+
+_NO_TABLE = Problem(
+    Reason.SOURCE,
+    "nftop has no table for this CPU model: it counts the kernel's generic events, which give no "
+    "top-down",
+)
+
+
+def table_checks(
+    name: str, uarch: Uarch, cores: CoreGroups, *, turns: bool = True
+) -> tuple[Check, ...]:
+    """One check of the source, one for CPUs that count nothing, and for what is missing.
+
+    That is one for all events that the same CPUs lack for the same reason, by the first of them.
+    Events that stand in for others are among what is counted, and not among what is missing, as
+    those are not that others stand in for; nor are those of groups that take turns, if it was asked
+    to do without `turns`.
+    """
+    extras = stand_ins(uarch, turns=turns)
+    idle: dict[Problem, list[int]] = {}
+    lacking: dict[tuple[str, Problem], list[int]] = {}
+    counted: dict[str, None] = {}
+    for row in cores.rows:
+        if row.problem is not None:
+            idle.setdefault(row.problem, []).append(row.cpu)
+            continue
+        names = dict.fromkeys(name for group in cores.members(row) for name in group.names)
+        counted |= names
+        needless = extras | made_up_for(uarch, names.keys(), turns=turns)
+        for event, problem in cores.absences(row).items():
+            if event not in needless:
+                lacking.setdefault((event, problem), []).append(row.cpu)
+    active = [row.cpu for row in cores.rows if row.group is not None]
+    checks = [_whole(name, active, list(counted), cores.rotation.turns(), idle)]
+    for problem, cpus in idle.items():
+        checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
+    alike: dict[tuple[Problem, tuple[int, ...]], list[str]] = {}
+    order = {event: index for index, event in enumerate(uarch.all_events)}
+    for (event, problem), cpus in sorted(lacking.items(), key=lambda item: order[item[0][0]]):
+        alike.setdefault((problem, tuple(cpus)), []).append(event)
+    for (problem, where_not), (event, *others) in alike.items():
+        everywhere = len(where_not) == len(active)
+        where = "" if everywhere else f" (CPU {format_cpu_list(where_not)})"
+        also = f"; so for {', '.join(others)}" if others else ""
+        checks.append(_check(f"{name} {event}", problem, where + also))
+    if uarch.topdown is None:
+        checks.append(_check(f"{name} top-down", _NO_TABLE))
+    return tuple(checks)
+
+
+def counter_checks(
+    name: str, kernel: Kernel, cores: CoreGroups, root: Path = Path("/")
+) -> tuple[Check, ...]:
+    """How many counters are free and which processes hold perf events, if a group found none.
+
+    Of one CPU, the first on which a group never ran. Nothing where every group ran.
+    """
+    row = next((row for row in cores.rows if _lacks_counter(row, cores)), None)
+    if row is None:
+        return ()
+    found = count_general_counters(kernel, row.cpu)
+    text = f"no general counter of CPU {row.cpu} can be opened"
+    if found is not None:
+        text = f"{found.free} of {found.total} general counters of CPU {row.cpu} are free"
+    if sysctl(root, "nmi_watchdog") == "1":
+        text += ", and the NMI watchdog holds a counter of cycles"
+    holders = perf_event_holders(root)
+    programs = ", ".join(f"{holder.comm} (pid {holder.pid}: {holder.events})" for holder in holders)
+    text += (
+        f"; perf events are held by {programs}"
+        if programs
+        else "; no process in /proc that may be looked into holds perf events"
+    )
+    return (Check(f"{name} counters", Reason.TAKEN, text),)
+
+
+def _lacks_counter(row: Row, cores: CoreGroups) -> bool:
+    problems = (row.problem, row.left, *cores.absences(row).values())
+    return any(problem is not None and problem.reason is Reason.TAKEN for problem in problems)
+
+
+def _whole(
+    name: str,
+    active: Sequence[int],
+    counted: Sequence[str],
+    turns: int,
+    idle: dict[Problem, list[int]],
+) -> Check:
+    if not active:
+        problem = next(iter(idle), NO_CPU)
+        return Check(name, problem.reason, f"no CPU is counted: {problem.sentence}", problem.fix)
+    cpus = format_cpu_list(active)
+    pace = "one read a tick each"
+    if turns:
+        pace = f"two reads a tick each; beside the main group {turns} more take turns"
+    text = f"counts {', '.join(counted)} on CPU {cpus}, {pace}"
+    return Check(name, Reason.PRESENT, text)
+
+
+def _check(name: str, problem: Problem, where: str = "") -> Check:
+    return Check(name, problem.reason, problem.sentence + where, problem.fix)
+
 
 _CLOSED = Problem(Reason.SOURCE, "the perf source has been closed")
 

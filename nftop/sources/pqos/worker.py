@@ -10,12 +10,191 @@ import json
 import os
 import signal
 import sys
-from dataclasses import asdict
-from typing import Any
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, TypeAlias
 
+from nftop.model.ids import format_cpu_list
+from nftop.model.rdt.rdt import Event
 from nftop.sources.pqos.library import Library, UnusableError
-from nftop.sources.pqos.monitoring import Meters
-from nftop.sources.pqos.protocol import Looked, line
+from nftop.sources.pqos.protocol import Looked, Metered, line
+
+# As libpqos calls them, and the members of its values: a state, and what was added since the poll
+# before.
+# Monitors of classes: an RMID, in the register that also has a CPU's class (IA32_PQR_ASSOC). A
+# start that fails may leave a CPU in another class (a fault of PyPI's pqos and libpqos). So starts
+# known to fail are not tried, and after any failure every CPU is put back into its class.
+_EVENTS: Mapping[Event, tuple[str, str]] = {
+    "llc_occupancy": ("l3_occup", "llc"),
+    "mbm_total_bytes": ("tmem_bw", "mbm_total_delta"),
+    "mbm_local_bytes": ("lmem_bw", "mbm_local_delta"),
+}
+Key: TypeAlias = tuple[int, int]
+"""A class, and a cache by its first CPU."""
+
+
+class Hardware(Protocol):
+    """What is used of `library.Library`."""
+
+    error: type[Exception]
+
+    @property
+    def classes(self) -> Any: ...
+
+    @property
+    def monitors(self) -> Any: ...
+
+    def rmids(self, cores: Iterable[int]) -> dict[int, int]: ...
+
+
+@dataclass(slots=True)
+class _Meter:
+    """One that runs: who is metered, libpqos' handle, and what has moved so far."""
+
+    cores: tuple[int, ...]
+    handle: Any
+    moved: dict[str, int]
+    read_at_ns: int = 0
+
+
+@dataclass(slots=True)
+class Meters:
+    """Those of one process: a class' CPUs beside a cache each."""
+
+    hardware: Hardware
+    _running: dict[Key, _Meter] = field(default_factory=dict)
+    _moved: dict[Key, dict[str, int]] = field(default_factory=dict)
+    # Those that could not begin with this look, and why: to try again costs every CPU a read.
+    _looked: Looked | None = None
+    _refused: dict[Key, tuple[str, str]] = field(default_factory=dict)
+
+    def read(self, looked: Looked) -> tuple[Metered, ...]:
+        """What every class holds and has moved; monitors follow CPUs that changed their class.
+
+        What can't begin is tried again with another look.
+        """
+        if looked is not self._looked:
+            self._looked = looked
+            self._refused.clear()
+        wanted = _wanted(looked)
+        polled = self._poll()
+        for key in list(self._running):
+            if key in polled or self._running[key].cores != wanted.get(key):
+                self._stop(key)
+        found = []
+        for key, cores in sorted(wanted.items()):
+            why = polled.get(key) or self._refused.get(key) or ("", "")
+            if key not in self._running and not why[1]:
+                why = self._start(key, cores, looked)
+                if why[1]:
+                    self._refused[key] = why
+            found.append(self._said(key, why))
+        return tuple(found)
+
+    def stop(self) -> None:
+        """All of them: every CPU has RMID 0 again."""
+        for key in list(self._running):
+            self._stop(key)
+
+    def _start(self, key: Key, cores: tuple[int, ...], looked: Looked) -> tuple[str, str]:
+        """Begin; why not, as a reason's name and a sentence."""
+        clos, cache = key
+        beside = [cpu for cpu in looked.cpus[cache] if cpu in looked.class_of]
+        try:
+            busy = _busy(cores, self.hardware.rmids(beside), looked.rmids)
+            if busy:
+                return "TAKEN", busy
+            before = {core: int(self.hardware.classes.assoc_get(core)) for core in beside}
+        except self.hardware.error as error:
+            return "ERROR", f"libpqos can't read who is metered: {error}"
+        if any(before[core] != clos for core in cores):
+            return "WARMING", "its CPUs changed their class meanwhile"
+        events = [name for name, _ in _EVENTS.values()]
+        try:
+            handle = self.hardware.monitors.start(list(cores), events)
+        except self.hardware.error as error:
+            moved = self._restore(before)
+            text = f"libpqos can't meter CPU {format_cpu_list(cores)}: {error}"
+            return "ERROR", f"{text}; {moved}" if moved else text
+        self._running[key] = _Meter(cores, handle, self._moved.setdefault(key, {}))
+        # What was there before belongs to no class: the first poll is where counting begins.
+        why = self._poll_one(key, first=True)
+        if why:
+            self._stop(key)
+        return ("ERROR", why) if why else ("", "")
+
+    def _restore(self, before: Mapping[int, int]) -> str:
+        """Every CPU into the class it was in; which of them were not, in words."""
+        put: list[int] = []
+        for core, clos in before.items():
+            try:
+                if int(self.hardware.classes.assoc_get(core)) != clos:
+                    self.hardware.classes.assoc_set(core, clos)
+                    put.append(core)
+            except self.hardware.error as error:
+                return f"CPU {core} may be in another class than COS{clos}, where it was: {error}"
+        return f"it had moved CPU {format_cpu_list(put)}, now back in its class" if put else ""
+
+    def _poll(self) -> dict[Key, tuple[str, str]]:
+        """Add up what was counted; those where that failed, and why."""
+        said = {key: self._poll_one(key, first=False) for key in self._running}
+        return {key: ("ERROR", why) for key, why in said.items() if why}
+
+    def _poll_one(self, key: Key, *, first: bool) -> str:
+        meter = self._running[key]
+        try:
+            self.hardware.monitors.poll([meter.handle])
+        except self.hardware.error as error:
+            return f"libpqos can't read the monitor of CPU {format_cpu_list(meter.cores)}: {error}"
+        meter.read_at_ns = time.monotonic_ns()
+        for event, (_, member) in _EVENTS.items():
+            value = int(getattr(meter.handle.values, member))
+            if event == "llc_occupancy":
+                meter.moved[event] = value
+            else:
+                meter.moved[event] = meter.moved.get(event, 0) + (0 if first else value)
+        return ""
+
+    def _stop(self, key: Key) -> None:
+        meter = self._running.pop(key)
+        try:
+            meter.handle.stop()
+        except self.hardware.error:
+            # What holds its RMID is then seen as another program's, and said so.
+            return
+
+    def _said(self, key: Key, why: tuple[str, str]) -> Metered:
+        clos, cache = key
+        if why[1]:
+            return Metered(clos, cache, why=why)
+        return Metered(clos, cache, dict(self._moved[key]), self._running[key].read_at_ns)
+
+
+def _wanted(looked: Looked) -> dict[Key, tuple[int, ...]]:
+    """CPUs to be metered together; those that were not asked for their class are left alone."""
+    found: dict[Key, list[int]] = {}
+    if not looked.rmids:
+        return {}
+    for cache, cpus in looked.cpus.items():
+        for cpu in cpus:
+            if cpu in looked.class_of:
+                found.setdefault((looked.class_of[cpu], cache), []).append(cpu)
+    return {key: tuple(cpus) for key, cpus in found.items()}
+
+
+def _busy(cores: Sequence[int], rmids: Mapping[int, int], count: int) -> str:
+    """Why a start is known to fail: a CPU has a monitor, or none is left for it."""
+    taken = [core for core in cores if rmids.get(core)]
+    if taken:
+        return (
+            f"another program meters CPU {format_cpu_list(taken)}, or one that died left its RMID "
+            "there (`pqos --iface=msr -r` frees all)"
+        )
+    if len({rmid for rmid in rmids.values() if rmid}) >= count - 1:
+        return f"all {count} RMIDs of this cache are in use"
+    return ""
+
 
 # What a terminal sends is for nftop, whose end is the end of the input.
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)

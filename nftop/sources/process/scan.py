@@ -1,23 +1,136 @@
-"""One pass over all of /proc: which threads are worth watching.
+"""One pass over /proc: the threads worth watching, their roles and virtual machines.
 
-Plain file reads instead of psutil: it knows no schedstat and no thread's own name, reads its
-/proc from a global, and costs about ten times as much per thread. Nothing read here makes the
-kernel take a lock of the process looked at, as `cmdline` and `maps` would.
+Plain file reads instead of psutil, which has no schedstat and no thread names, takes the path of
+/proc from a global, and costs about ten times as much per thread. No file is read for which the
+kernel locks the process, as it does for `cmdline` and `maps`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 
-from nftop.model.nf.kinds import POLLING_RATIO
+from nftop.model.nf.kinds import NF_KINDS, POLLING_RATIO
 from nftop.sources.host.sysfs import read_up_to
-from nftop.sources.process.roles import NO_ROLE, Role, has_dpdk_main, role_of
 from nftop.sources.process.threads import Stat, ThreadFiles
-from nftop.sources.process.virtual_machines import vm_name
+
+# As libvirt's virSystemdMakeScopeName escapes it: `machine-qemu\x2d3\x2dvm1.scope`.
+# Names of virtual machines: systemd-machined and libvirt name the control group after the machine;
+# otherwise QEMU's arguments have it (`-name vm1`, `-name guest=vm1,...`; qemu(1)).
+_SCOPE = re.compile(r"/machine-qemu\\x2d\d+\\x2d([^/\n]+)\.scope")
+_ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
+_LIMIT_BYTES = 1 << 16
+_MOST_LETTERS = 64
+
+
+def vm_name(process: Path) -> str:
+    """The name (untrusted text) of what the process at /proc/PID runs; "" where nothing tells.
+
+    Arguments are read where the group does not tell, since for that the kernel takes a lock of the
+    process: ask once.
+    """
+    scope = _SCOPE.search(_text(process / "cgroup"))
+    if scope is not None:
+        plain = _ESCAPED.sub(lambda hit: chr(int(hit[1], 16)), scope[1])
+        return plain[:_MOST_LETTERS]
+    arguments = _text(process / "cmdline").split("\0")
+    for option, value in pairwise(arguments):
+        if option in ("-name", "--name"):
+            return _of_option(value)[:_MOST_LETTERS]
+    return ""
+
+
+def _of_option(value: str) -> str:
+    """`vm1`, `vm1,debug-threads=on`, `guest=vm1,...`; a comma of the name's own is doubled."""
+    fields = value.replace(",,", "\0").split(",")
+    named = next((field for field in fields if field.startswith("guest=")), fields[0])
+    return named.removeprefix("guest=").replace("\0", ",")
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_up_to(str(path), _LIMIT_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+# Roles of threads by name: frameworks set the names, the kernel keeps 15 bytes. Sources:
+# - DPDK, lib/eal/linux/eal.c: `lcore-slave-N` until 20.08, `lcore-worker-N` until 22.07,
+#   `rte-worker-N` until 23.07, `dpdk-workerN` since.
+# - Open vSwitch, lib/dpif-netdev.c: `pmd-cNN/id:M`, where NN is the CPU it polls on.
+# - VPP, src/vlib/threads.c: `vpp_main`, `vpp_wk_N`. grout: `grout:wN`. QEMU, accel/: `CPU N/KVM`.
+_COMM_LIMIT = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A `ThreadRow.role` and its `role_index`."""
+
+    name: str
+    index: int | None = None
+
+
+NO_ROLE = Role("")
+
+_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("dpdk_lcore", re.compile(r"(?:lcore-slave-|lcore-worker-|rte-worker-|dpdk-worker)([0-9]+)")),
+    ("ovs_pmd", re.compile(r"pmd-c([0-9]+)/id:[0-9]*")),
+    ("vpp_main", re.compile(r"vpp_main")),
+    ("vpp_worker", re.compile(r"vpp_wk_([0-9]+)")),
+    ("grout_worker", re.compile(r"grout:w([0-9]+)")),
+    ("qemu_vcpu", re.compile(r"CPU ([0-9]+)/(?:KVM|TCG)")),
+)
+# Threads that EAL starts in every application, whatever else its threads are called.
+_EAL_SERVICE = re.compile(
+    r"eal-intr-thread|dpdk-intr|rte_mp_handle|dpdk-mp-msg|(?:telemetry|dpdk-telemet)(?:-v?[12]?)?"
+)
+# Main threads of programs that also forward without any thread of such a name; the second is
+# Debian's ovs-vswitchd-dpdk, as far as the kernel keeps it.
+_NFS_WITHOUT_POLLERS = frozenset({"ovs-vswitchd", "ovs-vswitchd-dp"})
+# In these the framework owns the main thread, and EAL's main lcore forwards nothing.
+_OTHER_FRAMEWORKS = frozenset(role for role, kind in NF_KINDS.items() if kind != "dpdk")
+
+
+def role_of(comm: str) -> Role:
+    """The role a thread's name tells; `NO_ROLE` if it tells none."""
+    for name, pattern in _ROLES:
+        if hit := pattern.fullmatch(comm):
+            return Role(name, int(hit[1]) if hit.groups() else None)
+    return NO_ROLE
+
+
+def has_dpdk_main(comms: Sequence[str]) -> bool:
+    """Whether a process with threads of these names is an application with a DPDK main lcore."""
+    roles = {role_of(comm).name for comm in comms}
+    if roles & _OTHER_FRAMEWORKS:
+        return False
+    return "dpdk_lcore" in roles or any(map(_EAL_SERVICE.fullmatch, comms))
+
+
+def is_nf(comms: Sequence[str]) -> bool:
+    """Whether a process with threads of these names is a network function in user space."""
+    known = any(role_of(comm).name in NF_KINDS for comm in comms)
+    return known or has_dpdk_main(comms) or not _NFS_WITHOUT_POLLERS.isdisjoint(comms)
+
+
+def settle_index(role: Role, comm: str, allowed: Sequence[int]) -> Role:
+    """The role without its index where the kernel may have cut the last digit off.
+
+    `lcore-worker-10` fills the name, so it is lcore 10 as well as any of 100 to 109. EAL numbers
+    lcores after CPUs unless told otherwise: a thread that may run on a CPU such as 104 only can't
+    be taken for lcore 10, nor with certainty for 104.
+    """
+    cut = len(comm.encode()) == _COMM_LIMIT and comm[-1:].isdigit()
+    if not cut or role.index is None or len(allowed) != 1:
+        return role
+    cpu = str(allowed[0])
+    uncertain = cpu.startswith(str(role.index)) and cpu != str(role.index)
+    return Role(role.name) if uncertain else role
+
 
 GONE = (FileNotFoundError, ProcessLookupError)
 # A thread that may move is watched when it hardly ever sleeps, so that an NF somebody forgot to

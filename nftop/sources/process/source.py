@@ -12,8 +12,7 @@ from pathlib import Path
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadRow, ThreadTable
 from nftop.sources.base import Check
-from nftop.sources.process.roles import settle_index
-from nftop.sources.process.scan import GONE, NS_PER_TICK, Candidate, Found, Scanner
+from nftop.sources.process.scan import GONE, NS_PER_TICK, Candidate, Found, Scanner, settle_index
 from nftop.sources.process.threads import ThreadFiles
 
 _SCAN_EVERY_NS = 5_000_000_000

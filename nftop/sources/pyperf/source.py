@@ -1,33 +1,165 @@
-"""The source `perf` by the kernel's own Python module, for CPUs that nftop has no table for."""
+"""Source `perf` through the kernel's Python module, for CPUs without a table; choice of source."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import CounterTable
+from nftop.model.sample import CounterTable, Counts
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
-from nftop.sources.host.online import OnlineCpus
+from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf.abi import raise_open_files
-from nftop.sources.perf.problems import CAME_BACK, NO_CPU, QUIET, Problem
-from nftop.sources.pyperf.checks import table_checks
-from nftop.sources.pyperf.groups import (
+from nftop.sources.perf.group import STALLED_AFTER_NS
+from nftop.sources.perf.problems import CAME_BACK, NO_CPU, QUIET, Problem, never_ran
+from nftop.sources.perf.source import PerfSource
+from nftop.sources.pyperf.metrics import (
     Group,
+    KernelMetrics,
     Opened,
     basic_events,
+    find_metrics,
     fitting,
     grouped,
     open_groups,
     parts_of,
+    without_metrics,
 )
-from nftop.sources.pyperf.metrics import KernelMetrics
-from nftop.sources.pyperf.module import PerfModule, unheard
-from nftop.sources.pyperf.totals import Totals
+from nftop.sources.pyperf.module import PerfModule, load_module, unheard
+from nftop.uarch.table import GENERIC, Uarch
+
+# More than any counter does between two reads: it went backwards.
+_ABSURD = 1 << 62
+_NO_THREAD = -1  # of no thread but of a CPU: perf_event_open(2)'s pid
+
+
+class Totals:
+    """Counts and times since the start, by CPU and event, whatever is opened anew meanwhile.
+
+    Attributes:
+        values, enabled_ns, running_ns: uint64 (n CPUs, k events), never changed in place.
+    """
+
+    values: Counts
+    enabled_ns: Counts
+    running_ns: Counts
+
+    def __init__(self, events: Sequence[str]) -> None:
+        self._column = {name: index for index, name in enumerate(events)}
+        self._row: dict[Cpu, int] = {}
+        self._install(np.zeros((3, 0, len(events)), np.uint64))
+
+    def follow(self, cpus: Sequence[Cpu]) -> None:
+        """Make the rows these CPUs; those that were there go on from where they are."""
+        before, old = self._row, self._sums
+        sums = np.zeros((3, len(cpus), len(self._column)), np.uint64)
+        self._row = {cpu: row for row, cpu in enumerate(cpus)}
+        for cpu in self._row.keys() & before.keys():
+            sums[:, self._row[cpu]] = old[:, before[cpu]]
+        self._install(sums)
+
+    def forget(self, cpus: Collection[Cpu]) -> None:
+        """Begin these CPUs' rows at 0 again."""
+        sums = self._sums.copy()
+        sums[:, [row for cpu, row in self._row.items() if cpu in cpus]] = 0
+        self._install(sums)
+
+    def add(self, opened: Opened) -> tuple[frozenset[Cpu], frozenset[str]]:
+        """Read everything once; the CPUs that went offline meanwhile, and the events that stall.
+
+        An event of a CPU that has been offline is dead though the CPU be back: its clock stands.
+        """
+        reads = [event.read(cpu, _NO_THREAD) for cpu, _, event in opened.reads]
+        counted = [(read.val, read.ena, read.run) for read in reads]
+        if not counted:
+            return frozenset(), frozenset()
+        rows = np.array([self._row[cpu] for cpu, _, _ in opened.reads])
+        columns = np.array([self._column[name] for _, name, _ in opened.reads])
+        new = np.array(counted, np.uint64)
+        sound = (new[:, 1] > 0) & (new < _ABSURD).all(axis=1)
+        stalled = sound & (new[:, 2] == 0) & (new[:, 1] >= STALLED_AFTER_NS)
+        sums = self._sums.copy()
+        sums[:, rows[sound], columns[sound]] += new[sound].T
+        self._install(sums)
+        dead = (opened.reads[index][0] for index in np.flatnonzero(~sound))
+        idle = (opened.reads[index][1] for index in np.flatnonzero(stalled))
+        return frozenset(dead), frozenset(idle)
+
+    def _install(self, sums: NDArray[np.uint64]) -> None:
+        self._sums = sums
+        self.values, self.enabled_ns, self.running_ns = sums
+
+
+_TURNS = (
+    "events take turns on the counters, the least counted had {share:.0%} of the time: the kernel "
+    "changes them every few ms, which interrupts the CPUs"
+)
+
+
+def table_checks(
+    name: str,
+    table: CounterTable,
+    absent: Mapping[str, Problem],
+    metrics: KernelMetrics,
+    root: Path,
+) -> tuple[Check, ...]:
+    """What is counted where at how many reads, what is not, and whose top-down it is."""
+    rows = np.flatnonzero((table.reasons == Reason.PRESENT).any(axis=1))
+    cpus = [Cpu(int(cpu)) for cpu in table.cpus[rows]]
+    if not cpus:
+        problem = QUIET if len(table.cpus) else NO_CPU
+        return (Check(name, problem.reason, f"no CPU is counted: {problem.sentence}"),)
+    counted = [_shown(event, metrics) for event in table.events if event not in absent]
+    text = (
+        f"the kernel's Python module counts {', '.join(counted)} on CPU {format_cpu_list(cpus)}, "
+        f"{len(counted)} reads a tick each"
+    )
+    checks = [Check(name, Reason.PRESENT, text)]
+    for event, problem in absent.items():
+        what = f"{name} {_shown(event, metrics)}"
+        checks.append(Check(what, problem.reason, problem.sentence, problem.fix))
+    checks += _of_turns(name, table, rows.tolist(), metrics, root)
+    if metrics.formulas:
+        nodes = _nodes(metrics.formulas)
+        text = f"{nodes}: the kernel's own formulas, by CPU as `perf stat -A` has them"
+        checks.append(Check(f"{name} top-down", Reason.PRESENT, text))
+    for problem in dict.fromkeys(metrics.absent.values()):
+        lost = [node for node, why in metrics.absent.items() if why == problem]
+        text = f"no {_nodes(lost)}: {problem.sentence}"
+        checks.append(Check(f"{name} top-down", problem.reason, text, problem.fix))
+    return tuple(checks)
+
+
+def _shown(event: str, metrics: KernelMetrics) -> str:
+    """An event by nftop's name, or as perf knows it."""
+    return metrics.events.get(event, event).replace(",{}", "").replace("/{}/", "")
+
+
+def _nodes(metrics: Iterable[str]) -> str:
+    return ", ".join(metric.removeprefix("tma.") for metric in metrics)
+
+
+def _of_turns(
+    name: str, table: CounterTable, rows: Sequence[int], metrics: KernelMetrics, root: Path
+) -> Iterator[Check]:
+    """Of the events that were not on the counters all the time."""
+    enabled, running = table.enabled_ns[rows], table.running_ns[rows]
+    share = np.where(enabled > 0, running / np.maximum(enabled, 1), 1.0).min(axis=0)
+    never = [event for event, part in zip(table.events, share, strict=True) if part == 0]
+    if never:
+        problem = never_ran(root)
+        text = f"{', '.join(_shown(event, metrics) for event in never)}: {problem.sentence}"
+        yield Check(f"{name} groups", problem.reason, text, problem.fix)
+    partly = share[(share > 0) & (share < 1)]
+    if partly.size:
+        yield Check(f"{name} turns", Reason.PRESENT, _TURNS.format(share=partly.min()))
+
 
 _CLOSED = Problem(Reason.SOURCE, "the perf source has been closed")
 _NOT_OPENED = Problem(Reason.WARMING, "it has not been opened yet")
@@ -194,3 +326,101 @@ class PythonPerfSource:
             details=details,
             formulas=self._metrics.formulas,
         )
+
+
+WAYS = ("auto", "perf", "python-perf")
+_NAME = "python-perf"
+_UNUSED = Problem(
+    Reason.HARDWARE,
+    "it can count here, but the kernel has no top-down for this CPU: nftop's own groups give the "
+    "rest with fewer reads",
+)
+
+
+class NoCounters:
+    """The source `perf` where the way to count that was asked for is not there."""
+
+    name = "perf"
+    inline = True
+    counter_reads = 0
+    counter_interrupts = 0
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def read(self) -> Missing:
+        """Why nothing is counted."""
+        return self._problem.missing
+
+    def check(self) -> tuple[Check, ...]:
+        """The same with its fix."""
+        problem = self._problem
+        return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The source that counts, and what `nftop doctor` has to say of the one that does not."""
+
+    source: PerfSource | PythonPerfSource | NoCounters
+    checks: tuple[Check, ...] = ()
+
+
+def choose(
+    way: str,
+    own: PerfSource,
+    uarch: Uarch,
+    *,
+    quiet_cpus: Collection[int],
+    root: Path = Path("/"),
+    module: PerfModule | Problem | None = None,
+) -> Choice:
+    """For `--pmu`, one of `WAYS`, `own` or the module's source; loaded only where it may be used.
+
+    By itself nftop uses the module on CPUs that it has no table for, and only where the kernel
+    has top-down for them: anything else its own groups give at one read a tick.
+    """
+    if way == "perf" or (way == "auto" and uarch.name != GENERIC):
+        return Choice(own)
+    try:
+        with unheard():
+            found = load_module(root) if module is None else module
+            if not isinstance(found, Problem):
+                return _by_module(way, found, own, quiet_cpus, root)
+    except Exception as error:  # noqa: BLE001 - the boundary: a C module may raise anything
+        said = f"the kernel's Python module perf failed: {type(error).__name__}: {error}"
+        found = Problem(Reason.ERROR, said)
+    if way == "python-perf":
+        return Choice(NoCounters(found))
+    return Choice(own, (Check(_NAME, found.reason, found.sentence, found.fix),))
+
+
+def _by_module(
+    way: str, found: PerfModule, own: PerfSource, quiet_cpus: Collection[int], root: Path
+) -> Choice:
+    """Who counts where the module is there; raises whatever the module does."""
+    problem = _cycles_problem(found, quiet_cpus, root)
+    # perf complains on standard error of formulas whose events it can't find: don't ask for them.
+    metrics = find_metrics(found, root) if problem is None else without_metrics(problem)
+    if way == "auto" and not metrics.formulas:
+        why = problem or _UNUSED
+        return Choice(own, (Check(_NAME, why.reason, why.sentence, why.fix),))
+    return Choice(PythonPerfSource(found, metrics, root=root, quiet_cpus=quiet_cpus))
+
+
+def _cycles_problem(module: PerfModule, quiet_cpus: Collection[int], root: Path) -> Problem | None:
+    """Why cycles can't be counted here, tried on a CPU that may be disturbed; None if they can."""
+    online = OnlineCpus(root)
+    try:
+        cpu = next((cpu for cpu in online.read() if cpu not in quiet_cpus), None)
+    except (OSError, ValueError) as error:
+        return Problem(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
+    finally:
+        online.close()
+    if cpu is None:
+        return QUIET
+    _, absent = fitting(module, (("cycles",),), basic_events(root), cpu)
+    return absent.get("cycles")

@@ -1,19 +1,28 @@
-"""Reading one small file of resctrl: its text, or the reason why there is none."""
+"""Files of resctrl: reading, the mount, the lock. nftop never mounts it: that changes the host."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
-from collections.abc import Callable
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.reading import Missing, Reason
 from nftop.sources.host.sysfs import read_up_to
+from nftop.sources.host.topology import read_cpuid
 
 # More than any file but `tasks` has, on any host; that one has a line for every thread.
 _LIMIT_BYTES = 1 << 16
 TASKS_BYTES = 1 << 22
+
+_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 T = TypeVar("T")
 
@@ -68,3 +77,142 @@ def inode(path: str) -> int | None:
 
 def _shown(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+USUAL = "/sys/fs/resctrl"
+FIX = f"mount -t resctrl resctrl {USUAL}"
+NOT_MOUNTED = "resctrl is not mounted, and nftop never mounts it by itself"
+_NOT_MOUNTED = Missing(Reason.SOURCE, f"{NOT_MOUNTED}: {FIX}")
+# The kernel registers the file system only where it found something of RDT or its like.
+_NO_RESCTRL = Missing(
+    Reason.HARDWARE,
+    "this kernel has no resctrl: this CPU has no cache allocation or monitoring, or it is off",
+)
+_MOUNTS_BYTES = 1 << 22  # a container host has thousands of mounts
+
+
+def parse_mounts(text: str) -> tuple[str, frozenset[str]] | None:
+    """Where the first resctrl of /proc/mounts is mounted, and its options; None where none is."""
+    for line in text.splitlines():
+        fields = line.split(" ")
+        if len(fields) >= 4 and fields[2] == "resctrl" and fields[1].startswith("/"):
+            path = _ESCAPE.sub(lambda hit: chr(int(hit[1], 8)), fields[1])
+            return path, frozenset(fields[3].split(","))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A mounted resctrl. `path` is where it can be read, `shown` what the operator calls it."""
+
+    path: str
+    shown: str
+    options: frozenset[str]
+
+
+def find_mount(root: Path) -> Mount | Missing:
+    """The mount that /proc/mounts lists first; SOURCE where there is none, with the fix."""
+    path = os.fspath(root / "proc/mounts")
+    try:
+        found = parse_mounts(read_up_to(path, _MOUNTS_BYTES).decode("utf-8", "surrogateescape"))
+    except OSError as error:
+        return reason(path, error)
+    if found is None:
+        return _NOT_MOUNTED if _offered(root) else _NO_RESCTRL
+    shown, options = found
+    return Mount(os.fspath(root / shown.lstrip("/")), shown, options)
+
+
+def mba_unit(mount: Mount, root: Path) -> MbaUnit:
+    """The unit of limits on bandwidth; reads /proc/cpuinfo."""
+    return mba_unit_of(mount, read_cpuid(root))
+
+
+def mba_unit_of(mount: Mount, cpuid: tuple[str, int, int, int] | None) -> MbaUnit:
+    """The unit of limits on bandwidth: AMD's hardware takes eighths of GB/s, Intel's per cent.
+
+    `cpuid`: as `read_cpuid` returns it.
+    """
+    if "mba_MBps" in mount.options:
+        return "MBps"
+    return "GBps/8" if cpuid is not None and cpuid[0] == "AuthenticAMD" else "percent"
+
+
+def _offered(root: Path) -> bool:
+    try:
+        data = read_up_to(os.fspath(root / "proc/filesystems"), _MOUNTS_BYTES)
+    except OSError:
+        return True  # unknown; the fix then tells
+    return b"resctrl" in data.split()
+
+
+# The lock: flock(2) on the mount, LOCK_SH to read, LOCK_EX to change.
+# Source: the kernel's resctrl.rst, "Examples with locking".
+# Who changes classes is done in some milliseconds; who is not is not waited for.
+WAIT_S = 0.05
+# libpqos waits for 100 ms in all, and then fails.
+HOLD_S = 0.03
+_PAUSE_S = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Whether resctrl's lock is held to read, and until when it may be, by the monotonic clock."""
+
+    held: bool
+    until_s: float
+
+    def in_time(self) -> bool:
+        """Whether it may be held on; who is told that it may not has to let go."""
+        return time.monotonic() < self.until_s
+
+
+@contextlib.contextmanager
+def shared_lock(path: str, wait_s: float = WAIT_S) -> Iterator[Lock]:
+    """Hold resctrl's lock to read, if it can be had in time.
+
+    While it is held nobody may take it to change anything.
+
+    Raises:
+        OSError: the mount can't be opened.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        held = _locked(handle, wait_s)
+        yield Lock(held, time.monotonic() + HOLD_S)
+    finally:
+        os.close(handle)  # which lets go of it
+
+
+def holder(root: Path, path: str) -> str:
+    """Who holds the lock, as `NAME (pid N)`; "another program" where that can't be told."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return "another program"
+    device = found.st_dev
+    # As the kernel prints it in /proc/locks: major and minor in hexadecimal, then the inode.
+    file = f"{os.major(device):02x}:{os.minor(device):02x}:{found.st_ino}"
+    locks = read_as(os.fspath(root / "proc/locks"), str.splitlines)
+    for line in [] if isinstance(locks, Missing) else locks:
+        fields = line.split()
+        if fields[1:4:2] == ["FLOCK", "WRITE"] and file in fields and fields[4].isdecimal():
+            name = read_as(os.fspath(root / "proc" / fields[4] / "comm"), str.strip)
+            known = "another program" if isinstance(name, Missing) else name
+            return f"{known} (pid {fields[4]})"
+    return "another program"
+
+
+def _locked(handle: int, wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
+                return False  # a file system that has no locks
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_PAUSE_S)
+        else:
+            return True

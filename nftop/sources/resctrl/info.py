@@ -10,7 +10,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import Event, IoWays, Limits
 from nftop.model.reading import Missing, Reason
 from nftop.sources.resctrl.files import folders, read_if_there
-from nftop.sources.resctrl.parse import (
+from nftop.sources.resctrl.tree import (
     parse_bit_usage,
     parse_domains,
     parse_features,

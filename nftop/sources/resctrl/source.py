@@ -4,35 +4,210 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nftop.model.ids import L3Domain
+from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ResctrlTable
+from nftop.model.rdt.rdt import EVENTS, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.sources.base import Check
 from nftop.sources.host.topology import read_cpuid, read_topology
-from nftop.sources.resctrl import checks
-from nftop.sources.resctrl.cpu_choice import Place, place_of, queues
-from nftop.sources.resctrl.files import reason
-from nftop.sources.resctrl.iio_register import read_io_ways
+from nftop.sources.resctrl.files import (
+    FIX,
+    NOT_MOUNTED,
+    Mount,
+    find_mount,
+    holder,
+    mba_unit_of,
+    read_text,
+    reason,
+    shared_lock,
+)
 from nftop.sources.resctrl.info import Info, read_info
-from nftop.sources.resctrl.lock import holder, shared_lock
 from nftop.sources.resctrl.monitor import (
     Counters,
+    Gathered,
     Monitored,
+    Place,
     costs,
     divided_unawares,
     find_monitors,
+    place_of,
+    queues,
     read_counters,
+    table_of,
 )
-from nftop.sources.resctrl.mount import Mount, find_mount, mba_unit_of
-from nftop.sources.resctrl.table import Gathered, table_of
 from nftop.sources.resctrl.tree import Tree, read_tasks, read_tree
 from nftop.sources.runtime.affinity import Affinity
+
+# IIO LLC WAYS (MSR 0xC8B of a package): the L3 ways into which devices write (DDIO), one bit per
+# way; 0x600 at power-on of a Skylake-SP. Not in Intel's SDM: A. Farshin et al., "Reexamining Direct
+# Cache Access to Optimize I/O Intensive Applications for Multi-hundred-gigabit Networks", USENIX
+# ATC 2020. Read on the CPUs of that time only.
+UARCHS = frozenset({"SKX", "CLX"})
+_IIO_LLC_WAYS = 0xC8B
+_BYTES = 8
+
+
+def read_io_ways(root: Path, cpu: Cpu, ways: int) -> Cbm | None:
+    """The ways of a CPU's package; None where they can't be read or are no ways of its cache.
+
+    The kernel reads it on that very CPU. It takes the module `msr` and CAP_SYS_RAWIO.
+    """
+    try:
+        handle = os.open(root / f"dev/cpu/{cpu}/msr", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        data = os.pread(handle, _BYTES, _IIO_LLC_WAYS)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    bits = int.from_bytes(data, "little")
+    return Cbm(bits, ways) if len(data) == _BYTES and 0 < bits < 1 << ways else None
+
+
+_NAME = "resctrl"
+_FLAGS_BYTES = 1 << 14  # the first CPU's part of /proc/cpuinfo
+# Flags of /proc/cpuinfo, and the word of the boot parameter rdt= that has the kernel offer what
+# the CPU has: Skylake-SP's kernels hide some of it, and say the flag all the same.
+_FLAGS = {
+    "cat_l3": "l3cat",
+    "mba": "mba",
+    "cqm_occup_llc": "cmt",
+    "cqm_mbm_total": "mbmtotal",
+    "cqm_mbm_local": "mbmlocal",
+}
+_EVENT_FLAGS = dict(zip(EVENTS, ("cqm_occup_llc", "cqm_mbm_total", "cqm_mbm_local"), strict=True))
+
+
+def absent(why: Missing, root: Path) -> Check:
+    """A host where resctrl is not mounted, or not to be had."""
+    if why.reason is Reason.SOURCE:
+        return Check(_NAME, why.reason, NOT_MOUNTED, FIX)
+    hidden = [word for flag, word in _FLAGS.items() if flag in _flags(root)]
+    return Check(_NAME, why.reason, why.message, _boot(hidden))
+
+
+def present(mount: Mount, table: ResctrlTable, root: Path) -> tuple[Check, ...]:
+    """A mounted resctrl: what it offers and how much of that is in use."""
+    flags = _flags(root)
+    return (
+        _mounted(mount, table),
+        _allocation(table, flags),
+        _bandwidth(table, flags),
+        _monitoring(table, flags),
+        *_reads(table),
+    )
+
+
+def _mounted(mount: Mount, table: ResctrlTable) -> Check:
+    own = sorted(mount.options - {"rw", "ro", "relatime", "nosuid", "nodev", "noexec"})
+    text = f"{mount.shown}, options {', '.join(own) or 'none'}"
+    owners = Counter(group.owner or "unknown" for group in table.groups[1:])
+    made = ", ".join(f"{number} {owner}'s" for owner, number in sorted(owners.items()))
+    count = len(table.groups)
+    text += f"; {count} group{'s' * (count != 1)}" + (f", by their names {made}" if made else "")
+    if "debug" not in mount.options:
+        text += "; the numbers of classes show with the mount option debug (Linux 6.7)"
+    if table.notes:
+        return Check(_NAME, Reason.ERROR, f"{text}; {'; '.join(table.notes)}")
+    return Check(_NAME, Reason.PRESENT, text)
+
+
+def _allocation(table: ResctrlTable, flags: frozenset[str]) -> Check:
+    name, limits = f"{_NAME} L3", table.limits
+    ways = next((domain.ways for domain in table.domains if domain.ways is not None), None)
+    if ways is None:
+        why = "the kernel offers no allocation of last-level cache"
+        hidden = ["l3cat"] if "cat_l3" in flags else []
+        return Check(name, Reason.HARDWARE, why, _boot(hidden))
+    text = f"{ways} ways, masks of {limits.min_bits or 1} at least"
+    text += ", gaps allowed" if limits.sparse else ""
+    text += ", code and data apart (CDP)" if limits.cdp else ""
+    text += f"; classes: {_used(len(table.groups), limits.closids)}; I/O: {_io(table)}"
+    full = limits.closids is not None and len(table.groups) >= limits.closids
+    return Check(name, Reason.TAKEN if full else Reason.PRESENT, text)
+
+
+def _bandwidth(table: ResctrlTable, flags: frozenset[str]) -> Check:
+    name, limits = f"{_NAME} MB", table.limits
+    if limits.mba_least is None:
+        why = "the kernel offers no limits on memory bandwidth"
+        return Check(name, Reason.HARDWARE, why, _boot(["mba"] if "mba" in flags else []))
+    step = "" if limits.mba_step is None else f", in steps of {limits.mba_step}"
+    least = "" if table.mba_unit == "MBps" else f", {limits.mba_least} at least{step}"
+    return Check(name, Reason.PRESENT, f"limits in {table.mba_unit}{least}")
+
+
+def _monitoring(table: ResctrlTable, flags: frozenset[str]) -> Check:
+    name = f"{_NAME} monitors"
+    values = [cache.values for group in table.groups[:1] for cache in group.caches]
+    lost = [
+        event
+        for event in EVENTS
+        if not values
+        or any(
+            isinstance(said, Missing) and said.reason is Reason.HARDWARE
+            for said in (value[event] for value in values)
+        )
+    ]
+    hidden = [_FLAGS[_EVENT_FLAGS[event]] for event in lost if _EVENT_FLAGS[event] in flags]
+    metered = [event for event in EVENTS if event not in lost]
+    if not metered:
+        return Check(name, Reason.HARDWARE, "the kernel meters no group", _boot(hidden))
+    used = len(table.groups) + sum(len(group.monitors) for group in table.groups)
+    text = f"{', '.join(metered)}; RMIDs: {_used(used, table.limits.rmids)}"
+    text += ", and those in limbo, which the kernel does not tell"
+    full = table.limits.rmids is not None and used >= table.limits.rmids
+    reason = Reason.HARDWARE if lost else Reason.TAKEN if full else Reason.PRESENT
+    return Check(name, reason, text + (f"; no {', '.join(lost)}" if lost else ""), _boot(hidden))
+
+
+def _reads(table: ResctrlTable) -> tuple[Check, ...]:
+    """What reading the counters disturbs."""
+    cpus = [domain.read_on for domain in table.domains if domain.read_on is not None]
+    if not cpus:
+        return ()
+    text = (
+        f"the kernel reads the counters on CPU {format_cpu_list(cpus)}, one for each cache, as it "
+        "chooses; --quiet-cpus leaves those of a cache alone, nohz_full has it choose another"
+    )
+    return (Check(f"{_NAME} reads", Reason.PRESENT, text),)
+
+
+def _io(table: ResctrlTable) -> str:
+    io = table.domains[0].io
+    return io.message if isinstance(io, Missing) else f"{io.cbm.hex}, {io.provenance}"
+
+
+def _used(count: int, limit: int | None) -> str:
+    none_left = ", none is left" if limit is not None and count >= limit else ""
+    return f"{count} of {'an unknown number' if limit is None else limit} in use{none_left}"
+
+
+def _boot(hidden: list[str]) -> str:
+    """The fix for what the CPU has and the kernel does not offer."""
+    if not hidden:
+        return ""
+    # Skylake-SP: CAT always, and monitors up to stepping 4 (arch/x86/kernel/cpu/resctrl/core.c).
+    why = "kernels leave it off where an erratum may make it wrong"
+    return f"this CPU has it ({why}): boot with rdt={','.join(hidden)}"
+
+
+def _flags(root: Path) -> frozenset[str]:
+    try:
+        text = read_text(os.fspath(root / "proc/cpuinfo"), _FLAGS_BYTES)
+    except OSError:
+        return frozenset()
+    line = next((item for item in text.splitlines() if item.startswith("flags")), "")
+    return frozenset(line.partition(":")[2].split())
+
 
 # Each counter read disturbs a CPU, so there is about one a second however fast the ticks are.
 _COUNTERS_EVERY_NS = 750_000_000
@@ -134,11 +309,11 @@ class ResctrlSource:
         """What is mounted, what it offers, what is in use, and what reading it disturbs."""
         mount = find_mount(self._root)
         if isinstance(mount, Missing):
-            return (checks.absent(mount, self._root),)
+            return (absent(mount, self._root),)
         value = self.read()
         if isinstance(value, Missing):
             return (Check(self.name, value.reason, value.message),)
-        return checks.present(mount, value, self._root)
+        return present(mount, value, self._root)
 
     def close(self) -> None:
         """Nothing is held; the next read starts over."""

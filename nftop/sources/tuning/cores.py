@@ -1,4 +1,4 @@
-"""What interrupts or delays a core that polls: the scheduler, the tick, callbacks, idle states.
+"""What delays a polling core: scheduler, tick, callbacks, idle states, clocks, interrupts.
 
 Files: the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu (isolated, nohz_full,
 cpuidle), Documentation/admin-guide/kernel-parameters.txt (isolcpus, nohz_full, rcu_nocbs) and
@@ -171,3 +171,192 @@ def _cpus_of(look: Look, text: str) -> tuple[Cpu, ...]:
     # The last CPU may be called N, which is not a number anyone else needs.
     last = look.topology.cpus[-1].cpu if look.topology.cpus else 0
     return parse_cpu_list(re.sub(r"\bN\b", str(last), text))
+
+
+# Clocks: the kernel's Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
+_NO_TURBO = f"{CPU}/intel_pstate/no_turbo"
+_BOOST = f"{CPU}/cpufreq/boost"
+_CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
+
+
+def turbo(look: Look) -> Iterator[Found]:
+    """Whether cores may run faster than is guaranteed."""
+    no_turbo, boost = look.tree.number(_NO_TURBO), look.tree.number(_BOOST)
+    if no_turbo is None and boost is None:
+        driver = _of_cpu(look, look.judged[0], "scaling_driver") if look.judged else None
+        why = f"the kernel has no switch for turbo here (cpufreq driver {driver or 'none'})"
+        yield Found(Reason.HARDWARE, why)
+        return
+    path, is_off = (_NO_TURBO, no_turbo == 1) if no_turbo is not None else (_BOOST, boost == 0)
+    if is_off:
+        yield as_advised(f"turbo is off (/{path})")
+        return
+    ranges = {cpu: (_khz(look, cpu, "base_frequency"), _khz(look, cpu, "scaling_max_freq"))
+              for cpu in look.judged}  # fmt: skip
+    if ranges and all(base and most and most <= base for base, most in ranges.values()):
+        yield as_advised(f"turbo is on, but {cpus(look.judged)} may not run above base frequency")
+        return
+    tops = sorted({most for _, most in ranges.values() if most})
+    upto = f": up to {tops[-1] / 1e6:.2f} GHz" if tops else ""
+    bases = sorted({base for base, _ in ranges.values() if base})
+    upto += f", {bases[0] / 1e6:.2f} GHz is guaranteed" if upto and bases else ""
+    text = f"turbo is on{upto}"
+    yield otherwise(text, f"echo {int(no_turbo is not None)} | sudo tee /{path}")
+
+
+def governor(look: Look) -> Iterator[Found]:
+    """Whether cores keep their frequency, busy or not."""
+    by_governor: dict[str, list[Cpu]] = {}
+    for cpu in look.judged:
+        name = _of_cpu(look, cpu, "scaling_governor")
+        if name:
+            by_governor.setdefault(name, []).append(cpu)
+    if not by_governor:
+        yield Found(Reason.HARDWARE, "the kernel scales no core's frequency here")
+        return
+    text = "; ".join(
+        f"{cpus(where)}: {name}, {_range(look, where)}"
+        for name, where in sorted(by_governor.items(), key=lambda item: item[1][0])
+    )
+    scaled = [
+        cpu
+        for name, where in by_governor.items()
+        for cpu in where
+        if name != "performance" and not _is_fixed(look, cpu)
+    ]
+    if scaled:
+        listed = format_cpu_list(scaled)
+        yield otherwise(text, f"sudo cpupower -c {listed} frequency-set -g performance")
+    else:
+        yield as_advised(text)
+
+
+def clock_source(look: Look) -> Iterator[Found]:
+    """Whether the kernel tells the time by the TSC."""
+    name = look.tree.text(f"{_CLOCKSOURCE}/current_clocksource")
+    there = (look.tree.text(f"{_CLOCKSOURCE}/available_clocksource") or "").split()
+    if name is None:
+        yield Found(Reason.SOURCE, "the kernel does not name its clock source")
+    elif name == "tsc":
+        yield as_advised("the kernel tells the time by the TSC")
+    elif "tsc" in there:
+        text = f"the kernel tells the time by {name}, and has the TSC"
+        yield otherwise(text, f"echo tsc | sudo tee /{_CLOCKSOURCE}/current_clocksource")
+    else:
+        yield otherwise(f"the kernel tells the time by {name}: it has no TSC, or distrusts it",
+                        "dmesg | grep -i tsc says why")  # fmt: skip
+
+
+def _of_cpu(look: Look, cpu: Cpu, name: str) -> str | None:
+    return look.tree.text(f"{CPU}/cpu{cpu}/cpufreq/{name}", cpu=cpu)
+
+
+def _khz(look: Look, cpu: Cpu, name: str) -> int | None:
+    return look.tree.number(f"{CPU}/cpu{cpu}/cpufreq/{name}")
+
+
+def _is_fixed(look: Look, cpu: Cpu) -> bool:
+    least = _khz(look, cpu, "scaling_min_freq")
+    return least is not None and least == _khz(look, cpu, "scaling_max_freq")
+
+
+def _range(look: Look, where: list[Cpu]) -> str:
+    least = [khz for cpu in where if (khz := _khz(look, cpu, "scaling_min_freq"))]
+    most = [khz for cpu in where if (khz := _khz(look, cpu, "scaling_max_freq"))]
+    if not least or not most:
+        return "range unknown"
+    return f"{min(least) / 1e6:.2f} to {max(most) / 1e6:.2f} GHz"
+
+
+# Watchdogs and interrupts: Documentation/admin-guide/sysctl/kernel.rst, Documentation/core-api/irq.
+_IRQ = "proc/irq"
+_BALANCER = "irqbalance"
+# What else is in an interrupt's folder.
+_FILES = frozenset(
+    ("affinity_hint", "effective_affinity", "effective_affinity_list", "node", "smp_affinity",
+     "smp_affinity_list", "spurious")
+)  # fmt: skip
+# So many are named, the others counted.
+_NAMED = 4
+
+
+def watchdog(look: Look) -> Iterator[Found]:
+    """Whether the NMI watchdog interrupts every CPU and holds one of its counters."""
+    state = look.tree.text("proc/sys/kernel/nmi_watchdog")
+    if state is None:
+        yield Found(Reason.HARDWARE, "this kernel has no NMI watchdog")
+    elif state == "0":
+        yield as_advised("the NMI watchdog is off")
+    else:
+        text = "the NMI watchdog is on: it interrupts CPUs and holds a counter of each"
+        yield otherwise(text, "sudo sysctl kernel.nmi_watchdog=0")
+
+
+def balancer(look: Look) -> Iterator[Found]:
+    """Whether irqbalance moves interrupts about."""
+    try:
+        pids = [pid for pid in look.tree.names("proc") if pid.isdecimal()]
+    except OSError:
+        pids = []
+    if not pids:
+        yield Found(Reason.SOURCE, "no process can be seen in /proc")
+        return
+    running = [pid for pid in pids if look.tree.text(f"proc/{pid}/comm") == _BALANCER]
+    if running:
+        yield otherwise(
+            f"irqbalance runs (process {', '.join(running)}): it may move interrupts to any CPU "
+            "that it is not kept off",
+            "sudo systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in its "
+            "configuration",
+        )
+    else:
+        # Those of other namespaces, or of other users under hidepid, can't.
+        yield as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
+
+
+def interrupts(look: Look) -> Iterator[Found]:
+    """Whether devices' interrupts are directed at CPUs that poll."""
+    if not look.polled:
+        yield Found(Reason.IDLE, NOBODY_POLLS)
+        return
+    numbers = sorted((name for name in look.tree.names(_IRQ) if name.isdecimal()), key=int)
+    if not numbers:
+        yield Found(Reason.SOURCE, "the kernel tells no interrupts (/proc/irq)")
+        return
+    aimed: dict[str, set[Cpu]] = {}
+    for number in numbers:
+        # Those with a handler; what nobody handles nobody raises.
+        users = _users(look, number)
+        where = _directed(look, number) & set(look.polled) if users else set()
+        if where:
+            aimed[f"{number} ({', '.join(users)})"] = where
+    if not aimed:
+        yield as_advised(f"no device's interrupt is directed at {cpus(look.polled)}")
+        return
+    named = ", ".join([*aimed][:_NAMED])
+    more = f" and {len(aimed) - _NAMED} more" if len(aimed) > _NAMED else ""
+    hit = sorted({cpu for where in aimed.values() for cpu in where})
+    online = {info.cpu for info in look.topology.cpus if info.online}
+    others = format_cpu_list(sorted(online - set(look.polled)))
+    loop = " ".join(item.split()[0] for item in aimed)
+    fix = f"for i in {loop}; do echo {others} | sudo tee /proc/irq/$i/smp_affinity_list; done"
+    yield otherwise(
+        f"interrupt {named}{more} directed at {cpus(hit)}, polled on", fix if others else ""
+    )
+
+
+def _users(look: Look, number: str) -> list[str]:
+    """Handlers of an interrupt: the folders in its folder."""
+    return sorted(set(look.tree.names(f"{_IRQ}/{number}")) - _FILES)
+
+
+def _directed(look: Look, number: str) -> set[Cpu]:
+    """Where an interrupt goes; before Linux 4.15 where it may go."""
+    for name in ("effective_affinity_list", "smp_affinity_list"):
+        text = look.tree.text(f"{_IRQ}/{number}/{name}")
+        if text:
+            try:
+                return set(parse_cpu_list(text))
+            except ValueError:
+                continue
+    return set()

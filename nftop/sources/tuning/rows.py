@@ -9,7 +9,7 @@ from pathlib import Path
 from nftop.model.reading import Reason
 from nftop.model.topology import Topology
 from nftop.sources.base import Check
-from nftop.sources.tuning import clocks, cores, memory, nics, noise
+from nftop.sources.tuning import cores, devices
 from nftop.sources.tuning.look import Found, Look, Poller
 
 # The papers: "Benchmarking and Analysis of Software Data Planes", and "Deterministic Network
@@ -53,60 +53,60 @@ ROWS: tuple[HostCheck, ...] = (
         "turbo",
         f"a frequency that changes makes performance inconsistent ({_SDP}, 10.1: 1.1; {_RDT}, "
         "2.3.1)",
-        clocks.turbo,
+        cores.turbo,
     ),
     HostCheck(
         "governor",
         f"speed states that change do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
-        clocks.governor,
+        cores.governor,
     ),
     HostCheck(
         "clock source",
         f"a TSC that seems unreliable is checked continuously, which costs latency ({_RDT}, 2.3.2)",
-        clocks.clock_source,
+        cores.clock_source,
     ),
     HostCheck(
         "huge pages",
         f"they reduce page faults and TLB misses ({_RDT}, 2.3.2 and C.2.1)",
-        memory.huge_pages,
+        devices.huge_pages,
     ),
     HostCheck(
         "memory channels",
         f"bandwidth grows with the number of channels ({_SDP}, 10.1: 1.5), which are to be used "
         "uniformly (10.2: 2.3)",
-        memory.channels,
+        devices.channels,
     ),
     HostCheck(
         "clusters",
         f"where memory is not used equally on all sockets, Cluster-on-Die is to be off ({_SDP}, "
         "10.1: 1.6)",
-        memory.clusters,
+        devices.clusters,
     ),
     HostCheck(
         "nic",
         f"cores, memory and device on one node for the best latency ({_RDT}, 2.3.2); a NIC on one "
         f"socket and its application on both is one cause of traffic between them ({_SDP}, 9.2)",
-        nics.nodes,
+        devices.nodes,
     ),
     HostCheck(
         "nic link",
         f"payload of 256 bytes, reads of 512 or more, no ASPM ({_SDP}, 10.1: 1.2)",
-        nics.links,
+        devices.links,
     ),
     HostCheck(
         "nmi watchdog",
         f"off on the paper's host ({_RDT}, C.2.1); it keeps a counter from top-down, too",
-        noise.watchdog,
+        cores.watchdog,
     ),
     HostCheck(
         "irqbalance",
         f"it spreads interrupts over all cores ({_RDT}, 2.3.2: disable it; C.2.1: disabled there)",
-        noise.balancer,
+        cores.balancer,
     ),
     HostCheck(
         "interrupts",
         f"they belong on other cores than those that poll ({_RDT}, 2.3.2)",
-        noise.interrupts,
+        cores.interrupts,
     ),
 )
 

@@ -16,7 +16,7 @@ from nftop.control.resctrl.operations import Step
 from nftop.control.resctrl.resctrl import Resctrl, open_resctrl, threads_of
 from nftop.control.rules import LimitRule, MaskRule
 from nftop.model.change import Cell
-from nftop.sources.resctrl.lock import shared_lock
+from nftop.sources.resctrl.files import shared_lock
 from tests.sources.resctrl.trees import MOUNT, captured, group_files, plain, write
 
 

@@ -10,7 +10,7 @@ from nftop.derive.fold import State
 from nftop.derive.pcm.energy import EnergyState, step_energy
 from nftop.model.column import column, from_readings
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.sources.pcm.topology import topology_of
+from nftop.sources.pcm.source import topology_of
 from tests.derive.pcm.test_fold import nudged, of_package, reason, table
 from tests.samples import HOST, S, fold, sample
 

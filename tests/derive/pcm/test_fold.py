@@ -22,10 +22,8 @@ from nftop.model.pcm import PCIE_EVENTS, PcmTable
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample
 from nftop.model.topology import Topology
-from nftop.sources.pcm.document import table_of
-from nftop.sources.pcm.json_form import parse_json
-from nftop.sources.pcm.text_form import parse_text
-from nftop.sources.pcm.topology import topology_of
+from nftop.sources.pcm.document import parse_json, parse_text, table_of
+from nftop.sources.pcm.source import topology_of
 from tests.peers.pcm_server import captures
 from tests.samples import HOST, S, counters, fold, sample
 

@@ -30,9 +30,8 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.rdt import Metered, MonitoringGroup
 from nftop.model.reading import Missing, Reason
 from nftop.render.base.text import printable
-from nftop.sources.pcm.document import table_of
-from nftop.sources.pcm.json_form import parse_json
-from nftop.sources.pcm.topology import topology_of
+from nftop.sources.pcm.document import parse_json, table_of
+from nftop.sources.pcm.source import topology_of
 from tests import frames
 from tests.export.prometheus import Labels, Read, read
 from tests.peers.pcm_server import captures

@@ -1,7 +1,7 @@
 """RDT's registers: IA32_PQR_ASSOC, masks and limits of classes, and the monitors.
 
 Source: Intel SDM volume 3, "Intel Resource Director Technology", and volume 4 for the numbers.
-IIO LLC WAYS is in neither: see `nftop.sources.resctrl.iio_register`; nor is MBA_CFG, which libpqos
+IIO LLC WAYS is in neither: see `nftop.sources.resctrl.source`; nor is MBA_CFG, which libpqos
 reads from Ice Lake on. What the hardware would refuse with a fault is OSError EIO, as of `msr`.
 """
 

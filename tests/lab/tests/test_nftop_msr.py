@@ -82,7 +82,7 @@ def test_classes_are_shown_changed_and_taken_back_as_pqos_sees_them() -> None:
 def test_monitors_agree_with_the_model_and_are_gone_at_the_end() -> None:
     program = """
         pqos("-a", "llc:2=1,9")
-        from nftop.sources.pqos.client import Client
+        from nftop.sources.pqos.source import Client
         asked = Client()
         first = asked.ask((15,), meter=True)
         step(10)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from nftop.sources.perf.retry import FIRST_NS
+from nftop.sources.perf.cpu_groups import FIRST_NS
 from tests.lab.tests.labs import enter, needs_lab
 
 pytestmark = needs_lab

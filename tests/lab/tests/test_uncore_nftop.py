@@ -16,7 +16,7 @@ import pytest
 from nftop.model.column import Column, column
 from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, parts_of_box
 from nftop.sim.workloads import INDEX
-from nftop.sources.uncore.multiplex import shares
+from nftop.sources.uncore.open_counters import shares
 from nftop.uarch import table
 from nftop.uarch.sections import Uncore
 from nftop.uarch.table import Uarch

@@ -26,7 +26,7 @@ from nftop.render.pages.explain import explain_metric
 from nftop.render.pages.help import explain_package_lines, explain_power_lines
 from nftop.render.power.page import POWER_PACKAGE_METRICS, START, power_parts
 from nftop.render.traffic.page import traffic
-from nftop.sources.pcm.topology import topology_of
+from nftop.sources.pcm.source import topology_of
 from tests.derive.pcm.test_fold import NAMES, table
 from tests.frames import HOSTILE
 from tests.power import captured, serverless, simulated

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.reading import Missing, Reason
+from nftop.sources.counts.forms import BadCountsError, Form, Row
 from nftop.sources.counts.read import read_rows
-from nftop.sources.counts.rows import BadCountsError, Form, Row
 from tests.uarch.vectors import loaded
 
 # As perf 6.1 writes them; numbers are made up.

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.sources.counts.forms import BadCountsError
 from nftop.sources.counts.read import Counts, read_counts
-from nftop.sources.counts.rows import BadCountsError
 from nftop.uarch.event_names import EventNames, Named
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES, loaded

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import SstState
 from nftop.sources.cpufreq.isst import PROGRAM, ask_sst, read_sst
-from nftop.sources.runtime import command
-from nftop.sources.runtime.command import Said, find, run
+from nftop.sources.runtime import helper
+from nftop.sources.runtime.helper import Said, find, run
 
 MHZ = 1_000_000
 # The layouts follow format_and_print and print_package_info of isst-display.c; the numbers are
@@ -195,7 +195,7 @@ def test_a_program_that_leaves_a_child_with_its_pipes_is_no_trap(tmp_path: Path)
 def test_one_that_never_stops_talking_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_MOST_BYTES", 10_000)
+    monkeypatch.setattr(helper, "_MOST_BYTES", 10_000)
     said = run(script(tmp_path, "exec yes"), (), 5.0)
     assert isinstance(said, Missing), "it had to be ended"
 

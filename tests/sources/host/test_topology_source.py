@@ -4,7 +4,7 @@ from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
-from nftop.sources.host.topology_source import TopologySource
+from nftop.sources.host.topology import TopologySource
 from tests.sources.trees import write_tree
 
 

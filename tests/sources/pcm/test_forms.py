@@ -14,9 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
-from nftop.sources.pcm.document import BadDocumentError, snake, table_of
-from nftop.sources.pcm.json_form import parse_json
-from nftop.sources.pcm.text_form import parse_text
+from nftop.sources.pcm.document import BadDocumentError, parse_json, parse_text, snake, table_of
 from tests.peers.pcm_server import captures
 
 # `make fuzz-pcm` asks for 100000.

@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import nftop.sources.pcm.source
 from nftop.derive.fold import State
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live
-from nftop.sources.pcm import checks
-from nftop.sources.pcm.checks import notes
 from nftop.sources.pcm.client import MOST_BYTES, Address, parse_url
-from nftop.sources.pcm.source import PcmSource
-from nftop.sources.pcm.topology import PcmTopologySource, topology_of
+from nftop.sources.pcm.source import PcmSource, PcmTopologySource, notes, topology_of
 from tests.peers.pcm_server import PcmPeer, pcm_server
 from tests.samples import HOST
 from tests.sources.trees import consistent
@@ -266,7 +264,7 @@ def test_a_server_that_holds_rdt_or_counters_is_said_with_the_fix(
     root = processes(tmp_path, "pcm-sensor-serv", "pcm-memory", "pcmanfm")
     with pcm_server("icx_2026-06_msr") as peer:
         its = topology_of(table(source(peer).read()))
-        monkeypatch.setattr(checks, "read_topology", lambda _: its)
+        monkeypatch.setattr(nftop.sources.pcm.source, "read_topology", lambda _: its)
         lines = source(peer, root=root).check()
     assert [line.reason for line in lines] == [Reason.PRESENT] + [Reason.TAKEN] * 3
     assert "16 CPUs" in lines[0].text

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
-from nftop.sources.perf.retry import FIRST_NS, MOST_NS, Pace
+from nftop.sources.perf.cpu_groups import FIRST_NS, MOST_NS, Pace
 from tests.samples import topology
 from tests.sources.perf.test_turns import (
     SECOND,

@@ -18,7 +18,7 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, Turning
-from nftop.sources.perf.retry import FIRST_NS
+from nftop.sources.perf.cpu_groups import FIRST_NS
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch.table import parse
 from tests.sources import perf_kernel

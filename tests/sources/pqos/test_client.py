@@ -11,7 +11,7 @@ import pytest
 
 from nftop.model.reading import Missing, Reason
 from nftop.sources.pqos import protocol
-from nftop.sources.pqos.client import Client
+from nftop.sources.pqos.source import Client
 from nftop.sources.runtime import helper
 from tests.descriptors import many_descriptors
 from tests.sources.pqos.fake import Fake

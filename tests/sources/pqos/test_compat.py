@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.sources.pqos.compat import unfit, unfit_library
+from nftop.sources.pqos.library import unfit, unfit_library
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,7 +49,7 @@ def test_another_library_of_the_same_name_is_refused(tmp_path: Path) -> None:
     assert found is not None
     shutil.copy(found[1], tmp_path / "libpqos.so.4.9.9")
     (tmp_path / "libpqos.so.4").symlink_to("libpqos.so.4.9.9")
-    program = "from nftop.sources.pqos.compat import unfit; print(unfit((4, 5)))"
+    program = "from nftop.sources.pqos.library import unfit; print(unfit((4, 5)))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.sources.pqos.monitoring import Meters
 from nftop.sources.pqos.protocol import Metered
+from nftop.sources.pqos.worker import Meters
 from tests.sources.pqos.fake import Fake
 
 

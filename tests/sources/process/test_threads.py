@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nftop.sources.process.roles import Role, has_dpdk_main, is_nf, role_of, settle_index
+from nftop.sources.process.scan import Role, has_dpdk_main, is_nf, role_of, settle_index
 from nftop.sources.process.threads import (
     Schedstat,
     ThreadFiles,

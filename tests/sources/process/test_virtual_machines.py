@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from nftop.model.sample import ThreadTable
+from nftop.sources.process.scan import vm_name
 from nftop.sources.process.source import ProcessSource
-from nftop.sources.process.virtual_machines import vm_name
 from tests.samples import thread
 from tests.waiting import until
 

@@ -11,9 +11,8 @@ from nftop.cli.main import build_parser
 from nftop.model.reading import Missing, Reason
 from nftop.sources.perf.problems import Problem
 from nftop.sources.perf.source import PerfSource
-from nftop.sources.pyperf import choice
-from nftop.sources.pyperf.choice import WAYS, NoCounters, choose
-from nftop.sources.pyperf.source import PythonPerfSource
+from nftop.sources.pyperf import source
+from nftop.sources.pyperf.source import WAYS, NoCounters, PythonPerfSource, choose
 from nftop.uarch.table import load
 from tests.sources.pyperf.fake import FakeList, FakePerf
 
@@ -52,7 +51,7 @@ def test_it_is_not_even_loaded_where_it_is_not_used(
     def load_module(root: Path) -> Problem:
         raise AssertionError("loaded")
 
-    monkeypatch.setattr(choice, "load_module", load_module)
+    monkeypatch.setattr(source, "load_module", load_module)
     assert type(choose(way, OWN, load(uarch), quiet_cpus=(), root=tmp_path).source) is PerfSource
 
 
@@ -118,7 +117,7 @@ def test_a_module_that_breaks_as_it_is_loaded_is_a_reason(
     def load_module(root: Path) -> Problem:
         raise ValueError("null argument to internal routine")
 
-    monkeypatch.setattr(choice, "load_module", load_module)
+    monkeypatch.setattr(source, "load_module", load_module)
     found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path)
     assert found.source is OWN
     assert found.checks[0].reason is Reason.ERROR

@@ -20,9 +20,8 @@ from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, Source
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf import source as source_module
-from nftop.sources.pyperf.choice import choose
 from nftop.sources.pyperf.metrics import find_metrics
-from nftop.sources.pyperf.source import PythonPerfSource
+from nftop.sources.pyperf.source import PythonPerfSource, choose
 from nftop.uarch.table import load
 from tests.samples import HOST, fold, sample, topology
 from tests.sources.pyperf.fake import RATES, SECOND, SOFTWARE, ZEN4_SHARES, FakePerf

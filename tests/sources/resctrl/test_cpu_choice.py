@@ -10,7 +10,7 @@ import pytest
 
 from nftop.model.ids import Cpu
 from nftop.model.topology import Topology
-from nftop.sources.resctrl.cpu_choice import Place, place_of, queues
+from nftop.sources.resctrl.monitor import Place, place_of, queues
 from tests.sources.resctrl.trees import HOST
 
 

@@ -16,8 +16,8 @@ from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.resctrl import monitor
 from nftop.sources.resctrl import source as module
+from nftop.sources.resctrl.files import holder, shared_lock
 from nftop.sources.resctrl.files import read_as as read_as_it_is
-from nftop.sources.resctrl.lock import holder, shared_lock
 from nftop.sources.resctrl.tree import Tree
 from nftop.sources.resctrl.tree import read_tree as read_tree_it_is
 from tests.sources.resctrl.trees import MOUNT, plain, read, source, write
@@ -71,7 +71,7 @@ def test_it_is_waited_for(tmp_path: Path) -> None:
             os.close(handle)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nftop.sources.resctrl.lock.time.sleep", pause)
+        patch.setattr("nftop.sources.resctrl.files.time.sleep", pause)
         with shared_lock(str(tmp_path), wait_s=60.0) as lock:
             assert lock.held
 
@@ -115,7 +115,7 @@ def test_who_is_too_slow_lets_go_of_it_and_looks_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """libpqos fails when it does not get the lock in 100 ms."""
-    monkeypatch.setattr("nftop.sources.resctrl.lock.HOLD_S", -1.0)
+    monkeypatch.setattr("nftop.sources.resctrl.files.HOLD_S", -1.0)
     root = write(tmp_path, plain())
     free: list[bool] = []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nftop.model.rdt.rdt import EVENTS, USAGE, WORDS
 from nftop.model.reading import Missing
-from nftop.sources.resctrl import parse
+from nftop.sources.resctrl import files, tree
 
 NAMES = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA", "MB")
 domains = st.dictionaries(st.integers(0, 999_999), st.integers(0, 2**32 - 1), min_size=1)
@@ -34,12 +34,12 @@ def test_schemata_is_read_as_either_kernel_prints_it(
     form: Callable[[str, Mapping[int, int]], str], table: dict[str, dict[int, int]]
 ) -> None:
     text = "".join(f"{form(name, values)}\n" for name, values in table.items())
-    assert parse.parse_schemata(text) == table
+    assert tree.parse_schemata(text) == table
 
 
 def test_schemata_of_what_is_not_known_or_not_set_up() -> None:
-    assert parse.parse_schemata("SMBA:0=2048\n  L3:0=f\n") == {"L3": {0: 15}}
-    assert parse.parse_schemata("MB:uninitialized\nL3:uninitialized\n") == {"MB": {}, "L3": {}}
+    assert tree.parse_schemata("SMBA:0=2048\n  L3:0=f\n") == {"L3": {0: 15}}
+    assert tree.parse_schemata("MB:uninitialized\nL3:uninitialized\n") == {"MB": {}, "L3": {}}
 
 
 @pytest.mark.parametrize(
@@ -50,21 +50,21 @@ def test_schemata_of_what_is_not_known_or_not_set_up() -> None:
 )  # fmt: skip
 def test_what_is_no_schemata_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"schemata|DOMAIN=VALUE|number of base"):
-        parse.parse_schemata(text)
+        tree.parse_schemata(text)
 
 
 PARSERS: tuple[Callable[[str], object], ...] = (
-    parse.parse_schemata,
-    lambda text: parse.parse_domains(text, 16),
-    parse.parse_bit_usage,
-    parse.parse_mask,
-    parse.parse_number,
-    parse.parse_value,
-    parse.parse_features,
-    parse.parse_tasks,
-    parse.monitor_domain,
-    parse.monitor_part,
-    parse.parse_mounts,
+    tree.parse_schemata,
+    lambda text: tree.parse_domains(text, 16),
+    tree.parse_bit_usage,
+    tree.parse_mask,
+    tree.parse_number,
+    tree.parse_value,
+    tree.parse_features,
+    tree.parse_tasks,
+    tree.monitor_domain,
+    tree.monitor_part,
+    files.parse_mounts,
 )
 likely = st.text(alphabet="0123456789abcfLMB3DATACODE=:;, \n\tSXHEP/_mon-")
 
@@ -85,51 +85,51 @@ def test_no_text_does_worse_than_be_refused(parser: Callable[[str], object], tex
 )
 def test_bit_usage_has_a_letter_for_every_way(usage: dict[int, str]) -> None:
     text = ";".join(f"{domain}={letters}" for domain, letters in usage.items())
-    assert parse.parse_bit_usage(text + "\n") == usage
+    assert tree.parse_bit_usage(text + "\n") == usage
 
 
 @pytest.mark.parametrize("text", ["", "0", "0=", "0=SSQ", "0=ss", "0=S S", "0=S;0=S"])
 def test_what_is_no_bit_usage_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"DOMAIN=VALUE|letters of bit_usage"):
-        parse.parse_bit_usage(text)
+        tree.parse_bit_usage(text)
 
 
 @given(st.integers(0, 2**64 - 1))
 def test_a_monitor_says_a_number(count: int) -> None:
-    assert parse.parse_value(f"{count}\n") == count
+    assert tree.parse_value(f"{count}\n") == count
 
 
 @pytest.mark.parametrize("word", WORDS)
 def test_a_monitor_says_why_it_has_none(word: str) -> None:
-    assert parse.parse_value(f"{word}\n") == WORDS[word]
+    assert tree.parse_value(f"{word}\n") == WORDS[word]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "-1", "1.0", "1e3", "unavailable", "0x1", str(2**64)])
 def test_what_no_monitor_says_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no number of bytes"):
-        parse.parse_value(text)
+        tree.parse_value(text)
 
 
 def test_only_caches_have_monitors_that_are_read() -> None:
     names = ["mon_L3_00", "mon_L3_7", "mon_L3_123", "mon_PERF_PKG_00", "mon_sub_L3_00", "mon_L3_0x"]
-    assert [parse.monitor_domain(name) for name in names] == [0, None, 123, None, None, None]
-    assert [parse.monitor_part(name) for name in ("mon_sub_L3_02", "mon_L3_02")] == [2, None]
+    assert [tree.monitor_domain(name) for name in names] == [0, None, 123, None, None, None]
+    assert [tree.monitor_part(name) for name in ("mon_sub_L3_02", "mon_L3_02")] == [2, None]
 
 
 def test_features_that_nftop_does_not_read_are_left_out() -> None:
     text = "mbm_local_bytes\nllc_occupancy\nmbm_local_bytes_config\ncore_energy\n"
-    assert parse.parse_features(text) == ("llc_occupancy", "mbm_local_bytes")
-    assert parse.parse_features("\n".join(EVENTS)) == EVENTS
+    assert tree.parse_features(text) == ("llc_occupancy", "mbm_local_bytes")
+    assert tree.parse_features("\n".join(EVENTS)) == EVENTS
 
 
 @given(st.lists(st.integers(0, 2**31 - 1)))
 def test_tasks_are_numbers(tids: list[int]) -> None:
-    assert parse.parse_tasks("".join(f"{tid}\n" for tid in tids)) == tuple(sorted(tids))
+    assert tree.parse_tasks("".join(f"{tid}\n" for tid in tids)) == tuple(sorted(tids))
 
 
 def test_a_task_is_no_word() -> None:
     with pytest.raises(ValueError, match="no thread id"):
-        parse.parse_tasks("1\nx\n")
+        tree.parse_tasks("1\nx\n")
 
 
 def test_the_first_mount_and_its_options() -> None:
@@ -138,10 +138,10 @@ def test_the_first_mount_and_its_options() -> None:
         "resctrl /mnt/a\\040b resctrl rw,relatime,cdp 0 0\n"
         "resctrl /sys/fs/resctrl resctrl rw 0 0\n"
     )
-    assert parse.parse_mounts(text) == ("/mnt/a b", frozenset({"rw", "relatime", "cdp"}))
-    assert parse.parse_mounts("resctrl /sys/fs/resctrl tmpfs rw 0 0\n") is None
+    assert files.parse_mounts(text) == ("/mnt/a b", frozenset({"rw", "relatime", "cdp"}))
+    assert files.parse_mounts("resctrl /sys/fs/resctrl tmpfs rw 0 0\n") is None
 
 
 def test_a_refused_value_is_no_missing_one() -> None:
     """A monitor that can't be read is a reason; one that makes no sense is an error."""
-    assert isinstance(parse.parse_value("Error"), Missing)
+    assert isinstance(tree.parse_value("Error"), Missing)

@@ -17,7 +17,7 @@ from nftop.session.sampler import Worker
 from nftop.sources.resctrl import monitor
 from nftop.sources.resctrl import source as module
 from nftop.sources.resctrl.files import read_as as read_as_it_is
-from nftop.sources.resctrl.lock import shared_lock
+from nftop.sources.resctrl.files import shared_lock
 from nftop.sources.resctrl.tree import read_tasks
 from tests.sources.resctrl.trees import (
     HOST,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Reason
-from nftop.sources.tuning.dmi import size_mb
+from nftop.sources.tuning.devices import size_mb
 from tests.sources.tuning.hosts import NODES, checks, host, poller
 
 EDAC = "sys/devices/system/edac/mc"

@@ -13,8 +13,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.uncore import UncoreTable
 from nftop.session.sampler import Sampler
 from nftop.sources.base import Check, Source
-from nftop.sources.uncore.checks import uncore_checks
-from nftop.sources.uncore.source import UncoreSource
+from nftop.sources.uncore.source import UncoreSource, uncore_checks
 from nftop.uarch import table
 from tests.sources.uncore.bench import SECOND, Bench
 from tests.sources.uncore.kernel import FakeUncore

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nftop.model.column import column
 from nftop.model.reading import Missing, Reason
 from nftop.model.uncore import UncoreTable
-from nftop.sources.uncore.multiplex import (
+from nftop.sources.uncore.open_counters import (
     LONGEST_NS,
     SHORTEST_NS,
     SWITCHING_AT_MOST,

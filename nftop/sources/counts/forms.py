@@ -1,0 +1,401 @@
+"""Counts of a file (`{event: count}`, `perf stat -j`, `perf stat -x`) parsed into rows."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, TypeAlias
+
+from nftop.model.reading import Missing, Reading, Reason
+
+MAX_LINE = 100_000  # characters; a line of perf stat has a few hundred
+_SHOWN = 60
+# What perf stat --topdown writes to stderr, where its counts go too unless told otherwise.
+_WARNINGS = ("nmi_watchdog enabled with topdown.", "Disable with echo 0 > ")
+_UNCOUNTED = {
+    # Every counter was taken, or what perf watched never ran.
+    "<not counted>": Missing(Reason.SOURCE, "perf stat did not come to count it"),
+    "<not supported>": Missing(Reason.HARDWARE, "perf stat could not count it there"),
+}
+
+
+class BadCountsError(ValueError):
+    """A file that can't be read as counts; the text names the line and says why."""
+
+
+class Form(Enum):
+    """What the file turned out to be."""
+
+    JSON = "JSON, event by event"
+    PERF_JSON = "perf stat -j"
+    PERF_CSV = "perf stat -x"
+
+
+Part: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One event's count.
+
+    Attributes:
+        event: as the file calls it.
+        count: already scaled for the time the event was not on a counter, as perf does.
+        part: what was counted and when, by kind: ("interval", "1.000"), ("cpu", "CPU0"). Empty
+            where the file knows one part only. Rows of different parts add up.
+        running_ns: how long the event was on a counter; None where the file does not say.
+        share: the share of the time in which it was, 0..1; None likewise.
+    """
+
+    event: str
+    count: Reading
+    part: Part = ()
+    running_ns: int | None = None
+    share: float | None = None
+
+
+Rows: TypeAlias = tuple[Form, tuple[Row, ...]]
+
+
+def count_of(text: str) -> Reading | None:
+    """A count as perf prints it, or why it has none; None where the text is neither."""
+    if text in _UNCOUNTED:
+        return _UNCOUNTED[text]
+    number = number_of(text)
+    return number if number is not None and number >= 0 else None
+
+
+def number_of(text: str) -> float | None:
+    """A finite decimal number, None for any other text."""
+    if not text.isascii() or "_" in text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def at_line(number: int, line: str, why: str) -> BadCountsError:
+    """The error of a line, counted from 1."""
+    shown = line.strip()
+    shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+    return BadCountsError(f"line {number}: {why}: {shown}" if shown else f"line {number}: {why}")
+
+
+def is_comment(line: str) -> bool:
+    """A line that holds nothing: perf begins its files with `# started on ...`, or warns."""
+    return not line.strip() or line.lstrip().startswith(("#", *_WARNINGS))
+
+
+# What perf says of a count; all other keys say whose it is and when.
+_PERF = frozenset({"counter-value", "event-runtime", "metric-value", "metric-unit"})
+_OF_THE_COUNT = _PERF | {
+    "unit", "event", "variance", "pcnt-running", "metric-threshold", "aggregate-number", "counters",
+}  # fmt: skip
+# Characters of one document: empty arrays take some 20 times as much memory.
+_MAX_DOCUMENT = 4 << 20
+# perf prints metrics with C's printf, for which JSON has no word.
+_NOT_JSON = re.compile(r":\s*-?(?:nan|inf)\b")
+
+
+def read_json(text: str) -> Rows:
+    """The rows of a file whose first character is a brace.
+
+    Raises:
+        BadCountsError: it is no JSON, or a count is none.
+    """
+    try:
+        whole = _load(text)
+    except ValueError as error:
+        if _first_object(text) is None:
+            line = getattr(error, "lineno", 1)
+            reason = getattr(error, "msg", str(error))
+            raise BadCountsError(f"line {line}: bad JSON: {reason}") from None
+        return Form.PERF_JSON, tuple(_perf_rows(text))
+    if _PERF & set(whole):
+        return Form.PERF_JSON, tuple(_perf_rows(text.strip().replace("\n", " ")))
+    return Form.JSON, tuple(Row(event, _count(event, count)) for event, count in whole.items())
+
+
+def _first_object(text: str) -> Mapping[str, Any] | None:
+    """The first line's object, which makes it a file of perf's."""
+    first = next((line for line in text.split("\n") if not is_comment(line)), "")
+    try:
+        found = _load(first.rstrip().removesuffix(","))
+    except ValueError:
+        return None
+    return found if _PERF & set(found) else None
+
+
+def _perf_rows(text: str) -> Iterable[Row]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if is_comment(line):
+            continue
+        if len(line) > MAX_LINE:
+            raise at_line(number, line, "too long a line")
+        try:
+            found = _load(line.rstrip().removesuffix(","))
+        except ValueError as error:
+            raise at_line(number, line, f"bad JSON: {getattr(error, 'msg', error)}") from None
+        if "counter-value" in found:
+            yield _perf_row(number, line, found)
+        elif "metric-unit" not in found and "metric-value" not in found:
+            raise at_line(number, line, "no `counter-value`, which perf stat -j writes")
+
+
+def _perf_row(number: int, line: str, found: Mapping[str, Any]) -> Row:
+    event, given = found.get("event"), found["counter-value"]
+    if not isinstance(event, str) or not event:
+        raise at_line(number, line, "no `event` with a name")
+    count = count_of(str(given)) if not isinstance(given, bool) else None
+    if count is None:
+        raise at_line(number, line, f"{given!r} is no count")
+    running = number_of(str(found.get("event-runtime", "")))
+    percent = number_of(str(found.get("pcnt-running", "")))
+    # The number of CPUs behind a count is no part of what was counted.
+    part = tuple((key, str(value)) for key, value in found.items() if key not in _OF_THE_COUNT)
+    return Row(
+        event,
+        count,
+        part,
+        None if running is None or running < 0 else int(running),
+        percent / 100 if percent is not None and 0 <= percent <= 100 else None,
+    )
+
+
+def _count(event: str, given: object) -> Reading:
+    if given is None:
+        return Missing(Reason.SOURCE, "it is null")
+    if isinstance(given, str):
+        count = count_of(given.strip())
+    else:
+        is_number = isinstance(given, int | float) and not isinstance(given, bool)
+        count = count_of(str(given)) if is_number else None
+    if count is None:
+        raise BadCountsError(f"the count of {event[:100]!r} is {str(given)[:40]!r}, no number >= 0")
+    return count
+
+
+def _load(text: str) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        ValueError: anything else; `msg` and `lineno` as in JSONDecodeError where they are known.
+    """
+    if len(text) > _MAX_DOCUMENT:
+        raise ValueError(f"longer than {_MAX_DOCUMENT >> 20} MiB")
+    try:
+        found = _decode(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(found, dict):
+        raise ValueError("no object, which begins with a brace")
+    return found
+
+
+def _decode(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError:
+        mended = _NOT_JSON.sub(": null", text)
+        if mended == text:
+            raise
+        return json.loads(mended, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(
+            name for name, times in Counter(name for name, _ in pairs).items() if times > 1
+        )
+        raise ValueError(f"{twice[:100]!r} is there twice")
+    return found
+
+
+# `perf stat -x SEPARATOR`, perf-stat(1), "CSV FORMAT":
+# [time] [CPU0 | S0-D0-C0,2 | S0,8 | comm-123] count unit event [cgroup] [variance] running share
+# The output names neither its separator nor its optional columns: both are inferred from the form
+# of a count and its event.
+_WANTED = "no line of `perf stat -x,` or `perf stat -j` output"
+_CUT = "the separator {!r} occurs in its numbers too; let perf stat write another, as with -x ';'"
+# A count, unit, event, time running and share, with the same separator between them.
+_LIKE_A_ROW = re.compile(
+    r"(?:^|[^\w.])(?:[0-9.]+|<not counted>|<not supported>)"
+    r"(?P<separator>[^\w.<>/-]{1,4}?)[A-Za-z%/]*(?P=separator)"
+    r"[A-Za-z][^\s]*?(?P=separator)(?:[^\s]*?(?P=separator))?[0-9]+(?P=separator)[0-9.]+"
+)
+_SEPARATORS = (",", ";", "\t", "|")
+# perf's aggregates, --per-...; a thread is called by its command.
+_KINDS = {
+    "cpu": r"CPU\d+",
+    "core": r"S\d+-D\d+(-CLS\d+)?-C\d+",
+    "cache": r"S\d+-D\d+-L\d+-ID\d+",
+    "cluster": r"S\d+-D\d+-CLS\d+",
+    "die": r"S\d+-D\d+",
+    "socket": r"S\d+",
+    "node": r"N-?\d+",
+}
+_LOOKED_AT, _LOOKED_AT_CHARACTERS = 100, 300  # of a file, to find its separator
+_INSIDE = "\0"
+_OF_MODIFIERS = ":"  # as a separator it is an event's too, `cycles:u`
+# A value of `--topdown` or `--metric-only`, and a name in the line above the values.
+_METRIC_VALUE = re.compile(r"-?\d+\.\d+|nan|inf")
+_METRIC_NAME = re.compile(r"%? *[A-Za-z][\w /.()-]*")
+_ONLY_METRICS = (
+    "these are perf's own metrics (--topdown, --metric-only) and no counts: leave that option out, "
+    "or count what `nftop tma --events` prints"
+)
+_METRIC_ONLY = 3  # so many empty columns on end where the count, its unit and event would be
+
+
+def read_csv(text: str) -> tuple[Row, ...]:
+    """The rows of a whole file.
+
+    Raises:
+        BadCountsError: a line is none of perf's.
+    """
+    lines = text.split("\n")
+    separator = _separator(lines)
+    rows: list[Row] = []
+    metrics = None
+    for number, line in enumerate(lines, 1):
+        if is_comment(line) or not line.strip(f"{separator} \t\r"):
+            continue
+        if len(line) > MAX_LINE:
+            raise at_line(number, line, "too long a line")
+        fields = _fields(line, separator)
+        start = _start(fields)
+        if start is not None and _cut_number(fields[: start + 1]):
+            raise at_line(number, line, _CUT.format(separator))
+        if start is not None:
+            rows.append(_row(number, line, fields, start, separator))
+        elif _metrics(fields):
+            metrics = metrics or (number, line)
+        elif not _metric_only(fields):
+            raise at_line(number, line, _why(fields))
+    if metrics and not rows:
+        raise at_line(*metrics, _ONLY_METRICS)
+    return tuple(rows)
+
+
+def _separator(lines: Sequence[str]) -> str:
+    """The first of perf's usual ones that makes a row of some line, or what stands in one."""
+    some = [line for line in lines if not is_comment(line)][:_LOOKED_AT]
+    some = [line[:_LOOKED_AT_CHARACTERS] for line in some]
+    for separator in _SEPARATORS:
+        if any(_start(_fields(line, separator)) is not None for line in some):
+            return separator
+    found = (_LIKE_A_ROW.search(line) for line in some)
+    return next((match["separator"] for match in found if match), _SEPARATORS[0])
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    """The columns; an event that holds the separator is one: `cpu/event=0x9c,umask=0x1/`."""
+    marked = _terms(separator).sub(lambda event: event[0].replace(separator, _INSIDE), line)
+    return [field.strip().replace(_INSIDE, separator) for field in marked.split(separator)]
+
+
+@cache
+def _terms(separator: str) -> re.Pattern[str]:
+    # What may be a separator must not be of a term too: to try all ways to cut takes for ever.
+    signs = "".join(re.escape(sign) for sign in "=.:~-" if sign not in separator)
+    term = rf"[A-Za-z_][\w{signs}]*"
+    return re.compile(rf"(?<![\w/])\w+/{term}(?:{re.escape(separator)}{term})+/")
+
+
+def _start(fields: Sequence[str]) -> int | None:
+    """Where the count stands: a unit, which is no number, and an event's name are behind it."""
+    for index in range(len(fields) - 2):
+        count, unit, event = fields[index : index + 3]
+        is_count = number_of(count) is not None or count.startswith("<not ")
+        is_unit = not unit.startswith("<") and number_of(unit) is None
+        if is_count and is_unit and re.match(r"[A-Za-z]", event):
+            return index
+    return None
+
+
+def _row(number: int, line: str, fields: Sequence[str], start: int, separator: str) -> Row:
+    count = count_of(fields[start])
+    if count is None:
+        raise at_line(number, line, f"{fields[start]!r} is no count")
+    behind = fields[start + 3 :]
+    # The cgroup and the variance (`0.50%`) stand before the time running, a whole number.
+    at = next((index for index, field in enumerate(behind[:3]) if field.isdecimal()), None)
+    between = [field for field in behind[: at or 0] if field and not field.endswith("%")]
+    event, cgroup = fields[start + 2], between
+    if separator == _OF_MODIFIERS:
+        event, cgroup = separator.join([event, *between]), []
+    running_ns, share = None, None
+    if at is not None and behind[at].isascii() and len(behind[at]) < 20:
+        running_ns = int(behind[at])
+        percent = number_of(behind[at + 1]) if len(behind) > at + 1 else None
+        share = percent / 100 if percent is not None and 0 <= percent <= 100 else None
+    part = (*_kinds(fields[:start]), *(("cgroup", field) for field in cgroup))
+    return Row(event, count, part, running_ns, share)
+
+
+def _kinds(fields: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What stands before the count; the number of CPUs behind it is no part of what was counted."""
+    for index, field in enumerate(fields):
+        if index == 0 and number_of(field) is not None:
+            yield "interval", field
+        elif field and not field.isdecimal():
+            kinds = (kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, field))
+            yield next(kinds, "thread"), field
+
+
+def _cut_number(fields: Sequence[str]) -> bool:
+    """Whether part of a number stands before the count, the last field: digits and digits on end.
+
+    An interval has decimals, and behind an aggregate stands how many CPUs it has. With a comma for
+    the decimal point, or one for thousands, `3,000` would pass as 0.
+    """
+    of = ("", *fields)
+    return any(
+        field.isdecimal() and number_of(after) is not None and not _is_aggregate(before)
+        for before, field, after in zip(of, fields, fields[1:], strict=False)
+    )
+
+
+def _is_aggregate(field: str) -> bool:
+    kinds = (pattern for kind, pattern in _KINDS.items() if kind != "cpu")
+    return any(re.fullmatch(pattern, field) for pattern in kinds)
+
+
+def _metric_only(fields: Sequence[str]) -> bool:
+    """A further metric that perf made of the row before: columns without a count."""
+    empty = 0
+    for field in fields[:-1]:
+        empty = 0 if field else empty + 1
+        if empty >= _METRIC_ONLY:
+            return True
+    return False
+
+
+def _metrics(fields: Sequence[str]) -> bool:
+    """A line of `--topdown` or `--metric-only`: values or their names, each with a separator.
+
+    Aggregates and the number of their CPUs stand before the values.
+    """
+    if len(fields) < 3 or fields[-1]:
+        return False
+    shown = [field for field in fields if field]
+    if all(_METRIC_NAME.fullmatch(field) for field in shown):
+        return True
+    kinds = [pattern for kind, pattern in _KINDS.items()]
+    first = next((i for i, f in enumerate(shown) if _METRIC_VALUE.fullmatch(f)), len(shown))
+    values = shown[first:]
+    before = all(f.isdecimal() or any(re.fullmatch(k, f) for k in kinds) for f in shown[:first])
+    return before and len(values) > 1 and all(_METRIC_VALUE.fullmatch(f) for f in values)
+
+
+def _why(fields: Sequence[str]) -> str:
+    return _WANTED if len(fields) < 3 else f"{_WANTED}: no count with a unit and an event behind it"

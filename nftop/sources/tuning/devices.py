@@ -1,0 +1,523 @@
+"""Memory and network devices: huge pages, channels, clusters, NUMA nodes and PCIe links of NICs.
+
+Files: the kernel's Documentation/admin-guide/mm/hugetlbpage.rst, Documentation/driver-api/edac.rst
+and Documentation/ABI/testing/sysfs-devices-edac.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nftop.model.ids import format_cpu_list
+from nftop.model.reading import Reason
+from nftop.sources.host.sysfs import SysTree, read_up_to
+from nftop.sources.tuning.look import Found, Look, as_advised, cpus, otherwise
+
+# PCI network devices: Documentation/ABI/testing/sysfs-bus-pci; registers of the PCI Express
+# capability (PCI Express Base Specification, 7.5.3), which lspci -vvv shows too.
+_DEVICES = "sys/bus/pci/devices"
+_NETWORK_CLASS = "0x02"
+# What a program opens to drive a device itself: the folder of the device that names it, and where
+# it is in /dev. A device of vfio is its group's, too.
+_HANDLES = {"uio": "/dev", "vfio-dev": "/dev/vfio/devices", "infiniband_verbs": "/dev/infiniband"}
+_USER_DRIVERS = frozenset({"vfio-pci", "uio_pci_generic", "igb_uio"})
+
+_STATUS_AT, _LIST, _FIRST_AT = 0x06, 0x10, 0x34
+_EXPRESS = 0x10
+_HEADER_BYTES, _CONFIG_BYTES = 64, 256
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """A network device.
+
+    Attributes:
+        address: `0000:3b:00.0`.
+        driver: the kernel's driver of it, "" where it has none.
+        node: its NUMA node, None where firmware does not say.
+        netdevs: the kernel's names of its interfaces.
+        handles: the files in /dev through which a program can drive it.
+        physical: of a virtual function the device that it is of, whose settings it has; else "".
+    """
+
+    address: str
+    driver: str
+    node: int | None
+    netdevs: tuple[str, ...]
+    handles: frozenset[str]
+    physical: str = ""
+
+    @property
+    def for_programs(self) -> bool:
+        """It is bound to a driver that hands it to a program."""
+        return self.driver in _USER_DRIVERS
+
+
+@dataclass(frozen=True, slots=True)
+class Express:
+    """How a device's end of the link is set.
+
+    Attributes:
+        payload_bytes, payload_limit_bytes: the largest payload it sends, and what it could.
+        read_bytes: the largest read it requests.
+        aspm: power states the link may enter by itself: "", `L0s`, `L1` or `L0s and L1`.
+    """
+
+    payload_bytes: int
+    payload_limit_bytes: int
+    read_bytes: int
+    aspm: str
+
+
+def nics(tree: SysTree, root: Path) -> tuple[Nic, ...]:
+    """Every network device on PCI, by address."""
+    found = []
+    for address in sorted(tree.names(_DEVICES)):
+        at = f"{_DEVICES}/{address}"
+        if (tree.text(f"{at}/class") or "").startswith(_NETWORK_CLASS):
+            driver, group = _pci_link(root / at / "driver"), _pci_link(root / at / "iommu_group")
+            handles = {
+                f"{where}/{name}"
+                for folder, where in _HANDLES.items()
+                for name in tree.names(f"{at}/{folder}")
+            }
+            if group:
+                handles |= {f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}"}
+            node = tree.number(f"{at}/numa_node")
+            # Those of virtio are a level below.
+            folders = [
+                at,
+                *(f"{at}/{name}" for name in tree.names(at) if name.startswith("virtio")),
+            ]
+            netdevs = tuple(
+                sorted(name for folder in folders for name in tree.names(f"{folder}/net"))
+            )
+            physical = _pci_link(root / at / "physfn")
+            found.append(Nic(address, driver, node, netdevs, frozenset(handles), physical))
+    return tuple(found)
+
+
+def express(root: Path, address: str) -> Express | None:
+    """The settings of its link; None where it has none, as a virtual device.
+
+    Raises:
+        PermissionError: the kernel shows only the header of it, as to all but root.
+    """
+    raw = read_up_to(os.fspath(root / _DEVICES / address / "config"), _CONFIG_BYTES)
+    if len(raw) <= _FIRST_AT or not raw[_STATUS_AT] & _LIST:
+        return None
+    if len(raw) <= _HEADER_BYTES:
+        raise PermissionError(f"{address}: the rest of its configuration is root's to read")
+    at, seen = raw[_FIRST_AT] & ~3, set[int]()
+    while _HEADER_BYTES <= at <= len(raw) - 0x14 and at not in seen:
+        seen.add(at)
+        if raw[at] == _EXPRESS:
+            return _express(raw, at)
+        at = raw[at + 1] & ~3
+    return None
+
+
+def openers(root: Path, handles: frozenset[str]) -> tuple[dict[str, set[int]], int]:
+    """Which processes have these files open, and how many could not be looked into."""
+    found: dict[str, set[int]] = {}
+    hidden = 0
+    with os.scandir(root / "proc") as entries:
+        pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
+    for pid in pids:
+        try:
+            with os.scandir(root / f"proc/{pid}/fd") as entries:
+                targets = {_target(entry.path) for entry in entries}
+        except PermissionError:
+            hidden += 1
+        except OSError:  # it has ended
+            continue
+        else:
+            for handle in targets & handles:
+                found.setdefault(handle, set()).add(pid)
+    return found, hidden
+
+
+def _express(raw: bytes, at: int) -> Express:
+    limit, control = raw[at + 4], int.from_bytes(raw[at + 8 : at + 10], "little")
+    states = ("", "L0s", "L1", "L0s and L1")
+    return Express(
+        payload_bytes=128 << (control >> 5 & 7),
+        payload_limit_bytes=128 << (limit & 7),
+        read_bytes=128 << (control >> 12 & 7),
+        aspm=states[raw[at + 0x10] & 3],
+    )
+
+
+def _pci_link(path: Path) -> str:
+    try:
+        return path.readlink().name
+    except OSError:
+        return ""
+
+
+def _target(path: str) -> str:
+    try:
+        return os.readlink(path)  # noqa: PTH115 - of thousands, and a socket's is no path
+    except OSError:  # closed meanwhile
+        return ""
+
+
+# SMBIOS memory devices (type 17): DMTF DSP0134, 7.18. Files: the kernel's
+# Documentation/ABI/testing/sysfs-firmware-dmi-entries.
+_ENTRY = re.compile(r"17-[0-9]{1,4}")
+_SIZE_AT, _EXTENDED_AT, _TYPE_AT = 0x0C, 0x1C, 0x12
+_UNKNOWN, _ELSEWHERE, _IN_KB = 0xFFFF, 0x7FFF, 0x8000
+# Memory types that are no DIMM: ROM, flash and the like.
+_FLASH = range(0x08, 0x0B)
+_LIMIT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Dimms:
+    """Slots of a host: how many hold a module of each size in MB, and how many none."""
+
+    filled: Mapping[int, int]
+    empty: int
+
+
+def dimms(root: Path) -> Dimms | None:
+    """The slots; None where firmware or kernel lists none.
+
+    Raises:
+        PermissionError: only root may read them.
+    """
+    folder = root / "sys/firmware/dmi/entries"
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if _ENTRY.fullmatch(entry.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    sizes = []
+    for name in names:
+        try:
+            sizes.append(size_mb(read_up_to(os.fspath(folder / name / "raw"), _LIMIT_BYTES)))
+        except FileNotFoundError:
+            continue
+    known = [size for size in sizes if size is not None]
+    if not known:
+        return None
+    filled = Counter(size for size in known if size)
+    return Dimms(dict(sorted(filled.items())), known.count(0))
+
+
+def size_mb(raw: bytes) -> int | None:
+    """Of one structure: 0 where the slot is empty, None where it does not say or is no DIMM's."""
+    if len(raw) < _SIZE_AT + 2 or raw[0] != 17:
+        return None
+    if len(raw) > _TYPE_AT and raw[_TYPE_AT] in _FLASH:
+        return None
+    size = int.from_bytes(raw[_SIZE_AT : _SIZE_AT + 2], "little")
+    if size == _UNKNOWN:
+        return None
+    if size == _ELSEWHERE:
+        if len(raw) < _EXTENDED_AT + 4 or raw[1] < _EXTENDED_AT + 4:
+            return None
+        return int.from_bytes(raw[_EXTENDED_AT : _EXTENDED_AT + 4], "little") & 0x7FFFFFFF
+    return (size & ~_IN_KB) // 1024 if size & _IN_KB else size
+
+
+_NODES = "sys/devices/system/node"
+_PAGES = re.compile(r"hugepages-([0-9]{1,10})kB")
+_NODE = re.compile(r"node([0-9]{1,6})")
+_EDAC = "sys/devices/system/edac/mc"
+_CONTROLLER = re.compile(r"mc([0-9]{1,4})")
+_DIMM = re.compile(r"(?:dimm|rank)[0-9]{1,4}")
+_CHANNEL = re.compile(r"\bchannel ([0-9]{1,3})\b")
+_IMC = re.compile(r"uncore_imc_[0-9]{1,3}")
+_KB_OF_A_GB = 1 << 20
+
+
+def huge_pages(look: Look) -> Iterator[Found]:
+    """Whether huge pages are reserved on the nodes where network functions poll."""
+    pages = {node: _pages(look, f"{_NODES}/node{node}/hugepages") for node in _nodes(look)}
+    if not any(pages.values()):
+        pages = {-1: _pages(look, "sys/kernel/mm/hugepages")}
+    if not any(pages.values()):
+        yield Found(Reason.HARDWARE, "this kernel has no huge pages")
+        return
+    text = "; ".join(
+        (f"node {node}: " if node >= 0 else "") + _told(sizes) for node, sizes in pages.items()
+    )
+    of_nfs = [poller.cpu for poller in look.pollers if poller.kind]
+    bare = [node for node in look.nodes_of(of_nfs) or (-1,) if not _reserved(pages.get(node))]
+    if not of_nfs:
+        reason = Reason.PRESENT if any(map(_reserved, pages.values())) else Reason.IDLE
+        yield Found(
+            reason, text if reason is Reason.PRESENT else f"{text}; no network function polls"
+        )
+    elif not bare:
+        yield as_advised(text)
+    else:
+        where = f"/{_NODES}/node{bare[0]}" if bare[0] >= 0 else "/sys/kernel/mm"
+        size = min(pages[bare[0]], default=2048) if bare[0] in pages else 2048
+        yield otherwise(
+            f"{text}; network functions poll on node {', '.join(map(str, bare))}"
+            if bare[0] >= 0
+            else text,
+            f"echo PAGES | sudo tee {where}/hugepages/hugepages-{size}kB/nr_hugepages",
+        )
+
+
+def channels(look: Look) -> Iterator[Found]:
+    """Whether every memory channel has as much memory as the others."""
+    controllers = [_controller(look, name) for name in sorted(
+        filter(_CONTROLLER.fullmatch, look.tree.names(_EDAC)), key=_number)]  # fmt: skip
+    if not any(size for item in controllers for size in item.megabytes.values()):
+        yield from _without_edac(look)
+        return
+    text = "; ".join(controller.told for controller in controllers)
+    empty = [controller for controller in controllers if controller.empty]
+    uneven = len({size for item in controllers for size in item.megabytes.values() if size}) > 1
+    if not empty and not uneven:
+        yield as_advised(text)
+    else:
+        yield otherwise(text, "the board's manual says which slots to fill: one DIMM in each "
+                        "channel before a second in any, all of one size")  # fmt: skip
+
+
+def clusters(look: Look) -> Iterator[Found]:
+    """Into how many nodes each package is divided: as it is, which only its load can judge."""
+    nodes: dict[int, set[int]] = {}
+    for info in look.topology.cpus:
+        if info.package is not None and info.node is not None:
+            nodes.setdefault(info.package, set()).add(info.node)
+    if not nodes:
+        yield Found(Reason.SOURCE, "the kernel names no NUMA nodes")
+        return
+    divided = {package: sorted(mine) for package, mine in sorted(nodes.items()) if len(mine) > 1}
+    if not divided:
+        yield as_advised("a NUMA node each for the packages: sub-NUMA clustering is off")
+        return
+    text = "; ".join(
+        f"package {package} is divided into nodes {', '.join(map(str, mine))}"
+        for package, mine in divided.items()
+    )
+    yield Found(
+        Reason.PRESENT,
+        f"{text} (sub-NUMA clustering, Cluster-on-Die): a core has part of the channels nearby",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Controller:
+    """A memory controller: MB by channel, those without any included where they are known."""
+
+    name: str
+    megabytes: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        return any(size == 0 for size in self.megabytes.values())
+
+    @property
+    def told(self) -> str:
+        sizes = ", ".join(
+            f"channel {channel} {size / 1024:g} GB" if size else f"channel {channel} empty"
+            for channel, size in sorted(self.megabytes.items())
+        )
+        return f"{self.name}: {sizes}"
+
+
+def _controller(look: Look, name: str) -> _Controller:
+    at = f"{_EDAC}/{name}"
+    last = _CHANNEL.search(look.tree.text(f"{at}/max_location") or "")
+    # Channels of which there are none to see; a controller has at most some dozen.
+    sizes = dict.fromkeys(range(min(int(last[1]), 63) + 1) if last else (), 0)
+    for dimm in filter(_DIMM.fullmatch, look.tree.names(at)):
+        place = _CHANNEL.search(look.tree.text(f"{at}/{dimm}/dimm_location") or "")
+        size = look.tree.number(f"{at}/{dimm}/size")
+        if place and size:
+            sizes[int(place[1])] = sizes.get(int(place[1]), 0) + size
+    return _Controller(name, sizes)
+
+
+def _without_edac(look: Look) -> Iterator[Found]:
+    """What else tells of memory; none of it says which channel a DIMM is in."""
+    counted = sum(map(bool, map(_IMC.fullmatch, look.tree.names("sys/bus/event_source/devices"))))
+    units = (
+        f"; the kernel has {counted} units of counters a package (uncore_imc)" if counted else ""
+    )
+    fix = "sudo modprobe i10nm_edac (Ice Lake and later), skx_edac, or sb_edac (Xeon E5)"
+    try:
+        there = dimms(look.root)
+    except PermissionError:
+        why = f"what is in the slots only root can read (DMI){units}"
+        yield Found(Reason.PERMISSION, why, "sudo nftop doctor")
+        return
+    if there is None:
+        # A guest has neither, nor counters of memory.
+        text = f"neither EDAC nor DMI tells of memory here{units}"
+        yield Found(Reason.SOURCE, text, fix if counted else "")
+        return
+    sizes = ", ".join(f"{count} of {size / 1024:g} GB" for size, count in there.filled.items())
+    text = f"DIMMs: {sizes or 'none told'}; {there.empty} slots empty{units}"
+    yield Found(Reason.SOURCE, f"{text}; which channels they are in only EDAC tells", fix)
+
+
+def _nodes(look: Look) -> list[int]:
+    hits = map(_NODE.fullmatch, look.tree.names(_NODES))
+    nodes = sorted(int(hit[1]) for hit in hits if hit)
+    return [node for node in nodes if look.tree.text(f"{_NODES}/node{node}/cpulist")]
+
+
+def _pages(look: Look, folder: str) -> dict[int, tuple[int, int]]:
+    """Reserved and free pages by their size in kB, the smallest first."""
+    found = {}
+    for hit in filter(None, map(_PAGES.fullmatch, look.tree.names(folder))):
+        pages = look.tree.number(f"{folder}/{hit[0]}/nr_hugepages")
+        free = look.tree.number(f"{folder}/{hit[0]}/free_hugepages")
+        if pages is not None:
+            found[int(hit[1])] = (pages, free or 0)
+    return dict(sorted(found.items()))
+
+
+def _reserved(sizes: dict[int, tuple[int, int]] | None) -> bool:
+    return any(pages for pages, _ in (sizes or {}).values())
+
+
+def _told(sizes: dict[int, tuple[int, int]]) -> str:
+    told = [
+        f"{pages} huge pages of {_size(kb)}, {free} free"
+        for kb, (pages, free) in sizes.items()
+        if pages
+    ]
+    return ", ".join(told) or "no huge pages"
+
+
+def _size(kb: int) -> str:
+    return f"{kb // _KB_OF_A_GB} GB" if kb >= _KB_OF_A_GB else f"{kb // 1024} MB"
+
+
+def _number(name: str) -> int:
+    return int(name.lstrip("mc"))
+
+
+# Table in 10.1 of the paper on software data planes, 1.2.
+_PAYLOAD_BYTES, _READ_BYTES = 256, 512
+# So many of the kernel's own are named, the others counted.
+_NAMED = 8
+
+
+def nodes(look: Look) -> Iterator[Found]:
+    """Whether each device is on the node of the cores that poll it."""
+    devices = nics(look.tree, look.root)
+    users, hidden = _users(look, devices)
+    driven = [nic for nic in devices if nic.for_programs or users[nic.address]]
+    for nic in driven:
+        yield _beside(look, nic, users[nic.address], hidden)
+    others = [nic for nic in devices if nic not in driven]
+    if others:
+        listed = ", ".join(
+            f"{', '.join(nic.netdevs) or nic.address} {_place(nic)}" for nic in others[:_NAMED]
+        )
+        listed += f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        yield Found(Reason.PRESENT, f"the kernel's own: {listed}")
+    elif not driven:
+        yield Found(Reason.SOURCE, "no network device on PCI")
+
+
+def links(look: Look) -> Iterator[Found]:
+    """Whether the links of those that programs drive are set for throughput."""
+    devices = nics(look.tree, look.root)
+    users, _ = _users(look, devices)
+    driven = [nic for nic in devices if nic.for_programs or users[nic.address]]
+    if not driven:
+        yield Found(Reason.IDLE, "no program drives a network device on PCI here")
+    for nic in driven:
+        yield _link(look, nic)
+
+
+def _users(look: Look, devices: tuple[Nic, ...]) -> tuple[dict[str, set[int]], int]:
+    """By address the processes that drive a device, and how many could not be looked into."""
+    handles = frozenset(handle for nic in devices for handle in nic.handles)
+    if not handles:
+        return {nic.address: set() for nic in devices}, 0
+    try:
+        found, hidden = openers(look.root, handles)
+    except OSError:
+        found, hidden = {}, 1
+    return {
+        nic.address: set().union(*(found.get(handle, ()) for handle in nic.handles))
+        for nic in devices
+    }, hidden
+
+
+def _beside(look: Look, nic: Nic, users: set[int], hidden: int) -> Found:
+    mine = [poller for poller in look.pollers if poller.pid in users and poller.pinned]
+    names = ", ".join(sorted({f"{item.program}[{item.pid}]" for item in mine}))
+    if not users:
+        why = f"{hidden} processes can't be looked into" if hidden else "no process has it open"
+        reason = Reason.PERMISSION if hidden else Reason.IDLE
+        return Found(reason, f"{_place(nic)}; {why}", "sudo nftop doctor" if hidden else "",
+                     of=nic.address)  # fmt: skip
+    if not mine:
+        listed = ", ".join(map(str, sorted(users)))
+        text = f"{_place(nic)}, open in process {listed}, which polls on no CPU of its own"
+        return Found(Reason.IDLE, text, of=nic.address)
+    polled = sorted({item.cpu for item in mine})
+    if nic.node is None:
+        text = f"{_place(nic)}; {names} polls on {cpus(polled)}"
+        return Found(Reason.SOURCE, f"{text}: whether that is near is not known", of=nic.address)
+    far = [cpu for cpu in polled if look.nodes_of((cpu,)) != (nic.node,)]
+    text = f"{_place(nic)}; {names} polls on {cpus(polled)}"
+    if not far:
+        return as_advised(f"{text} of the same node", of=nic.address)
+    near = [info.cpu for info in look.topology.cpus if info.online and info.node == nic.node]
+    where = ", ".join(map(str, look.nodes_of(far))) or "unknown"
+    return otherwise(
+        f"{text}, of which {cpus(far)} is on node {where}",
+        f"run it on CPUs of node {nic.node}: {format_cpu_list(near)}",
+        of=nic.address,
+    )
+
+
+def _link(look: Look, nic: Nic) -> Found:
+    try:
+        found = express(look.root, nic.physical or nic.address)
+    except PermissionError:
+        why = "its PCI Express settings are root's to read"
+        return Found(Reason.PERMISSION, why, "sudo nftop doctor", of=nic.address)
+    except OSError as error:
+        return Found(Reason.ERROR, f"its configuration can't be read: {error.strerror}",
+                     of=nic.address)  # fmt: skip
+    if found is None:
+        return Found(Reason.UNDEFINED, "it is not on PCI Express", of=nic.address)
+    flaws, fixes = _flaws(found)
+    text = f"as {nic.physical}, of which it is a function: " if nic.physical else ""
+    text += (
+        f"payload {found.payload_bytes} of {found.payload_limit_bytes} bytes, reads of "
+        f"{found.read_bytes}, ASPM {found.aspm or 'off'}"
+    )
+    if not flaws:
+        return as_advised(text, of=nic.address)
+    return otherwise(f"{text}: {', '.join(flaws)}", "; ".join(fixes), of=nic.address)
+
+
+def _flaws(found: Express) -> tuple[list[str], list[str]]:
+    flaws, fixes = [], []
+    if found.payload_bytes < _PAYLOAD_BYTES:
+        able = found.payload_limit_bytes >= _PAYLOAD_BYTES
+        flaws.append(f"payload below {_PAYLOAD_BYTES}" + ("" if able else ", which is all it can"))
+    if found.read_bytes < _READ_BYTES:
+        flaws.append(f"reads below {_READ_BYTES}")
+    if flaws:
+        fixes.append("pci=pcie_bus_perf in the kernel's command line, or the BIOS")
+    if found.aspm:
+        flaws.append("ASPM is on")
+        fixes.append("echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy")
+    return flaws, fixes
+
+
+def _place(nic: Nic) -> str:
+    where = "node unknown" if nic.node is None else f"node {nic.node}"
+    return f"({nic.driver or 'no driver'}, {where})"
