@@ -18,8 +18,13 @@ from nftop.derive.cpu.table import count_cycles, cpu_table, tsc_hz, undecided_ro
 from nftop.derive.cpu.time import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.nf.cores import Beside, with_cores
-from nftop.derive.nf.kernel_parts import with_kernel_parts
-from nftop.derive.nf.netdev import NetdevState, kernel_row, step_netdev, without_rows
+from nftop.derive.nf.netdev import (
+    NetdevState,
+    kernel_row,
+    step_netdev,
+    with_kernel_parts,
+    without_rows,
+)
 from nftop.derive.nf.rates import Around, NfRates
 from nftop.derive.nf.registry import NfMemory, step_nfs
 from nftop.derive.nf.row import nf_row

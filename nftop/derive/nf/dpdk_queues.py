@@ -1,24 +1,76 @@
 """Which core polls which queue of a DPDK application.
 
-DPDK never tells. In this order: what the application's own `--config` says; a single polling
-lcore has them all; the operator's map; otherwise only the application's total is known, and that
-is said.
+DPDK does not report it. In this order: the application's own `--config`; a single polling lcore
+has all queues; the operator's map; otherwise only the application's total is known, with a reason.
+
+Grammar: DPDK Programmer's Guide, "EAL parameters" (`-c`, `-l`, `--lcores`) and the l3fwd sample
+application (`--config`).
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from nftop.derive.nf.eal import config_queues, enabled_lcores
 from nftop.derive.nf.rates import not_bound, where_it_runs
 from nftop.derive.threads import ThreadRate
-from nftop.model.ids import Cpu, Lcore
-from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
+from nftop.model.ids import Cpu, Lcore, parse_cpu_list
+from nftop.model.nf.queue_map import Prefix, Queue, QueueMap, parse_triples
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
+
+
+def enabled_lcores(eal_params: Sequence[str]) -> frozenset[Lcore]:
+    """The lcores its EAL was told to start; empty where the command line does not say."""
+    for names, parse in _LCORE_OPTIONS:
+        for text in _values(eal_params, names):
+            try:
+                return frozenset(Lcore(lcore) for lcore in parse(text))
+            except ValueError:
+                return frozenset()
+    return frozenset()
+
+
+def config_queues(app_params: Sequence[str]) -> Mapping[Queue, Lcore]:
+    """Queue to lcore from an l3fwd-like `--config`; empty where there is none."""
+    for text in _values(app_params, ("--config",)):
+        return parse_triples(text) or {}
+    return {}
+
+
+def _values(params: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """Values of an option in any of getopt_long's spellings: `-l 1`, `-l1`, `--x=1`, `--x 1`."""
+    for index, param in enumerate(params):
+        for name in names:
+            if param == name and index + 1 < len(params):
+                yield params[index + 1]
+            elif name.startswith("--") and param.startswith(name + "="):
+                yield param[len(name) + 1 :]
+            elif not name.startswith("--") and param.startswith(name) and len(param) > len(name):
+                yield param[len(name) :]
+
+
+def _from_mask(text: str) -> Iterator[int]:
+    mask = int(text, 16)
+    return (bit for bit in range(mask.bit_length()) if mask >> bit & 1)
+
+
+def _from_lcores(text: str) -> Iterator[int]:
+    """`--lcores`: sets with optional CPUs, `1,2@(5-7),(3-5)@(0,2)`; only the lcores matter here."""
+    without_cpus = re.sub(r"@(\([^)]*\)|[\d-]+)", "", text)
+    return iter(parse_cpu_list(without_cpus.replace("(", "").replace(")", "")))
+
+
+def _from_list(text: str) -> Iterator[int]:
+    # -l takes what --lcores takes since 25.03, and plain ranges before.
+    return _from_lcores(text)
+
+
+_LCORE_OPTIONS = ((("-l",), _from_list), (("--lcores",), _from_lcores), (("-c",), _from_mask))
+
 
 # So many queues are named that a map leaves out or makes up.
 _MOST_ODD = 3

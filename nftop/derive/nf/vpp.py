@@ -1,12 +1,28 @@
-"""Rates of VPP: each thread's packets by interface, and how busy its graph nodes say it was."""
+"""Rates of VPP: packets of each thread by interface, and how busy its graph nodes show it was.
+
+VPP counts a packet on each interface it passes: on a NIC, on the bond the NIC belongs to, on the
+tunnel it came in. Only interfaces that consist of no others are summed.
+
+VPP counts the clocks of every node, but an input node's include polls that found nothing, so work
+lies between two bounds: the clocks of the other nodes, and those of all. Where the number of queues
+is known, the bounds are closer: a call brings at most a frame of each queue, so some calls must
+have found packets, and an empty call costs no more than those.
+
+Clocks and packets are both of the nodes' own counters, which VPP refreshes at its own pace, so
+clocks per packet are kept; times packets per second, that is clocks per second.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal, TypeAlias
 
-from nftop.derive.nf.counter_rates import identity, rate_process
+import numpy as np
+
+from nftop.derive.nf.counter_rates import RESTARTED, held, identity, rate_process
 from nftop.derive.nf.rates import (
     Around,
     NfCore,
@@ -19,20 +35,277 @@ from nftop.derive.nf.rates import (
     shares,
     where_it_runs,
 )
-from nftop.derive.nf.vpp_nodes import (
-    NodeState,
-    busy_ratio,
-    clocks_per_packet,
-    nodes_counted,
-    step_nodes,
-)
-from nftop.derive.nf.vpp_packets import Counted, RatedPackets, rate_packets
 from nftop.derive.threads import ThreadRate
+from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
-from nftop.model.nf.parts import NfPort
-from nftop.model.nf.vpp import VppInstance, VppTable, VppThread
+from nftop.model.nf.parts import NfNode, NfPort
+from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.owner import owned_name
 from nftop.model.reading import Missing, Reading, Reason, quotient
+from nftop.model.sample import Counts
+
+# VPP's nodes of type INPUT that bring packets from outside, by its source code's
+# VLIB_REGISTER_NODE. An unknown one shows by its calls without packets: other nodes have none.
+_DEVICE_INPUTS = (
+    "dpdk-input", "af-packet-input", "af_xdp-input", "avf-input", "memif-input", "netmap-input",
+    "pg-input", "rdma-input", "tap-input", "vhost-user-input", "virtio-input", "vmxnet3-input",
+)  # fmt: skip
+# VLIB_FRAME_SIZE: as many packets as one call of a node works on.
+_FRAME = 256
+# The bounds are one number when they are no further apart; half of it is the error.
+_NEAR_ENOUGH = 0.05
+
+_OFF = Missing(
+    Reason.SOURCE,
+    "VPP counts nothing per node unless told to: 'per-node-counters on' in its statseg section",
+)
+_NO_INPUT = Missing(Reason.IDLE, "its input nodes brought no packets since VPP counted last")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeState:
+    """One VPP's nodes when last refreshed.
+
+    Attributes:
+        heartbeat, nodes: as read then.
+        delta: what they counted since the refresh before; why there is none.
+    """
+
+    heartbeat: int
+    nodes: VppNodes
+    delta: VppNodes | Missing
+
+
+def step_nodes(
+    before: NodeState | None, heartbeat: int, nodes: VppNodes | None
+) -> NodeState | None:
+    """Fold one reading in; between two of VPP's refreshes what was said last holds.
+
+    A node that was not there before may have been left out, for it had never run.
+    """
+    if nodes is None:
+        return None
+    known = None if before is None else _with_names(before.nodes, nodes.names)
+    if before is None or known is None or _shape(known) != _shape(nodes):
+        return NodeState(heartbeat, nodes, Missing(Reason.WARMING, "VPP has not counted twice yet"))
+    if before.heartbeat == heartbeat:
+        return before
+    pairs = list(zip(_counted(known), _counted(nodes), strict=True))
+    if heartbeat < before.heartbeat or any((new < old).any() for old, new in pairs):
+        return NodeState(
+            heartbeat, nodes, Missing(Reason.RESET, "VPP's counters per node were cleared")
+        )
+    return NodeState(heartbeat, nodes, VppNodes(nodes.names, *(new - old for old, new in pairs)))
+
+
+def clocks_per_packet(
+    state: NodeState | None, row: int, queues: int | None
+) -> tuple[float, float] | Missing:
+    """Least and most TSC cycles of work for each packet that the thread in `row` took in.
+
+    Args:
+        state: None where VPP keeps no counters per node.
+        row: of the nodes' arrays.
+        queues: from how many it receives; None where that is not known, and the bounds are wide.
+    """
+    if state is None:
+        return _OFF
+    if isinstance(state.delta, Missing):
+        return state.delta
+    clocks, vectors, calls = (
+        np.asarray(item[row], dtype=np.float64) for item in _counted(state.delta)
+    )
+    device = np.isin(state.delta.names, _DEVICE_INPUTS)
+    packets = float(vectors[device].sum())
+    if packets <= 0:
+        return _NO_INPUT
+    polls = device | (calls > vectors)
+    least = float(clocks[~polls & (vectors > 0)].sum())
+    if queues:
+        least += float((clocks * _share(vectors, calls * _FRAME * queues))[polls].sum())
+    return least / packets, float(clocks.sum()) / packets
+
+
+def nodes_counted(state: NodeState | None) -> tuple[NfNode, ...] | Missing:
+    """Every node that ran since VPP's refresh before the last, over all threads, dearest first."""
+    if state is None:
+        return _OFF
+    if isinstance(state.delta, Missing):
+        return state.delta
+    clocks, vectors, calls = (
+        np.asarray(item, dtype=np.float64).sum(axis=0) for item in _counted(state.delta)
+    )
+    polls = np.isin(state.delta.names, _DEVICE_INPUTS) | (calls > vectors)
+    whole = float(clocks.sum())
+    return tuple(
+        NfNode(
+            name=state.delta.names[at],
+            clocks_ratio=quotient(float(clocks[at]), whole),
+            clocks_per_packet=quotient(float(clocks[at]), float(vectors[at])),
+            packets_per_call=quotient(float(vectors[at]), float(calls[at])),
+            polls=bool(polls[at]),
+        )
+        for at in np.argsort(-clocks, kind="stable").tolist()
+        if calls[at] > 0
+    )
+
+
+def busy_ratio(
+    bounds: tuple[float, float] | Missing, packets_per_s: Reading, tsc_hz: Reading
+) -> Reading:
+    """Share of time (0..1) in which a thread worked on packets.
+
+    Args:
+        bounds: `clocks_per_packet`.
+        packets_per_s: what it receives.
+        tsc_hz: the clock of `bounds`.
+
+    Returns:
+        The middle of the bounds where they are close to each other; otherwise SOURCE, with a
+        sentence that tells both.
+    """
+    if isinstance(bounds, Missing):
+        return bounds
+    packets_per_clock = quotient(packets_per_s, tsc_hz)
+    if isinstance(packets_per_clock, Missing):
+        return packets_per_clock
+    low, high = (min(clocks * packets_per_clock, 1.0) for clocks in bounds)
+    if high - low <= _NEAR_ENOUGH:
+        return (low + high) / 2
+    return Missing(
+        Reason.SOURCE,
+        f"VPP books empty polls on its input nodes too: between {low:.0%} and {high:.0%} of its "
+        "time was work",
+    )
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    """part / whole, at most 1; 0 of nothing."""
+    return np.minimum(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 1.0)
+
+
+def _with_names(nodes: VppNodes, names: tuple[str, ...]) -> VppNodes | None:
+    """The same in this order, others of these `names` with 0; None where one of it is missing."""
+    if nodes.names == names:
+        return nodes
+    place = {name: index for index, name in enumerate(names)}
+    if len(place) < len(names) or not place.keys() >= set(nodes.names):
+        return None
+    columns = [place[name] for name in nodes.names]
+    wider = []
+    for counts in _counted(nodes):
+        table = np.zeros((len(counts), len(names)), dtype=np.uint64)
+        table[:, columns] = counts
+        wider.append(table)
+    return VppNodes(names, *wider)
+
+
+def _counted(nodes: VppNodes) -> tuple[Counts, Counts, Counts]:
+    return nodes.clocks, nodes.vectors, nodes.calls
+
+
+def _shape(nodes: VppNodes) -> tuple[int, ...]:
+    return nodes.clocks.shape
+
+
+Counted: TypeAlias = Literal["rx_packets", "tx_packets", "rx_misses", "drops"]
+_COUNTED: tuple[Counted, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
+
+# How VPP calls interfaces made of others unless told otherwise (their format functions), and how
+# their kinds begin in its API (VNET_DEVICE_CLASS), in lower case.
+_STACKED_NAME = re.compile(
+    "(BondEthernet|bvi|geneve_tunnel|gre|gtpu_tunnel|ipip|ipsec|l2tpv3_tunnel|lisp_gpe|loop|"
+    "mpls-tunnel|nsh_tunnel|pipe|pppoe_session|vxlan_gpe_tunnel|vxlan_tunnel|wg)[0-9]+"
+)
+_STACKED_KINDS = (
+    "bond", "bvi", "geneve", "gre", "gtpu", "ipip", "ipsec", "l2tp", "lisp", "loopback", "mpls",
+    "nsh", "pipe", "pppoe", "vxlan", "wireguard",
+)  # fmt: skip
+_BONDS = ("bond", "BondEthernet")
+_BOND_NODE = "bond-input"
+
+_NO_INTERFACES = Missing(Reason.UNDEFINED, "it has no interfaces")
+_HIDDEN_BOND = Missing(
+    Reason.SOURCE,
+    "it has a bond, and no name tells which interface that is: its packets would count twice",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RatedPackets:
+    """One VPP's counters when last rated, and the rates that gave.
+
+    Attributes:
+        read_at_ns: when they were read.
+        rows: the threads' indices, of the arrays' rows; columns: the interfaces' names.
+        counts: uint64 (4, t, i), in the order of `_COUNTED`.
+        per_s: by counter, float64 (t,), each thread's over all interfaces that are made of no
+            other; why there is none.
+        by_interface: likewise, float64 (i,), each interface's over all threads, whatever it is
+            made of.
+        interval_s: between the two readings; None without rates, 0 where they were rated before.
+    """
+
+    read_at_ns: int
+    rows: tuple[int, ...]
+    columns: tuple[str, ...]
+    counts: Counts
+    per_s: Mapping[Counted, Floats] | Missing
+    by_interface: Mapping[Counted, Floats] | Missing
+    interval_s: float | None
+
+
+def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
+    """Fold one reading in; one that was rated before keeps its rates.
+
+    After a counter went back all is RESET, after a change of threads or interfaces WARMING: an
+    index may be given to another one. So it is after a reading from before the last.
+    """
+    if before is not None and before.read_at_ns == vpp.read_at_ns:
+        return replace(before, interval_s=held(before.interval_s))
+    told = vpp.interfaces
+    rows = tuple(thread.index for thread in vpp.threads)
+    # As in _COUNTED.
+    counts = np.stack([told.rx_packets, told.tx_packets, told.rx_misses, told.drops])
+    per_s: Mapping[Counted, Floats] | Missing = Missing(Reason.WARMING)
+    by_interface: Mapping[Counted, Floats] | None = None
+    interval_s = None
+    if not told.names:
+        per_s = _NO_INTERFACES
+    elif (
+        before is not None
+        and (before.rows, before.columns) == (rows, told.names)
+        and (elapsed_s := (vpp.read_at_ns - before.read_at_ns) / 1e9) > 0
+    ):
+        if (counts < before.counts).any():
+            per_s = RESTARTED
+        else:
+            rates = (counts - before.counts) / elapsed_s
+            by_interface = dict(zip(_COUNTED, rates.sum(axis=1), strict=True))
+            if _hides_a_bond(told, vpp.nodes):
+                per_s = _HIDDEN_BOND
+            else:
+                interval_s = elapsed_s
+                summed = rates[:, :, ~_stacked(told)].sum(axis=2)
+                per_s = dict(zip(_COUNTED, summed, strict=True))
+    each = by_interface or (per_s if isinstance(per_s, Missing) else Missing(Reason.WARMING))
+    return RatedPackets(vpp.read_at_ns, rows, told.names, counts, per_s, each, interval_s)
+
+
+def _stacked(told: VppInterfaces) -> Bools:
+    """bool (i,): which interfaces are made of others."""
+    if told.kinds:
+        return np.array([kind.lower().startswith(_STACKED_KINDS) for kind in told.kinds], bool)
+    return np.array([bool(_STACKED_NAME.fullmatch(name)) for name in told.names], bool)
+
+
+def _hides_a_bond(told: VppInterfaces, nodes: VppNodes | None) -> bool:
+    """Whether packets passed a bond, and no interface is known as one."""
+    if nodes is None or _BOND_NODE not in nodes.names:
+        return False
+    known = any(kind.startswith(_BONDS) for kind in told.kinds or told.names)
+    return not known and bool(nodes.vectors[:, nodes.names.index(_BOND_NODE)].any())
+
 
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
 _NO_QUEUES = Missing(

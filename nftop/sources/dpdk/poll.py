@@ -8,9 +8,8 @@ from pathlib import Path
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
 from nftop.sources.dpdk import client, protocol
-from nftop.sources.dpdk.app_info import Facts
 from nftop.sources.dpdk.client import Link, LinkError, NobodyThereError
-from nftop.sources.dpdk.protocol import Answers, Counters
+from nftop.sources.dpdk.protocol import Answers, Counters, Facts
 from nftop.sources.dpdk.replies import TEXT_LIMIT, ReplyError
 from nftop.sources.process.mounts import Found
 from nftop.sources.runtime.poll_loop import Identity, Standing

@@ -1,21 +1,139 @@
-"""The source `netdev`. What interfaces are is looked up when they change, not at every tick."""
+"""Source `netdev`: packets of the kernel's network stack; interfaces are identified as they change.
+
+Layouts: softnet_seq_show and dev_seq_printf_stats in the kernel's net/core/net-procfs.c;
+snmp_seq_show in net/ipv4/proc.c, snmp6_seq_show in net/ipv6/proc.c; tun_chr_show_fdinfo in
+drivers/net/tun.c: the fdinfo of an open /dev/net/tun names its interface ("iff:").
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.model.nf.netdev import Interface, InterfaceKind, NetdevTable
 from nftop.model.reading import Missing, Reason
+from nftop.model.sample import Counts
 from nftop.sources.base import Check
 from nftop.sources.host.sysfs import SysTree, read_up_to
 from nftop.sources.netdev.links import link_kinds
-from nftop.sources.netdev.taps import owners
-from nftop.sources.netdev.texts import parse_dev, parse_forwarded, parse_softnet
+from nftop.sources.process.scan import is_nf
+
+_TUN = Path("/dev/net/tun")
+_INTERFACE = re.compile(rb"^iff:\t(.+)$", re.MULTILINE)
+_COMM_BYTES = 64
+_FDINFO_BYTES = 4096
+
+
+def owners(proc: Path, wanted: Collection[str]) -> Mapping[str, int]:
+    """The pid of the network function that holds each of these interfaces; others are absent.
+
+    A network function makes taps as mirrors of ports that it counts itself; what one is, its
+    threads' names tell. Looks at all threads, and at every descriptor of such programs, so not at
+    every tick. What may not be looked into is passed over.
+    """
+    found: dict[str, int] = {}
+    for entry in sorted(_folder(proc), key=len):
+        if entry.isdecimal() and is_nf(_comms(proc / entry)):
+            for name in _taps(proc / entry):
+                if name in wanted:
+                    found.setdefault(name, int(entry))
+    return found
+
+
+def _comms(process: Path) -> list[str]:
+    """The names of its threads."""
+    comms = []
+    for tid in _folder(process / "task"):
+        try:
+            comm = read_up_to(f"{process}/task/{tid}/comm", _COMM_BYTES)
+        except OSError:
+            continue
+        comms.append(comm.decode("utf-8", "replace").rstrip("\n"))
+    return comms
+
+
+def _taps(process: Path) -> list[str]:
+    names = []
+    for handle in _folder(process / "fd"):
+        try:
+            if (process / "fd" / handle).readlink() != _TUN:
+                continue
+            info = read_up_to(f"{process}/fdinfo/{handle}", _FDINFO_BYTES)
+        except OSError:
+            continue
+        names += [hit.decode("utf-8", "replace") for hit in _INTERFACE.findall(info)]
+    return names
+
+
+def _folder(path: Path) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries]
+    except OSError:
+        return []
+
+
+# The CPU's number is the 13th word, from Linux 5.10 on.
+_INDEX = 12
+_SOFTNET_WORDS = 9
+_DEV_WORDS = 16
+
+
+def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], Counts]:
+    """CPUs, and of each what it has taken in, dropped and left waiting.
+
+    A line a CPU that is online; `online` says which where an older kernel's lines do not.
+    """
+    words = [line.split() for line in text.splitlines()]
+    if not words or any(len(entry) < _SOFTNET_WORDS for entry in words):
+        raise ValueError("it has no lines of CPUs")
+    if all(len(word) > _INDEX for word in words):
+        cpus = [int(item[_INDEX], 16) for item in words]
+    elif len(words) == len(online):
+        cpus = list(online)
+    else:
+        raise ValueError(f"it has lines of {len(words)} CPUs, and {len(online)} are online")
+    if len(set(cpus)) < len(cpus) or max(cpus) >= 1 << 16:
+        raise ValueError("its lines are of no CPUs that there can be")
+    counts = [[int(word, 16) for word in item[:3]] for item in words]
+    if any(count >= 1 << 32 for row in counts for count in row):
+        raise ValueError("its numbers have more than 32 bits")
+    return np.array(cpus, np.int32), np.array(counts, np.uint64)
+
+
+def parse_dev(text: str) -> dict[str, tuple[int, int]]:
+    """Packets received and sent of each interface by name."""
+    found = {}
+    for line in text.splitlines()[2:]:
+        name, colon, rest = line.rpartition(":")
+        words = rest.split()
+        if not colon or len(words) < _DEV_WORDS:
+            raise ValueError("its lines are of no interfaces")
+        found[name.strip()] = int(words[1]), int(words[9])
+    return found
+
+
+def parse_forwarded(snmp: str, snmp6: str) -> int | None:
+    """IP packets forwarded, of both versions; None where neither text has them."""
+    found = []
+    lines = [line.split() for line in snmp.splitlines() if line.startswith("Ip:")]
+    if len(lines) == 2 and "ForwDatagrams" in lines[0]:
+        found.append(int(lines[1][lines[0].index("ForwDatagrams")]))
+    for line in snmp6.splitlines():
+        name, _, number = line.partition(" ")
+        if name.rstrip() == "Ip6OutForwDatagrams":
+            found.append(int(number))
+    return sum(found) if found else None
+
 
 # Beyond this a text is no longer what it is meant to be: 4096 CPUs, or ten thousand interfaces.
 _LIMIT_BYTES = 2 << 20

@@ -1,11 +1,11 @@
-"""From what the commands print to numbers: absolute ones, never a percentage but a queue's share.
+"""From the output of the commands to the counters of each PMD thread.
 
-OVS prints percentages of a clock that it may not have ("259288860693.2 % of total cycles"), and
-averages since whenever its statistics were cleared.
+Only absolute numbers are used, and a queue's share: OVS prints percentages of a clock that may not
+exist ("259288860693.2 % of total cycles"), and averages since its statistics were last cleared.
 
-A block begins with a line that is not indented and is one PMD thread's, `pmd thread numa_id 0
-core_id 1:`. What a line is called differs by command and version; `_NAMES` has all of them (from
-dpif-netdev.c and dpif-netdev-perf.c), so what 4.0 prints for pmd-stats-show is read as what it is.
+A block starts with an unindented line for one PMD thread, `pmd thread numa_id 0 core_id 1:`. The
+labels differ by command and version; `_NAMES` has all of them (dpif-netdev.c and
+dpif-netdev-perf.c), so the output of pmd-stats-show in 4.0 is read correctly too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from nftop.model.nf.ovs import OvsQueue
-from nftop.sources.ovs.replies import COUNTER_END, TEXT_LIMIT, ReplyError
+from nftop.model.ids import Cpu
+from nftop.model.nf.ovs import OvsPmd, OvsQueue
+from nftop.sources.ovs.commands import COUNTING, PERF, RXQ, STATS, Call
+from nftop.sources.ovs.replies import COUNTER_END, TEXT_LIMIT, Reply, ReplyError
 
 _THREAD = re.compile(r"pmd thread numa_id ([0-9]{1,5}) core_id ([0-9]{1,5}):")
 _LINE = re.compile(r"\s+(?:- )?([A-Za-z][^:]*):\s*(.*)")
@@ -214,3 +216,74 @@ def _share(line: str) -> float | None:
     """0..1 of a share in hundredths; None for NOT AVAIL, and for one that can't be."""
     shown = _SHARE.search(line)
     return int(shown[1]) / 100 if shown and int(shown[1]) <= 100 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What changes at every tick; fields as in `OvsSwitch`."""
+
+    pmds: tuple[OvsPmd, ...]
+    usage_window_s: float | None
+    read_at_ns: int
+    took_ns: int
+
+
+def counters(replies: Mapping[Call, Reply], sent_at_ns: int) -> Counters:
+    """Of the replies that are no errors; a command that was not asked says nothing.
+
+    `read_at_ns` is the middle of the time in which the first of the counters must have been read:
+    those that packets and cycles are taken from together.
+
+    Raises:
+        ReplyError: one of them makes no sense.
+    """
+    told = {call.method: reply for call, reply in replies.items() if not reply.error}
+    stats = counted(told[STATS].text) if STATS in told else {}
+    perf = counted(told[PERF].text) if PERF in told else {}
+    queues, window_s = polled(told[RXQ].text) if RXQ in told else ({}, None)
+    first = next((told[method] for method in COUNTING if method in told), None)
+    last_ns = max((reply.at_ns for reply in replies.values()), default=sent_at_ns)
+    return Counters(
+        pmds=tuple(
+            _pmd(core, stats.get(core), perf.get(core), queues.get(core))
+            for core in sorted(stats.keys() | perf.keys() | queues.keys())
+        ),
+        usage_window_s=window_s,
+        read_at_ns=(sent_at_ns + (first.at_ns if first else last_ns)) // 2,
+        took_ns=last_ns - sent_at_ns,
+    )
+
+
+def _pmd(core: int, stats: Counted | None, perf: Counted | None, queues: Polled | None) -> OvsPmd:
+    """Packets and cycles are of one reply, so that what is divided was read at once."""
+    numa = next(item.numa for item in (stats, perf, queues) if item is not None)
+    main = stats or perf or Counted(numa)
+    beside = perf or main
+    return OvsPmd(
+        core=Cpu(core),
+        numa=numa,
+        rx_packets=main.rx_packets,
+        tx_packets=beside.tx_packets,
+        used_cycles=_used(main),
+        busy_cycles=main.busy_cycles,
+        sleep_us=beside.sleep_us,
+        upcalls=_upcalls(main),
+        lost_upcalls=main.lost_upcalls,
+        queues=queues.queues if queues else (),
+        overhead_ratio=queues.overhead_ratio if queues else None,
+        hits=main.hits,
+        counted_s=beside.counted_s,
+    )
+
+
+def _used(main: Counted) -> int | None:
+    if main.idle_cycles is None or main.busy_cycles is None:
+        return main.used_cycles
+    return main.idle_cycles + main.busy_cycles
+
+
+def _upcalls(main: Counted) -> int | None:
+    """Every miss, the lost ones too, which 2.10 and later count apart."""
+    if main.upcalls is None or main.lost_upcalls is None:
+        return main.misses
+    return main.upcalls + main.lost_upcalls

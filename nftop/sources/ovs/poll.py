@@ -11,8 +11,8 @@ from nftop.model.reading import Missing, Reason
 from nftop.sources.ovs import jsonrpc
 from nftop.sources.ovs.commands import COUNTING, VERSION, Call, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import Link, LinkError, NobodyThereError
+from nftop.sources.ovs.parse import Counters, counters
 from nftop.sources.ovs.replies import Reply, ReplyError, text
-from nftop.sources.ovs.switch import Counters, counters
 from nftop.sources.process.mounts import Found
 from nftop.sources.runtime.poll_loop import Identity, Standing
 from nftop.sources.trust import peer, trust

@@ -15,11 +15,10 @@ from nftop.sources.process.mounts import Found
 from nftop.sources.runtime.poll_loop import Identity, Standing
 from nftop.sources.trust import trust
 from nftop.sources.trust.peer import Credentials
-from nftop.sources.vpp import cache, compat, connection, process
+from nftop.sources.vpp import cache, compat, connection, liveness
 from nftop.sources.vpp.cache import Last
 from nftop.sources.vpp.connection import Link, LinkError, NobodyThereError
-from nftop.sources.vpp.liveness import Pulse, Signs, felt, why_still
-from nftop.sources.vpp.process import Life
+from nftop.sources.vpp.liveness import Life, Pulse, Signs, felt, why_still
 from nftop.sources.vpp.protocol import Question, Told
 from nftop.sources.vpp.reader import Reader, ReaderError, TooLargeError
 
@@ -143,7 +142,7 @@ class Session:
         """What to show; None while nobody is there, or somebody we may not ask."""
         if self.standing is not Standing.APPLICATION or not self._tick:
             return None
-        name = "vpp" if self._life is None else process.program(self._life)
+        name = "vpp" if self._life is None else liveness.program(self._life)
         return cache.instance(
             self._last,
             identity=self.identity,
@@ -173,7 +172,7 @@ class Session:
         if not self._pid or self._life is None:
             return False
         try:
-            now = process.look_up(self._pid, self._proc)
+            now = liveness.look_up(self._pid, self._proc)
         except OSError:  # such as no descriptor left: it may run
             return False
         if now is None or now.start_ticks != self._life.start_ticks:
@@ -206,7 +205,7 @@ class Session:
         same = trust.is_same_process(opened.peer.pid, opened.peer.uid, self._proc)
         self._pid, self._life = opened.peer.pid if same else 0, None
         with contextlib.suppress(OSError):  # it may not be seen
-            self._life = process.look_up(self._pid, self._proc)
+            self._life = liveness.look_up(self._pid, self._proc)
         if self.identity != before:
             self._forget()
         if self._pid and self.identity in claimed:
@@ -262,7 +261,7 @@ class Session:
         self._pulse = felt(self._pulse, Signs(told.heartbeat, found.counted, ticks), now_ns)
         if self._cpus_at_ns is None or now_ns - self._cpus_at_ns >= _THREADS_NS:
             self._cpus_at_ns = now_ns
-            self._cpus = process.cpus(self._pid, self._proc) if self._pid else {}
+            self._cpus = liveness.cpus(self._pid, self._proc) if self._pid else {}
 
     def _why_old(self) -> Missing | None:
         if self._life is not None and self._life.stopped:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.nf.eal import config_queues, enabled_lcores
+from nftop.derive.nf.dpdk_queues import config_queues, enabled_lcores
 
 
 @pytest.mark.parametrize(

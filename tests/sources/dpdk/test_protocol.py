@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from nftop.model.sample import DpdkPort
 from nftop.sources.dpdk import replies
-from nftop.sources.dpdk.app_info import Facts, PortFacts
 from nftop.sources.dpdk.protocol import (
     DICT_ENTRIES,
     Answers,
     Counters,
     Dialogue,
+    Facts,
+    PortFacts,
     ask_commands,
     ask_counters,
     ask_facts,

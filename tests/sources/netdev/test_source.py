@@ -19,10 +19,15 @@ from hypothesis import strategies as st
 
 from nftop.model.nf.netdev import NetdevTable
 from nftop.model.reading import Missing, Reason
-from nftop.sources.netdev import taps
+from nftop.sources.netdev import source
 from nftop.sources.netdev.links import parse_links
-from nftop.sources.netdev.source import LOOK_AGAIN_NS, NetdevSource
-from nftop.sources.netdev.texts import parse_dev, parse_forwarded, parse_softnet
+from nftop.sources.netdev.source import (
+    LOOK_AGAIN_NS,
+    NetdevSource,
+    parse_dev,
+    parse_forwarded,
+    parse_softnet,
+)
 
 # Linux 6.1 as it was captured for nftop, before and after traffic.
 _ZEROS = "00000000 " * 8
@@ -248,9 +253,9 @@ def test_a_real_tap_has_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
         own = Path("/proc/self/comm").read_text().strip()
         asked = struct.pack("16sH22x", b"nftop-test%d", 0x0002 | 0x1000)  # IFF_TAP, IFF_NO_PI
         name = fcntl.ioctl(handle, 0x400454CA, asked)[:16].rstrip(b"\0").decode()  # TUNSETIFF
-        assert name not in taps.owners(Path("/proc"), [name])  # nobody's that nftop knows
-        monkeypatch.setattr(taps, "is_nf", lambda comms: own in comms)
-        assert taps.owners(Path("/proc"), [name, "other"]) == {name: os.getpid()}
+        assert name not in source.owners(Path("/proc"), [name])  # nobody's that nftop knows
+        monkeypatch.setattr(source, "is_nf", lambda comms: own in comms)
+        assert source.owners(Path("/proc"), [name, "other"]) == {name: os.getpid()}
         table = NetdevSource().read()
         assert isinstance(table, NetdevTable)
         about = next(interface for interface in table.interfaces if interface.name == name)

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from nftop.model.nf.ovs import OvsQueue
 from nftop.sources.ovs.commands import PERF, RXQ, STATS, Call, calls_for, release_of
-from nftop.sources.ovs.framing import MAX_REPLY_BYTES, Framing
-from nftop.sources.ovs.parse import Counted, counted, polled
+from nftop.sources.ovs.jsonrpc import MAX_REPLY_BYTES, Framing
+from nftop.sources.ovs.parse import Counted, counted, counters, polled
 from nftop.sources.ovs.replies import Reply, ReplyError, reply, request
-from nftop.sources.ovs.switch import counters
 
 DATA = Path(__file__).parents[2] / "data" / "ovs"
 

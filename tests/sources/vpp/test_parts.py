@@ -18,10 +18,10 @@ from nftop.model.bounds import VPP_ROWS
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
 from nftop.sources.process.mounts import SURVEY_NS, Views
-from nftop.sources.vpp import cache, process
+from nftop.sources.vpp import cache, liveness
+from nftop.sources.vpp.cache import interfaces_of, nodes_of
 from nftop.sources.vpp.discovery import Finder
 from nftop.sources.vpp.liveness import Pulse, Signs, felt, why_still
-from nftop.sources.vpp.payload import interfaces_of, nodes_of
 from nftop.sources.vpp.protocol import ToldNodes
 from nftop.sources.vpp.source import VppSource
 from tests.peers.vpp_segment import NAME, vpp_peer
@@ -96,21 +96,21 @@ def test_a_process_is_known_by_its_start_and_not_by_its_pid(tmp_path: Path) -> N
         (folder / "stat").write_text(f"7 ({name}) {state} {rest}\n")
 
     stat("vpp_main", "S", 99)
-    life = process.look_up(7, tmp_path)
-    assert life == process.Life(99, "vpp_main", 11, stopped=False)
-    assert process.program(process.Life(99, "vpp_main", 11, stopped=False)) == "vpp"
+    life = liveness.look_up(7, tmp_path)
+    assert life == liveness.Life(99, "vpp_main", 11, stopped=False)
+    assert liveness.program(liveness.Life(99, "vpp_main", 11, stopped=False)) == "vpp"
     stat("edge) (main", "T", 99)
-    life = process.look_up(7, tmp_path)
+    life = liveness.look_up(7, tmp_path)
     assert life is not None
-    assert life.stopped and process.program(life) == "edge) (main"
+    assert life.stopped and liveness.program(life) == "edge) (main"
     for state in "ZX":
         stat("vpp_main", state, 99)
-        assert process.look_up(7, tmp_path) is None
-    assert process.look_up(8, tmp_path) is None
+        assert liveness.look_up(7, tmp_path) is None
+    assert liveness.look_up(8, tmp_path) is None
     (folder / "stat").unlink()
     (folder / "stat").mkdir()
     with pytest.raises(IsADirectoryError):
-        process.look_up(7, tmp_path)
+        liveness.look_up(7, tmp_path)
 
 
 def test_threads_are_known_by_their_names_and_bound_to_one_cpu_or_to_none(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_threads_are_known_by_their_names_and_bound_to_one_cpu_or_to_none(tmp_pa
             "voluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n"
         )
     (tmp_path / "7/task/13").mkdir()  # it ends while it is looked at
-    assert process.cpus(7, tmp_path) == {0: 0, 1: 4, 3: 9}
-    assert process.cpus(8, tmp_path) == {}
+    assert liveness.cpus(7, tmp_path) == {0: 0, 1: 4, 3: 9}
+    assert liveness.cpus(8, tmp_path) == {}
 
 
 def lived(*signs: Signs, every_s: float = 1.0) -> Pulse:
