@@ -9,8 +9,7 @@ import numpy as np
 
 from nftop.derive.cache.changes import ChangeState, step_changes
 from nftop.derive.cache.table import CacheState, step_cache
-from nftop.derive.compare.verdict import Verdict, verdict_of
-from nftop.derive.compare.verdict_nf import Part
+from nftop.derive.compare.verdict import Part, Verdict, verdict_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm

@@ -8,13 +8,17 @@ from typing import Any
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cache.changes import ChangeState, step_changes
-from nftop.derive.cache.membership import disturbed, effective_classes
-from nftop.derive.cache.table import CacheState, classes_reading, step_cache
+from nftop.derive.cache.table import (
+    CacheState,
+    classes_reading,
+    disturbed,
+    effective_classes,
+    step_cache,
+)
 from nftop.derive.compare.baseline import BaselineState, step_baselines
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.derive.cpu.frequencies import FrequencyState, step_frequencies
-from nftop.derive.cpu.llc_misses import MissState
-from nftop.derive.cpu.table import count_cycles, cpu_table, tsc_hz, undecided_rows
+from nftop.derive.cpu.table import MissState, count_cycles, cpu_table, tsc_hz, undecided_rows
 from nftop.derive.cpu.time import CpuTimeState, online_rows, step_cpu_times
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.nf.cores import Beside, with_cores
@@ -30,12 +34,10 @@ from nftop.derive.nf.registry import NfMemory, step_nfs
 from nftop.derive.nf.row import nf_row
 from nftop.derive.occupants import occupants
 from nftop.derive.package.table import PackageState, step_packages
-from nftop.derive.pcm.fallback import ServerState, step_server
+from nftop.derive.pcm.fold import ServerState, step_server
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
-from nftop.derive.topdown.focus import FocusState, step_focus
-from nftop.derive.topdown.group_ratios import ShareState
-from nftop.derive.topdown.kernel_formulas import brings_topdown, kernel_tma_columns
-from nftop.derive.topdown.tma import tma_columns
+from nftop.derive.topdown.group_ratios import FocusState, ShareState, step_focus
+from nftop.derive.topdown.tma import brings_topdown, kernel_tma_columns, tma_columns
 from nftop.model.baseline import Baselines
 from nftop.model.column import Column, missing
 from nftop.model.frame import CounterCost, Frame, SelfCost, SourceState

@@ -11,8 +11,7 @@ from typing import TextIO
 from nftop.export.csv import frame_csv, header_csv
 from nftop.export.json.frame import frame_json
 from nftop.export.output import put
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.render.pages.batch_text import frame_text
 from nftop.session.feed import Feed, Player
 

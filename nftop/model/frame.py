@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 from nftop.model.baseline import Baselines
 from nftop.model.change import Noticed
 from nftop.model.column import Column
-from nftop.model.finding import Finding
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.nf.parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
@@ -19,6 +18,30 @@ from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.topology import Host, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule that holds in one place. It states numbers, and never why they are so.
+
+    Attributes:
+        rule: the rule's id: `nftop explain RULE` has its limit, its source and its conditions.
+        metric: the id of the catalogue's metric that it is about.
+        where: `cpu 12`, `cpu 12,56` (one core), `nf vpp`, `package 0`, `class vpp, L3 0` (untrusted
+            text: names of groups and network functions).
+        text: what was found, with the numbers of the last tick that was beyond the limit, and
+            behind them what they are now where they no longer are (untrusted text).
+        since_ns: wall time of the first tick that showed it.
+        is_note: nothing is wrong; a number does not mean what it seems to.
+    """
+
+    rule: str
+    metric: str
+    where: str
+    text: str
+    since_ns: int
+    is_note: bool = False
+
 
 SCHEMA = "nftop.frame/1"
 
@@ -408,3 +431,16 @@ class Frame:
     findings: tuple[Finding, ...] = ()
     lost: tuple[Lost, ...] = ()
     schema: str = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """Where somebody looks.
+
+    Attributes:
+        core: a CPU of the core of which more is wanted (`CoreFocus`); None: of no core.
+        traffic: all is wanted that packages can count, not only what is looked at most.
+    """
+
+    core: Cpu | None = None
+    traffic: bool = False

@@ -14,9 +14,7 @@ from nftop.derive.findings.engine import begun
 from nftop.derive.fold import State, comparing, polling_cpus, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
-from nftop.model.finding import Finding
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.sample import Sample
 from nftop.model.topology import Topology

@@ -6,8 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.model.replay_position import Position
 from nftop.session.live import Clock, SystemClock
 from nftop.session.markers import marker_before, next_marker

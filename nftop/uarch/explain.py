@@ -1,13 +1,19 @@
-"""What a table computes a metric from, in words: formulas, and events as perf takes them."""
+"""Explanations of a table's events and formulas, and the `perf stat` command for `nftop tma`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
-from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec
+import numpy as np
+
+from nftop.model.column import Column, column
+from nftop.model.reading import Reason
+from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec, PmuTerms
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.sections import BUSIEST, THREADS
 from nftop.uarch.table import Uarch
+from nftop.uarch.topdown import CLOCKS, evaluate, events_read
 
 _NODE, _SLOTS = "tma.", "slots_per_cycle"
 _WORDS = {THREADS: "online threads of the core"}
@@ -75,3 +81,92 @@ def _formulas(uarch: Uarch, metric: str, *, smt: bool) -> tuple[Mapping[str, str
 
 def _plain(formula: str) -> str:
     return " ".join(formula.split())
+
+
+Group = tuple[str, ...]
+_NAME = re.compile(r"[A-Za-z0-9_.]+")
+_LEVELS, _ALL_LEVELS = 2, 3
+
+
+def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """Groups of events for levels 1 and 2 of top-down, and more for level 3.
+
+    Those of the table's best plan and of its focus, each with its own clock and without what no
+    formula reads. What only another program's counts need, which know nothing of a core's busiest
+    thread, has a group of its own. Empty for a table without top-down.
+    """
+    if uarch.topdown is None:
+        return (), ()
+    read = frozenset().union(*events_read(uarch.topdown.formulas(smt=smt)).values())
+    wanted = {name for name in read if _is_of_core(uarch, name)}
+    clock = next(item for item in CLOCKS if item in uarch.events)
+    plan = uarch.with_smt(on=smt).plans[0]
+    main = _of_use(plan.groups, wanted, clock)
+    more = [name for name in uarch.events if name in wanted]
+    main += _what_else(uarch, main, more, clock, smt=smt, levels=_LEVELS)
+    known = {name for group in main for name in group}
+    deep = _of_use(uarch.focus_groups, wanted - known, clock)
+    deep += _what_else(uarch, main + deep, more, clock, smt=smt, levels=_ALL_LEVELS)
+    return main, deep
+
+
+def takes_all_counters(uarch: Uarch, groups: Iterable[Group], *, smt: bool) -> bool:
+    """Whether a group takes every general counter, so that the NMI watchdog's one is missed."""
+    counters = uarch.counters
+    if counters is None:
+        return False
+    fixed = frozenset().union(*counters.fixed)
+    room = counters.general_smt_on if smt else counters.general_smt_off
+    taken = (sum(not _is_free(uarch, name, fixed) for name in group) for group in groups)
+    return max(taken, default=0) >= room
+
+
+def _is_free(uarch: Uarch, name: str, fixed: frozenset[str]) -> bool:
+    """Whether it takes no general counter: those of PERF_METRICS are read with the slots."""
+    spec = uarch.events[name]
+    return name in fixed or (isinstance(spec, PmuTerms) and "=" not in spec.terms)
+
+
+def perf_group(uarch: Uarch, group: Group) -> str:
+    """A group as `perf stat -e` takes it; events have the vendor's names, as far as perf allows."""
+    names = (uarch.vendor_names.get(item, item) for item in group)
+    events = (
+        perf_name(uarch.events[item], name if _NAME.fullmatch(name) else item)
+        for item, name in zip(group, names, strict=True)
+    )
+    return f"{{{','.join(events)}}}"
+
+
+def _is_of_core(uarch: Uarch, name: str) -> bool:
+    spec = uarch.events.get(name)
+    if isinstance(spec, Encoding):
+        return spec.pmu_type == PERF_TYPES["raw"]
+    return spec is not None and spec.pmu == "cpu"
+
+
+def _of_use(groups: tuple[Group, ...], wanted: set[str], clock: str) -> tuple[Group, ...]:
+    """The groups with but what is wanted, and the clock; those without any are left out."""
+    kept = [tuple(name for name in group if name in wanted or name == clock) for group in groups]
+    useful = [group for group in kept if set(group) & wanted - {clock}]
+    return tuple(group if clock in group else (*group, clock) for group in useful)
+
+
+def _what_else(
+    uarch: Uarch, groups: tuple[Group, ...], more: list[str], clock: str, *, smt: bool, levels: int
+) -> tuple[Group, ...]:
+    """A group of what is lacking still: each event that gives some node a number, and the clock."""
+    counted = {name for group in groups for name in group}
+    lacking: list[str] = []
+    least = _without_number(uarch, counted, smt=smt, levels=levels)
+    for name in more:
+        left = _without_number(uarch, {*counted, *lacking, name}, smt=smt, levels=levels)
+        if left < least:
+            least, lacking = left, [*lacking, name]
+    return ((clock, *lacking),) if lacking else ()
+
+
+def _without_number(uarch: Uarch, counted: set[str], *, smt: bool, levels: int) -> int:
+    """How many nodes lack an event that is not among these."""
+    one: dict[str, Column] = {name: column(np.array([1.0])) for name in sorted(counted)}
+    nodes = evaluate(uarch, one, smt=smt, levels=levels)
+    return sum(Reason(int(node.reasons[0])) is Reason.SOURCE for node in nodes.values())

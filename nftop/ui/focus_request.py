@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.model.focus import Focus
+from nftop.model.frame import Focus
 from nftop.model.topology import Topology
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from nftop.derive.findings.engine import begun
 from nftop.derive.fold import State
-from nftop.model.finding import Finding
-from nftop.model.frame import Frame
+from nftop.model.frame import Finding, Frame
 from nftop.model.sample import Sample
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker

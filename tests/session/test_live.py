@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from nftop.derive.fold import State
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadTable

@@ -12,8 +12,7 @@ from nftop.sim.events import parts_of
 from nftop.sim.model import Model, model_of
 from nftop.sim.workloads import INDEX
 from nftop.uarch import table
-from nftop.uarch.siblings import sum_siblings
-from nftop.uarch.topdown import evaluate, evaluate_probes
+from nftop.uarch.topdown import evaluate, evaluate_probes, sum_siblings
 from tests.sim.test_shares import UARCHS, WORKLOADS, counted, levels
 
 # The events of tables that the model has none of, and why.

@@ -12,9 +12,8 @@ from nftop.model.reading import Reading
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.pmu import encode, read_pmu
 from nftop.sources.perf.source import PerfSource
-from nftop.uarch.siblings import sum_siblings
 from nftop.uarch.table import Encoding, EventSpec, Uarch
-from nftop.uarch.topdown import evaluate
+from nftop.uarch.topdown import evaluate, sum_siblings
 from tests.samples import topology
 from tests.sources import perf_kernel
 from tests.sources.perf_kernel import Event, FakeKernel

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nftop.uarch import table
-from nftop.uarch.inherit import whole
-from nftop.uarch.table import Encoding, PmuTerms
+from nftop.uarch.table import Encoding, PmuTerms, whole
 from tests.command import python
 
 GOOD = """

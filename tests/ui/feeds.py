@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from queue import SimpleQueue
 
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 
 
 class StepFeed:

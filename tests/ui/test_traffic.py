@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.focus import Focus
+from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
 from nftop.ui.options import Options
 from tests.frames import frame, ticks

@@ -13,7 +13,7 @@ from nftop.export.http.server import Serving
 from nftop.export.output import FAILURE, OK, USAGE, fail, say
 from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
-from nftop.model.focus import Focus
+from nftop.model.frame import Focus
 
 # Whoever asks in the first interval should not get the frame without rates for long.
 _SOON_S = 1.0

@@ -20,7 +20,7 @@ from nftop.control.interface import Changing
 from nftop.control.journal import FileJournal
 from nftop.derive.fold import State, comparing
 from nftop.model.baseline import Baselines
-from nftop.model.finding import Finding
+from nftop.model.frame import Finding
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.reading import Missing

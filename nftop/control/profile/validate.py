@@ -33,8 +33,7 @@ from nftop.model.change import (
 )
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.owner import OWN_PREFIX
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import OWN_PREFIX, ROOT
 
 _T = TypeVar("_T")
 _NOWHERE = Span(0, 0, 0)

@@ -32,8 +32,7 @@ from nftop.model.change import (
     parts,
 )
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.rdt.owner import OWN_PREFIX
-from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,7 @@ from nftop.model.change import (
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.owner import OWN_PREFIX, owner_of
-from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, owner_of
 
 # What nftop makes itself; the kernel would take almost anything.
 _NAME = re.compile(re.escape(OWN_PREFIX) + r"[A-Za-z0-9_.-]{1,48}")

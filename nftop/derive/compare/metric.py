@@ -7,15 +7,19 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nftop.derive.compare.cycle import cycle_samples
-from nftop.derive.compare.power import (
+from nftop.derive.compare.ranksum import (
+    LIKELY_Z,
+    SURE_Z,
+    cycle_samples,
+    deviation,
     known_persistence,
     lacking_samples,
     least_samples,
     least_shift,
+    median,
     needed_after,
+    shift,
 )
-from nftop.derive.compare.ranksum import LIKELY_Z, SURE_Z, deviation, median, shift
 from nftop.model.column import Floats
 from nftop.model.metrics.metric import Metric
 from nftop.model.reading import Missing, Reading, Reason

@@ -9,7 +9,7 @@ import numpy as np
 
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.ids import Cpu
-from nftop.model.metrics.frequency import FREQUENCY_METRICS
+from nftop.model.metrics.cpu import FREQUENCY_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.sst import (

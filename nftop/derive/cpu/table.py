@@ -1,14 +1,17 @@
-"""The table of CPUs: counters, kernel times and NF rates brought together, row by row."""
+"""The table of CPUs: counters, kernel times and NF rates joined row by row.
+
+With the metrics of hyper-thread siblings and LLC misses per packet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nftop.derive.cpu.counters import CounterRates, frequency_hz
-from nftop.derive.cpu.llc_misses import MissState, step_misses
-from nftop.derive.cpu.siblings import sibling_columns
+from nftop.derive.cpu.counters import AWAITING_TURN, CounterRates, frequency_hz
 from nftop.derive.cpu.time import TICKS
 from nftop.derive.occupants import (
     Cycles,
@@ -20,12 +23,129 @@ from nftop.derive.occupants import (
     saturated,
 )
 from nftop.derive.threads import ThreadRate
-from nftop.model.column import Column, column, first_of, from_readings, ratio, where
+from nftop.model.column import (
+    Bools,
+    Column,
+    Floats,
+    column,
+    first_of,
+    from_readings,
+    missing,
+    ratio,
+    where,
+)
 from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.reading import Missing, Reading, Reason, total
 from nftop.model.sst import CpuSetting
 from nftop.model.topology import Topology
+
+_EVENT = "llc_misses"
+
+
+@dataclass(frozen=True, slots=True)
+class MissState:
+    """What is kept of the last turn.
+
+    Attributes:
+        per_packet: float64 (rows,), misses per packet in the tick of the turn; NaN where unknown.
+        who: by row, whose packets these are.
+        rates: those that were seen last.
+    """
+
+    per_packet: Floats | None = None
+    who: tuple[object, ...] = ()
+    rates: CounterRates | None = None
+
+
+def step_misses(
+    state: MissState, rates: CounterRates, packets: Column, who: Sequence[object]
+) -> tuple[MissState, Column]:
+    """Misses per packet, rows as in the topology; `packets` are per second and `who`'s.
+
+    Until the next turn it is what it was in the tick of the last one: the packets of now are not
+    those that missed. WARMING where those are not known, since somebody else polled then.
+    """
+    now = ratio(rates.rate_by_cycles(_EVENT), packets)
+    ages = rates.ages.get(_EVENT)
+    if ages is None or not np.isfinite(ages).any():
+        return MissState(), now
+    turning: Bools = np.isfinite(ages)
+    held = state.per_packet
+    if held is None or len(held) != len(who):
+        held = np.full(len(who), np.nan)
+    else:
+        stayed = [old == new for old, new in zip(state.who, who, strict=True)]
+        held = np.where(stayed, held, np.nan)
+    take = ages == 0
+    if rates is state.rates:  # and so the packets may be of a later tick
+        take &= ~np.isfinite(held)
+    held = np.where(take, now.values, held)
+    kept = where(np.isfinite(held), column(held), missing(len(held), AWAITING_TURN))
+    return MissState(held, tuple(who), rates), where(turning & now.present, kept, now)
+
+
+_ALONE = Missing(Reason.UNDEFINED, "its core runs no other hyper-thread")
+_OF_SIBLING = "its hyper-thread sibling: "
+
+
+def sibling_columns(
+    busy_ratio: Column, rates: CounterRates, topology: Topology
+) -> Mapping[str, Column]:
+    """The metrics of `model.catalogue_sibling`, rows as in the topology.
+
+    UNDEFINED where a core runs one thread only. A thread of the core without a number leaves none,
+    with its reason.
+    """
+    others = topology.sibling_rows
+    alone: Bools = np.all(others < 0, axis=1)
+    if alone.all():
+        nobody = missing(len(alone), _ALONE)
+        return dict.fromkeys(("sibling_busy_ratio", "sibling_ipc", "core_ipc"), nobody)
+    instructions, cycles = rates.rate("instructions"), rates.core_cycles
+    threads = np.column_stack([np.arange(len(alone)), others])
+    count = (threads >= 0).sum(axis=1)
+    # Each thread counts the clocks of the whole core, at a time of its own: their mean.
+    any_thread = _over(threads, rates.rate("cycles_any"), np.add)
+    any_thread = Column(
+        any_thread.values / count, any_thread.reasons, any_thread.details, any_thread.by_reason
+    )
+    # Where neither is counted, it is the cycles that are missed.
+    clocks = where(any_thread.present, any_thread, _over(threads, cycles, np.maximum))
+    found = {
+        "sibling_busy_ratio": _over(others, busy_ratio, np.maximum),
+        "sibling_ipc": ratio(_over(others, instructions, np.add), _over(others, cycles, np.add)),
+        "core_ipc": ratio(_over(threads, instructions, np.add), clocks),
+    }
+    lonely = missing(len(alone), _ALONE)
+    return {name: where(alone, lonely, item) for name, item in found.items()}
+
+
+def _over(threads: NDArray[np.intp], of: Column, fold: np.ufunc) -> Column:
+    """`of` folded over the rows in each row of `threads`, -1 being none; no value is negative.
+
+    The first of them without a number says why there is none.
+    """
+    some = threads >= 0
+    values = fold.reduce(np.where(some, of.values[threads], 0.0), axis=1)
+    absent = some & ~of.present[threads]
+    source = threads[np.arange(len(threads)), absent.argmax(axis=1)]
+    gone = absent.any(axis=1)
+    details: dict[int, str] = {}
+    if of.details:
+        rows = np.flatnonzero(gone).tolist()
+        details = {
+            row: _said(of.details[at], own=at == row)
+            for row, at in zip(rows, source[rows].tolist(), strict=True)
+            if at in of.details
+        }
+    reasons = np.where(gone, of.reasons[source], np.uint8(Reason.PRESENT))
+    return Column(np.where(gone, np.nan, values), reasons, details, of.by_reason)
+
+
+def _said(sentence: str, *, own: bool) -> str:
+    return sentence if own else f"{_OF_SIBLING}{sentence}"
+
 
 NO_NF = Missing(Reason.UNDEFINED, "no network function polls on this CPU")
 _SHARED_BUSY = Missing(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from nftop.derive.findings.measures import core_ipc, empty_poll_ipc, of_core, sources_apart
-from nftop.derive.findings.rule import BUSY, LOADED, Only, Rule
-from nftop.derive.findings.sources import TALK
+from nftop.derive.findings.inputs import core_ipc, empty_poll_ipc, of_core, sources_apart
+from nftop.derive.findings.rule import BUSY, LOADED, TALK, Only, Rule
 from nftop.derive.findings.traffic import of_package, partial_writes, register_writes
 from nftop.model.metrics.core import PAPER
 

@@ -28,8 +28,7 @@ from nftop.derive.findings.rule import Key, Measured, Only, Rule
 from nftop.derive.findings.rules import RULES
 from nftop.derive.nf.departures import GoneState, step_gone
 from nftop.model.column import Bools, Column, Floats
-from nftop.model.finding import Finding
-from nftop.model.frame import Frame
+from nftop.model.frame import Finding, Frame
 from nftop.model.reading import Reason
 from nftop.model.topology import Topology
 

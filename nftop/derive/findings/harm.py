@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nftop.derive.findings.measures import (
+from nftop.derive.findings.inputs import (
     drops,
     foreign_sibling,
     left,
@@ -10,8 +10,7 @@ from nftop.derive.findings.measures import (
     of_cpu,
     others_here,
 )
-from nftop.derive.findings.rule import BUSY, LOADED, Only, Rule
-from nftop.derive.findings.sources import RDT, STABLE, TALK
+from nftop.derive.findings.rule import BUSY, LOADED, RDT, STABLE, TALK, Only, Rule
 from nftop.derive.findings.traffic import (
     ddio_misses,
     memory_per_packet,

@@ -111,3 +111,11 @@ class Rule:
     def printed(self, number: float) -> str:
         """A number like the limit, with its unit."""
         return self.form.format(number * self.scale)
+
+
+TALK = 'Intel, "Performance Considerations for Packet Processing on Intel Architecture"'
+STABLE = '"Achieve stable high performance DPDK Application on modern CPU"'
+RDT = (
+    'Intel, "Deterministic Network Functions Virtualization with Intel Resource Director '
+    'Technology"'
+)

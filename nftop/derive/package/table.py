@@ -1,25 +1,149 @@
-"""Memory, PCIe and the links of every package, from its uncore counters."""
+"""Rates and metrics of packages, from the uncore units (boxes) of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
-from nftop.derive.package.uncore import NOT_HERE, BoxRates, added_up, box_rates
-from nftop.model.column import missing
+from nftop.derive.cpu.deltas import difference
+from nftop.model.column import Bools, Column, Floats, Reasons, missing
 from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package
+from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import SourceReading
+from nftop.model.sample import Counts, SourceReading
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import evaluate_traffic
+
+NOT_HERE = Missing(Reason.SOURCE, "no box of this package counts it")
+# Groups that take turns may have none between two tables; what one counted in its last turn is then
+# the newest that is known of it. It is held as long as its turn may yet come: so many rounds, and a
+# second for a source whose round is about to change.
+HELD_ROUNDS, HELD_AT_LEAST_NS = 2, 1_000_000_000
+_SENTENCES: Mapping[Reason, str] = {
+    Reason.RESET: "a counter of a box of this package restarted",
+    Reason.TAKEN: "a box's counter group does not get onto the hardware; another program has it",
+    Reason.WARMING: "needs one more turn on the counters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRates:
+    """Of every row of a table; each array has as many rows.
+
+    Attributes:
+        per_s: counts per second of the time the row's group ran; NaN where `why` is not 0.
+        partly: its group ran so little of the interval that the rate is an estimate.
+        why: why it has no rate.
+        ran_at_ns: what the row's clock said when its group ran last, or was first seen.
+    """
+
+    per_s: Floats
+    partly: Bools
+    why: Reasons
+    ran_at_ns: Counts
+
+
+def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreTable) -> BoxRates:
+    """The rates between two tables; `known` are those that the older one gave."""
+    rows, why = len(after.values), after.reasons.copy()
+    if before is None or not _same_rows(before, after):
+        why[why == 0] = Reason.WARMING
+        return BoxRates(np.full(rows, np.nan), np.zeros(rows, np.bool_), why, after.enabled_ns)
+    enabled = difference(after.enabled_ns, before.enabled_ns)
+    running = difference(after.running_ns, before.running_ns)
+    counted = difference(after.values, before.values)
+    stepped_back: Bools = (
+        (after.values < before.values)
+        | (after.enabled_ns < before.enabled_ns)
+        | (after.running_ns < before.running_ns)
+    )
+    for holds, reason in (
+        (before.reasons > 0, Reason.WARMING),  # it has counted since an unknown time
+        (stepped_back, Reason.RESET),
+    ):
+        why[(why == 0) & holds] = reason
+    idle = (why == 0) & (running <= 0)
+    per_s = counted / np.where(running > 0, running, np.nan) * 1e9
+    ran_at = np.where(running > 0, after.enabled_ns, before.enabled_ns)
+    held = np.zeros(rows, np.bool_)
+    if known is not None:
+        ran_at = np.where(idle, known.ran_at_ns, ran_at)
+        held = idle & (known.why == 0)
+        per_s = np.where(held, known.per_s, per_s)
+    limit_ns = max(HELD_ROUNDS * after.round_ns, HELD_AT_LEAST_NS)
+    late = difference(after.enabled_ns, ran_at) > limit_ns
+    why[idle & late] = Reason.TAKEN
+    why[idle & ~late & ~held] = Reason.WARMING
+    return BoxRates(
+        np.where(why == 0, per_s, np.nan), running < ESTIMATE_BELOW * enabled, why, ran_at
+    )
+
+
+def added_up(
+    table: UncoreTable,
+    rates: BoxRates,
+    place: NDArray[np.int64],
+    places: int,
+    events: Collection[int] | None = None,
+) -> tuple[Mapping[str, Column], Mapping[str, Bools]]:
+    """Counts per second by event, and whether they are estimates; shape (places,).
+
+    `place` says of every row of the table where it belongs, -1 for nowhere; `events`, which of the
+    table's are wanted, all unless told. A place's rate is the
+    sum over its rows of count / time on the hardware, each by its own group's clock; it has one
+    only where every row has. It is an estimate where some group was on the hardware for less than
+    `ESTIMATE_BELOW` of the interval.
+    """
+    sums, estimates = {}, {}
+    for index in range(len(table.events)) if events is None else events:
+        name = table.events[index]
+        mine = np.flatnonzero((table.event == index) & (place >= 0))
+        sentences = table.details.get(name, {})
+        sums[name] = _summed(place[mine], rates.per_s[mine], rates.why[mine], sentences, places)
+        partly = rates.partly[mine].astype(np.float64)
+        estimates[name] = (np.bincount(place[mine], partly, places) > 0) & sums[name].present
+    return sums, estimates
+
+
+def _same_rows(before: UncoreTable, after: UncoreTable) -> bool:
+    return before.events == after.events and all(
+        np.array_equal(old, new)
+        for old, new in (
+            (before.packages, after.packages),
+            (before.boxes, after.boxes),
+            (before.event, after.event),
+        )
+    )
+
+
+def _summed(
+    place: NDArray[np.int64],
+    per_s: Floats,
+    why: Reasons,
+    sentences: Mapping[int, str],
+    places: int,
+) -> Column:
+    """One event's rates added up; the first row without one says why its place has none."""
+    gone = why > 0
+    values = np.bincount(place, np.where(gone, 0.0, per_s), places)
+    absent = np.bincount(place, minlength=places) == 0
+    reasons = np.where(absent, np.uint8(NOT_HERE.reason), np.uint8(Reason.PRESENT))
+    details = dict.fromkeys(np.flatnonzero(absent).tolist(), NOT_HERE.detail)
+    for row in np.unique(place[gone]).tolist():
+        reason = Reason(int(why[(place == row) & gone][0]))
+        reasons[row] = reason
+        details[row] = sentences.get(int(reason)) or _SENTENCES.get(reason, reason.sentence)
+    return Column(np.where(reasons > 0, np.nan, values), reasons, details)
+
 
 _UNREAD = Missing(Reason.SOURCE, "no source of this session counts outside the cores")
 # What goes in and out of a box, by the metrics of which it is a part.

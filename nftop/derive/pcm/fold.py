@@ -1,8 +1,12 @@
-"""A pcm-sensor-server's documents brought to this host's CPUs and packages."""
+"""Numbers of a pcm-sensor-server: mapped to this host's CPUs and packages, and put into the frame.
+
+Where perf has a number it wins; the server fills the gaps. Where both have one they are compared: a
+persistent difference shows that something interferes with the counters of either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,19 +14,78 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.pcm.cpus import SHARED_CPU_METRICS, always_busy, cpu_columns
-from nftop.derive.pcm.energy import EnergyState, step_energy
-from nftop.derive.pcm.packages import SHARED_PACKAGE_METRICS, links, package_columns
-from nftop.derive.pcm.pcie import PcieState, step_pcie
+from nftop.derive.pcm.packages import (
+    PCIE_METRICS,
+    SHARED_PACKAGE_METRICS,
+    PcieState,
+    links,
+    package_columns,
+    step_pcie,
+)
 from nftop.derive.pcm.values import Told
-from nftop.model.column import Bools, Column, column, missing, where
-from nftop.model.frame import BoxTraffic
-from nftop.model.ids import Package
+from nftop.model.column import Bools, Column, Floats, column, from_readings, missing, where
+from nftop.model.frame import Accelerator, BoxTraffic, CpuTable, PackageRow
+from nftop.model.ids import Package, format_cpu_list
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
-from nftop.model.pcm import PcmTable
-from nftop.model.pcm_places import ANOTHERS, places
+from nftop.model.pcm import ANOTHERS, PcmTable, places
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
+
+# Each metric with the power that it sums up.
+_OF_POWER: Mapping[str, str] = {"energy_j": "power_w", "dram_energy_j": "dram_power_w"}
+# A gap that counts is no longer than this, or than so many samples where they are far apart.
+_LONGEST_S, _LONGEST_SAMPLES = 5.0, 2.5
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyState:
+    """Joules so far by metric, float64 (packages,), and when the last answer was read.
+
+    A document covers the last second only, so the energy between two answers is estimated: power of
+    the later one x time between them. Gaps much longer than the sampling interval add nothing.
+
+    They are NaN where no time between two answers has counted yet.
+    """
+
+    at_ns: int | None = None
+    joules: Mapping[str, Floats] = field(default_factory=dict)
+
+    def interrupted(self) -> EnergyState:
+        """The same, where the time until the next answer is not to count."""
+        return replace(self, at_ns=None)
+
+
+def step_energy(
+    state: EnergyState, packages: Mapping[str, Column], at_ns: int, pace_s: float
+) -> tuple[EnergyState, dict[str, Column]]:
+    """Fold the power of packages in: energy by metric id; the reason of the power where it has one.
+
+    `at_ns` is CLOCK_MONOTONIC of the answer, `pace_s` the seconds from sample to sample that were
+    asked for. WARMING where no two answers were close enough yet to count the time between them.
+    """
+    passed_s = 0.0 if state.at_ns is None else (at_ns - state.at_ns) / 1e9
+    longest_s = max(_LONGEST_S, _LONGEST_SAMPLES * pace_s)
+    counts = 0 < passed_s <= longest_s
+    begun = Missing(Reason.WARMING)
+    if state.joules and not counts:
+        begun = Missing(
+            Reason.WARMING,
+            f"no two answers of the server were within {longest_s:g} s yet, and over longer times "
+            "energy is not estimated",
+        )
+    joules, columns = {}, {}
+    for name, of in _OF_POWER.items():
+        power = packages[of]
+        before = state.joules.get(name)
+        sums = np.full(len(power), np.nan) if before is None else before
+        if counts:
+            more = np.nan_to_num(sums) + power.values * passed_s
+            sums = np.where(power.present, more, sums)
+        joules[name] = sums
+        columns[name] = where(power.present, column(sums, why=begun), power)
+    return EnergyState(at_ns, joules), columns
+
 
 _NOT_READ = Missing(Reason.SOURCE, "only a pcm-sensor-server tells it, and nftop reads none here")
 _NOT_ITS = Missing(Reason.SOURCE, "the server does not tell of this CPU")
@@ -180,3 +243,213 @@ def _accelerators(this: Told) -> Mapping[str, Mapping[str, Reading]]:
         rates = column(per_s, (now < 0) | (now >= 2.0**63), Missing(Reason.WARMING))
         found[device] = {name: rates[index] for index, name in enumerate(names)}
     return found
+
+
+READINGS = 5
+_RATIO = 0.05
+
+
+def taken(before: Floats | None, first: Floats, second: Floats) -> Floats:
+    """The latest readings of two sources, float64 (at most READINGS, 2, n), with one more.
+
+    `first` and `second` are float64 (n,), NaN where there is no number. After a change of rows it
+    begins anew.
+    """
+    pair = np.array([[first, second]])
+    if before is None or before.shape[2] != pair.shape[2]:
+        return pair
+    return np.concatenate([before[1 - READINGS :], pair])
+
+
+def differ(readings: Floats, pace_s: float) -> Bools:
+    """bool (n,): rows of which two sources tell different numbers; `readings` as `taken` has them.
+
+    Both are read every `pace_s` seconds, the first of all that time, the second of one second that
+    ends up to one before. So where the pace is a second their sums over READINGS readings differ by
+    what is in a part of a second at either end: by no more than the largest of those numbers less
+    the smallest. The further the pace is from a second, the more of that they may differ by: with
+    the square of how often the one time is in the other, READINGS times at most. (The square is
+    chosen so that noise of 5 % a second gives an alarm in fewer than 1 of 1000 readings.) Beyond
+    that they must differ by 5 %, and in each reading the same one must be the larger.
+    """
+    if len(readings) < READINGS:
+        return np.zeros(readings.shape[2], dtype=np.bool_)
+    first, second = readings[:, 0], readings[:, 1]
+    larger, smaller = np.all(first > second, axis=0), np.all(first < second, axis=0)
+    pace_s = max(pace_s, 1e-3)
+    often = np.clip(max(pace_s, 1 / pace_s) ** 2, 1, READINGS)
+    slack = often * np.ptp(readings, axis=0).max(axis=0)
+    sums = readings.sum(axis=0)
+    # A NaN makes both comparisons above, and so the result, false.
+    with np.errstate(invalid="ignore"):
+        far = np.abs(sums[0] - sums[1]) - slack > _RATIO * np.abs(sums).max(axis=0)
+    apart: Bools = (larger | smaller) & far
+    return apart
+
+
+ORIGIN = "pcm"
+_SETTLED = (Reason.IDLE, Reason.UNDEFINED)
+_SETTLED_NUMBERS = tuple(np.uint8(reason) for reason in _SETTLED)
+_CPU_PAIRS = ("ipc", "frequency_hz")
+_PACKAGE_PAIRS = ("memory.read_bytes_per_s", "memory.write_bytes_per_s", "upi.received_bytes_per_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What perf and the server told last, by metric as `derive.apart` has it."""
+
+    rates: PcmRates | None = None
+    readings: Mapping[str, Floats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What is known of the server, and of how it differs from perf."""
+
+    pcm: PcmState = field(default_factory=PcmState)
+    apart: Apart = field(default_factory=Apart)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The parts of a frame that the server has a part in.
+
+    `apart` says how perf's numbers and the server's differ, "" where they don't; `remark`, which is
+    said of the source, has that too.
+    """
+
+    cpus: CpuTable
+    packages: tuple[PackageRow, ...]
+    accelerators: tuple[Accelerator, ...]
+    remark: str
+    apart: str
+
+
+def step_server(
+    state: ServerState,
+    reading: SourceReading[PcmTable] | None,
+    table: CpuTable,
+    packages: tuple[PackageRow, ...],
+    others: Collection[str],
+    *,
+    pace_s: float,
+) -> tuple[ServerState, Shown]:
+    """Fold one document in, behind what has been counted without the server.
+
+    `pace_s` is the seconds from sample to sample that were asked for.
+    `others` are the sources that were read. Where none counts cores (`perf`), or what is outside
+    them (`uncore`), a number that the server lacks too has the server's reason; else theirs, which
+    says what may be done about it.
+    """
+    pcm, rates = step_pcm(state.pcm, reading, table.topology, pace_s)
+    apart, said = _step_apart(state.apart, table, packages, rates, pace_s)
+    cpus, rows = _with_second_choice(table, packages, rates, others)
+    accelerators = tuple(Accelerator(name, per_s) for name, per_s in rates.accelerators.items())
+    why = "" if rates.why is None else rates.why.message
+    return ServerState(pcm, apart), Shown(cpus, rows, accelerators, said or why, said)
+
+
+def _with_second_choice(
+    table: CpuTable, packages: tuple[PackageRow, ...], rates: PcmRates, others: Collection[str]
+) -> tuple[CpuTable, tuple[PackageRow, ...]]:
+    """CPUs and packages with the server's numbers where there are no others, named as its."""
+    columns = dict(table.columns)
+    origins = {}
+    for name, second in rates.cpus.items():
+        first = columns.get(name)
+        columns[name] = (
+            second if first is None else _first_of(first, second, alone="perf" not in others)
+        )
+        used = second.present if first is None else second.present & _open(first)
+        if used.any():
+            origins[name] = tuple(ORIGIN if item else None for item in used.tolist())
+    rows = tuple(
+        _package(row, index, rates, alone="uncore" not in others)
+        for index, row in enumerate(packages)
+    )
+    return replace(table, columns=columns, origins=origins), rows
+
+
+def _step_apart(
+    state: Apart, table: CpuTable, packages: Sequence[PackageRow], rates: PcmRates, pace_s: float
+) -> tuple[Apart, str]:
+    """Compare what perf counted (not yet with the server's in its place) with the server's.
+
+    A sentence where the two have differed by more than 5 % in five documents in a row; "" where
+    not. Of CPUs only those are compared that never halted, since IPC of others is that of the
+    moments they ran, which are other ones in a tick and in the server's second.
+    """
+    if rates.why is not None:
+        return Apart(), ""
+    readings = dict(state.readings)
+    if rates is not state.rates:
+        for name in _CPU_PAIRS:
+            busy = np.where(rates.busy, table.columns[name].values, np.nan)
+            readings[name] = taken(readings.get(name), busy, rates.cpus[name].values)
+        for name in _PACKAGE_PAIRS:
+            first, second = _column_of(packages, name), rates.packages[name]
+            readings[name] = taken(readings.get(name), first.values, second.values)
+    said = []
+    for name, reading in readings.items():
+        rows = np.flatnonzero(differ(reading, pace_s)).tolist()
+        if rows and name in _CPU_PAIRS:
+            cpus = [table.topology.cpus[row].cpu for row in rows]
+            said.append(f"{name} of CPU {format_cpu_list(cpus)}")
+        elif rows:
+            said.append(
+                f"{name} of package {', '.join(str(packages[row].package) for row in rows)}"
+            )
+    sentence = (
+        f"perf and the server differ by more than 5 % in {READINGS} readings: {', '.join(said)}"
+    )
+    return Apart(rates, readings), sentence if said else ""
+
+
+def _package(row: PackageRow, index: int, rates: PcmRates, *, alone: bool) -> PackageRow:
+    readings: dict[str, Reading] = dict(row.readings)
+    origins = {}
+    for name, server in rates.packages.items():
+        first, second = readings.get(name), server[index]
+        wanted = isinstance(first, Missing) and first.reason not in _SETTLED
+        if first is None or (wanted and not isinstance(second, Missing)):
+            readings[name] = second
+        if readings[name] is second and not isinstance(second, Missing):
+            origins[name] = ORIGIN
+        elif isinstance(first, Missing) and isinstance(second, Missing):
+            readings[name] = _better(first, second, alone=alone)
+    links = () if row.links else rates.links.get(row.package, ())
+    return replace(
+        row,
+        readings=readings,
+        origins=origins | ({"links": ORIGIN} if links else {}),
+        # The server counts requests of devices by samples.
+        estimates=row.estimates | (origins.keys() & PCIE_METRICS),
+        links=row.links or links,
+    )
+
+
+def _first_of(first: Column, second: Column, *, alone: bool) -> Column:
+    """perf's number, else the server's; of two reasons as `_better` has it."""
+    gone = _open(first) & second.present
+    if alone:
+        gone |= first.reasons == Reason.SOURCE
+    return where(gone, second, first) if gone.any() else first
+
+
+def _open(first: Column) -> Bools:
+    """bool (n,): where another's number is wanted. Not where it is known that there is none."""
+    # np.isin takes ten times as long, and every column is asked in every tick.
+    wanted = ~first.present
+    for reason in _SETTLED_NUMBERS:
+        wanted &= first.reasons != reason
+    return wanted
+
+
+def _better(first: Missing, second: Missing, *, alone: bool) -> Missing:
+    """Why there is no number: the server's reason where perf is not there at all."""
+    return second if alone and first.reason is Reason.SOURCE else first
+
+
+def _column_of(packages: Sequence[PackageRow], name: str) -> Column:
+    readings = {row: package.readings[name] for row, package in enumerate(packages)}
+    return from_readings(readings, len(packages), Missing(Reason.SOURCE))

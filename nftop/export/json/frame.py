@@ -28,12 +28,12 @@ from nftop.export.json.frequencies import frequencies_object, setting_values
 from nftop.export.json.missing import with_missing
 from nftop.export.json.nfs import nf_objects
 from nftop.model.change import Noticed
-from nftop.model.finding import Finding
 from nftop.model.frame import (
     Accelerator,
     BoxTraffic,
     CounterCost,
     CpuTable,
+    Finding,
     Frame,
     PackageRow,
     SourceState,

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
 from nftop.model.metrics.core import PAPER
-from nftop.model.metrics.coverage import COVERAGE, LLC_COVERAGE
-from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
 from nftop.model.metrics.tma import TMA_METRICS
 
 EQ5 = f"{PAPER}, equation 5"

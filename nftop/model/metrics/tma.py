@@ -5,8 +5,7 @@ Ids are the vendor's node names behind `tma.`. Siblings share a core's slots, so
 
 from __future__ import annotations
 
-from nftop.model.metrics.coverage import ESTIMATE_SENTENCE, SHARE_OF_TIME, TIMES
-from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.metric import ESTIMATE_SENTENCE, SHARE_OF_TIME, TIMES, Metric, Unit
 
 TMA_COVERAGE = "tma.coverage"
 TMA_LEVEL_2_COVERAGE = "tma.level_2_coverage"

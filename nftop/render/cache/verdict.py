@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from nftop.derive.compare.metric import RULE_EVERY_TICK, Compared, Word, percent
 from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S
-from nftop.derive.compare.verdict import Verdict
-from nftop.derive.compare.verdict_nf import Part
+from nftop.derive.compare.verdict import Part, Verdict
 from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reading
 from nftop.render.base import format as fmt

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from nftop.model.frame import CLOCK_TEXTS, CacheClass, CpuTable, Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.metrics.frequency import FREQUENCY_METRICS
+from nftop.model.metrics.cpu import FREQUENCY_METRICS, SIBLING_METRICS
 from nftop.model.metrics.metric import Metric, Unit
-from nftop.model.metrics.sibling import SIBLING_METRICS
 from nftop.model.reading import Missing
 from nftop.model.topology import CpuInfo
 from nftop.render.base import format as fmt

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from nftop.derive.findings.rules import rule_called
-from nftop.model.finding import Finding
-from nftop.model.frame import Frame
+from nftop.model.frame import Finding, Frame
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.frame.observed_changes import clock_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nftop.model.reading import Missing, Reading
 from nftop.render.base.text import printable
+from nftop.uarch.explain import groups_to_count, perf_group, takes_all_counters
 from nftop.uarch.focus import in_order, is_beyond
-from nftop.uarch.perf_command import groups_to_count, perf_group, takes_all_counters
 from nftop.uarch.sections import Topdown
 from nftop.uarch.table import Uarch
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from nftop.model.ids import Core, Cpu, Package
 from nftop.model.owner import UNKNOWN, Owner, suffix
-from nftop.model.pcm import ASKED_EVERY_S, PcmTable
-from nftop.model.pcm_places import ANOTHERS, places
+from nftop.model.pcm import ANOTHERS, ASKED_EVERY_S, PcmTable, places
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import CpuInfo, Topology
 from nftop.sources.base import Check

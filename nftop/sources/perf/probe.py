@@ -29,9 +29,8 @@ from nftop.sources.perf.problems import (
     explain,
 )
 from nftop.uarch.events import PERF_TYPES
-from nftop.uarch.siblings import CLOCKS
 from nftop.uarch.table import Encoding, EventSpec, Plan, PmuTerms, Uarch
-from nftop.uarch.topdown import computable, events_read
+from nftop.uarch.topdown import CLOCKS, computable, events_read
 
 # PERF_COUNT_HW_BRANCH_INSTRUCTIONS: an architectural event without a fixed counter, which every
 # general counter can count (Intel SDM volume 3, "Branch Instructions Retired").

@@ -14,7 +14,7 @@ from nftop.derive.compare.window import ClassKey, Window
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.catalogue import CPU_METRICS
-from nftop.model.metrics.frequency import FREQUENCY_METRICS
+from nftop.model.metrics.cpu import FREQUENCY_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason

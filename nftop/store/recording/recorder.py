@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from nftop.model.baseline import Baselines
-from nftop.model.finding import Finding
+from nftop.model.frame import Finding
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.sample import Sample
 from nftop.store.format.encoder import Chunk, Encoder

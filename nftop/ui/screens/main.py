@@ -12,8 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.model.change import Made
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.render.frame.findings import finding_page_lines
 from nftop.render.frame.footer import footer_line
 from nftop.render.frame.header import Tabs, waiting_lines

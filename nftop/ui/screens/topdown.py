@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.render.base.line import Line, line
 from nftop.render.cores.columns import columns_for

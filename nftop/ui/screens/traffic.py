@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Package
 from nftop.render.base.line import Line, pointed_at
 from nftop.render.cores.layout import above_text

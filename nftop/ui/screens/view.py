@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal, Protocol
 
-from nftop.model.focus import Focus
-from nftop.model.frame import CacheClass, Frame
+from nftop.model.frame import CacheClass, Focus, Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line
 from nftop.render.frame.header import Status

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from nftop.derive.cache.changes import groups_in, together
 from nftop.derive.compare.metric import DIFFERS, LEAST_SAMPLES, compared, moved, percent, steady
 from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S, UNMETERED_S, Term
-from nftop.derive.compare.verdict import Verdict, verdict_of
-from nftop.derive.compare.verdict_nf import NO_SAMPLE
+from nftop.derive.compare.verdict import NO_SAMPLE, Verdict, verdict_of
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import cpu_metric

@@ -14,8 +14,7 @@ from nftop.derive.findings.inputs import Seen
 from nftop.derive.findings.rule import Key, Measured, Only, Rule
 from nftop.derive.findings.rules import RULES, rule_called
 from nftop.model.column import column, from_readings
-from nftop.model.finding import Finding
-from nftop.model.frame import Frame
+from nftop.model.frame import Finding, Frame
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from tests.recordings import taken

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.fold import State
-from nftop.derive.package.table import PackageState, step_packages
-from nftop.derive.package.uncore import HELD_AT_LEAST_NS, HELD_ROUNDS, BoxRates, added_up, box_rates
+from nftop.derive.package.table import (
+    HELD_AT_LEAST_NS,
+    HELD_ROUNDS,
+    BoxRates,
+    PackageState,
+    added_up,
+    box_rates,
+    step_packages,
+)
 from nftop.model.column import Bools, Column
 from nftop.model.frame import BoxTraffic
 from nftop.model.metrics.metric import ESTIMATE_BELOW

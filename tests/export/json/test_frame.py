@@ -22,12 +22,10 @@ from nftop.export.csv import HEADER, frame_csv, header_csv
 from nftop.export.json.encode import json_bytes
 from nftop.export.json.frame import frame_json, rfc3339
 from nftop.export.output import OutputError
-from nftop.model.finding import Finding
-from nftop.model.focus import Focus
-from nftop.model.frame import BoxTraffic, Frame
+from nftop.model.frame import BoxTraffic, Finding, Focus, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metrics.catalogue import CPU_METRICS
-from nftop.model.metrics.frequency import SETTING_METRICS
+from nftop.model.metrics.cpu import SETTING_METRICS
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason

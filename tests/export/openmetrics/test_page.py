@@ -22,8 +22,7 @@ from nftop.export.openmetrics.families import (
 )
 from nftop.export.openmetrics.page import Tally, ending, page
 from nftop.export.openmetrics.writer import Form, labels
-from nftop.model.finding import Finding
-from nftop.model.frame import CounterCost, Frame
+from nftop.model.frame import CounterCost, Finding, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit

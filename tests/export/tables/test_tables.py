@@ -16,8 +16,7 @@ from nftop.export.tables.events import event_columns, gap_columns
 from nftop.export.tables.outputs import Outputs, OutputsError
 from nftop.export.tables.tables import TABLES
 from nftop.export.tables.writers import text_writer
-from nftop.model.finding import Finding
-from nftop.model.frame import Frame, MonitorRow
+from nftop.model.frame import Finding, Frame, MonitorRow
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host
 from nftop.store.format.records import Marker

@@ -11,8 +11,7 @@ from nftop.model.column import Column, column
 from nftop.sim.events import parts_of
 from nftop.sources.perf.problems import REGISTER_IGNORED
 from nftop.uarch import table
-from nftop.uarch.siblings import sum_siblings
-from nftop.uarch.topdown import evaluate
+from nftop.uarch.topdown import evaluate, sum_siblings
 from tests.lab.tests import steady
 from tests.lab.tests.labs import answer, needs_lab
 from tests.uarch.counters import core_encoding, on_core
@@ -93,7 +92,7 @@ def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> 
 _LOOK = f"""
 from pathlib import Path
 from nftop.cli.compose.hosts import open_host
-from nftop.model.focus import Focus
+from nftop.model.frame import Focus
 feed = open_host().feed(interval_s=0.2)
 for number, frame in enumerate(feed.frames()):
     if number == 2:
@@ -146,7 +145,7 @@ def test_the_core_that_is_looked_at_has_the_model_s_level_3(
 
 _WITHOUT_REGISTER = f"""
 from nftop.cli.compose.hosts import open_host
-from nftop.model.focus import Focus
+from nftop.model.frame import Focus
 from nftop.model.reading import Missing
 LACKING = {{"microcode_sequencer", "few_uops_instructions"}}
 feed = open_host().feed(interval_s=0.2)

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nftop.derive.findings.rules import RULES, rule_called
-from nftop.model.finding import Finding
-from nftop.model.frame import Frame
+from nftop.model.frame import Finding, Frame
 from nftop.render.cores.layout import share_out
 from nftop.render.cores.map import map_metric
 from nftop.render.frame.findings import (

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nftop.derive.topdown.focus import FocusState, step_focus
+from nftop.derive.topdown.group_ratios import FocusState, step_focus
 from nftop.model.column import Column, column
 from nftop.model.frame import CoreFocus
 from nftop.model.ids import Cpu
@@ -23,8 +23,7 @@ from nftop.sources.perf.problems import never_ran
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table
 from nftop.uarch.focus import evaluate_focus
-from nftop.uarch.siblings import sum_siblings
-from nftop.uarch.topdown import evaluate
+from nftop.uarch.topdown import evaluate, sum_siblings
 from tests.sources.emulated import (
     BOTH_THREADS,
     ONE_THREAD,

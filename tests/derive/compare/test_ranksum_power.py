@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.compare.metric import DIFFERS, SAMPLES_NEEDED, Compared, compared
-from nftop.derive.compare.power import lacking_samples, least_samples, needed_after
-from nftop.derive.compare.ranksum import SURE_Z, shift
+from nftop.derive.compare.ranksum import SURE_Z, lacking_samples, least_samples, needed_after, shift
 from nftop.model.column import Floats
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.cpu.counters import AWAITING_TURN, CounterRates
-from nftop.derive.cpu.llc_misses import MissState, step_misses
+from nftop.derive.cpu.table import MissState, step_misses
 from nftop.model.column import Column, column, missing
 from nftop.model.reading import Missing, Reading, Reason
 

@@ -9,7 +9,7 @@ import pytest
 from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.reading import Missing, Reason
 from nftop.sources.counts.read import read_counts
-from nftop.uarch.perf_command import groups_to_count, perf_group, takes_all_counters
+from nftop.uarch.explain import groups_to_count, perf_group, takes_all_counters
 from tests.uarch.vectors import UARCHES, loaded
 
 CASES = [

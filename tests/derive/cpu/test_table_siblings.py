@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.cpu.counters import CounterRates
-from nftop.derive.cpu.siblings import sibling_columns
+from nftop.derive.cpu.table import sibling_columns
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.ids import Cpu
-from nftop.model.metrics.sibling import SIBLING_METRICS
+from nftop.model.metrics.cpu import SIBLING_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
 from tests.samples import topology

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.rdt.owner import NFTOP, OWN_PREFIX, owner_of
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import NFTOP, OWN_PREFIX, ROOT, owner_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.derive.cache.membership import disturbed, effective_classes
-from nftop.derive.cache.table import CacheState, Classes, step_cache
+from nftop.derive.cache.table import CacheState, Classes, disturbed, effective_classes, step_cache
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass
 from nftop.model.ids import Cpu

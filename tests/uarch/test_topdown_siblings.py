@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Topology
-from nftop.uarch.siblings import sum_siblings
+from nftop.uarch.topdown import sum_siblings
 from tests.samples import topology
 
 COUNTS = st.floats(0, 1e12)

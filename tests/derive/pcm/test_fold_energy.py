@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nftop.derive.fold import State
-from nftop.derive.pcm.energy import EnergyState, step_energy
+from nftop.derive.pcm.fold import EnergyState, step_energy
 from nftop.model.column import column, from_readings
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.sources.pcm.source import topology_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nftop.derive.compare.cycle import LEAST_SAMPLES, cycle_samples
+from nftop.derive.compare.ranksum import LEAST_SAMPLES, cycle_samples
 from nftop.model.column import Floats
 from tests.derive.compare.test_power import autoregression
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nftop.derive.pcm.disagreement import READINGS, differ, taken
+from nftop.derive.pcm.fold import READINGS, differ, taken
 from nftop.model.column import Floats
 
 ROWS, TICKS = 500, 60
