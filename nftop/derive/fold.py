@@ -36,8 +36,14 @@ from nftop.derive.occupants import occupants
 from nftop.derive.package.table import PackageState, step_packages
 from nftop.derive.pcm.fold import ServerState, step_server
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
-from nftop.derive.topdown.group_ratios import FocusState, ShareState, step_focus
-from nftop.derive.topdown.tma import brings_topdown, kernel_tma_columns, tma_columns
+from nftop.derive.topdown.group_ratios import ShareState
+from nftop.derive.topdown.tma import (
+    FocusState,
+    brings_topdown,
+    kernel_tma_columns,
+    step_focus,
+    tma_columns,
+)
 from nftop.model.baseline import Baselines
 from nftop.model.column import Column, missing
 from nftop.model.frame import CounterCost, Frame, SelfCost, SourceState

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nftop.derive.findings.inputs import Seen, others_here
+from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.pollers import others_here
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
 from nftop.model.ids import Cpu

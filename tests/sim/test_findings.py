@@ -7,7 +7,7 @@ import re
 import pytest
 
 from nftop.cli.main import build_parser
-from nftop.derive.findings.rules import RULES
+from nftop.derive.findings.rules import all_rules
 from nftop.sim import scenario
 from tests.sim.hosts import Frozen, S
 
@@ -48,7 +48,7 @@ SLOW = ("empty-polls", "low-priority-core")
 
 def test_every_rule_has_its_scenario_and_every_scenario_its_help() -> None:
     # The simulated host keeps its functions: see tests/derive/nf/test_departures.py.
-    assert {rule for _, rule in EXPECTED} == {rule.id for rule in RULES} - {"gone"}
+    assert {rule for _, rule in EXPECTED} == {rule.id for rule in all_rules()} - {"gone"}
     others = {"default", "noisy", "healthy", "sst-bf"}
     assert {name for name, _ in EXPECTED} | others == set(scenario.names())
     told = build_parser(demo=True).format_help()

@@ -66,7 +66,7 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def _meanings(options: argparse.Namespace) -> int:
-    from nftop.derive.findings.rules import RULES, rule_called  # noqa: PLC0415 - only here
+    from nftop.derive.findings.rules import all_rules, rule_called  # noqa: PLC0415 - only here
     from nftop.render.pages.explain import (  # noqa: PLC0415 - only here
         explain_metric,
         explain_rule,
@@ -83,7 +83,7 @@ def _meanings(options: argparse.Namespace) -> int:
         return fail(f"no table for {wrong!r}; there is {there}, and all", USAGE)
     if options.all:
         said = [explain_metric(name, tables) for name in known_metrics()]
-        said += map(explain_rule, RULES)
+        said += map(explain_rule, all_rules())
         put(sys.stdout, "\n\n".join(said) + "\n")
         return OK
     if options.metric is None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.findings.inputs import Seen
 from nftop.derive.findings.rule import Key, Measured, Only, Rule
-from nftop.derive.findings.rules import RULES
+from nftop.derive.findings.rules import all_rules
 from nftop.derive.nf.departures import GoneState, step_gone
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.frame import Finding, Frame
@@ -93,7 +93,7 @@ def step_findings(
     crowd: Mapping[int, Sequence[str]],
     *,
     pace_s: float,
-    rules: Sequence[Rule] = RULES,
+    rules: Sequence[Rule] | None = None,
 ) -> tuple[FindingState, tuple[Finding, ...]]:
     """Fold one frame in; its findings, by rules the most severe first, then by place.
 
@@ -109,7 +109,7 @@ def step_findings(
     gone = step_gone(state.gone, frame)
     seen = Seen(frame, crowd, gone.gone)
     watched, found = {}, []
-    for rule in rules:
+    for rule in all_rules() if rules is None else rules:
         now = _step(state.watched.get(rule.id, _NOTHING), rule, rule.measure(seen), tick)
         watched[rule.id] = now
         found += _found(rule, now)

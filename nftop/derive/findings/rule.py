@@ -1,4 +1,7 @@
-"""What a rule of findings is made of; the rules themselves are rows of `rules`."""
+"""Rules of findings and their registry.
+
+A rule is registered beside the function that measures it; nothing else lists it.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +72,7 @@ class Rule:
 
     Attributes:
         id: its name, in JSON and for `nftop explain`.
+        rank: its position among the rules; the most severe is the lowest.
         title: what it is about, in few words.
         metrics: the catalogue's, that it looks at; the first is the finding's own.
         scope: what a place is; a core is its polling hyper-threads together.
@@ -98,6 +102,7 @@ class Rule:
     clear: float
     text: str
     source: str
+    rank: float = 1000.0
     own: str = ""
     form: str = "{:.0%}"
     scale: float = 1.0
@@ -119,3 +124,26 @@ RDT = (
     'Intel, "Deterministic Network Functions Virtualization with Intel Resource Director '
     'Technology"'
 )
+
+_RULES: dict[str, Rule] = {}
+
+
+def register(rule: Rule) -> None:
+    """Add a rule.
+
+    Raises:
+        ValueError: another rule has its id.
+    """
+    if rule.id in _RULES:
+        raise ValueError(f"rule {rule.id} is registered already")
+    _RULES[rule.id] = rule
+
+
+def unregister(rule_id: str) -> None:
+    """Remove a rule that was registered."""
+    del _RULES[rule_id]
+
+
+def registered() -> tuple[Rule, ...]:
+    """All rules so far, by rank."""
+    return tuple(sorted(_RULES.values(), key=lambda rule: rule.rank))

@@ -1,18 +1,23 @@
-"""The rules of findings, the most severe first: a new rule is a row of `HARM` or of `COST`.
+"""All rules of findings, the most severe first.
 
 Limits are their sources' where these name one. Where they do not, `own` says why nftop took this.
 """
 
 from __future__ import annotations
 
-from nftop.derive.findings.cost import COST
-from nftop.derive.findings.harm import HARM
-from nftop.derive.findings.rule import Rule
+from nftop.derive.findings import pollers, traffic
+from nftop.derive.findings.rule import Rule, registered
 
-RULES: tuple[Rule, ...] = (*HARM, *COST)
+# Modules that register rules when they are imported.
+MODULES = (pollers, traffic)
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, also those registered from outside nftop."""
+    return registered()
 
 
 def rule_called(name: str) -> Rule | None:
-    """The rule of that id, in any case; None where there is none."""
+    """Rule of that id, in any case, or None."""
     wanted = name.casefold()
-    return next((rule for rule in RULES if rule.id == wanted), None)
+    return next((rule for rule in all_rules() if rule.id == wanted), None)

@@ -1,4 +1,4 @@
-"""What rules compare on packages and cache classes: memory, PCIe, links, who shares a cache."""
+"""Rules of findings about packages and cache classes, each beside what it measures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from nftop.derive.findings.inputs import Seen, of_packages, summed
-from nftop.derive.findings.rule import Key, Measured
+from nftop.derive.findings.rule import RDT, STABLE, TALK, Key, Measured, Only, Rule, register
 from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, GroupCacheRow, GroupRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
+from nftop.model.metrics.core import PAPER
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason
 
+_ON_DEMAND = "Counted only while the Memory/PCIe screen is up, or for JSON."
 _NO_CORES = Missing(Reason.UNDEFINED, "no network function polls on this package")
 _UNSHARED = Missing(Reason.UNDEFINED, "nobody else may fill its ways")
 _MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")
@@ -34,6 +36,26 @@ def of_package(metric: str) -> Callable[[Seen], Measured]:
     return measure
 
 
+register(
+    Rule(
+        id="mmio-reads",
+        rank=140,
+        title="reads of devices' registers",
+        metrics=("mmio.read_per_s",),
+        scope="package",
+        measure=of_package("mmio.read_per_s"),
+        limit=1000.0,
+        clear=700.0,
+        form="{:,.0f}",
+        text="{about}{value} reads of device registers a second, above {limit}",
+        source=f"{PAPER}, Table 17 (PRd): very low, a few hundreds; {TALK}: avoid MMIO reads",
+        own="a few hundreds is no number; a thousand is more. Who asks a NIC for its statistics "
+        "reads registers too, nftop among them",
+        note=_ON_DEMAND,
+    )
+)
+
+
 def ddio_misses(seen: Seen) -> Measured:
     """Share of devices' writes that did not find their line, and how many writes there are."""
     rows = seen.frame.packages
@@ -44,12 +66,54 @@ def ddio_misses(seen: Seen) -> Measured:
     return _with(found, writes=_plus(whole, parts))
 
 
+register(
+    Rule(
+        id="ddio-misses",
+        rank=80,
+        title="writes of devices that miss the cache",
+        metrics=("pcie.ddio_hit_ratio",),
+        scope="package",
+        measure=ddio_misses,
+        limit=0.05,
+        clear=0.03,
+        form="{:.1%}",
+        text="{about}{value} of devices' writes missed the last-level cache, above {limit}",
+        source=f"{PAPER}, Table 17: aim for a high ItoM hit count (Figure 23: 100 %); {TALK}: "
+        "avoid DDIO miss",
+        own="the sources have no number; the paper's l3fwd missed none at 29.8 Mpps, so 5 % is far "
+        "from what it took for good",
+        only=(Only("writes", 1e6, "devices write a million lines a second or more"),),
+    )
+)
+
+
 def partial_writes(seen: Seen) -> Measured:
     """Share of devices' writes that are of parts of lines, and how many writes there are."""
     whole, parts = _writes(seen.frame.packages)
     every = _plus(whole, parts)
     found = _packages(seen, ratio(parts, every), "pcie.rfo.total_per_s")
     return _with(found, writes=every)
+
+
+register(
+    Rule(
+        id="partial-writes",
+        rank=150,
+        title="devices that write parts of cache lines",
+        metrics=("pcie.rfo.total_per_s", "pcie.itomcachenear.total_per_s", "pcie.itom.total_per_s"),
+        scope="package",
+        measure=partial_writes,
+        limit=0.50,
+        clear=0.47,
+        text="{about}{value} of devices' writes were of parts of lines (RFO), above {limit}",
+        source=f"{PAPER}, Table 17 (RFO): minimize writes of parts of lines when possible; "
+        f"{TALK}: reduce RFO",
+        own="the sources have no number. With 64-byte frames the paper's l3fwd has 21 % (Figure "
+        "24: 8.6 million of 41.6), and OVS at most 45 % (Table 7: 1.83 writes a packet, one of "
+        "them the frame, the others of whole lines or of parts)",
+        only=(Only("writes", 1e6, "devices write a million lines a second or more"),),
+    )
+)
 
 
 def register_writes(seen: Seen) -> Measured:
@@ -66,6 +130,26 @@ def register_writes(seen: Seen) -> Measured:
     return _with(_packages(seen, per_core, "mmio.write_per_s"), cores=counted, writes=writes)
 
 
+register(
+    Rule(
+        id="mmio-writes",
+        rank=130,
+        title="many writes to devices' registers",
+        metrics=("mmio.write_per_s",),
+        scope="package",
+        measure=register_writes,
+        limit=1e6,
+        clear=0.9e6,
+        form="{:.2f} M",
+        scale=1e-6,
+        text="{about}{value} writes/s to device registers for each polling core, above {limit}",
+        source=f"{PAPER}, Table 17 (WiL): below 1 M/s per core is a good target; {TALK}: batch "
+        "MMIO writes",
+        note=f"Per physical core on which a network function polls. {_ON_DEMAND}",
+    )
+)
+
+
 def remote_share(seen: Seen) -> Measured:
     """What comes from other packages, by what memory and devices of the package move in all."""
     rows = seen.frame.packages
@@ -75,6 +159,28 @@ def remote_share(seen: Seen) -> Measured:
         moved = _plus(moved, of_packages(rows, name))
     found = _packages(seen, ratio(received, moved), "upi.received_bytes_per_s")
     return _with(found, received=received)
+
+
+register(
+    Rule(
+        id="cross-socket",
+        rank=100,
+        title="traffic between sockets",
+        metrics=("upi.received_bytes_per_s",),
+        scope="package",
+        measure=remote_share,
+        limit=0.10,
+        clear=0.07,
+        text="{about}{value} of what its memory and devices move came from other packages, above "
+        "{limit}",
+        source=f"{PAPER}, 9.2: close to zero for NUMA optimized applications; {TALK}: any of it "
+        "hurts latency",
+        own="the sources have no number. A tenth, since the kernel's and other programs' data "
+        "cross the links too; requests and snoops are not in it (nftop explain "
+        "upi.received_bytes_per_s)",
+        only=(Only("received", 1e8, "100 MB/s or more come over its links"),),
+    )
+)
 
 
 def uneven_channels(seen: Seen) -> Measured:
@@ -102,6 +208,27 @@ def uneven_channels(seen: Seen) -> Measured:
     return Measured(found.keys, found.values, found.beside, {**found.words, "channel": names})
 
 
+register(
+    Rule(
+        id="uneven-channels",
+        rank=110,
+        title="memory channels that are not used alike",
+        metrics=("memory.read_bytes_per_s", "memory.write_bytes_per_s"),
+        scope="package",
+        measure=uneven_channels,
+        limit=1.5,
+        clear=1.3,
+        form="{:.1f}",
+        text="memory channel {channel} has {value} times the mean of the channels, above {limit}",
+        source=f"{PAPER}, 10.2, 2.3: ensure that all channels are uniformly used",
+        own="the source has no number. Lines are spread over the channels in turn, so that equal "
+        "ones get equal shares; half as much again is far from that",
+        only=(Only("traffic", 1e9, "they move 1 GB/s or more together"),),
+        note="A channel that counts nothing has no memory behind it, and is left out.",
+    )
+)
+
+
 def memory_per_packet(seen: Seen) -> Measured:
     """Memory traffic of a class by the packets of those who poll in it, where nobody else works."""
     keys, parts, traffic, names = [], [], {}, []
@@ -117,6 +244,33 @@ def memory_per_packet(seen: Seen) -> Measured:
     return Measured(keys, ratio(moved, packets), beside, {"nf": names})
 
 
+register(
+    Rule(
+        id="nf-memory",
+        rank=90,
+        title="memory traffic of a network function",
+        metrics=("mbm_total_bytes_per_s",),
+        scope="group",
+        measure=memory_per_packet,
+        limit=64.0,
+        clear=48.0,
+        form="{:.0f} bytes",
+        text="moved {value} of memory for each packet, above {limit} ({nf})",
+        source=f"{PAPER}, 4.4 and Table 6 (64-byte frames): close to 0 MB/s in most cases, 0.1 to "
+        "1.3 bytes a packet; 31 bytes with VPP's IPv4 routing of 500,000 flows, for which no cause "
+        "is given",
+        own="a line of the cache for each packet, twice what the table's highest has",
+        only=(
+            Only("packets", 100_000.0, "it takes in 100,000 packets a second or more"),
+            Only("traffic", 5e8, "its class moves 500 MB/s or more"),
+        ),
+        note="Measured per cache class, and only where nobody else works in it. The paper has "
+        "larger frames once: VPP's router with 1518 bytes moves 11.9 GB/s of memory (Figure 21), "
+        "at a rate that it does not give.",
+    )
+)
+
+
 def noisy_neighbour(seen: Seen) -> Measured:
     """The highest memory traffic of who may fill the ways of a class in which an NF polls."""
     keys, found, who, names = [], {}, [], []
@@ -128,6 +282,35 @@ def noisy_neighbour(seen: Seen) -> Measured:
         names.append(_nfs(seen, places))
     values = from_readings(found, len(keys), Missing(Reason.SOURCE))
     return Measured(keys, values, words={"nf": names, "who": who})
+
+
+register(
+    Rule(
+        id="noisy-neighbour",
+        rank=70,
+        title="a noisy neighbour in the same cache ways",
+        metrics=("mbm_total_bytes_per_s",),
+        scope="group",
+        measure=noisy_neighbour,
+        limit=2e9,
+        clear=1.5e9,
+        form="{:.1f} GB/s",
+        scale=1e-9,
+        text="{value} of memory traffic by {who}, above {limit} (beside {nf})",
+        source=f"{RDT}, Tables 9, 14 and 19, with a memtester and without CAT against neither: "
+        "64-byte packets per second unchanged in all three (within 0.002 %), 256 bytes 3.7 % and "
+        "7.2 % less behind one virtual machine, 1024 and 1518 bytes 34 % and 31 % less behind two; "
+        "no other loss",
+        own="the source does not say how much its memtester moved; the streaming neighbours of "
+        f"{STABLE} move 13 GB/s a core. At 2 GB/s a cache of 30 MB could be filled anew 60 times a "
+        "second",
+        note="A neighbour is a class whose ways overlap, or a busy CPU in the class on which no "
+        "network function polls; the traffic is that of its whole class. Whether it costs anything "
+        "depends on the cache that the network function needs. The source's text says that 64-byte "
+        "packets lost just under 6 % to the memtester; Table 9 has that number (-5.8 %) in the "
+        "column with CAT.",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

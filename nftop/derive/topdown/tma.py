@@ -1,20 +1,23 @@
-"""Top-down of all CPUs: by the formulas of the table in `uarch`, or by those of the kernel where the
-counters came with them.
-"""
+"""Top-down of all CPUs, by the formulas of `uarch` or by those of the kernel (perf metrics)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nftop.derive.cpu.counters import CounterRates
+from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.derive.topdown.group_ratios import ShareState, settling
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
+from nftop.model.frame import CoreFocus, TmaNode
+from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE, TMA_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import CounterTable
+from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
+from nftop.uarch.focus import evaluate_focus
 from nftop.uarch.formula import Formula, compile_formula
 from nftop.uarch.grammar import FormulaError
 from nftop.uarch.sections import Topdown
@@ -23,7 +26,9 @@ from nftop.uarch.topdown import (
     CLOCKS,
     PREFIX,
     RATIO_TOLERANCE,
+    Settle,
     Usage,
+    consistent,
     core_index,
     evaluate,
     events_read,
@@ -276,3 +281,71 @@ def _formula_coverage(
     some: Bools = np.any([node.present for node in nodes.values()], axis=0)
     told = (nodes[metric] for metric in table.formulas if metric in nodes)
     return where(some, column(share), next(told, next(iter(nodes.values()))))
+
+
+@dataclass(frozen=True, slots=True)
+class FocusState:
+    """As for all CPUs, of the core's own counter groups."""
+
+    counters: CounterState = field(default_factory=CounterState)
+    shares: ShareState = field(default_factory=ShareState)
+
+
+def step_focus(
+    state: FocusState,
+    reading: SourceReading[CounterTable] | None,
+    uarch: Uarch | None,
+    topology: Topology,
+) -> tuple[FocusState, CoreFocus | None]:
+    """Fold one perf reading in; None where it tells of no core more than of all.
+
+    What depends on a group that has not had its turn yet is WARMING.
+    """
+    table = None if reading is None or isinstance(reading.value, Missing) else reading.value.focus
+    if reading is None or table is None or uarch is None or not len(table.cpus):
+        return FocusState(), None
+    core = _only(topology, table)
+    counters, rates = step_counters(state.counters, replace(reading, value=table), core)
+    counts = {name: part[0] for name, part in counts_of_cores(uarch, rates, core).items()}
+    smt = uarch.topdown is not None and counted_with_smt(uarch.topdown, rates.per_s.keys(), core)
+    settle: Settle = consistent
+    divided = ShareState()
+    if uarch.topdown is not None:
+        settle, divided = settling(state.shares, rates, uarch.topdown, core, rows=slice(1))
+    tree, probes = evaluate_focus(uarch, counts, smt=smt, settle=settle)
+
+    def coverage(usage: Usage) -> Reading:
+        share = float(core_shares(usage, rates, core)[0])
+        return Missing(Reason.SOURCE) if math.isnan(share) else share
+
+    if uarch.topdown is not None:
+        tree = tuple(
+            replace(node, coverage=coverage(divided.usage.get(node.name, {}))) for node in tree
+        )
+    if asleep_rows(rates, core).any():
+        tree = tuple(_asleep(node) for node in tree)
+    nodes = {f"tma.{node.name}": node.reading for node in tree}
+    unknown = Missing(Reason.HARDWARE, f"{uarch.name}'s table has no such number")
+    readings = {
+        metric.id: probes.get(metric.id, nodes.get(metric.id, unknown))
+        for metric in (*CORE_METRICS, *NODE_METRICS)
+    }
+    cpus = tuple(info.cpu for info in core.cpus)
+    of_probes = events_read(uarch.probes)
+    everywhere = np.ones((), np.bool_)
+    shares = {
+        metric.id: coverage(dict.fromkeys(of_probes.get(metric.id, ()), everywhere))
+        for metric in CORE_METRICS
+    }
+    return FocusState(counters, divided), CoreFocus(cpus, tree, readings, shares)
+
+
+def _only(topology: Topology, table: CounterTable) -> Topology:
+    cpus = {int(cpu) for cpu in table.cpus}
+    return replace(topology, cpus=tuple(info for info in topology.cpus if info.cpu in cpus))
+
+
+def _asleep(node: TmaNode) -> TmaNode:
+    if isinstance(node.reading, Missing) and node.reading.reason in BEFORE_ASLEEP:
+        return node
+    return replace(node, reading=ASLEEP, beyond=False)

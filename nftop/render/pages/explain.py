@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nftop.derive.findings.engine import ENDS_AFTER_S, LEAST_TICKS
 from nftop.derive.findings.rule import Rule
-from nftop.derive.findings.rules import RULES
+from nftop.derive.findings.rules import all_rules
 from nftop.model.metrics.catalogue import EXPLAINED
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
@@ -73,7 +73,7 @@ def explain_metric(name: str, tables: Sequence[Uarch] = ()) -> str:
 
 def known_rules() -> tuple[str, ...]:
     """Every rule of findings by its id, the most severe first."""
-    return tuple(rule.id for rule in RULES)
+    return tuple(rule.id for rule in all_rules())
 
 
 def near_names(name: str) -> tuple[str, ...]:

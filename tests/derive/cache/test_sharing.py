@@ -12,7 +12,8 @@ from nftop.derive.cache.class_cost import _of_nf, _summed
 from nftop.derive.compare.baseline import BaselineState, keep, step_baselines
 from nftop.derive.compare.verdict import _of_one_clock
 from nftop.derive.compare.window import CLOCKS, NF_KEPT, nf_sample
-from nftop.derive.findings.inputs import Seen, core_ipc
+from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.pollers import core_ipc
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason

@@ -7,7 +7,7 @@ import pytest
 
 from nftop.derive.compare.ranksum import LEAST_SAMPLES, cycle_samples
 from nftop.model.column import Floats
-from tests.derive.compare.test_power import autoregression
+from tests.derive.compare.test_ranksum_power import autoregression
 
 
 def sine(random: np.random.Generator, n: int, period: float, deviations: float) -> Floats:

@@ -11,12 +11,13 @@ import pytest
 
 from nftop.derive.findings.engine import UNKNOWN_FOR_S, FindingState, begun, step_findings
 from nftop.derive.findings.inputs import Seen
-from nftop.derive.findings.rule import Key, Measured, Only, Rule
-from nftop.derive.findings.rules import RULES, rule_called
+from nftop.derive.findings.rule import Key, Measured, Only, Rule, register, unregister
+from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.column import column, from_readings
 from nftop.model.frame import Finding, Frame
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.pages.explain import explain_rule, known_rules
 from tests.recordings import taken
 from tests.samples import S
 
@@ -239,8 +240,8 @@ def test_what_begins_is_told_once() -> None:
 
 def test_rules_are_sound() -> None:
     known = {metric.id for metric in METRICS}
-    assert len({rule.id for rule in RULES}) == len(RULES)
-    for rule in RULES:
+    assert len({rule.id for rule in all_rules()}) == len(all_rules())
+    for rule in all_rules():
         assert set(rule.metrics) <= known, rule.id
         assert rule.source and rule.text and rule.title
         inner = rule.clear <= rule.limit if rule.beyond == "above" else rule.clear >= rule.limit
@@ -249,8 +250,8 @@ def test_rules_are_sound() -> None:
         assert rule.id not in known, "explain takes either"
     # Whose limit it is: these have their number from the source, all others say why they chose it.
     named = {"low-ipc", "mmio-writes", "frontend-bound", "bad-speculation"}
-    assert {rule.id for rule in RULES if not rule.own} == named
-    assert {rule.id: rule.limit for rule in RULES if rule.id in named} == {
+    assert {rule.id for rule in all_rules() if not rule.own} == named
+    assert {rule.id: rule.limit for rule in all_rules() if rule.id in named} == {
         "low-ipc": 1.75, "mmio-writes": 1e6, "frontend-bound": 0.30,
         "bad-speculation": 0.05,
     }  # fmt: skip
@@ -268,3 +269,26 @@ def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
     rule = replace(Bench().rule(), measure=measure)
     found = found_at(rule, 7)
     assert [item.where for item in found] == [f"cpu {cpu}" for cpu in range(0, count, 5)]
+
+
+def test_registered_rule_is_evaluated_and_explained() -> None:
+    def measure(seen: Seen) -> Measured:
+        return Measured([Key("host", None)], column(np.array([float(len(seen.frame.nfs))])))
+
+    rule = Rule("toy", "toy", ("ipc",), "host", measure, -1.0, -1.0, "toy {value}", "a test",
+                at_least_s=0.0)  # fmt: skip
+    register(rule)
+    try:
+        assert rule_called("TOY") is rule
+        assert known_rules()[-1] == "toy", "without a rank it comes last"
+        assert "toy" in explain_rule(rule)
+        state, findings = FindingState(), tuple[Finding, ...]()
+        for second in range(4):
+            frame = replace(a_frame(), wall_ns=second * 10**9, monotonic_ns=second * 10**9)
+            state, findings = step_findings(state, frame, {}, pace_s=1.0)
+        assert [item.where for item in findings if item.rule == "toy"] == ["host"]
+        with pytest.raises(ValueError, match="toy"):
+            register(rule)
+    finally:
+        unregister("toy")
+    assert rule_called("toy") is None

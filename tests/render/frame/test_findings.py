@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.derive.findings.rules import RULES, rule_called
+from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.frame import Finding, Frame
 from nftop.render.cores.layout import share_out
 from nftop.render.cores.map import map_metric
@@ -118,7 +118,7 @@ def test_the_batch_output_has_all_of_them() -> None:
     assert "since" not in frame_text(with_findings(), 160, ascii_only=True)
 
 
-@pytest.mark.parametrize("name", [rule.id for rule in RULES])
+@pytest.mark.parametrize("name", [rule.id for rule in all_rules()])
 def test_every_rule_says_its_limit_its_source_and_whose_choice_it_is(name: str) -> None:
     rule = rule_called(name)
     assert rule is not None

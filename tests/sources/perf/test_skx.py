@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nftop.derive.topdown.group_ratios import FocusState, step_focus
+from nftop.derive.topdown.tma import FocusState, step_focus
 from nftop.model.column import Column, column
 from nftop.model.frame import CoreFocus
 from nftop.model.ids import Cpu

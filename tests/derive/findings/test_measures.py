@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from nftop.derive.findings.inputs import Seen, core_ipc, foreign_sibling
+from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.pollers import core_ipc, foreign_sibling
 from nftop.derive.findings.rule import Measured
 from nftop.derive.findings.traffic import (
     memory_per_packet,

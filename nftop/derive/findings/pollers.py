@@ -1,0 +1,403 @@
+"""Rules of findings about pollers: their CPUs, cores, packets; each beside what it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from nftop.derive.findings.inputs import Seen, numbers, taken
+from nftop.derive.findings.rule import BUSY, LOADED, STABLE, Key, Measured, Only, Rule, register
+from nftop.derive.nf.departures import GONE_FOR_S
+from nftop.model.column import Column, column, from_readings, missing, where
+from nftop.model.metrics.core import PAPER
+from nftop.model.nf.kinds import POLLING_RATIO
+from nftop.model.reading import Missing, Reading, Reason
+
+_NICS_DROPS, _KERNELS_DROPS = "no descriptor free", "by NICs or for a full backlog"
+
+
+def of_cpu(metric: str) -> Callable[[Seen], Measured]:
+    """A metric of each CPU on which a network function polls."""
+
+    def measure(seen: Seen) -> Measured:
+        return Measured(_keys(seen.cpus), seen.of(metric), words={"nf": seen.nf_names})
+
+    return measure
+
+
+register(
+    Rule(
+        id="poller-waits",
+        rank=30,
+        title="a poller that waits for its CPU",
+        metrics=("wait_ratio",),
+        scope="cpu",
+        measure=of_cpu("wait_ratio"),
+        limit=0.05,
+        clear=0.03,
+        form="{:.1%}",
+        text="waited for its CPU {value} of the time, above {limit} ({nf})",
+        source=f"{PAPER}, 10.1, 1.3: tune the OS for low jitter, use isolcpus when possible",
+        own="the source has no number. Of a core at full load every share that something else "
+        "takes is lost; nftop takes 5 %, from which the map has marked it too",
+    )
+)
+
+
+def of_core(metric: str) -> Callable[[Seen], Measured]:
+    """A metric that a core's threads have the same, of each core with pollers, and its load."""
+
+    def measure(seen: Seen) -> Measured:
+        return _of_cores(seen, _own_counts(seen, seen.of(metric)))
+
+    return measure
+
+
+register(
+    Rule(
+        id="frontend-bound",
+        rank=160,
+        title="a core that waits for instructions",
+        metrics=("tma.frontend_bound",),
+        scope="core",
+        measure=of_core("tma.frontend_bound"),
+        limit=0.30,
+        clear=0.27,
+        text="{value} of the core's issue slots got no instruction, above {limit} ({nf})",
+        source=f"{PAPER}, 6.4: expected below 30 % for well optimized workloads",
+        only=(LOADED, BUSY),
+    )
+)
+
+
+register(
+    Rule(
+        id="bad-speculation",
+        rank=170,
+        title="a core that throws work away",
+        metrics=("tma.bad_speculation",),
+        scope="core",
+        measure=of_core("tma.bad_speculation"),
+        limit=0.05,
+        clear=0.045,
+        form="{:.1%}",
+        text="{value} of the core's issue slots went to work thrown away, above {limit} ({nf})",
+        source=f"{PAPER}, 6.3.1: where more than 5 % go to mispredicted branches, look for hot "
+        "spots; 6.3: as low as possible; Table 11: with hyper-threading 0.4 to 4.7 %, of its "
+        "network functions only OVS without hyper-threading has more, 7.4 %",
+        only=(LOADED, BUSY),
+        note="The paper's limit is for mispredicted branches. nftop compares all bad speculation, "
+        "machine clears included (0.0 to 0.8 % in Table 11): level 1 is counted all the time, the "
+        "mispredicts of level 2 are not. Screen 6 has both.",
+    )
+)
+
+
+def core_ipc(seen: Seen) -> Measured:
+    """Instructions per cycle of each core with pollers; its only thread's where it has but one."""
+    whole, own = seen.of("core_ipc"), seen.of("ipc")
+    alone = whole.reasons == Reason.UNDEFINED
+    return _of_cores(seen, _own_counts(seen, where(alone, own, whole)))
+
+
+register(
+    Rule(
+        id="low-ipc",
+        rank=120,
+        title="few instructions per cycle",
+        metrics=("core_ipc", "ipc"),
+        scope="core",
+        measure=core_ipc,
+        limit=1.75,
+        clear=1.85,
+        beyond="below",
+        form="{:.2f}",
+        text="IPC {value} of the core, below {limit} ({nf})",
+        source=f"{PAPER}, 10.2, 2.1: ensure that IPC is 1.75 or more; if not, latency of the "
+        "caches or of memory constrains the core",
+        only=(LOADED, BUSY),
+        note="Of the physical core with all its hyper-threads, as the paper counts. testpmd and "
+        "l3fwd, which do little but I/O, have 1.4 and 1.5 there without hyper-threading: see CPP "
+        "and IPP before anything is changed.",
+    )
+)
+
+
+def _own_counts(seen: Seen, of_rows: Column) -> Column:
+    """A number of every row but where other threads were counted with the network function's."""
+    if not seen.frame.cpus.shared:
+        return of_rows
+    shared = np.zeros(len(of_rows), np.bool_)
+    infos = seen.frame.cpus.topology.cpus
+    for places in seen.cores:
+        cpus = (infos[int(seen.rows[place])].cpu for place in places)
+        shared[list(places)] = any(cpu in seen.frame.cpus.shared for cpu in cpus)
+    why = Missing(Reason.SOURCE, "other threads ran on this core too")
+    return where(shared, missing(len(of_rows), why), of_rows)
+
+
+def others_here(seen: Seen) -> Measured:
+    """How many threads never sleep on a CPU beside that of its network function, and who."""
+    others = [seen.crowd.get(row, ()) for row in seen.rows.tolist()]
+    words = {"nf": seen.nf_names, "who": [", ".join(other) for other in others]}
+    return Measured(_keys(seen.cpus), numbers([float(len(other)) for other in others]), words=words)
+
+
+register(
+    Rule(
+        id="shared-cpu",
+        rank=40,
+        title="a poller's CPU on which another thread never sleeps",
+        metrics=("run_ratio",),
+        scope="cpu",
+        measure=others_here,
+        limit=0.0,
+        clear=0.0,
+        text="{who} here beside {nf}",
+        when="a second thread that is bound to its CPU, of a network function (it polls) or of any "
+        f"other program (it spins), runs or waits to run {POLLING_RATIO:.0%} of the time or more, "
+        "for 5 s",
+        source=f"{PAPER}, 10.1, 1.3: use isolcpus when possible",
+        own="a poller never sleeps, so it and the other take turns. As many programs may share the "
+        "CPU as like, as long as they sleep most of the time: see poller-waits",
+    )
+)
+
+
+def foreign_sibling(seen: Seen) -> Measured:
+    """The busiest hyper-thread sibling on which another program runs: its share of time not idle.
+
+    The kernel's, since a poller that polls in vain takes slots all the same.
+    """
+    table = seen.frame.cpus
+    siblings = table.topology.sibling_rows[seen.rows]
+    pids = seen.pids
+    others = (siblings >= 0) & (pids[siblings] != pids[seen.rows][:, None])
+    ran = table.columns["cpu_time_ratio"]
+    values = np.where(others, ran.values[siblings], -1.0)
+    reasons = np.where(others, ran.reasons[siblings], 0)
+    named, found = [], np.full(len(seen.rows), np.nan)
+    worst = reasons.max(axis=1, initial=0).astype(np.uint8)
+    worst[~others.any(axis=1)] = Reason.UNDEFINED
+    for place in range(len(seen.rows)):
+        at = int(np.nanargmax(values[place])) if worst[place] == 0 else -1
+        named.append("" if at < 0 else str(table.topology.cpus[int(siblings[place, at])].cpu))
+        if at >= 0:
+            found[place] = values[place, at]
+    words = {"nf": seen.nf_names, "sibling": named}
+    return Measured(_keys(seen.cpus), Column(found, worst), words=words)
+
+
+register(
+    Rule(
+        id="busy-sibling",
+        rank=50,
+        title="another program on the hyper-thread sibling",
+        metrics=("cpu_time_ratio",),
+        scope="cpu",
+        measure=foreign_sibling,
+        limit=0.5,
+        clear=0.4,
+        text="its sibling, cpu {sibling}, is {value} busy with another program than {nf}",
+        source=f"{STABLE}: l3fwd with a stress load on the other hyper-thread; {PAPER}, 4.3.3.2: "
+        "both threads share the core's units",
+        own="the talk's numbers are in a picture, and the paper has none of another program on the "
+        "sibling; half of the time is taken, as for the mark beside SMT",
+        note="A sibling that polls for the same network function is none: that is how the paper "
+        "measured hyper-threading.",
+    )
+)
+
+
+def empty_poll_ipc(seen: Seen) -> Measured:
+    """As `core_ipc`, and the share of empty polls: all where no packets come, else as told."""
+    found = core_ipc(seen)
+    busy, packets = found.beside["busy"], found.beside["packets"]
+    none = packets.present & (packets.values == 0)
+    busy = where(none, numbers([0.0] * len(none)), busy)
+    idle = Column(1.0 - busy.values, busy.reasons)
+    return Measured(found.keys, found.values, {"busy": busy, "idle": idle}, found.words)
+
+
+register(
+    Rule(
+        id="empty-polls",
+        rank=190,
+        title="IPC of empty polls",
+        metrics=("core_ipc", "busy_ratio"),
+        scope="core",
+        measure=empty_poll_ipc,
+        limit=2.0,
+        clear=1.9,
+        form="{:.2f}",
+        text="IPC {value} is of empty polls: work in {busy:.0%} of the time ({nf})",
+        source=f"{PAPER}, 4.3.2.3: IPC goes artificially high in a tight loop that polls",
+        own="the source calls below 2 low; from 2 on IPC looks good, and here it means nothing",
+        only=(Only("idle", 0.95, "95 % of its time or more went to empty polls"),),
+        note="Nothing is wrong: it says that IPC is not to be read as efficiency.",
+        is_note=True,
+    )
+)
+
+
+def low_priority(seen: Seen) -> Measured:
+    """1 for cores that SST-BF made low-priority, 0 for high-priority ones, and base frequencies."""
+    table = seen.frame.cpus
+    rows = seen.rows[seen.first_of_core].tolist()
+    kinds: dict[int, Reading] = {}
+    for at, row in enumerate(rows):
+        kind = table.settings[row].priority
+        kinds[at] = kind if isinstance(kind, Missing) else float(kind == "low")
+    base, infos = table.columns["base_frequency_hz"].values / 1e9, table.topology.cpus
+    best: dict[int | None, float] = {}
+    for info, ghz in zip(infos, base.tolist(), strict=True):
+        best[info.package] = max(best.get(info.package, 0.0), ghz if ghz > 0 else 0.0)
+    found = _of_cores(seen, missing(len(seen.rows), Missing(Reason.UNDEFINED)))
+    beside = {
+        **found.beside,
+        "base_ghz": column(base[rows]),
+        "best_ghz": numbers([best[infos[row].package] for row in rows]),
+    }
+    values = from_readings(kinds, len(rows), Missing(Reason.SOURCE))
+    return Measured(found.keys, values, beside, found.words)
+
+
+register(
+    Rule(
+        id="low-priority-core",
+        rank=60,
+        title="a poller on a low-priority core (SST-BF)",
+        metrics=("base_frequency_hz",),
+        scope="core",
+        measure=low_priority,
+        limit=0.5,
+        clear=0.5,
+        when="its core has one of the lower base frequencies of its package",
+        text="a low-priority core: base {base_ghz:.1f} GHz, {best_ghz:.1f} GHz on others of its "
+        "package ({nf})",
+        source=f"{STABLE}: OVS-DPDK's six PMD threads on the six high-priority cores (2.7 GHz), "
+        "ovs-vswitchd and the virtual machines on low-priority ones (2.1 GHz), also the cores on "
+        "which VPP forwards in those machines",
+        own="a core is one or the other; which it is is fixed in silicon",
+        only=(LOADED, BUSY),
+        note="Which poller needs the faster cores is the operator's choice: a package has fewer of "
+        "them than an SST-BF host usually has pollers, and in the talk's own setup this finding "
+        "would name the cores of VPP.",
+    )
+)
+
+
+def drops(seen: Seen) -> Measured:
+    """Packets per second that were dropped before a function had them, by function."""
+    nfs = seen.frame.nfs
+    values = {row: nf.readings["drop_packets_per_s"] for row, nf in enumerate(nfs)}
+    return Measured(
+        [Key(f"nf {nf.name}", nf.key) for nf in nfs],
+        from_readings(values, len(nfs), Missing(Reason.SOURCE)),
+        words={"why": [_KERNELS_DROPS if nf.kind == "kernel" else _NICS_DROPS for nf in nfs]},
+    )
+
+
+register(
+    Rule(
+        id="drops",
+        rank=20,
+        title="packets dropped",
+        metrics=("drop_packets_per_s",),
+        scope="nf",
+        measure=drops,
+        limit=0.0,
+        clear=0.0,
+        form="{:,.0f}",
+        text="{value} packets/s dropped, {why}",
+        source="DPDK ethdev rx_missed_errors, and of the kernel softnet_stat too; nftop explain "
+        "drop_packets_per_s",
+        own="any packet that is dropped is one too many",
+    )
+)
+
+
+def left(seen: Seen) -> Measured:
+    """1 for each function that was here a while ago; who it was, and the last it was told of."""
+    return Measured(
+        [Key(f"nf {item.name}", item.key) for item in seen.gone],
+        numbers([1.0] * len(seen.gone)),
+        words={
+            "pid": [str(item.pid) for item in seen.gone],
+            "until": [_clock(entry.until_ns) for entry in seen.gone],
+        },
+    )
+
+
+register(
+    Rule(
+        id="gone",
+        rank=10,
+        title="a network function that is gone",
+        metrics=("rx_packets_per_s",),
+        scope="nf",
+        measure=left,
+        limit=0.0,
+        clear=0.0,
+        text="pid {pid} was here until {until}",
+        when="its source answers, and in three ticks has not told of it any more; it ends after "
+        f"{GONE_FOR_S:g} s, or where it is told of again",
+        source="nftop: of what has left there are no numbers, and no row is easily overlooked",
+        own="a process that ends, and one that takes its statistics away and stays, look the same",
+        at_least_s=0.0,
+        note="Nothing is said while its source is late, fails or may not be read.",
+    )
+)
+
+
+def sources_apart(seen: Seen) -> Measured:
+    """1 where perf and a sensor server have told different numbers in some readings, else 0."""
+    said = seen.frame.apart
+    server = seen.frame.sources.get("pcm")
+    if server is None or server.reason is not Reason.PRESENT:
+        return Measured([Key("host", None)], _one(Missing(Reason.SOURCE)), words={"said": [""]})
+    return Measured([Key("host", None)], _one(float(said != "")), words={"said": [said]})
+
+
+register(
+    Rule(
+        id="sources-apart",
+        rank=180,
+        title="perf and a sensor server tell different numbers",
+        metrics=("ipc", "memory.read_bytes_per_s"),
+        scope="host",
+        measure=sources_apart,
+        limit=0.5,
+        clear=0.5,
+        text="{said}",
+        when="they have differed by more than 5 % in five readings in a row",
+        source="nftop: both count the same thing, so that one of the two numbers is not true",
+        own="beyond what the two clocks, which are up to a second apart, explain",
+        at_least_s=0.0,
+    )
+)
+
+
+def _clock(wall_ns: int) -> str:
+    """A time in UTC: `12:41:07Z`."""
+    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
+
+
+def _of_cores(seen: Seen, of_rows: Column) -> Measured:
+    busy, packets = seen.core_load
+    return Measured(
+        _keys(seen.core_names),
+        taken(of_rows, seen.first_of_core),
+        {"packets": packets, "busy": busy},
+        {"nf": seen.core_nfs},
+    )
+
+
+def _keys(places: Sequence[tuple[str, object]]) -> list[Key]:
+    return [Key(*item) for item in places]
+
+
+def _one(reading: Reading) -> Column:
+    return from_readings({0: reading}, 1, Missing(Reason.SOURCE))
