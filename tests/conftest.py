@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 
 from hypothesis import HealthCheck, settings
 
@@ -13,3 +15,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # Hypothesis fails an example that takes longer than 200 ms, as any does that the machine stops in.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# Thousands of child processes import nftop; without cached bytecode each compiles 500 modules.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
