@@ -107,9 +107,7 @@ MAY: Mapping[str, str] = {
     "control/resctrl/resctrl.py": "os.open os.close os.write os.O_* os.statvfs fcntl.flock "
     "fcntl.LOCK_EX "
     "fcntl.LOCK_NB pathlib.Path open mkdir rmdir",
-    "control/resctrl/limits.py": "pathlib.Path",
     "control/pqos.py": "pathlib.Path",
-    "control/resctrl/choice.py": "pathlib.Path",
     # What is under way, in its own folder.
     "control/journal.py": "os.open os.close os.read os.write os.pread os.pwrite os.ftruncate "
     "os.fsync os.fstat os.getpid os.geteuid os.O_* fcntl.flock fcntl.LOCK_* "
@@ -124,9 +122,8 @@ MAY: Mapping[str, str] = {
     "control/gate.py": "os.environ os.getuid os.geteuid pwd.getpwuid",
     "control/backends.py": "pathlib.Path",
     # The one code that writes frequencies, beneath the one directory of their policies.
-    "control/cpufreq/sysfs.py": "os.open os.close os.read os.write os.listdir os.O_* "
+    "control/cpufreq/cpufreq.py": "os.open os.close os.read os.write os.listdir os.O_* "
     "pathlib.Path open",
-    "control/cpufreq/cpufreq.py": "pathlib.Path",
     # The lock of parts that have none of their own.
     "control/file_lock.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",

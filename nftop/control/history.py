@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from nftop.control.journal_entry import Entry
 from nftop.control.resctrl.operations import UNBORN
-from nftop.control.revert_plan import Made, changes_between, numbers_of, way_back
+from nftop.control.revert import Made, changes_between, numbers_of, way_back
 from nftop.control.rules import Rules
 from nftop.control.wording import homeless, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State, parts

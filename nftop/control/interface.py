@@ -85,7 +85,7 @@ class Gated(Protocol):
 
 
 class Changing(Gated, Protocol):
-    """Changes of a host, classes among them, by `gate.Gate` or `combined_gate.Joined`."""
+    """Changes of a host, classes among them, by `gate.Gate` or `gate.Joined`."""
 
     @property
     def host(self) -> Seen:

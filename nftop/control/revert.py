@@ -2,16 +2,257 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from nftop.control.backend import KERNELS, AnyPart, RefusedError, after, touched
 from nftop.control.journal_entry import Entry
 from nftop.control.resctrl.operations import UNBORN
-from nftop.control.revert_plan import Made, changes_between, numbers_of, way_back
 from nftop.control.wording import homeless, left_alone, offline_sentences
-from nftop.model.change import DIRECTORIES, Cell, State
+from nftop.model.change import DIRECTORIES, POLICY_KINDS, Cell, Change, State, difference, parts
 from nftop.model.error_text import describe_error
+from nftop.model.rdt.rdt import ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a change did, as far as it is known.
+
+    Attributes:
+        values: all that each cell was meanwhile and before; None: not there.
+        goal: what each of these cells is to be again.
+        numbers: of directories that are this change's or were there before it, all known ones.
+        initial: of cells that were offline meanwhile, what the kernel gives them when they return.
+    """
+
+    values: Mapping[Cell, frozenset[str | None]]
+    goal: Mapping[Cell, str | None]
+    numbers: Mapping[Cell, frozenset[str]]
+    initial: Mapping[Cell, str] = field(default_factory=dict)
+
+    def loose(self, cell: Cell) -> bool:
+        """Whether a directory was being made when somebody was killed.
+
+        Its number, and first masks, are the kernel's: both are unknown, and it is this change's
+        whatever they are.
+        """
+        return UNBORN in self.values.get(cell, ()) and cell not in self.numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way back.
+
+    Attributes:
+        target: the state to go to.
+        foreign: cells that somebody else has changed; as they are found in `target`.
+        homeless: by CPU or thread the place where it was, which is gone or another by now.
+        offline: cells that can't be restored now since their CPU or cache is offline.
+    """
+
+    target: State
+    foreign: tuple[Cell, ...]
+    homeless: Mapping[Cell, str]
+    offline: tuple[Cell, ...] = ()
+
+
+def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
+    """Of cells those that a state lacks since their CPU, cache or power domain is offline.
+
+    The kernel shows no line of schemata for a domain without an online CPU; the group is there. A
+    CPU that is online is in some group, and its frequency policy has values.
+    """
+    shown = {(cell.name, cell.number) for cell in state if cell.kind == "schemata"}
+    lines = {name for name, _ in shown}
+    policies = {(cell.name, cell.number) for cell in state if cell.kind in POLICY_KINDS}
+
+    def is_offline(cell: Cell) -> bool:
+        if cell.kind == "schemata":
+            has_group = cell.group == ROOT or Cell("group", cell.group) in state
+            return has_group and cell.name in lines and (cell.name, cell.number) not in shown
+        if cell.kind in POLICY_KINDS:
+            return (cell.name, cell.number) not in policies
+        return cell.kind in ("cpu", "bf", "cp_class")
+
+    return frozenset(cell for cell in cells if cell not in state and is_offline(cell))
+
+
+def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, frozenset[str]]:
+    """The known numbers of directories among cells and their values."""
+    found: dict[Cell, set[str]] = {}
+    for cell, value in (row for rows in sources for row in rows):
+        if cell.kind in DIRECTORIES and value not in (None, UNBORN):
+            found.setdefault(cell, set()).add(str(value))
+    return {cell: frozenset(item) for cell, item in found.items()}
+
+
+def way_back(found: State, made: Made, crowded: Collection[str] = ()) -> Way:
+    """From a state to what was before a change, as far as it can be had.
+
+    `crowded`: places where there are threads that are not cells of `found`.
+    """
+    offline = offline_in(found, made.values)
+    foreign = {cell for cell in made.values.keys() - offline if _foreign(cell, found, made)}
+    target = dict(found)
+    for cell in made.values.keys() - foreign - offline:
+        goal = made.goal.get(cell)
+        if cell.kind == "task" and cell not in found:
+            continue  # it has ended
+        if goal is not None:
+            known = cell.kind in DIRECTORIES and cell in found
+            target[cell] = found[cell] if known else goal
+    foreign |= _lost(target, found, made)
+    homeless = _homeless(target, found, made, foreign)
+    gone = [cell for cell in made.values.keys() - foreign if made.goal.get(cell) is None]
+    held = {parts(where) for where in crowded}
+    for kind in ("monitor", "group"):
+        for cell in [cell for cell in gone if cell.kind == kind and cell in target]:
+            if _in_use(cell, target, foreign, held):
+                foreign.add(cell)
+            else:
+                _drop(target, cell)
+    waits = tuple(sorted(cell for cell in offline if _waits(cell, target, made)))
+    return Way(target, tuple(sorted(foreign)), homeless, waits)
+
+
+def changes_between(found: State, target: State) -> tuple[Change, ...]:
+    """What is to be done; a directory that is to be there again will have another number."""
+    return tuple(
+        replace(item, new=UNBORN)
+        if item.cell.kind in DIRECTORIES and item.new is not None
+        else item
+        for item in difference(found, target)
+    )
+
+
+def is_birth(change: Change) -> bool:
+    """Only what the kernel gives by itself differs, such as the number of a directory."""
+    given = change.cell.kind in DIRECTORIES or change.old == KERNELS
+    return given and change.old is not None and change.new is not None
+
+
+def differing(foreseen: State, found: State) -> list[Change]:
+    """What is otherwise than foreseen: neither the kernel's to give nor a thread that ended."""
+    changes = difference(foreseen, found)
+    return [change for change in changes if not is_birth(change) and not is_end(change)]
+
+
+def is_end(change: Change) -> bool:
+    """A thread has ended, as threads do."""
+    return change.cell.kind == "task" and change.new is None
+
+
+def _waits(cell: Cell, target: State, made: Made) -> bool:
+    """Whether an offline cell has to be restored once it is online: the kernel does not do it."""
+    goal = made.goal.get(cell)
+    if goal is None or (cell.kind == "cpu" and goal == ROOT):
+        return False
+    return cell.kind != "schemata" or cell.group == ROOT or Cell("group", cell.group) in target
+
+
+def _foreign(cell: Cell, found: State, made: Made) -> bool:
+    value = found.get(cell)
+    if value is not None and value == made.initial.get(cell):
+        return False
+    if cell.kind in DIRECTORIES:
+        ours = made.values[cell] | made.numbers.get(cell, frozenset())
+        return value not in ours and not (value is not None and made.loose(cell))
+    if cell.kind == "task" and value is None:
+        return False
+    if cell.kind in ("cpu", "task"):
+        elsewhere = value is not None and _replaced(*parts(value), found, made)
+        return elsewhere or value not in made.values[cell]
+    if _replaced(cell.group, "", found, made):
+        return True
+    given = made.loose(Cell("group", cell.group)) or KERNELS in made.values[cell]
+    born = given and value is not None
+    return value not in made.values[cell] and not born
+
+
+def _replaced(group: str, monitor: str, found: State, made: Made) -> bool:
+    """Whether a directory is another than the one this change knew: made anew by somebody."""
+    cells = [Cell("group", group)] + [Cell("monitor", group, monitor)] * bool(monitor)
+    return any(
+        cell in found and cell in made.numbers and found[cell] not in made.numbers[cell]
+        for cell in cells
+    )
+
+
+def _lost(target: dict[Cell, str], found: State, made: Made) -> set[Cell]:
+    """Masks and monitoring groups that are not as they were: somebody removed their group."""
+    lost = {
+        cell
+        for cell in made.values
+        if cell in target
+        and cell.kind in ("monitor", "mode", "schemata")
+        and cell.group != ROOT
+        and Cell("group", cell.group) not in target
+    }
+    for cell in lost:
+        if cell in found:
+            target[cell] = found[cell]
+        else:
+            del target[cell]
+    return lost
+
+
+def _homeless(
+    target: dict[Cell, str], found: State, made: Made, foreign: Collection[Cell]
+) -> Mapping[Cell, str]:
+    """CPUs and threads whose place is not there any more, and that; where they are to be is set.
+
+    Where only the monitoring group is gone, its control group is what can be had again; else it is
+    the root group.
+    """
+    homeless = {}
+    for cell in made.values.keys() - set(foreign):
+        if cell.kind not in ("cpu", "task") or cell not in target:
+            continue
+        where = target[cell]
+        group, monitor = parts(where)
+        if group != ROOT and (
+            Cell("group", group) not in target or _replaced(group, "", found, made)
+        ):
+            target[cell] = ROOT
+        elif monitor and (
+            Cell("monitor", group, monitor) not in target or _replaced(group, monitor, found, made)
+        ):
+            target[cell] = group
+        if target[cell] != where:
+            homeless[cell] = where
+    return dict(sorted(homeless.items()))
+
+
+def _in_use(
+    cell: Cell,
+    target: State,
+    foreign: Collection[Cell],
+    held: Collection[tuple[str, str]],
+) -> bool:
+    """Whether something of others is in a directory that would go."""
+    inside = [
+        key
+        for key, value in target.items()
+        if (key.kind in ("cpu", "task") and _within(cell, *parts(value)))
+        or (key.kind == "monitor" and cell.kind == "group" and key.group == cell.group)
+    ]
+    spoilt = [
+        item
+        for item in foreign
+        if item.kind not in ("cpu", "task") and item != cell and item.group == cell.group
+        and (cell.kind == "group" or item.name == cell.name)
+    ]  # fmt: skip
+    return bool(inside or spoilt or any(_within(cell, *item) for item in held))
+
+
+def _within(cell: Cell, group: str, monitor: str) -> bool:
+    return cell.group == group and cell.name in ("", monitor)
+
+
+def _drop(target: dict[Cell, str], cell: Cell) -> None:
+    for item in [entry for entry in target if entry.group == cell.group]:
+        if item == cell or (cell.kind == "group" and item.kind not in ("cpu", "task")):
+            del target[item]
 
 
 @dataclass(frozen=True, slots=True)

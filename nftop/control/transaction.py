@@ -13,28 +13,192 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from nftop.control import execute
-from nftop.control.backend import AnyPart, LockedError
-from nftop.control.history import unverified
+from nftop.control.backend import AnyPart, LockedError, RefusedError, Step, after, touched
+from nftop.control.history import is_newest, unverified
 from nftop.control.journal import Journal, hinted, next_number, now
 from nftop.control.journal_entry import DamagedError, Entry, completed
-from nftop.control.preconditions import LOCK_S, UnwrittenError, compared, locked, seen
-from nftop.control.revert import Back, go_back, plan_back, with_numbers
-from nftop.control.revert_plan import differing
-from nftop.control.verify import Since, changed_since
-from nftop.control.wording import differences
-from nftop.model.change import Outcome, Proposal, Receipt
+from nftop.control.revert import (
+    Back,
+    differing,
+    go_back,
+    is_end,
+    offline_in,
+    plan_back,
+    with_numbers,
+)
+from nftop.control.wording import differences, offline_now
+from nftop.model.change import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
 from nftop.model.error_text import describe_error
 
+# A lock such as resctrl's is a courtesy of programs that are done in milliseconds.
+LOCK_S = 2.0
+_OTHER = "{} are others than in the preview, of another boot, mount or host: nothing was written"
+_CUT_OFF = "an earlier change was cut off"
+_NOT_NEWEST = (
+    "change {} is not the newest change any more: another was kept, or this one was undone, since "
+    "the preview; nothing was written"
+)
+_AS_BEFORE = "is what is read, as before: something else holds it there"
 # How long the guard tries to take a change back.
 REVERT_LOCK_S = 60.0
 # How often the way back is planned anew since somebody has changed something before the lock.
 _PLANS = 3
 _REBOOTED = "this host was booted since, which undid it"
+
+
+class UnwrittenError(Exception):
+    """It can't be done, and nothing was written."""
+
+    def __init__(self, outcome: Outcome, *sentences: str) -> None:
+        super().__init__(outcome)
+        self.receipt = Receipt(outcome, sentences)
+
+
+@contextlib.contextmanager
+def locked(host: AnyPart) -> Iterator[None]:
+    """The part's lock. Raises UnwrittenError where another program has it all the time."""
+    try:
+        with host.lock(LOCK_S):
+            yield
+    except LockedError as error:
+        raise UnwrittenError("locked", f"nothing was written: {error}") from None
+
+
+def compared(
+    host: AnyPart, journal: Journal, proposal: Proposal, undoes: Sequence[int] = ()
+) -> State:
+    """The state, if a proposal can be done in it; `undoes` are the changes that it takes back.
+
+    Another program may be in the middle of its change: what seems to stand against it counts only
+    if it does so under the lock. Raises UnwrittenError.
+    """
+    if proposal.refusals or not proposal.changes:
+        raise UnwrittenError("refused", *(proposal.refusals or ("there is nothing to change",)))
+    if proposal.identity != host.identity:
+        raise UnwrittenError("conflict", _OTHER.format(host.subject))
+    if journal.pending() is not None:
+        hint = hinted(journal, ": `nftop recover` takes it back")
+        raise UnwrittenError("refused", f"{_CUT_OFF}{hint}")
+    if proposal.final and not is_newest(undoes, journal.history(), host.identity):
+        named = ", ".join(map(str, undoes))
+        raise UnwrittenError("conflict", _NOT_NEWEST.format(named))
+    with contextlib.suppress(UnwrittenError):
+        return seen(host, proposal)
+    with locked(host):
+        return seen(host, proposal)
+
+
+def seen(host: AnyPart, proposal: Proposal) -> State:
+    """The same of this moment. Raises UnwrittenError."""
+    base = host.read(proposal.base)
+    moved = [item for item in difference(proposal.base, base) if not is_end(item)]
+    moved += _joined(host, proposal)
+    if moved:
+        head = f"{host.subject} are not as they were in the preview: nothing was written"
+        raise UnwrittenError("conflict", head, *differences(moved, "in the preview", "now"))
+    refusals = tuple(dict.fromkeys(host.forbidden(base, proposal.changes)))
+    if refusals:
+        raise UnwrittenError("refused", *refusals)
+    return base
+
+
+def _joined(host: AnyPart, proposal: Proposal) -> list[Change]:
+    """Threads that came since the preview into a directory that is to go.
+
+    They would fall out of it with the rest and be in no way back.
+    """
+    gone = [change.cell for change in proposal.changes
+            if change.cell.kind in ("group", "monitor") and change.new is None]  # fmt: skip
+    going = {(cell.group, cell.name) for cell in gone}
+    inside = host.inside({cell.group for cell in gone})
+    return [
+        Change(cell, None, where)
+        for name, where in sorted(inside.items())
+        if (cell := Cell("task", "", name)) not in proposal.base
+        and going & {parts(where), (parts(where)[0], "")}
+    ]
+
+
+def _perform(host: AnyPart, entry: Entry) -> tuple[Change, ...] | Receipt:
+    """What is different once it is done, or why that is not what was asked for; locked.
+
+    The latter is a receipt with `changes` as they are to be taken back, and as `unmet` sentences
+    on what is written and can't be seen, so that nothing leads back from it.
+    """
+    steps: list[Step] = []
+    try:
+        for step in host.steps(entry.base, entry.changes):
+            host.do(step)
+            steps.append(step)
+        foreseen = after(entry.base, steps)
+        found = host.read_back(foreseen)
+    except (RefusedError, OSError) as error:
+        return _failed(host, entry, steps, error)
+    wrong = differing(foreseen, found)
+    if wrong:
+        said = differences(wrong, "was asked for", "is what is read back")
+        changes = host.became(entry.changes, found)
+        return Receipt("differs", said, changes, unmet=_unseen(entry, changes))
+    return tuple(item for item in difference(entry.base, found) if not is_end(item))
+
+
+def _failed(host: AnyPart, entry: Entry, steps: Sequence[Step], error: Exception) -> Receipt:
+    """Once what was done until then is in effect: before that, nothing is seen to be undone."""
+    why, changes = (describe_error(error),), entry.changes
+    with contextlib.suppress(OSError):
+        found = host.read_back(after(entry.base, steps))
+        written = touched(entry.base, steps).keys()
+        became = {change.cell: change for change in host.became(entry.changes, found)}
+        changes = tuple(
+            became[change.cell] if change.cell in written else change for change in entry.changes
+        )
+    return Receipt("refused", why, changes, unmet=_unseen(entry, changes))
+
+
+def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:
+    """What was written and is read as it was before, since something else holds it there."""
+    as_before = {change.cell: change.old for change in changes if change.old == change.new}
+    rows = [replace(change, old=change.new, new=as_before[change.cell])
+            for change in entry.changes if change.cell in as_before]  # fmt: skip
+    return differences(rows, "was written and stays asked for", _AS_BEFORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Attributes.
+
+    sentences: for what is not as it was read back any more, or why that is not known.
+    gone: nothing of it is as it was.
+    """
+
+    sentences: tuple[str, ...]
+    gone: bool
+
+
+def changed_since(host: AnyPart, entry: Entry) -> Since:
+    """What of a change has become another since it was read back.
+
+    Without the part's lock: who holds that is changing something, which is what is looked for.
+    """
+    try:
+        now = host.read([change.cell for change in entry.changes])
+    except OSError as error:
+        return Since(
+            (f"whether it is still as it was made can't be read: {describe_error(error)}",),
+            gone=False,
+        )
+    changes = [Change(change.cell, change.new, now.get(change.cell)) for change in entry.changes]
+    other = [change for change in changes if change.old != change.new and not is_end(change)]
+    unchanged = [change for change in changes if not is_end(change) and change not in other]
+    offline = offline_in(now, [change.cell for change in other])
+    changed = [change for change in other if change.cell not in offline]
+    words = ("was asked for", "now, changed by somebody else since")
+    sentences = (*differences(changed, *words), *offline_now(offline))
+    return Since(sentences, bool(other) and not unchanged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +245,22 @@ def apply(
     try:
         with locked(host):
             seen(host, proposal)
-            done = execute.done(host, entry)
+            result = _perform(host, entry)
     except UnwrittenError as end:
         return replace(end.receipt, sentences=(*end.receipt.sentences, *_forget(journal))), None
-    if isinstance(done, Receipt):
-        why, outcome, unseen = done.sentences, done.outcome, done.unmet
-        entry = replace(entry, changes=done.changes)
+    if isinstance(result, Receipt):
+        why, outcome, unseen = result.sentences, result.outcome, result.unmet
+        entry = replace(entry, changes=result.changes)
         return revert(
             host, journal, entry,
             why=why, outcome=outcome, unseen=unseen, lock_s=REVERT_LOCK_S,
         ), None  # fmt: skip
-    entry = replace(entry, changes=done, done=True)
+    entry = replace(entry, changes=result, done=True)
     try:
         journal.begin(entry)  # with the numbers of what was made
     except OSError as error:
         return _not_written(host, journal, entry, error), None
-    return Receipt("applied", ("read back as it should be",), done, entry.number), entry
+    return Receipt("applied", ("read back as it should be",), result, entry.number), entry
 
 
 def keep(host: AnyPart, journal: Journal, entry: Entry) -> Receipt:

@@ -9,10 +9,8 @@ from typing import Literal, TypeAlias
 from nftop.control.profile.profile import Listing
 from nftop.control.profile.validate import fit
 from nftop.control.resctrl import draft as drafts
-from nftop.control.resctrl.draft import Draft, Step
-from nftop.control.resctrl.drift import drifted, read_since_ns
+from nftop.control.resctrl.draft import Draft, Step, drifted, read_since_ns, rebased
 from nftop.control.resctrl.operations import MB
-from nftop.control.resctrl.rebase import rebased
 from nftop.control.rules import Rules
 from nftop.control.wording import differences
 from nftop.derive.cache.ways import has_filled

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nftop.control.backend import RefusedError
-from nftop.control.cpufreq import sysfs
+from nftop.control.cpufreq import cpufreq
 from nftop.control.cpufreq.cpufreq import Cpufreq
 from nftop.control.cpufreq.operations import FILES, Write
 from nftop.model.change import Cell, State
@@ -43,7 +43,7 @@ class Kernel:
     late: dict[int, int] = field(default_factory=dict)
 
     def folder(self, policy: int) -> Path:
-        return self.root / sysfs.FOLDER / f"policy{policy}"
+        return self.root / cpufreq.FOLDER / f"policy{policy}"
 
     def get(self, policy: int, file: str) -> str:
         """What is in effect in the end."""
@@ -121,7 +121,7 @@ class Kernel:
     def state(self) -> Mapping[str, str]:
         """Every file, byte for byte, in the end."""
         self.settle()
-        every = sorted((self.root / sysfs.FOLDER).rglob("*"))
+        every = sorted((self.root / cpufreq.FOLDER).rglob("*"))
         return {str(item): item.read_text() for item in every if item.is_file()}
 
 
@@ -190,7 +190,7 @@ def make_tree(
         ):  # fmt: skip
             (topology / name).write_text(f"{text}\n")
     for first in range(0, count, shared):
-        folder = root / sysfs.FOLDER / f"policy{first}"
+        folder = root / cpufreq.FOLDER / f"policy{first}"
         folder.mkdir(parents=True)
         members = " ".join(map(str, range(first, min(first + shared, count))))
         files = {

@@ -10,9 +10,8 @@ import pytest
 
 from nftop.control.backend import AbsentError
 from nftop.control.backends import CLASSES, part_of
-from nftop.control.combined_gate import Joined
 from nftop.control.cpufreq.cpufreq import CPUFREQ
-from nftop.control.gate import PartGate
+from nftop.control.gate import Joined, PartGate
 from nftop.control.guard import proposal_of, request
 from nftop.control.guard_client import in_a_process
 from nftop.control.journal_entry import entry_of, seal, text_of

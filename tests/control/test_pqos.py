@@ -8,11 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from nftop.control import pqos
+from nftop.control import backends, pqos
 from nftop.control.backend import AbsentError, RefusedError
 from nftop.control.journal import FileJournal, Journal
 from nftop.control.pqos import Asking, PqosHost, Writing
-from nftop.control.resctrl import choice
 from nftop.control.resctrl.operations import Step
 from nftop.control.resctrl.plan import propose
 from nftop.control.transaction import Asked, apply, keep, recover, revert
@@ -216,14 +215,14 @@ def test_msrs_are_the_choice_only_where_there_is_no_resctrl(
     def unmounted(_root: Path) -> PqosHost:
         raise AbsentError(mount.message)
 
-    monkeypatch.setattr(choice, "find_mount", lambda _: mount)
-    monkeypatch.setattr(choice, "open_pqos", opened)
-    monkeypatch.setattr(choice, "open_resctrl", unmounted)
+    monkeypatch.setattr(backends, "find_mount", lambda _: mount)
+    monkeypatch.setattr(backends, "open_pqos", opened)
+    monkeypatch.setattr(backends, "open_resctrl", unmounted)
     if not words:
-        assert choice.open_classes(root) is found
+        assert backends.open_classes(root) is found
         return
     with pytest.raises(AbsentError, match=words):
-        choice.open_classes(root)
+        backends.open_classes(root)
 
 
 def test_a_library_that_does_not_fit_is_no_host(

@@ -19,7 +19,7 @@ from nftop.control.journal_entry import Entry
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.operations import Step
 from nftop.control.simulated import (
-    WHERE,
+    CLASSES_PATH,
     MemoryJournal,
     NearPending,
     SimulatedResctrl,
@@ -87,8 +87,10 @@ class Desk:
 
 def test_it_is_what_screens_and_commands_change() -> None:
     gate: Changing = Desk().gate  # for the type checker above all
-    assert gate.host.where == WHERE
-    assert gate.writes(gate.propose([SHRINK])) == (f"echo 'L3:0=3' > {WHERE}/tenant/schemata",)
+    assert gate.host.where == CLASSES_PATH
+    assert gate.writes(gate.propose([SHRINK])) == (
+        f"echo 'L3:0=3' > {CLASSES_PATH}/tenant/schemata",
+    )
     rules = gate.host.rules()
     assert (rules.masks["L3"].ways, rules.closids, rules.io[0][0]) == (11, 16, 0x600)
     assert rules.siblings[1] == {9}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nftop.control.cpufreq import sysfs
+from nftop.control.cpufreq import cpufreq
 from nftop.control.speed_select.backend import SpeedSelect
 from nftop.control.speed_select.operations import Call
 from nftop.model.reading import Missing, Reason
@@ -48,7 +48,7 @@ def make_tool(root: Path, *, split: bool = False) -> Tool:
     else:
         domains = [Domain(0, [0, 1, 4, 5], [1, 5]), Domain(1, [2, 3, 6, 7], [2, 6])]
     state = State(domains, dict.fromkeys(range(4), 3))
-    return Tool(state, twins_of(range(8), 4), root / sysfs.FOLDER)
+    return Tool(state, twins_of(range(8), 4), root / cpufreq.FOLDER)
 
 
 def part(root: Path, tool: Tool, death: Death | None = None) -> FakeSpeedSelect:

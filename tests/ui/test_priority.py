@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from nftop.control.cpufreq.simulated import simulated_gates
+from nftop.control.simulated import simulated_gates
 from nftop.ui.options import Options
 from tests.samples import S
 from tests.sim.hosts import Frozen

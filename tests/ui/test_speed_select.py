@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nftop.control.combined_gate import Joined
 from nftop.control.cpufreq.choices import choices
-from nftop.control.gate import PartGate
+from nftop.control.gate import Joined, PartGate
 from nftop.control.simulated import MemoryJournal, NearPending
 from nftop.control.speed_select.backend import ISST
 from nftop.model.frame import Frame

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from nftop.cli.parsers.cat_actions import UsageError
 from nftop.control.interface import Changing
-from nftop.control.profile.exported import drawn
 from nftop.control.profile.formats import PARSERS, WRITERS, form_of
 from nftop.control.profile.profile import Problem, mended
-from nftop.control.profile.validate import Fitted, fit
+from nftop.control.profile.validate import Fitted, export_profile, fit
 from nftop.control.wording import counted
 from nftop.export.output import put
 from nftop.export.tables.files import write_new
@@ -101,7 +100,7 @@ def exported(options: argparse.Namespace, gate: Changing, badge: str) -> None:
     state = gate.host.state()
     groups = [cell.group for cell in state if cell.kind == "group"]
     rules = replace(gate.host.rules(), tasks=gate.host.tasks(groups, ()))
-    profile = drawn(state, rules)
+    profile = export_profile(state, rules)
     head = f"# {badge}: no real host's classes\n" if badge else ""
     text = head + WRITERS[options.profile or form_of(options.output or "", "")](profile)
     if options.output is None:

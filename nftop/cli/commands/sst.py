@@ -13,7 +13,7 @@ from nftop.cli.compose.gates import classes_gate, frequencies_gate, isst_gate
 from nftop.cli.compose.hosts import open_asked
 from nftop.cli.parsers.cat_actions import GoneError
 from nftop.control.cpufreq.backend import Frequencies
-from nftop.control.cpufreq.shown import Core, cores
+from nftop.control.cpufreq.policies import Core, cores
 from nftop.control.doctor import news
 from nftop.control.gate import PartGate
 from nftop.control.journal import FileJournal

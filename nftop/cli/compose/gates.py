@@ -8,13 +8,11 @@ from types import MappingProxyType
 
 from nftop.cli.compose.classes_host import simulated
 from nftop.control.backend import AbsentError
-from nftop.control.backends import CLASSES
-from nftop.control.combined_gate import AnyGate, Joined
+from nftop.control.backends import CLASSES, open_classes
 from nftop.control.cpufreq.backend import Frequencies
 from nftop.control.cpufreq.cpufreq import CPUFREQ, open_cpufreq
-from nftop.control.gate import Gate, PartGate, real_gate
+from nftop.control.gate import AnyGate, Gate, Joined, PartGate, real_gate
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.resctrl.choice import open_classes
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED, SpeedSelect, open_isst
 
 
@@ -32,7 +30,7 @@ def frequencies_gate(options: argparse.Namespace) -> PartGate[Frequencies]:
     if options.scenario is None:
         part: Frequencies = open_cpufreq()
         return real_gate(part)
-    from nftop.control.cpufreq.simulated import simulated_frequencies  # noqa: PLC0415 - as above
+    from nftop.control.simulated import simulated_frequencies  # noqa: PLC0415 - as above
 
     return simulated_frequencies(simulated(options).world)
 
@@ -47,7 +45,7 @@ def isst_gate(options: argparse.Namespace) -> PartGate[SpeedSelect]:
 def whole_gate(options: argparse.Namespace) -> Joined:
     """Of all parts that can be changed. Raises AbsentError where none can, UsageError."""
     if options.scenario is not None:
-        from nftop.control.cpufreq.simulated import simulated_gates  # noqa: PLC0415 - as above
+        from nftop.control.simulated import simulated_gates  # noqa: PLC0415 - as above
 
         return simulated_gates(simulated(options).world)
     found, absent = real_gates()

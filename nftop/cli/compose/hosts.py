@@ -212,7 +212,7 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
     Raises:
         ValueError: no such scenario, or a CPU that the host doesn't or can't have.
     """
-    from nftop.control.cpufreq.simulated import simulated_gates  # noqa: PLC0415 - only for the demo
+    from nftop.control.simulated import simulated_gates  # noqa: PLC0415 - only for the demo
     from nftop.sources.simulated import simulated_host  # noqa: PLC0415
 
     demo = simulated_host(

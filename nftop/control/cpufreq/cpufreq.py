@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -10,17 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.control.backend import AbsentError, RefusedError
-from nftop.control.cpufreq import sysfs
 from nftop.control.cpufreq.backend import Frequencies
 from nftop.control.cpufreq.operations import FILES, Write
 from nftop.control.cpufreq.policies import Facts, Policy
 from nftop.control.resctrl.resctrl import boot_id
-from nftop.control.revert_plan import differing
+from nftop.control.revert import differing
 from nftop.model.change import POLICY_KINDS, Cell, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.sources.cpufreq.files import FrequencyFiles, read_keepers
 from nftop.sources.host.topology import read_host, read_topology
 
+FOLDER = "sys/devices/system/cpu/cpufreq"
+_PREFIX = "policy"
+_LONGEST = 4096
+# What a policy says that has gone, or whose CPUs are all offline.
+_GONE = (errno.ENOENT, errno.EBUSY, errno.ENODEV, errno.EINVAL)
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 CPUFREQ = "cpufreq"
 _PAUSE_S = 0.005
 # Limits are in effect a moment after they were written, as soon as the kernel has done the work.
@@ -37,6 +44,54 @@ _NONE = (
 )
 
 
+@contextlib.contextmanager
+def _opened(root: Path) -> Iterator[int]:
+    """The directory. Raises OSError: FileNotFoundError where this host has none."""
+    handle = os.open(root / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _policy_numbers(tree: int) -> tuple[int, ...]:
+    """Of every policy, ascending."""
+    names = [name.removeprefix(_PREFIX) for name in os.listdir(tree) if name.startswith(_PREFIX)]
+    return tuple(sorted(int(name) for name in names if name.isascii() and name.isdigit()))
+
+
+def _read_file(tree: int, policy: int, file: str) -> str | None:
+    """A file's text without blanks at its ends; None where there is none, or nothing in use."""
+    try:
+        with _in(tree, policy, file, os.O_RDONLY) as handle:
+            return os.read(handle, _LONGEST).decode("ascii", "replace").strip()
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
+
+
+def _write_file(tree: int, policy: int, file: str, text: str) -> None:
+    """At one go. Raises OSError, the kernel's refusal among them."""
+    with _in(tree, policy, file, os.O_WRONLY) as handle:
+        data = text.encode("ascii")
+        if os.write(handle, data) != len(data):
+            raise OSError(errno.EIO, "the kernel took only a part of what was written")
+
+
+@contextlib.contextmanager
+def _in(tree: int, policy: int, file: str, access: int) -> Iterator[int]:
+    folder = os.open(f"{_PREFIX}{policy:d}", _FOLDER_FLAGS, dir_fd=tree)
+    try:
+        handle = os.open(file, access | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+    finally:
+        os.close(folder)
+
+
 @dataclass(frozen=True, slots=True)
 class Cpufreq(Frequencies):
     """`root` is /, or a test's."""
@@ -48,20 +103,20 @@ class Cpufreq(Frequencies):
         """The boot, and the driver: with another one all policies are made anew."""
         with self._open() as folder:
             drivers = {
-                sysfs.read(folder, number, "scaling_driver") for number in sysfs.numbers(folder)
+                _read_file(folder, number, "scaling_driver") for number in _policy_numbers(folder)
             }
         names = ",".join(sorted(filter(None, drivers))).replace(" ", "_")
         return f"{boot_id(self.root)} {CPUFREQ} {names}"
 
     @property
     def where(self) -> str:
-        return f"/{sysfs.FOLDER}"
+        return f"/{FOLDER}"
 
     def facts(self) -> Facts:
         topology = read_topology(self.root)
         with self._open() as folder:
             turbo = _turbo(self.root)
-            policies = [_policy(folder, number, turbo=turbo) for number in sysfs.numbers(folder)]
+            policies = [_policy(folder, number, turbo=turbo) for number in _policy_numbers(folder)]
         here = tuple(policy for policy in policies if policy is not None)
         online = {int(info.cpu) for info in topology.cpus}
         every = {cpu for policy in here for cpu in policy.cpus}
@@ -84,7 +139,7 @@ class Cpufreq(Frequencies):
 
     def state(self) -> State:
         with self._open() as folder:
-            return _state(folder, sysfs.numbers(folder))
+            return _state(folder, _policy_numbers(folder))
 
     def read(self, like: Iterable[Cell]) -> State:
         with self._open() as folder:
@@ -105,7 +160,7 @@ class Cpufreq(Frequencies):
             raise RefusedError(f"{step.value!r} is nothing to be written to {kind}")
         try:
             with self._open() as folder:
-                sysfs.write(folder, number, FILES[kind], step.value)
+                _write_file(folder, number, FILES[kind], step.value)
         except OSError as error:
             raise RefusedError(f"{step.shell}: {self._why(step, error)}") from None
 
@@ -116,7 +171,7 @@ class Cpufreq(Frequencies):
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:
         try:
-            with sysfs.opened(self.root) as folder:
+            with _opened(self.root) as folder:
                 yield folder
         except FileNotFoundError:
             raise OSError(_NONE) from None
@@ -125,9 +180,9 @@ class Cpufreq(Frequencies):
         """The kernel's errors, which are few, in words."""
         policy = step.cell.number
         with contextlib.suppress(OSError), self._open() as folder:
-            if sysfs.read(folder, policy, "scaling_governor") is None:
+            if _read_file(folder, policy, "scaling_governor") is None:
                 return f"CPU {step.cell.name} is offline now, or its policy is gone"
-            if step.cell.kind == "epp" and sysfs.read(folder, policy, FILES["governor"]) == (
+            if step.cell.kind == "epp" and _read_file(folder, policy, FILES["governor"]) == (
                 "performance"
             ):
                 return "the kernel takes no other EPP under the performance governor"
@@ -138,8 +193,8 @@ def open_cpufreq(root: Path = Path("/")) -> Cpufreq:
     """The frequencies of this host. Raises AbsentError."""
     part = Cpufreq(root)
     try:
-        with sysfs.opened(root) as handle:
-            there = sysfs.numbers(handle)
+        with _opened(root) as handle:
+            there = _policy_numbers(handle)
     except OSError:
         there = ()
     if not there:
@@ -154,21 +209,21 @@ def _policy(folder: int, number: int, *, turbo: bool | None) -> Policy | None:
     """
 
     def khz(file: str) -> int | None:
-        text = sysfs.read(folder, number, file)
+        text = _read_file(folder, number, file)
         return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
     least, most = khz("cpuinfo_min_freq"), khz("cpuinfo_max_freq")
-    cpus = _cpus(sysfs.read(folder, number, "related_cpus") or "")
+    cpus = _cpus(_read_file(folder, number, "related_cpus") or "")
     if least is None or most is None or not cpus:
         return None
     base = khz("base_frequency")
     if turbo is False and base is not None:
         most = min(most, base)
-    governors = (sysfs.read(folder, number, "scaling_available_governors") or "").split()
+    governors = (_read_file(folder, number, "scaling_available_governors") or "").split()
     return Policy(
         number=number,
         cpus=cpus,
-        driver=sysfs.read(folder, number, "scaling_driver") or "",
+        driver=_read_file(folder, number, "scaling_driver") or "",
         governors=tuple(governor for governor in governors if _WORD.fullmatch(governor)),
         least_khz=least,
         most_khz=most,
@@ -179,9 +234,9 @@ def _policy(folder: int, number: int, *, turbo: bool | None) -> Policy | None:
 def _state(folder: int, policies: Iterable[int]) -> State:
     found: dict[Cell, str] = {}
     for number in policies:
-        cpus = _cpus(sysfs.read(folder, number, "related_cpus") or "")
+        cpus = _cpus(_read_file(folder, number, "related_cpus") or "")
         for kind in POLICY_KINDS if cpus else ():
-            text = sysfs.read(folder, number, FILES[kind])
+            text = _read_file(folder, number, FILES[kind])
             pattern = _NUMBER if kind in ("min_khz", "max_khz") else _WORD
             if text is not None and pattern.fullmatch(text):
                 found[Cell(kind, "", format_cpu_list(cpus), number)] = text

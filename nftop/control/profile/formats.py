@@ -1,19 +1,167 @@
-"""Which form a profile has, and what reads and writes each."""
+"""The two formats of a profile: nftop's own TOML (here), and that of `pqos` (`pqos_config`).
+
+nftop's own has a table for each class:
+
+schema = "nftop.profile/1"
+
+[[class]]
+group = "vpp"             # "/" is the root group
+l3 = "3f0"                # hexadecimal, in every domain; or { 0 = "3f0", 1 = "ff0" }
+l3code = "f0"             # l3data, l2, l2code, l2data in the same way
+mba_percent = 50          # or mba_mbps, mba_gbps_8 (eighths of GB/s); or { 0 = 50 }
+cpus = "2-7"
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from nftop.control.profile import pqos_config, toml
-from nftop.control.profile.exported import Drawn, pqos_text
-from nftop.control.profile.profile import Listing
-from nftop.control.profile.toml import toml_text
+from nftop.control.profile import pqos_config
+from nftop.control.profile.pqos_config import pqos_text
+from nftop.control.profile.profile import (
+    NOWHERE,
+    Cpus,
+    ExportedProfile,
+    Limit,
+    Listing,
+    Mask,
+    Part,
+    Problem,
+    Statement,
+)
+from nftop.model.bounded_toml import parse_toml
+from nftop.model.ids import format_cpu_list, parse_cpu_list
+from nftop.model.rdt.rdt import MbaUnit
+
+SCHEMA = "nftop.profile/1"
+_MASKS: Mapping[str, tuple[Any, Part]] = {
+    "l3": ("L3", ""), "l3code": ("L3", "CODE"), "l3data": ("L3", "DATA"),
+    "l2": ("L2", ""), "l2code": ("L2", "CODE"), "l2data": ("L2", "DATA"),
+}  # fmt: skip
+_LIMITS: Mapping[str, MbaUnit] = {
+    "mba_percent": "percent", "mba_mbps": "MBps", "mba_gbps_8": "GBps/8",
+}  # fmt: skip
+_MOST = 1 << 64
+
+
+class _WrongError(Exception):
+    """What is wrong with a value, in words."""
+
+
+def parse_toml_profile(text: str) -> Listing:
+    """What a file says. Never raises; what is wrong is in `problems`."""
+    try:
+        document = parse_toml(text)
+    except ValueError as error:
+        return Listing((), (Problem(0, f"no TOML: {error}"),))
+    statements: list[Statement] = []
+    problems: list[Problem] = []
+    if document.get("schema") != SCHEMA:
+        problems.append(Problem(0, f"no profile of nftop's: its schema would be {SCHEMA!r}"))
+    unknown = sorted(document.keys() - {"schema", "class"})
+    problems += [Problem(0, f"nothing is known by the name {name!r}") for name in unknown]
+    tables = document.get("class", [])
+    if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
+        return Listing((), (*problems, Problem(0, "a class is a table: [[class]]")))
+    for number, table in enumerate(tables, 1):
+        group = table.get("group")
+        if not isinstance(group, str) or not group:
+            problems.append(Problem(0, f"class {number} names no group"))
+            continue
+        for key, value in table.items():
+            if key == "group":
+                continue
+            try:
+                statements += _statements(group, key, value)
+            except _WrongError as error:
+                problems.append(Problem(0, f"{group}: {error}"))
+    return Listing(tuple(statements), tuple(problems))
+
+
+def _statements(group: str, key: str, value: object) -> Iterator[Statement]:
+    if key in _MASKS:
+        resource, part = _MASKS[key]
+        for domains, bits in _by_domain(key, value, _bits):
+            yield Mask(group, resource, part, domains, bits, NOWHERE)
+    elif key in _LIMITS:
+        for domains, most in _by_domain(key, value, _count):
+            yield Limit(group, _LIMITS[key], domains, most, NOWHERE)
+    elif key == "cpus":
+        try:
+            cpus = parse_cpu_list(value) if isinstance(value, str) else ()
+        except ValueError as error:
+            raise _WrongError(str(error)) from None
+        if not cpus:
+            raise _WrongError("cpus is a list such as '2-5,8'")
+        yield Cpus(group, cpus, NOWHERE)
+    else:
+        raise _WrongError(f"nothing is known by the name {key!r}")
+
+
+def _by_domain(
+    key: str, value: object, of: Callable[[str, object], int]
+) -> Iterator[tuple[tuple[int, ...] | None, int]]:
+    if not isinstance(value, dict):
+        yield None, of(key, value)
+        return
+    for domain, item in value.items():
+        if not (domain.isascii() and domain.isdigit() and len(domain) <= 6):
+            raise _WrongError(f"{key}: {domain!r} is no domain's number")
+        yield (int(domain),), of(key, item)
+
+
+def _bits(key: str, value: object) -> int:
+    word = value.lower().removeprefix("0x") if isinstance(value, str) else ""
+    if not 0 < len(word) <= 16 or set(word) - set("0123456789abcdef"):
+        raise _WrongError(f"{key}: a mask is a text in hexadecimal such as '3f0'")
+    return int(word, 16)
+
+
+def _count(key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST:
+        raise _WrongError(f"{key}: a limit is a number")
+    return value
+
+
+def toml_text(profile: ExportedProfile) -> str:
+    """The same, written."""
+    lines = [*(f"# {note}" for note in profile.notes), f"schema = {json.dumps(SCHEMA)}"]
+    classes: dict[str, dict[str, dict[int | None, str]]] = {}
+    for statement in profile.statements:
+        keys = classes.setdefault(str(statement.who), {})
+        match statement:
+            case Mask():
+                key = f"{statement.resource}{statement.part}".lower()
+                _put(keys.setdefault(key, {}), statement.domains, f'"{statement.bits:x}"')
+            case Limit():
+                key = next(name for name, unit in _LIMITS.items() if unit == statement.unit)
+                _put(keys.setdefault(key, {}), statement.domains, str(statement.value))
+            case Cpus():
+                keys["cpus"] = {None: f'"{format_cpu_list(statement.cpus)}"'}
+    for group, keys in classes.items():
+        # JSON's escapes of a text are TOML's too.
+        lines += ["", "[[class]]", f"group = {json.dumps(group)}"]
+        lines += [f"{key} = {_written(values)}" for key, values in keys.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _put(values: dict[int | None, str], domains: tuple[int, ...] | None, text: str) -> None:
+    values |= dict.fromkeys((None,) if domains is None else domains, text)
+
+
+def _written(values: Mapping[int | None, str]) -> str:
+    if None in values:
+        return values[None]
+    return "{ " + ", ".join(f"{domain} = {text}" for domain, text in values.items()) + " }"
+
 
 PARSERS: Mapping[str, Callable[[str], Listing]] = {
-    "toml": toml.parse, "pqos": pqos_config.parse,
+    "toml": parse_toml_profile, "pqos": pqos_config.parse,
 }  # fmt: skip
-WRITERS: Mapping[str, Callable[[Drawn], str]] = {"toml": toml_text, "pqos": pqos_text}
+WRITERS: Mapping[str, Callable[[ExportedProfile], str]] = {"toml": toml_text, "pqos": pqos_text}
 # How a profile of nftop's own begins.
 _TOML = re.compile(r"schema\b|\[\[\s*class\b")
 _OF_PQOS = (".cfg", ".conf", ".sh")

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nftop.control.profile.profile import (
     MOST_CLASSES,
     Cpus,
     Edit,
+    ExportedProfile,
     Limit,
     Listing,
     Mask,
@@ -26,10 +27,10 @@ from nftop.control.profile.profile import (
     Tasks,
     Who,
 )
-from nftop.model.ids import Cpu, parse_cpu_list
-from nftop.model.rdt.rdt import MbaUnit
+from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
+from nftop.model.rdt.rdt import ROOT, MbaUnit
 
-LONGEST = 254
+_LONGEST = 254
 _MOST_BITS = 64
 _SET, _ASSOCIATE = "alloc-class-set", "alloc-assoc-set"
 _OPTIONS = {"-e": _SET, "--alloc-class": _SET, "-a": _ASSOCIATE, "--alloc-assoc": _ASSOCIATE}
@@ -51,6 +52,12 @@ _PASSED_OVER: Mapping[str, str] = {
 # A name for a class, in a comment that pqos does not see.
 _NAMED = re.compile(r"#\s*nftop: COS (\d{1,5}) is group (\S+)\s*")
 NAMED = "# nftop: COS {} is group {}"
+# The directory of a class on a host with resctrl.
+PQOS_GROUP = "COS{}"
+_LETTERS: Mapping[Part, str] = {"": "", "CODE": "c", "DATA": "d"}
+_ALLOC_TYPES = {"L3": "llc", "L2": "l2"}
+_LIMIT_TYPES: Mapping[MbaUnit, str] = {"percent": "mba", "MBps": "mba_max"}
+_LIST_LENGTH = 160
 _PQOS = re.compile(r"(?:sudo\s+)?(?:\S*/)?(pqos|pgos)\b")
 
 
@@ -104,9 +111,9 @@ def _line(reader: _Reader, line: str) -> None:
     if _PQOS.match(stripped):
         _shell(reader, line)
         return
-    if len(line) > LONGEST:
+    if len(line) > _LONGEST:
         reader.wrong(
-            f"pqos cuts lines of more than {LONGEST} characters, and this has {len(line)}; "
+            f"pqos cuts lines of more than {_LONGEST} characters, and this has {len(line)}; "
             "nftop reads it whole",
             fatal=False,
         )
@@ -301,3 +308,72 @@ def _number(text: str) -> int | None:
 
 
 _UNITS: Mapping[str, MbaUnit] = {"mba": "percent", "mba_max": "MBps"}
+
+
+def pqos_text(profile: ExportedProfile) -> str:
+    """As `pqos -f` reads it; what it has no word for is in comments.
+
+    pqos knows classes by number only. A group of another name than its `COS1` gets the next number
+    that is free, and a comment says which, for nftop to find the group again.
+    """
+    statements = profile.statements
+    numbers = _class_numbers(dict.fromkeys(str(item.who) for item in statements))
+    lines = [f"# {note}" for note in profile.notes]
+    lines += [NAMED.format(number, group) for group, number in numbers.items()
+              if number and group != PQOS_GROUP.format(number)]  # fmt: skip
+    for statement in statements:
+        number = numbers[str(statement.who)]
+        match statement:
+            case Mask():
+                name = f"{number}{_LETTERS[statement.part]}"
+                head = f"{_ALLOC_TYPES[statement.resource]}{_at(statement.domains)}"
+                lines.append(f"alloc-class-set: {head}:{name}={statement.bits:#x}")
+            case Limit() if statement.unit in _LIMIT_TYPES:
+                head = f"{_LIMIT_TYPES[statement.unit]}{_at(statement.domains)}"
+                lines.append(f"alloc-class-set: {head}:{number}={statement.value}")
+            case Limit():
+                lines.append(
+                    f"# {statement.who}: pqos has no limits in {statement.unit}: {statement.value}"
+                )
+            case Cpus():
+                lines += [
+                    f"alloc-assoc-set: llc:{number}={part}" for part in _lists(statement.cpus)
+                ]
+    return "".join(f"{_short(line)}\n" for line in lines)
+
+
+def _class_numbers(groups: Iterable[str]) -> dict[str, int]:
+    """A class for each group: 0 of the root group, n of `COSn`, else the next that is free."""
+    found = {ROOT: 0}
+    rest = []
+    for group in groups:
+        digits = group.removeprefix("COS")
+        plain = digits != group and digits.isascii() and digits.isdigit()
+        if plain and digits == str(int(digits)) and len(digits) <= 4 and int(digits):
+            found[group] = int(digits)
+        elif group != ROOT:
+            rest.append(group)
+    free = (number for number in range(1, len(rest) + len(found) + 1)
+            if number not in found.values())  # fmt: skip
+    taken = dict(zip(rest, list(free), strict=False))
+    return found | taken
+
+
+def _at(domains: tuple[int, ...] | None) -> str:
+    return "" if domains is None else f"@{','.join(map(str, domains))}"
+
+
+def _lists(cpus: Sequence[Cpu]) -> Iterator[str]:
+    """CPU lists of lines that pqos does not cut."""
+    words: list[str] = []
+    for word in format_cpu_list(cpus).split(","):
+        if words and len(",".join((*words, word))) > _LIST_LENGTH:
+            yield ",".join(words)
+            words = []
+        words.append(word)
+    if words:
+        yield ",".join(words)
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."

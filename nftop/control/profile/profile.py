@@ -36,6 +36,9 @@ class Edit:
     new: str
 
 
+NOWHERE = Span(0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something that is wrong, or is to be known.
@@ -110,6 +113,18 @@ class Listing:
     statements: tuple[Statement, ...]
     problems: tuple[Problem, ...] = ()
     groups: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedProfile:
+    """Attributes.
+
+    statements: of every group, the root group first; a mask in all domains names none.
+    notes: what of the host a profile does not hold, a sentence each.
+    """
+
+    statements: tuple[Statement, ...]
+    notes: tuple[str, ...]
 
 
 def mended(text: str, problems: Iterable[Problem]) -> str:

@@ -1,4 +1,4 @@
-"""A profile on a host: the actions that it asks for, and what of it does not fit."""
+"""A profile on a host: the actions it asks for and what does not fit; and a host as a profile."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nftop.control.profile.pqos_config import NAMED
+from nftop.control.profile.pqos_config import NAMED, PQOS_GROUP
 from nftop.control.profile.profile import (
+    NOWHERE,
     Cpus,
     Edit,
+    ExportedProfile,
     Limit,
     Listing,
     Mask,
+    Part,
     Problem,
     Span,
     Statement,
     Tasks,
     Who,
 )
-from nftop.control.resctrl.operations import MB
-from nftop.control.rules import MaskRule, Rules
+from nftop.control.resctrl.operations import EXCLUSIVE, MB
+from nftop.control.rules import LOCKED, MaskRule, Rules
 from nftop.control.wording import counted
 from nftop.model.change import (
     Cell,
@@ -30,16 +33,14 @@ from nftop.model.change import (
     MoveTasks,
     SetSchemata,
     State,
+    parts,
 )
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import OWN_PREFIX, ROOT
+from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, MbaUnit
 
 _T = TypeVar("_T")
-_NOWHERE = Span(0, 0, 0)
-
-# What pqos calls the directory of a class on a host with resctrl.
-_PQOS_GROUP = "COS{}"
+_COMPONENTS: tuple[Part, ...] = ("", "CODE", "DATA")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
     for statement in listing.statements:
         _take(fitting, statement, fitting.groups[statement.who])
     if not listing.statements and not any(item.fatal for item in listing.problems):
-        fitting.wrong(_NOWHERE, "it asks for nothing: no mask, limit, CPU or thread of any class")
+        fitting.wrong(NOWHERE, "it asks for nothing: no mask, limit, CPU or thread of any class")
     problems = sorted((*listing.problems, *fitting.problems), key=lambda problem: problem.line)
     if any(problem.fatal for problem in problems):
         return Fitted((), tuple(problems))
@@ -95,7 +96,7 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
         first.setdefault(statement.who, statement.span)
     for who, span in first.items():
         told = listing.groups.get(who) if isinstance(who, int) else who
-        group = told or (ROOT if who == 0 else _PQOS_GROUP.format(who))
+        group = told or (ROOT if who == 0 else PQOS_GROUP.format(who))
         fitting.groups[who] = group
         if group in there or group.startswith(OWN_PREFIX):
             continue
@@ -222,3 +223,56 @@ def _by_group(places: Mapping[_T, str]) -> dict[str, list[_T]]:
     for thing, group in places.items():
         found.setdefault(group, []).append(thing)
     return found
+
+
+def export_profile(state: State, rules: Rules) -> ExportedProfile:
+    """The profile of a host; `rules` with the threads of its groups, if they are to be noted."""
+    statements: list[Statement] = []
+    notes: list[str] = []
+    for group in sorted({ROOT, *(cell.group for cell in state if cell.kind == "group")}):
+        mode = state.get(Cell("mode", group), "")
+        if mode in LOCKED:
+            notes.append(f"{group} holds a locked part of a cache: left out")
+            continue
+        if not group.isprintable() or group != "".join(group.split()):
+            notes.append(f"group {group!r} is no plain word: left out")
+            continue
+        if mode == EXCLUSIVE:
+            notes.append(f"{group} is exclusive, which a profile does not say")
+        statements += _masks(state, group)
+        statements += _limits(state, group, rules)
+        cpus = [Cpu(cell.number) for cell, where in state.items()
+                if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
+        if cpus:
+            statements.append(Cpus(group, tuple(sorted(cpus)), NOWHERE))
+    monitors = sum(cell.kind == "monitor" for cell in state)
+    if monitors:
+        notes.append(f"{monitors} monitoring groups: a profile is about classes only")
+    inside = sum(parts(where)[0] != ROOT for where in rules.tasks.values())
+    if inside:
+        notes.append(f"{inside} threads that are in groups of their own: they end, a profile stays")
+    return ExportedProfile(tuple(statements), tuple(notes))
+
+
+def _masks(state: State, group: str) -> Iterator[Statement]:
+    for resource in ("L3", "L2"):
+        for part in _COMPONENTS:
+            for domains, value in _alike(state, group, f"{resource}{part}"):
+                bits = int(value, 16)
+                yield Mask(group, resource, part, domains, bits, NOWHERE)
+
+
+def _limits(state: State, group: str, rules: Rules) -> Iterator[Statement]:
+    unit: MbaUnit = "percent" if rules.limit is None else rules.limit.unit
+    for domains, value in _alike(state, group, MB):
+        yield Limit(group, unit, domains, int(value), NOWHERE)
+
+
+def _alike(state: State, group: str, line: str) -> Iterator[tuple[tuple[int, ...] | None, str]]:
+    """The values of a line with their domains; None where all have the same."""
+    by_value: dict[str, list[int]] = {}
+    for cell in sorted(item for item in state if item.kind == "schemata"):
+        if cell.group == group and cell.name == line:
+            by_value.setdefault(state[cell], []).append(cell.number)
+    for value, domains in by_value.items():
+        yield (None if len(by_value) == 1 else tuple(domains)), value

@@ -9,8 +9,7 @@ from typing import Protocol
 from nftop.control import history as past
 from nftop.control.backend import History, Part
 from nftop.control.journal_entry import DamagedError
-from nftop.control.resctrl.checks import forbidden, judged
-from nftop.control.resctrl.effects import strangers
+from nftop.control.resctrl.effects import forbidden, judged, strangers
 from nftop.control.resctrl.operations import Step, steps
 from nftop.control.resctrl.plan import propose
 from nftop.control.wording import MSR, pqos_commands, shell

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
@@ -31,8 +31,14 @@ from nftop.model.change import (
     difference,
     parts,
 )
+from nftop.model.frame import Frame, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS
+from nftop.model.reading import Missing, Reason
+
+# The domains that are changed alike, the one first that the others become like.
+Domains: TypeAlias = Sequence[int]
+_TOLD = ("schemata", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,6 @@ class Draft:
 
 
 Step: TypeAlias = tuple[Draft, str]
-# The domains that are changed alike, the one first that the others become like.
-Domains: TypeAlias = Sequence[int]
 
 
 def begin(base: State, rules: Rules, program: str) -> Draft:
@@ -295,3 +299,128 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
         *(MoveCpus(tuple(cpus), group) for group, cpus in moved.items()),
         *(RemoveGroup(group) for group in sorted(gone)),
     )
+
+
+def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> Step:
+    """The same wishes on a newer state, and `more`; those that do not fit there are named."""
+    fresh = begin(base, rules, draft.program)
+    wanted = [action for action in (*actions(draft), *more) if not _is_so(base, action)]
+    after, said = ask(fresh, wanted)
+    if after is not fresh:
+        return after, said
+    after, left = _as_many(fresh, wanted)
+    # Of what does not fit as a whole a part may.
+    after, left = _as_many(after, [part for item, _ in left for part in _parts(item)])
+    said = ", ".join(f"{_named(item)} ({why})" for item, why in left)
+    return after, f"left out of the draft: {said}"
+
+
+def _is_so(base: State, wish: ClassAction) -> bool:
+    """Whether a class that is to be made or removed is there, or gone, already."""
+    there = Cell("group", wish.group) in base
+    return there if isinstance(wish, CreateGroup) else not there and isinstance(wish, RemoveGroup)
+
+
+def _as_many(
+    draft: Draft, wishes: Sequence[ClassAction]
+) -> tuple[Draft, list[tuple[ClassAction, str]]]:
+    """As many of them as fit, and the others with what speaks against each."""
+    left = [(item, "") for item in wishes]
+    fits = True
+    while fits:  # one may make room for another
+        fits, tried, left = False, left, []
+        for wish, _ in tried:
+            after, why = ask(draft, [wish])
+            if after is draft:
+                left.append((wish, why))
+            else:
+                draft, fits = after, True
+    return draft, left
+
+
+def _parts(wish: ClassAction) -> list[ClassAction]:
+    """A wish for each mask and CPU."""
+    if isinstance(wish, SetSchemata):
+        return [replace(wish, values=(value,)) for value in wish.values]
+    if isinstance(wish, MoveCpus):
+        return [replace(wish, cpus=(cpu,)) for cpu in wish.cpus]
+    return [wish]
+
+
+def _named(wish: ClassAction) -> str:
+    """A wish in few words."""
+    if isinstance(wish, SetSchemata):
+        base = "d" if wish.resource == MB else "x"
+        values = " ".join(f"{domain}={value_text(value, base)}" for domain, value in wish.values)
+        return f"{wish.group} {wish.resource} {values}"
+    if isinstance(wish, MoveCpus):
+        return f"CPU {format_cpu_list(wish.cpus)} into {wish.group}"
+    return f"{'making' if isinstance(wish, CreateGroup) else 'removing'} {wish.group}"
+
+
+def told(frame: Frame) -> State:
+    """Masks, limits and CPUs of every class, and that it is there, as far as a frame has them.
+
+    The value of a group is "": a frame knows no number of its directory.
+    """
+    return dict(row for group in frame.groups for row in _cells(group))
+
+
+def drifted(base: State, frame: Frame) -> tuple[Change, ...]:
+    """Where a frame has other classes than `base`: old as there, new as in the frame.
+
+    What the frame does not tell of is not different. None where it tells of no class at all.
+    """
+    seen = told(frame)
+    if not seen:
+        return ()
+    known = _comparable(base)
+    cells = [cell for cell in seen if cell.kind == "group" or cell in known]
+    cells += [cell for cell in known if cell.kind == "group" and cell not in seen]
+    return tuple(
+        Change(cell, known.get(cell), seen.get(cell))
+        for cell in sorted(set(cells))
+        if known.get(cell) != seen.get(cell)
+    )
+
+
+def read_since_ns(frame: Frame) -> int | None:
+    """CLOCK_MONOTONIC when what a frame says of classes began to be read; None if it was not."""
+    # As `classes_reading` of derive.cache.table chooses: MSRs only where there can be no resctrl.
+    for name in ("resctrl", "pqos"):
+        found = frame.sources.get(name)
+        if found is not None and found.reason is Reason.PRESENT and found.age_s is not None:
+            age_s = max(found.age_s + (found.took_s or 0.0) / 2, found.late_s)
+            return frame.monotonic_ns - round(age_s * 1e9)
+    return None
+
+
+def _comparable(base: State) -> Mapping[Cell, str]:
+    """A state as a frame would have it: without monitoring groups, threads, numbers and modes."""
+    found: dict[Cell, str] = {}
+    for cell, value in base.items():
+        if cell.kind == "group":
+            found[cell] = ""
+        elif cell.kind in _TOLD:
+            found[cell] = parts(value)[0] if cell.kind == "cpu" else value
+    return found
+
+
+def _cells(group: GroupRow) -> Iterator[tuple[Cell, str]]:
+    if group.name != ROOT:
+        yield Cell("group", group.name), ""
+    for cpu in group.cpus:
+        yield Cell("cpu", "", number=cpu), group.name
+    for cache in group.caches:
+        data = "L3" if cache.code is None else "L3DATA"
+        if not isinstance(cache.cbm, Missing):
+            yield Cell("schemata", group.name, data, cache.l3), f"{cache.cbm.bits:x}"
+        if cache.code is not None:
+            yield Cell("schemata", group.name, "L3CODE", cache.l3), f"{cache.code.bits:x}"
+        if not isinstance(cache.mba, Missing):
+            yield Cell("schemata", group.name, "MB", cache.l3), f"{cache.mba:.0f}"
+    for item in group.l2:
+        data = "L2" if item.code is None else "L2DATA"
+        yield Cell("schemata", group.name, data, item.l2), f"{item.cbm.bits:x}"
+        if item.code is not None:
+            yield Cell("schemata", group.name, "L2CODE", item.l2), f"{item.code.bits:x}"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nftop.control.resctrl.checks import judged
+from nftop.control.resctrl.effects import judged
 from nftop.control.resctrl.operations import EXCLUSIVE, MB, SHAREABLE, UNBORN, cpus_in, monitors_of
-from nftop.control.revert_plan import is_birth
+from nftop.control.revert import is_birth
 from nftop.control.rules import LimitRule, Rules
 from nftop.control.wording import counted, describe
 from nftop.model.change import (

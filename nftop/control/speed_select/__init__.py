@@ -1,9 +1,7 @@
-"""SST-BF and SST-CP classes as a part of the host that can be changed, by intel-speed-select.
+"""SST-BF and SST-CP classes as a backend, by intel-speed-select.
 
-state       what the tool and the kernel say of a host
-operations  a change as single calls of the tool
-plan        actions to a proposal: every core touched, and its base frequency then
-backend     the backend: state, lock, and the only calls that set something
+operations  what the tool and the kernel report of a host; a change as single calls of the tool
+backend     actions to a proposal; state, lock, and the only calls that set something
 
 The tool ends with 0 whatever came of a call, so that only what is read back counts. It is run
 without its option -a, with which it sets the limits of every SST-CP class, the class of every CPU,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nftop.control.cpufreq.shown import Core
+from nftop.control.cpufreq.policies import Core
 from nftop.export.json.encode import json_bytes
 from nftop.model.reading import Missing
 from nftop.model.sst import SstPackage, SstState

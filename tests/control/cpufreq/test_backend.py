@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nftop.control.backend import AbsentError
 from nftop.control.cpufreq.cpufreq import Cpufreq, open_cpufreq
-from nftop.control.cpufreq.shown import cores
+from nftop.control.cpufreq.policies import cores
 from nftop.control.gate import PartGate
 from nftop.control.guard_client import in_a_process
 from nftop.control.journal import Journal

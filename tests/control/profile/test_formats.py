@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control.profile import pqos_config, toml
-from nftop.control.profile.exported import drawn, pqos_text
+from nftop.control.profile import formats, pqos_config
+from nftop.control.profile.formats import toml_text
+from nftop.control.profile.pqos_config import pqos_text
 from nftop.control.profile.profile import Cpus, Limit, Listing, Mask, Span, Tasks, mended
-from nftop.control.profile.toml import toml_text
-from nftop.control.profile.validate import fit
+from nftop.control.profile.validate import export_profile, fit
 from nftop.control.resctrl.operations import EXCLUSIVE
 from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LimitRule, MaskRule, Rules
@@ -137,7 +137,7 @@ def test_no_text_raises_and_mending_ends(text: str) -> None:
 
 @given(st.text(max_size=80))
 def test_no_text_is_too_bad_for_toml(text: str) -> None:
-    found = fit(toml.parse(text), *small())
+    found = fit(formats.parse_toml_profile(text), *small())
     assert not found.actions or not any(problem.fatal for problem in found.problems)
 
 
@@ -149,7 +149,7 @@ group = "/"
 l3 = "7ff"
 cpus = "2-9"
 """
-    problems = fit(toml.parse(text), *small()).problems
+    problems = fit(formats.parse_toml_profile(text), *small()).problems
     assert [problem.fatal for problem in problems] == [True, True]
     assert not any(problem.edits for problem in problems)
 
@@ -173,10 +173,10 @@ def _same(host: LabHost, listing: Listing) -> None:
 @settings(max_examples=60, deadline=None)
 @given(hosts(exclusive=True))
 def test_what_is_written_is_what_there_is(host: LabHost) -> None:
-    profile = drawn(host.state(), host.rules())
+    profile = export_profile(host.state(), host.rules())
     for text, parse in (
         (pqos_text(profile), pqos_config.parse),
-        (toml_text(profile), toml.parse),
+        (toml_text(profile), formats.parse_toml_profile),
     ):
         assert all(len(line) < 255 for line in text.splitlines())
         listing = parse(text)
@@ -194,7 +194,7 @@ def test_what_a_profile_does_not_hold_is_said() -> None:
         Cell("group", "a b"): "9",
         Cell("monitor", "vpp", "m"): "10",
     }
-    notes = drawn(more, replace(rules, tasks={"7@1": "vpp"})).notes
+    notes = export_profile(more, replace(rules, tasks={"7@1": "vpp"})).notes
     assert len(notes) == 4
     for said in ("exclusive", "no plain word", "monitoring", "threads"):
         assert any(said in note for note in notes)
@@ -209,7 +209,7 @@ def test_classes_by_name_have_numbers_for_pqos_and_are_found_again() -> None:
             Cell("mode", name): "shareable",
             Cell("schemata", name, "L3", 0): f"{1 << number - 20:x}",
         }
-    text = pqos_text(drawn(state, rules))
+    text = pqos_text(export_profile(state, rules))
     assert "# nftop: COS 2 is group ovs\n# nftop: COS 3 is group vpp\n" in text
     assert "alloc-class-set: llc:3=0x4\n" in text
     assert pqos_config.parse(text).groups == {2: "ovs", 3: "vpp"}
@@ -226,7 +226,7 @@ l3 = { 1 = "3" }
 mba_percent = 50
 cpus = "2-3"
 """
-    found = fit(toml.parse(text), state, rules)
+    found = fit(formats.parse_toml_profile(text), state, rules)
     assert found.problems == ()
     assert list(found.actions[:3]) == [
         CreateGroup("nftop.batch"),
@@ -251,7 +251,7 @@ cpus = "2-3"
     ],
 )
 def test_what_is_no_profile_of_nftops(text: str, said: str) -> None:
-    (problem,) = toml.parse(text).problems
+    (problem,) = formats.parse_toml_profile(text).problems
     assert problem.fatal
     assert said in problem.text
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from nftop.control.backend import after
 from nftop.control.resctrl import draft as drafts
-from nftop.control.resctrl.draft import Draft, Step, begin
+from nftop.control.resctrl.draft import Draft, Step, begin, rebased
 from nftop.control.resctrl.operations import steps
 from nftop.control.resctrl.plan import propose
-from nftop.control.resctrl.rebase import rebased
 from nftop.control.rules import LimitRule, MaskRule
 from nftop.model.change import Cell, CreateGroup, MoveCpus, RemoveGroup, SetSchemata, parts
 from nftop.model.ids import Cpu

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.control.resctrl.drift import drifted, told
+from nftop.control.resctrl.draft import drifted, told
 from nftop.model.change import Cell
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask

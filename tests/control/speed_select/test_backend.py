@@ -16,8 +16,7 @@ from nftop.control.backend import AbsentError, RefusedError
 from nftop.control.gate import PartGate
 from nftop.control.guard_client import in_a_process
 from nftop.control.speed_select.backend import open_isst
-from nftop.control.speed_select.operations import Call
-from nftop.control.speed_select.state import class_cell
+from nftop.control.speed_select.operations import Call, class_cell
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.export.json.changes_of import change_object
 from nftop.model.change import Cell, Proposal, Receipt, SetCpClass, SstAction, SwitchBf
