@@ -30,7 +30,7 @@ from nftop.store.history.ring import Ring
 from nftop.store.reading.scan import Loss, Scan, add_loss
 from nftop.store.reading.seekpoint import SeekPoint, packed
 from nftop.ui.app import NftopApp
-from nftop.ui.widgets.strips import Ink
+from nftop.ui.widgets.lines import Ink
 from tests.hostile import (
     ESCAPES,
     honest,

@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
 from nftop.model.error_text import exhausted
-from nftop.render.frame.pending_change import outcome_text
+from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import History
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady

@@ -19,7 +19,7 @@ from nftop.model.change import Change, Made, Outcome, Proposal, Receipt, parts
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.render.base.line import Line
-from nftop.render.frame.pending_change import (
+from nftop.render.frame.changes import (
     applying_lines,
     outcome_lines,
     settling_lines,

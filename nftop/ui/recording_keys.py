@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from nftop.model.baseline import LEAST_TICKS
-from nftop.render.frame.recording import recorded, recording_text
+from nftop.render.frame.header import recorded, recording_text
 from nftop.session.feed import Player
 from nftop.session.time_spec import FORMS, moment_ns
 from nftop.ui.options import Options

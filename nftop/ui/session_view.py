@@ -1,4 +1,4 @@
-"""What the operator looks at and how: carried over from one screen to the next."""
+"""View state shared by the screens: frame shown, selection, order, filter, message."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nftop.model.change import Made
+from nftop.model.focus import Focus
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.topology import Topology
 from nftop.render.cores.columns import is_column
-from nftop.render.cores.cursor import Place, find, move, settle
-from nftop.render.cores.rows import Rows, View, arrange
+from nftop.render.cores.rows import Place, Rows, View, arrange, find, move, settle
 from nftop.render.frame.header import Status, time_of_day
 from nftop.session.feed import Feed, Player
 from nftop.store.history.history import History
@@ -131,3 +132,18 @@ class Watch:
             return
         hidden = ", i shows all CPUs" if self.rows.folded else ""
         self.message = f"not found: {self.sought}{hidden}"
+
+
+def aimed(now: Focus, wanted: Focus, topology: Topology, *, stays: bool) -> Focus:
+    """What to count from now on, where `now` is counted and the view asks for `wanted`.
+
+    While the screen stands still (`stays`) nothing new is: that would not be on it. But what has
+    been left ends, as it disturbs who is counted.
+    """
+    # The threads of a core are counted together, so to go from one to the other is no change.
+    core = topology.with_siblings(() if now.core is None else (now.core,))
+    if wanted.core is not None and (stays or wanted.core in core):
+        wanted = replace(wanted, core=now.core)
+    if stays:
+        wanted = replace(wanted, traffic=wanted.traffic and now.traffic)
+    return wanted

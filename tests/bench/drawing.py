@@ -12,12 +12,11 @@ from textual.app import ComposeResult
 from nftop import ui
 from nftop.model.frame import Frame
 from nftop.render.cores.columns import columns_for
-from nftop.render.cores.cursor import Place
-from nftop.render.cores.rows import View, arrange
+from nftop.render.cores.rows import Place, View, arrange
 from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
 from nftop.ui.screens.views import VIEWS
-from nftop.ui.widgets.cpu_table import CpuTableView
+from nftop.ui.widgets.panels import CpuTableView
 from tests.bench.report import Reached, median
 from tests.bench.scenes import shaken
 from tests.bench.terminal import Cost, Counted, ticking

@@ -20,7 +20,7 @@ from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
 from nftop.ui.options import options_from
 from nftop.ui.widgets import lines
-from nftop.ui.widgets.strips import Ink
+from nftop.ui.widgets.lines import Ink
 from tests.frames import frame, hostile
 from tests.ui.feeds import StepFeed
 

@@ -15,7 +15,7 @@ from nftop.ui.keys import hints
 from nftop.ui.options import Options
 from nftop.ui.screens.views import KEYS, VIEWS
 from nftop.ui.widgets import lines
-from nftop.ui.widgets.strips import Ink, LineStrip
+from nftop.ui.widgets.lines import Ink, LineStrip
 from tests.frames import frame, ticks, with_cells
 from tests.ui.harness import Running, running
 

@@ -20,7 +20,7 @@ from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
 from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.render.base.text import printable
-from nftop.render.frame.recording import recorded
+from nftop.render.frame.header import recorded
 from nftop.session.feed import Feed, FeedError
 from nftop.store.user.profiles import folder_of, read_profiles
 

@@ -19,7 +19,7 @@ from nftop.cli.compose.recorders import default_sink, header_of
 from nftop.cli.signals import stopping
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.render.base.text import printable
-from nftop.render.frame.recording import missing, recorded
+from nftop.render.frame.header import missing, recorded
 from nftop.session.feed import FeedError
 from nftop.session.live import Live
 from nftop.session.markers import all_markers

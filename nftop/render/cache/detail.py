@@ -22,10 +22,10 @@ from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import fit
-from nftop.render.cache.cells import nf_names
 from nftop.render.cache.panel import cache_absences, group_name
+from nftop.render.cache.table import nf_names
 from nftop.render.editor.change import drawn, limit
-from nftop.render.frame.observed_changes import about, clock_of, texts, who
+from nftop.render.frame.changes import about, clock_of, texts, who
 
 
 @dataclass(frozen=True, slots=True)

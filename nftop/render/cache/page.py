@@ -1,4 +1,4 @@
-"""The Cache screen: its table, and below it what is to be said of a class and of a change."""
+"""Cache screen: table, class detail and the verdict on the last change."""
 
 from __future__ import annotations
 
@@ -6,18 +6,158 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nftop.derive.cache.changes import groups_in, together
-from nftop.derive.compare.settling import Term
+from nftop.derive.compare.metric import RULE_EVERY_TICK, Compared, Word, percent
+from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S, Term
 from nftop.derive.compare.verdict import Verdict, verdict_of
+from nftop.derive.compare.verdict_nf import Part
 from nftop.derive.compare.window import ClassKey, Window
 from nftop.model.change import Made
 from nftop.model.frame import Frame
-from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line
+from nftop.model.metrics.metric import Unit
+from nftop.model.reading import Missing, Reading
+from nftop.render.base import format as fmt
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import fit
 from nftop.render.cache.detail import absence_lines, budget_line, level_2_lines
+from nftop.render.cache.panel import group_name
 from nftop.render.cache.table import Table, cache_table
-from nftop.render.cache.verdict import lines as verdict_lines
-from nftop.render.cache.verdict import summary
+from nftop.render.frame.changes import noticed_line
 from nftop.render.frame.header import badge_lines, time_of_day
-from nftop.render.frame.observed_changes import noticed_line
+
+_COUNTS = (
+    f"samples before and after, in {SPAN_S} s at most, or until the next change, or until this one "
+    "is taken back; their middle is shown. What was of another level until shortly before the "
+    "change is left out"
+)
+MARKS: tuple[tuple[str, str], ...] = (
+    ("n", _COUNTS),
+    ("+-", "median absolute deviation from it, before and after"),
+    ("better, worse", RULE_EVERY_TICK),
+    ("more, less", "the same of what is neither good nor bad by itself"),
+    ("<", "an upper bound: empty polls may be in it"),
+    (
+        "settling",
+        f"the first {LEAST_S} to {MOST_S} s do not count: until occupancy stands still",
+    ),
+    (
+        "load moved",
+        "what was offered moved by itself, so that cycles and misses of a packet say nothing",
+    ),
+)
+_LABEL, _VALUE, _CHANGE, _COUNT, _SPREAD = 10, 8, 8, 9, 15
+_SPREAD_FROM = _LABEL + 2 * _VALUE + _CHANGE + _COUNT + _SPREAD + 28
+_UNITS = {Unit.BYTES: " MiB", Unit.BYTES_PER_S: " GB/s"}
+_TONES: dict[Word, Tone] = {
+    "better": Tone.ACCENT,
+    "worse": Tone.BAD,
+    "more": Tone.ACCENT,
+    "less": Tone.ACCENT,
+    "no number": Tone.MISSING,
+}
+
+
+def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
+    """A row for each metric of each class and network function: before, after, and what it means.
+
+    Args:
+        verdict: to be shown.
+        width: cells a line may take.
+    """
+    wide = width >= _SPREAD_FROM
+    drawn = [_head(verdict, wide=wide), *_notes(verdict, width)]
+    for part in verdict.parts:
+        drawn.append(_part(part))
+        drawn += [_row(row, wide=wide) for row in part.rows]
+    if not verdict.parts:
+        drawn.append(line(Span("no class that was changed is there any more", Tone.DIM)))
+    return [crop(item, width) for item in drawn]
+
+
+def summary(verdict: Verdict) -> Line:
+    """The card in a line: what became of each network function, else of each class."""
+    parts = [part for part in verdict.parts if part.kind == "nf"] or list(verdict.parts)
+    said: list[str | Span] = []
+    for part in parts:
+        said += [", " if said else "", f"{_name(part)} ", *_words(part.word, part.why)]
+    return line(*said)
+
+
+def _head(verdict: Verdict, *, wide: bool) -> Line:
+    text = (
+        fit("VERDICT", _LABEL)
+        + fit("before", _VALUE, right=True)
+        + fit("after", _VALUE, right=True)
+        + fit("change", _CHANGE, right=True)
+        + fit("n", _COUNT, right=True)
+        + (fit("+-", _SPREAD, right=True) if wide else "")
+        + "  "
+        + _progress(verdict)
+    )
+    return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
+
+
+def _progress(verdict: Verdict) -> str:
+    """How far it is."""
+    left_out = f"{verdict.left_out_s:.0f} s left out"
+    if verdict.over and not verdict.settled:
+        end = "the next change came" if verdict.taken_back_s is None else "it was taken back"
+        return f"not settled when {end}"
+    if not verdict.settled:
+        return f"settling, {left_out} so far"
+    return f"final, {left_out}" if verdict.over else f"up to {verdict.span_s:.0f} s, {left_out}"
+
+
+def _notes(verdict: Verdict, width: int) -> list[Line]:
+    lead = line(Span("! ", Tone.ACCENT))
+    return [item for note in verdict.notes for item in paragraph(note, width, lead=lead)]
+
+
+def _name(part: Part) -> str:
+    return group_name(part.name) if part.kind == "class" else part.name
+
+
+def _part(part: Part) -> Line:
+    """`vpp` of class `vpp`, or the class itself; and its word where its rows are weighed."""
+    what = "class " if part.kind == "class" else ""
+    where = "" if part.kind == "class" else f" in {', '.join(map(group_name, part.groups))}"
+    how = "changed" if part.changed else "overlaps"
+    said = _words(part.word, part.why) if part.kind == "nf" else []
+    head = Span(f"{what}{_name(part)}", Tone.TITLE)
+    return line(head, Span(f"{where}, {how}", Tone.DIM), "  " * bool(said), *said)
+
+
+def _row(row: Compared, *, wide: bool) -> Line:
+    unit = row.metric.unit
+    change = "" if isinstance(row.change_ratio, Missing) else percent(row.change_ratio)
+    counts = f"{row.n_before}/{row.n_after}"
+    spread = "" if not wide else _spread(row)
+    return line(
+        fit(f" {row.metric.label}{_UNITS.get(unit, '')}", _LABEL),
+        _value(row.before, unit, bound=row.bounds[0]),
+        _value(row.after, unit, bound=row.bounds[1]),
+        fit(change, _CHANGE, right=True),
+        Span(fit(counts, _COUNT, right=True), Tone.DIM),
+        Span(fit(spread, _SPREAD, right=True) if wide else "", Tone.DIM),
+        "  ",
+        *_words(row.word, row.why),
+    )
+
+
+def _value(reading: Reading, unit: Unit, *, bound: bool) -> Span:
+    missing = isinstance(reading, Missing)
+    text = fmt.cell(reading, unit, _VALUE - 1, bound=bound)
+    return Span(fit(text, _VALUE, right=True), Tone.MISSING if missing else Tone.PLAIN)
+
+
+def _spread(row: Compared) -> str:
+    both = (row.spread_before, row.spread_after)
+    return "/".join(fmt.cell(item, row.metric.unit, (_SPREAD - 2) // 2) for item in both)
+
+
+def _words(word: Word, why: str) -> list[str | Span]:
+    said = Span(word, _TONES.get(word, Tone.DIM))
+    return [said, Span(f": {why}", Tone.DIM)] if why else [said]
+
 
 # Lines that the table keeps for itself, and that make the lower part worth its place.
 _TABLE_LEAST, _LOWER_LEAST = 6, 4

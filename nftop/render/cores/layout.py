@@ -1,18 +1,33 @@
-"""What of the Cores screen stands where: its parts, and how many lines each gets."""
+"""Layout of the Cores screen: its sections and how many lines each gets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Metric
 from nftop.render.base.line import BLANK, Line, crop
+from nftop.render.cache.panel import cache_lines
 from nftop.render.cores.map import map_lines
 from nftop.render.cores.nfs import nf_lines
-from nftop.render.cores.panels import panels
+from nftop.render.cores.packages import package_lines
 from nftop.render.frame.findings import finding_lines, lines_for
 from nftop.render.frame.header import Status, alert_lines, badge_lines, header_lines
+
+# In the order in which they get their place: what is short leaves something for the others.
+_PANELS: tuple[Callable[[Frame, int, int], list[Line]], ...] = (package_lines, cache_lines)
+
+
+def panels(frame: Frame, width: int, limit: int) -> list[list[Line]]:
+    """The panels that have something to show, as far as they fit `limit` lines together."""
+    shown: list[list[Line]] = []
+    for panel in _PANELS:
+        if lines := panel(frame, width, limit):
+            shown.append(lines)
+            limit -= len(lines)
+    return shown
+
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 _FOOTER = 1

@@ -1,18 +1,177 @@
-"""The screen of the editor of cache classes: head, table, what is to be said, the last verdict."""
+"""Page of the class editor: head, table, checks and notes on the draft, last verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from nftop.model.change import Cell
 from nftop.model.frame import Frame
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.metric import Unit
+from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing
 from nftop.render.base import format as fmt
-from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.cache.panel import group_name
-from nftop.render.editor.model import Board, Row, domains_of, rows_of
-from nftop.render.editor.notes import notes
-from nftop.render.editor.rows import capacity_bytes, table_lines
+from nftop.render.editor.change import changed
+from nftop.render.editor.model import Board, Row, domains_of, rows_of, shares_at
+from nftop.render.editor.rows import capacity_bytes, domain_of, draining, table_lines
 from nftop.render.frame.header import alert_lines, badge_lines
+
+_HEAD = 7  # cells of WARN, CHECK, NOTE, PLAN, SAFE and the blanks behind them
+_MOST_NAMED = 4
+
+
+# Lines that a part keeps where there is not room for all, in the order in which they give. What
+# warns stays, and first of all, so that it is not cut either.
+_LEAST = (("NOTE", 1), ("PLAN", 3), ("NOTE", 0), ("CHECK", 2), ("PLAN", 1))
+
+
+def notes(board: Board, frame: Frame, width: int, limit: int | None = None) -> list[Line]:
+    """All of them; with a limit as many lines, what is left out is counted in the last."""
+    parts = {
+        "WARN": _warn_lines(board, width),
+        "CHECK": _check_lines(board, frame, width),
+        "NOTE": _note_lines(board, frame, width),
+        "PLAN": _plan_lines(board, width),
+        "SAFE": _safe_lines(board, width),
+    }
+    whole = sum(map(len, parts.values()))
+    if limit is not None and whole > limit:
+        for name, least in _LEAST:
+            over = sum(map(len, parts.values())) + 1 - limit
+            keep = max(least, len(parts[name]) - max(0, over))
+            parts[name] = parts[name][:keep]
+    lines = [item for part in parts.values() for item in part]
+    if limit is None or whole <= limit:
+        return lines
+    lines = lines[: max(0, limit - 1)]
+    return [*lines, line(Span(f"+ {whole - len(lines)} more lines: d shows all", Tone.DIM))][:limit]
+
+
+def _warn_lines(board: Board, width: int) -> list[Line]:
+    """What speaks against the draft's plan."""
+    said = [*(f"not done: {item}" for item in board.plan.unmet), *board.plan.warnings]
+    rows = [row for item in said for row in paragraph(item, width - _HEAD, tone=Tone.ACCENT)]
+    return _under("WARN", rows)
+
+
+def _check_lines(board: Board, frame: Frame, width: int) -> list[Line]:
+    """Of the selected mask: its shape, the ways of devices, who else has them, what is its own."""
+    items = [line(Span(mark, tone), text) for mark, tone, text in _checks(board, frame)]
+    return _under("CHECK", flow(items, width - _HEAD, "   "))
+
+
+def _plan_lines(board: Board, width: int) -> list[Line]:
+    """The commands that do the same, and what would be different."""
+    ways = {name: rule.ways for name, rule in board.rules.items()}
+    changes = board.plan.changes
+    if not changes:
+        return _under("PLAN", paragraph("nothing is changed", width - _HEAD, tone=Tone.DIM))
+    lead = line(Span("$ ", Tone.DIM))
+    rows = [
+        row
+        for command in board.plan.commands
+        for row in paragraph(command, width - _HEAD, lead=lead, tone=Tone.ACCENT)
+    ]
+    said = changed(changes, ways, board.unit)
+    return _under(
+        "PLAN", [*rows, *(row for item in said for row in paragraph(item, width - _HEAD))]
+    )
+
+
+def _checks(board: Board, frame: Frame) -> Iterator[tuple[str, Tone, str]]:
+    spot, rule = board.spot, board.rule
+    row = Row(spot.group, spot.line)
+    bits = board.bits(row)
+    if not bits:
+        yield "-- ", Tone.DIM, f"{group_name(spot.group)} is to be removed"
+        return
+    if Cbm(bits, rule.ways).contiguous:
+        yield "ok ", Tone.RETIRING, "side by side"
+    else:
+        yield "ok ", Tone.RETIRING, "gaps are allowed here"
+    yield from _io_checks(board, frame, bits)
+    yield from _overlap_checks(board, row)
+    private = shares_at(board, row).private.bits
+    sizes = [capacity_bytes(board, frame, item) for item in (private, bits)]
+    if not any(isinstance(size, Missing) for size in sizes):
+        mib = [fmt.cell(size, Unit.BYTES, 6).removesuffix(".0") for size in sizes]
+        yield "", Tone.PLAIN, f"private {mib[0]} of {mib[1]} MiB"
+    else:
+        yield "", Tone.PLAIN, f"private {private.bit_count()} of {bits.bit_count()} ways"
+
+
+def _io_checks(board: Board, frame: Frame, bits: int) -> Iterator[tuple[str, Tone, str]]:
+    if board.spot.cache != "L3":
+        return
+    if board.spot.domain not in board.io:
+        domain = domain_of(board, frame)
+        absent = domain is not None and isinstance(domain.io, Missing)
+        why = domain.io.message if absent else ""  # type: ignore[union-attr]
+        yield "?? ", Tone.MISSING, f"I/O ways unknown{': ' if why else ''}{why}"
+        return
+    io, origin = board.io[board.spot.domain]
+    both = bits & io
+    if both:
+        yield "!! ", Tone.BAD, f"devices write into {_named(both)} too ({origin})"
+    else:
+        yield "ok ", Tone.RETIRING, "avoids I/O ways"
+
+
+def _overlap_checks(board: Board, row: Row) -> Iterator[tuple[str, Tone, str]]:
+    """Who else may fill its ways; who was alone in his before is said to be so no more."""
+    now, before = (shares_at(board, row, base=base).others for base in (False, True))
+    if not now:
+        yield "ok ", Tone.RETIRING, "no overlap"
+    for group, both in list(now.items())[:_MOST_NAMED]:
+        new = both.bits & ~(before[group].bits if group in before else 0)
+        alone = new and not any(
+            shares_at(board, Row(group, rule), base=True).others
+            for rule in board.rules
+            if rule[:2] == row.line[:2]
+        )
+        name = group_name(group)
+        tail = f" ({name} was alone in its ways)" if alone else "" if new else " as before"
+        mark, tone = ("!! ", Tone.BAD) if new else ("!  ", Tone.ACCENT)
+        yield mark, tone, f"overlaps {name} on {_named(both.bits)}{tail}"
+    if len(now) > _MOST_NAMED:
+        yield "!  ", Tone.ACCENT, f"and {len(now) - _MOST_NAMED} classes more"
+
+
+def _note_lines(board: Board, frame: Frame, width: int) -> list[Line]:
+    said = [
+        f"draining: {name} holds {used:.1f} MiB, its ways are {capacity:.1f}"
+        for name, used, capacity in draining(board, frame)
+    ]
+    # The ways that the selected mask comes to share are in the checks already.
+    spot = board.spot
+    looked_at = Cell("schemata", spot.group, spot.line, spot.domain)
+    checked = {mask for cell, mask in board.plan.of_masks if cell == looked_at}
+    said += [effect for effect in board.plan.effects if effect not in checked]
+    return _under("NOTE", [row for item in said for row in paragraph(item, width - _HEAD)])
+
+
+def _safe_lines(board: Board, width: int) -> list[Line]:
+    if board.locked:
+        return _under("SAFE", paragraph(board.locked, width - _HEAD, tone=Tone.BADGE))
+    # A line of 80 cells.
+    text = f"Enter previews, y applies; taken back in {board.keep_within_s:g} s unless K keeps it"
+    return _under("SAFE", paragraph(text, width - _HEAD, tone=Tone.DIM))
+
+
+def _under(head: str, rows: list[Line]) -> list[Line]:
+    leads = [Span(f"{head:<{_HEAD}}", Tone.HEADER), *[Span(" " * _HEAD, Tone.PLAIN)] * len(rows)]
+    return [line(lead, row) for lead, row in zip(leads, rows, strict=False)]
+
+
+def _named(bits: int) -> str:
+    """`way 7`, `ways 6-7`."""
+    plural = "s" * (bits.bit_count() != 1)
+    return f"way{plural} " + format_cpu_list(
+        way for way in range(bits.bit_length()) if bits >> way & 1
+    )
+
 
 _TABLE_HEAD = 2  # its header and the ways of devices
 _NOTES_LEAST = 5  # lines that the notes keep where classes are many

@@ -1,4 +1,4 @@
-"""The top of the screen: which host, how it is watched, what each source gives, what it costs."""
+"""Header and footer of a screen: host, mode, sources, own cost; keys and position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,69 @@ from nftop.model.replay_position import Position
 from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
-from nftop.render.frame.replay import banner_lines
+from nftop.render.base.text import printable
+from nftop.render.cores.columns import column_name
+from nftop.render.cores.rows import View
+
+
+def banner_lines(position: Position, width: int) -> list[Line]:
+    """A line across the screen: time, place, speed; below it what there is to say of this place."""
+    text = " REPLAY  " + "  ".join(
+        filter(None, (_time(position), _place(position), _how(position)))
+    )
+    loud = line(Span(f"{text:<{width}}", Tone.BADGE))
+    said = [
+        row
+        for sentence in _remarks(position)
+        for row in paragraph(sentence, width, lead=line(Span("> ", Tone.ACCENT)), tone=Tone.PLAIN)
+    ]
+    return [crop(loud, width), *said]
+
+
+def _time(position: Position) -> str:
+    return datetime.fromtimestamp(position.at_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _place(position: Position) -> str:
+    whole_ns = position.last_ns - position.first_ns
+    if whole_ns <= 0:
+        return ""
+    gone_ns = min(max(position.at_ns - position.first_ns, 0), whole_ns)
+    share = int(100 * gone_ns / whole_ns)
+    return f"{span(gone_ns / 1e9)} of {span(whole_ns / 1e9)} ({share} %)"
+
+
+def _how(position: Position) -> str:
+    if position.ended:
+        return "END"
+    if position.waiting:
+        return "at its end, as it grows"
+    speed = f"{position.speed:g}x"
+    return f"PAUSED {speed}" if position.paused else speed
+
+
+def _remarks(position: Position) -> list[str]:
+    said = [printable(position.remark)] if position.remark else []
+    if position.warmed is not None and position.warmed < _WARM_TICKS:
+        said.append(
+            f"jumped here: these numbers rest on the {position.warmed} ticks before this one"
+        )
+    return said
+
+
+# From so many ticks on nothing is left of having jumped.
+_WARM_TICKS = 60
+
+
+def span(seconds: float) -> str:
+    """`12:31`, `1:02:03`, `3d 01:02:03`."""
+    whole = int(seconds)
+    days, hours = divmod(whole // 3600, 24)
+    clock = f"{whole // 60 % 60:02d}:{whole % 60:02d}"
+    if days:
+        return f"{days}d {hours:02d}:{clock}"
+    return f"{hours}:{clock}" if hours else clock
+
 
 WIDE = 80  # cells from which the CPU model has its place
 _GAP = "   "
@@ -194,3 +256,59 @@ def own_cost(own: SelfCost) -> str:
     count = reads.reason.mark if isinstance(reads, Missing) else f"{reads:.0f}"
     cpus = f" on cpu {format_cpu_list(own.affinity)}" if own.affinity else ""
     return f"self {fmt.cell(own.cpu_ratio, Unit.RATIO, 5):>4}{cpus}, {count} reads"
+
+
+def where(view: View, top: int, height: int, rows: int) -> str:
+    """Which rows are shown, of how many, in which order, under which filter."""
+    last = min(rows, top + height)
+    span = f"{top + 1}-{last}/{rows}" if rows else "no rows"
+    filtered = f"  filter {view.filter}" if view.filter else ""
+    return f"{span}  by {column_name(view.sort)}{filtered}"
+
+
+def footer_line(
+    hints: tuple[tuple[str, str], ...], place: str, width: int, message: str = ""
+) -> Line:
+    """Hints (key and word) as many as fit, or a message instead of them; then `place`."""
+    right = crop(line(Span(place, Tone.DIM)), width)
+    room = width - right.width - 2
+    left = crop(line(Span(message, Tone.BAD)), room) if message else _hints(hints, room)
+    return line(left, " " * (width - left.width - right.width), right)
+
+
+@lru_cache(maxsize=8)  # they change with the width only, and every tick asks for them
+def _hints(hints: tuple[tuple[str, str], ...], room: int) -> Line:
+    shown = line()
+    for key, word in hints:
+        more = line(shown, "  " if shown.spans else "", Span(key, Tone.ACCENT), f" {word}")
+        if more.width > room:
+            break
+        shown = more
+    return shown
+
+
+def recording_text(
+    seconds: float, lost: int, problem: str, *, over: bool, before_s: float = 0.0
+) -> str:
+    """`REC 2:31 (+10:00 before)`, or what keeps it from being written.
+
+    `over`: that is for good. `before_s`: of `seconds`, those before it was begun.
+    """
+    if problem:
+        return f"REC {'FAILED' if over else 'PAUSED'}: {printable(problem)}, {_lost(lost)}"
+    before = f" (+{span(before_s)} before)" if before_s >= 1 else ""
+    return f"REC {span(max(seconds - before_s, 0))}{before}" + (f" ({_lost(lost)})" if lost else "")
+
+
+def _lost(ticks: int) -> str:
+    return f"{ticks} tick{'' if ticks == 1 else 's'} lost"
+
+
+def missing(ticks: int) -> str:
+    """How many are not in a recording."""
+    return "1 tick is not in it" if ticks == 1 else f"{ticks} ticks are not in it"
+
+
+def recorded(name: str, ticks: int, size: int) -> str:
+    """What is in a recording that has ended; `size` in bytes."""
+    return f"{ticks} tick{'' if ticks == 1 else 's'}, {size / 1e6:.1f} MB in {printable(name)}"

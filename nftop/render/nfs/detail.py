@@ -1,29 +1,178 @@
-"""One network function: why numbers are absent, its threads, queues, ports, nodes, its baseline."""
+"""One network function in detail: threads, queues, ports, nodes, baseline; and its `x` page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from nftop.derive.compare.baseline import KEPT, baseline_of
 from nftop.derive.compare.metric import percent
-from nftop.model.baseline import NfBaseline
+from nftop.model.baseline import LEAST_TICKS, LOAD_MOVED_RATIO, MOST_TICKS, NfBaseline
 from nftop.model.frame import CLOCK_TEXTS, Frame, NfRow, base_clock
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.nf.parts import NfThread
+from nftop.model.nf.parts import NfNode, NfPort, NfQueue, NfThread
 from nftop.model.owner import suffix
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import fit
 from nftop.render.cores.table import estimates, is_bound
-from nftop.render.frame.header import clock_time
-from nftop.render.nfs.cells import Column, fitting, head_line, number_cell, text_cell
+from nftop.render.frame.header import badge_lines, clock_time, time_of_day
 from nftop.render.nfs.papers import reference_lines
-from nftop.render.nfs.parts import node_lines, port_lines, queue_lines
-from nftop.render.nfs.table import class_text
+from nftop.render.nfs.table import MARKS, class_text
+from nftop.render.pages.help import section, source_facts
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Attributes.
+
+    label: its header. cells: with the one that keeps it off the next. right: numbers stand right.
+    """
+
+    label: str
+    cells: int
+    right: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[T]):
+    """Attributes.
+
+    name: of what there is a line each. row: the cells of one. readings: those of it, by label.
+    """
+
+    name: str
+    columns: Sequence[Column]
+    row: Callable[[T], list[Span]]
+    readings: Sequence[tuple[str, Callable[[T], Reading]]]
+
+
+def table_of(parts: Sequence[T] | Missing, shape: Shape[T], width: int) -> list[Line]:
+    """Headers, a line each, and why numbers are absent; for what is not told only why."""
+    name, columns, row, readings = shape.name, shape.columns, shape.row, shape.readings
+    if isinstance(parts, Missing):
+        if parts.reason is Reason.UNDEFINED:
+            return []
+        lead = line(Span(f"{parts.reason.mark:<4}", Tone.MISSING))
+        return paragraph(f"{name}: {parts.message}", width, lead=lead, tone=Tone.DIM)
+    if not parts:
+        return []
+    found: dict[Missing, dict[str, None]] = {}
+    for part in parts:
+        for label, of in readings:
+            reading = of(part)
+            if isinstance(reading, Missing) and reading.reason is not Reason.IDLE:
+                why = Missing(reading.reason, reading.message)
+                found.setdefault(why, {})[label] = None
+    lines = [head_line(columns), *(Line(tuple(row(part))) for part in parts)]
+    for why, labels in found.items():
+        lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
+        lines += paragraph(f"{', '.join(labels)}: {why.message}", width, lead=lead, tone=Tone.DIM)
+    return lines
+
+
+def fitting(columns: Sequence[tuple[Column, T]], width: int) -> list[tuple[Column, T]]:
+    """The first of them, as many as fit."""
+    shown, room = [], width
+    for column, cell in columns:
+        if column.cells > room:
+            break
+        shown.append((column, cell))
+        room -= column.cells
+    return shown
+
+
+def head_line(columns: Sequence[Column]) -> Line:
+    """The headers."""
+    text = "".join(
+        fit(column.label, column.cells - 1, right=column.right) + " " for column in columns
+    )
+    return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
+
+
+def text_cell(text: str, cells: int, *, right: bool = False) -> Span:
+    """A text in so many cells, with the one that keeps it off the next."""
+    return Span(fit(text, cells - 1, right=right) + " ", Tone.PLAIN)
+
+
+def number_cell(
+    reading: Reading, unit: Unit, cells: int, *, bound: bool = False, estimate: bool = False
+) -> Span:
+    """With its `~` in the cell that keeps it off the next."""
+    text = fmt.cell(reading, unit, cells - 1, bound=bound)
+    after = fmt.ESTIMATE if estimate else " "
+    tone = Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
+    return Span(f"{text:>{cells - 1}}{after}", tone)
+
+
+def queue_lines(nf: NfRow, width: int) -> list[Line]:
+    """Each receive queue: who polls it, what came, how much of its thread's time went into it."""
+
+    def row(queue: NfQueue) -> list[Span]:
+        state = "" if queue.enabled else " off"
+        cpu = Reason.SOURCE.mark if queue.cpu is None else str(queue.cpu)
+        return [
+            text_cell(queue.port, 24),
+            text_cell(f"{queue.queue}{state}", 8, right=True),
+            text_cell(cpu, 5, right=True),
+            number_cell(queue.packets_per_s, _MPPS, 8),
+            number_cell(queue.used_ratio, Unit.RATIO, 8),
+        ]
+
+    columns = [Column("QUEUES: PORT", 24, right=False), Column("QUEUE", 8), Column("CPU", 5),
+               Column("Mpps", 8), Column("USED", 8)]  # fmt: skip
+    parts = (("Mpps", lambda queue: queue.packets_per_s), ("USED", lambda queue: queue.used_ratio))
+    return table_of(nf.queues, Shape("QUEUES", columns, row, parts), width)
+
+
+def port_lines(nf: NfRow, width: int) -> list[Line]:
+    """Each port or interface: packets in, out, missed by its NIC, dropped by the NF."""
+
+    def row(port: NfPort) -> list[Span]:
+        return [
+            text_cell(port.name, 24),
+            number_cell(port.rx_packets_per_s, _MPPS, 9),
+            number_cell(port.tx_packets_per_s, _MPPS, 9),
+            number_cell(port.missed_packets_per_s, Unit.PER_S, 9),
+            number_cell(port.drop_packets_per_s, Unit.PER_S, 9),
+        ]
+
+    columns = [Column("PORTS", 24, right=False), Column("Mpps in", 9), Column("Mpps out", 9),
+               Column("missed/s", 9), Column("drop/s", 9)]  # fmt: skip
+    parts = (
+        ("Mpps in", lambda port: port.rx_packets_per_s),
+        ("Mpps out", lambda port: port.tx_packets_per_s),
+        ("missed/s", lambda port: port.missed_packets_per_s),
+        ("drop/s", lambda port: port.drop_packets_per_s),
+    )
+    return table_of(nf.ports, Shape("PORTS", columns, row, parts), width)
+
+
+def node_lines(nf: NfRow, width: int) -> list[Line]:
+    """Each graph node, the dearest first."""
+
+    def row(node: NfNode) -> list[Span]:
+        return [
+            text_cell(node.name, 24),
+            number_cell(node.clocks_ratio, Unit.RATIO, 8),
+            number_cell(node.clocks_per_packet, Unit.CYCLES, 10),
+            number_cell(node.packets_per_call, Unit.PER_PACKET, 10),
+            text_cell(" polls" if node.polls else "", 7),
+        ]
+
+    columns = [Column("NODES", 24, right=False), Column("CLOCKS", 8), Column("TSC/pkt", 10),
+               Column("pkt/call", 10), Column("", 7)]  # fmt: skip
+    parts = (("TSC/pkt", lambda node: node.clocks_per_packet),)
+    return table_of(nf.nodes, Shape("NODES", columns, row, parts), width)
+
 
 _BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120
 _MPPS = Unit.PACKETS_PER_S
@@ -193,3 +342,45 @@ def _level_line(nf: NfRow, base: NfBaseline, name: str) -> Line:
         number_cell(now, metric.unit, 9),
         text_cell(change, 9, right=True),
     )
+
+
+_KEEPS = (
+    f"keeps the medians of the last {MOST_TICKS} ticks, of {LEAST_TICKS} at least, of every NF "
+    "and each of its cores; b again keeps others in their place"
+)
+_SILENT = (
+    f"says nothing where the load moved by more than {LOAD_MOVED_RATIO:.0%}, but for cores "
+    "that were busy all the time both times: there CPP is what a packet costs"
+)
+_BASELINE = (
+    ("b", _KEEPS),
+    ("B", "forgets them. They end with nftop; nftop --baseline NAME keeps them in a file"),
+    ("vs.base", _SILENT),
+    ("spread", "the median absolute deviation from the median"),
+)
+
+
+def _meaning(metric: Metric) -> str:
+    return f"{metric.meaning} {metric.formula} [{metric.origin}]"
+
+
+def _value(reading: Reading, metric: Metric) -> str:
+    if isinstance(reading, Missing):
+        return f"{reading.reason.mark} {reading.message}"
+    return fmt.worded(reading, metric.unit)
+
+
+def explain_nf_lines(frame: Frame, nf: NfRow, width: int) -> list[Line]:
+    """Each metric with its value or why it has none, what it means and where it comes from."""
+    facts = [
+        (metric.label, f"{_value(nf.readings[metric.id], metric)}. {_meaning(metric)}")
+        for metric in NF_METRICS
+    ]
+    return [
+        *(crop(line, width) for line in badge_lines(frame.host)),
+        *section(f"{nf.name} at {time_of_day(frame)}", facts, width),
+        *section("Baselines", _BASELINE, width),
+        *section("On the NFs screen", MARKS, width),
+        *joined(nf_detail(frame, nf, width), apart=True),
+        *section("Sources", source_facts(frame), width),
+    ]

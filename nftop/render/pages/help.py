@@ -17,10 +17,10 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import PARTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.cache.page import MARKS as VERDICT_MARKS
 from nftop.render.cache.panel import MARKS as CACHE_MARKS
+from nftop.render.cache.panel import WAY_MARKS
 from nftop.render.cache.table import MARKS as CLASS_MARKS
-from nftop.render.cache.verdict import MARKS as VERDICT_MARKS
-from nftop.render.cache.ways import MARKS as WAY_MARKS
 from nftop.render.cores.detail import absence_lines, attribution_lines
 from nftop.render.cores.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
 from nftop.render.editor.rows import MARKS as EDITOR_MARKS

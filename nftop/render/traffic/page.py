@@ -1,7 +1,12 @@
-"""What goes in and out of each package: memory, devices, other packages; side by side."""
+"""Memory/PCIe screen: traffic of each package (memory, devices, other packages) side by side.
+
+Rows come from the catalogue's ids: `memory.read_bytes_per_s` is row `read` of section `memory`,
+`pcie.itom.hit_per_s` the cell `hit` of row `itom` of a table.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,26 +16,161 @@ from numpy.typing import NDArray
 
 from nftop.model.frame import BoxTraffic, Frame, PackageRow
 from nftop.model.ids import Package
-from nftop.model.metrics.metric import Unit
+from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
-from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import fit
-from nftop.render.frame.provenance import told_lines
-from nftop.render.traffic.notes import absence_lines, accelerator_lines, boxes_of
-from nftop.render.traffic.rows import (
-    BOXES,
-    HIT_RATIO,
-    OF_SERVER,
-    TRAFFIC_METRICS,
-    Boxes,
-    Section,
-    TrafficRow,
-    hit_ratio,
-    sections,
+from nftop.render.frame.provenance import reason_lines, told_lines
+
+HIT_RATIO = "hit%"
+_TITLES = {"memory": "Memory", "pcie": "PCIe", "mmio": "MMIO", "upi": "UPI", "llc": "Cores"}
+_NAMES = {
+    "itom": "ItoM",
+    "itomcachenear": "ItoMCacheNear",
+    "rfo": "RFO",
+    "pcirdcur": "PCIRdCur",
+    "prd": "PRd",
+    "crd": "CRd",
+    "drd": "DRd",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficRow:
+    """A row: its name, and the metrics of its cells from left to right."""
+
+    label: str
+    metrics: tuple[Metric, ...]
+
+    @property
+    def main(self) -> Metric:
+        """What its graph shows: of hits, misses and both, both."""
+        return self.metrics[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """Channels or links: where a package has them, and what their two numbers are called."""
+
+    attribute: str
+    title: str
+    ways: tuple[str, str]
+    metrics: tuple[Metric, ...]
+
+    def row(self, number: int) -> TrafficRow:
+        """The row of one of them; its metrics are those of its package."""
+        return TrafficRow(f"{self.title} {number}", self.metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Rows below one header; `cells` are its columns' names, more than one in a table."""
+
+    title: str
+    cells: tuple[str, ...]
+    rows: tuple[TrafficRow, ...]
+
+
+# What only a sensor server tells of memory and links, behind what perf counts.
+OF_SERVER: tuple[Metric, ...] = tuple(
+    package_metric for package_metric in PCM_PACKAGE_METRICS if "." in package_metric.id
 )
+TRAFFIC_METRICS: tuple[Metric, ...] = (*PACKAGE_METRICS, *OF_SERVER)
+_MEMORY, _LINKS = (
+    tuple(metric for metric in PACKAGE_METRICS if metric.id.startswith(head))
+    for head in ("memory.", "upi.")
+)
+BOXES = (
+    Boxes("channels", "Channels", ("read", "write"), _MEMORY),
+    Boxes("links", "Links", ("in", "out"), _LINKS),
+)
+
+
+def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]:
+    """The catalogue's metrics as they stand on the screen, each of them once."""
+    single: dict[str, list[TrafficRow]] = {}
+    tables: dict[str, dict[str, list[Metric]]] = {}
+    for metric in metrics:
+        head, *rest = metric.id.split(".")
+        if len(rest) == 2:
+            tables.setdefault(head, {}).setdefault(rest[0], []).append(metric)
+        else:
+            name = _bare(rest[-1] if rest else head)
+            single.setdefault(head if rest else "package", []).append(TrafficRow(name, (metric,)))
+    found = []
+    for head in dict.fromkeys((*single, *tables)):
+        title = _TITLES.get(head, head)
+        if head in single:
+            found.append(Section(title, ("",), tuple(single[head])))
+        if head in tables:
+            rows = tables[head]
+            cells = [_bare(metric.id.split(".")[-1]) for metric in next(iter(rows.values()))]
+            ratio = [HIT_RATIO] if {"hit", "all"} <= set(cells) else []
+            found.append(
+                Section(
+                    title,
+                    (*cells, *ratio),
+                    tuple(TrafficRow(_NAMES.get(name, name), tuple(row))
+                          for name, row in rows.items()),
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def hit_ratio(row: PackageRow, metrics: Sequence[Metric]) -> Reading:
+    """hits / (hits and misses) of one opcode; IDLE where there were none."""
+    by_end = {metric.id.split(".")[-1]: row.readings[metric.id] for metric in metrics}
+    hit, total = by_end["hit_per_s"], by_end["total_per_s"]
+    if isinstance(hit, Missing):
+        return hit
+    if isinstance(total, Missing):
+        return total
+    return min(hit / total, 1.0) if total > 0 else Missing(Reason.IDLE)
+
+
+def _bare(name: str) -> str:
+    """A metric's name without its unit, in words."""
+    bare = re.sub(r"(_bytes)?_per_s$|_ratio$", "", name).replace("_", " ")
+    return "all" if bare == "total" else bare
+
+
+def boxes_of(row: PackageRow, attribute: str) -> tuple[BoxTraffic, ...]:
+    """A package's memory channels, or its links."""
+    return row.channels if attribute == "channels" else row.links
+
+
+def absence_lines(frame: Frame, width: int) -> list[Line]:
+    """Why numbers are absent: each reason once, with what it is the reason of and where."""
+    named: list[tuple[str, Reading, str]] = []
+    for row in frame.packages:
+        place = f"s{row.package}"
+        named += [(metric.label, row.readings[metric.id], place) for metric in PACKAGE_METRICS]
+        for boxes in BOXES:
+            for box in boxes_of(row, boxes.attribute):
+                both = (box.in_bytes_per_s, box.out_bytes_per_s)
+                gone = next((item for item in both if isinstance(item, Missing)), 0.0)
+                named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone, place))
+    lines = reason_lines(named, len(frame.packages), width)
+    return [BLANK, *lines] if lines else []
+
+
+def accelerator_lines(frame: Frame, width: int) -> list[Line]:
+    """What each accelerator counts, as the server names it; none where it tells of none."""
+    if not frame.accelerators:
+        return []
+    lines = [BLANK, line(Span("Accelerators, counts per second", Tone.HEADER), fill=Tone.HEADER)]
+    for accelerator in frame.accelerators:
+        counts = [
+            f"{name} {fmt.cell(reading, Unit.PER_S, 8)}"
+            for name, reading in accelerator.per_s.items()
+        ]
+        lines += paragraph(", ".join(counts), width, lead=line(f" {accelerator.name}: "))
+    return lines
+
 
 _UNTOLD = Missing(Reason.SOURCE)
 # History of one metric of one package, in so many points over so many seconds.

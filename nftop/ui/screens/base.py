@@ -9,8 +9,7 @@ from textual.screen import Screen
 
 from nftop.ui.keys import named
 from nftop.ui.pending_change import Changes
-from nftop.ui.widgets.banner import Banner
-from nftop.ui.widgets.footer import Footer
+from nftop.ui.widgets.panels import Banner, Footer
 
 Result = TypeVar("Result")
 

@@ -22,9 +22,9 @@ from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import Status
 from nftop.render.pages.help import explain_class_lines
 from nftop.ui.keys import ALWAYS, CLASSES, EDIT, MOVE, Key
-from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
+from nftop.ui.widgets.panels import Stage
 
 
 class CacheView(ScreenView):

@@ -17,17 +17,15 @@ from nftop.model.change import Proposal
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.render.base.line import Line, line
-from nftop.render.editor.preview import confirm_lines
-from nftop.render.frame.footer import footer_line
-from nftop.render.frame.header import alert_lines, badge_lines
+from nftop.render.editor.change import confirm_lines
+from nftop.render.frame.header import alert_lines, badge_lines, footer_line
 from nftop.ui.keys import CONFIRM, CONFIRM_HINTS, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import Changes
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.page import keys_page
-from nftop.ui.widgets.banner import Banner
-from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines
+from nftop.ui.widgets.panels import Banner, Footer
 
 # A proposal and the changes that it takes back; None where there is nothing to do.
 Plan: TypeAlias = Callable[[Changing], "tuple[Proposal, tuple[int, ...]] | None"]

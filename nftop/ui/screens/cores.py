@@ -12,13 +12,12 @@ from nftop.render.cores.columns import Col, columns_for
 from nftop.render.cores.detail import trend_metric
 from nftop.render.cores.layout import Parts, share_out
 from nftop.render.cores.map import map_metric
-from nftop.render.frame.footer import where
-from nftop.render.frame.header import Status
+from nftop.render.frame.header import Status, where
 from nftop.render.pages.help import explain_lines
 from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, MOVE, Key
-from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
+from nftop.ui.widgets.panels import Stage
 
 
 class CoresView(ScreenView):

@@ -28,8 +28,7 @@ from nftop.render.cache.page import card
 from nftop.render.cache.panel import group_name
 from nftop.render.editor.model import Board
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
-from nftop.render.frame.footer import footer_line
-from nftop.render.frame.header import alert_lines, badge_lines
+from nftop.render.frame.header import alert_lines, badge_lines, footer_line
 from nftop.render.pages.help import editor_help_lines
 from nftop.ui.editor_model import Desk, Fate, drift_of, has_masks
 from nftop.ui.keys import EDITOR, EDITOR_HINTS, bindings, help_rows
@@ -40,9 +39,8 @@ from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.session_view import Watch
-from nftop.ui.widgets.banner import Banner
-from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines
+from nftop.ui.widgets.panels import Banner, Footer
 from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"

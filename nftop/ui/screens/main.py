@@ -1,4 +1,4 @@
-"""The main screen: keys, prompts and the footer, whichever view of the frame is up."""
+"""Main screen: keys, prompts, editors and the footer around the view that is up."""
 
 from __future__ import annotations
 
@@ -12,34 +12,128 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.model.change import Made
-from nftop.model.frame import Focus, Frame
+from nftop.model.focus import Focus
+from nftop.model.frame import Frame
+from nftop.render.base.text import printable
 from nftop.render.frame.findings import finding_page_lines
-from nftop.render.frame.footer import footer_line
-from nftop.render.frame.header import Tabs, waiting_lines
+from nftop.render.frame.header import Tabs, footer_line, waiting_lines
 from nftop.render.pages.help import help_lines
 from nftop.session.feed import Feed
 from nftop.store.history.history import History
-from nftop.ui.focus_request import aimed
+from nftop.ui.editor_model import Desk
 from nftop.ui.keys import bindings, help_rows, hints, named
-from nftop.ui.layout import Stage
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
-from nftop.ui.open_editor import Editing
 from nftop.ui.options import Options
 from nftop.ui.pending_change import Changes
-from nftop.ui.prompts import Inquiry
 from nftop.ui.recording_keys import Deck
 from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.page import PageScreen, PageText
+from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.screens.views import KEYS, TABS, VIEWS, place_of
-from nftop.ui.session_view import Watch
-from nftop.ui.widgets.banner import Banner
-from nftop.ui.widgets.cpu_table import CpuTableView
-from nftop.ui.widgets.detail import Detail
-from nftop.ui.widgets.footer import Footer
-from nftop.ui.widgets.header import Header
-from nftop.ui.widgets.panels import Panels
+from nftop.ui.session_view import Watch, aimed
+from nftop.ui.widgets.panels import Banner, CpuTableView, Detail, Footer, Header, Panels, Stage
 from nftop.ui.widgets.prompt import Prompt
+
+LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
+
+
+class Inquiry:
+    """What is asked and what answers do; what there is to say goes to `session_view.message`.
+
+    Attributes:
+        questions: by action of a key, what to ask: about what, the label, and a text to begin with.
+        answers: by what it was about, what an answer does.
+    """
+
+    def __init__(self, watch: Watch, view: Callable[[], ScreenView]) -> None:
+        """`view` is the one that is up."""
+        self._watch = watch
+        self._view = view
+        self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
+            "ask_find": lambda: ("find", "find thread, NF or CPU", ""),
+            "ask_filter": lambda: ("filter", "filter thread, NF or CPUs", watch.view.filter),
+            "ask_delay": lambda: (
+                "delay", f"seconds between ticks, now {watch.feed.interval_s:g}", "",
+            ),
+        }  # fmt: skip
+        self.answers: Mapping[str, Callable[[str], None]] = {
+            "find": self._find,
+            "filter": lambda text: watch.look(filter=text),
+            "delay": self._delay,
+        }
+
+    def _find(self, text: str) -> None:
+        self._watch.sought = text
+        self._view().again(1)
+
+    def _delay(self, text: str) -> None:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = 0.0
+        if LEAST_DELAY_S <= seconds <= MOST_DELAY_S:
+            self._watch.feed.set_interval(seconds)
+        else:
+            self._watch.message = f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds"
+
+
+_NOTHING = "nothing here changes them"
+
+
+# The sources of classes, the first that a host has.
+_OF_CLASSES = ("pqos", "resctrl")
+
+
+def _untold(frame: Frame | None) -> str:
+    """Why the frame shows no class; "" where it does, or there is none yet."""
+    if frame is None or frame.groups:
+        return ""
+    told = (frame.sources[name] for name in _OF_CLASSES if name in frame.sources)
+    return next((printable(item.detail) for item in told if item.reason), "")
+
+
+class Editing:
+    """Keeps the draft of classes that an editor was left with."""
+
+    def __init__(self, main: BannerScreen[None], watch: Watch, options: Options) -> None:
+        self._main = main
+        self._watch = watch
+        self._options = options
+        self._desk: Desk | None = None
+
+    def classes(self, view: ScreenView) -> str:
+        """The editor of cache classes, at what the view shows."""
+        gate, options = self._main.changes.gate, self._options
+        if gate is None or options.no_gate:
+            return f"no classes to edit: {options.no_gate or _NOTHING}"
+        untold = _untold(self._watch.newest)
+        if untold:
+            return f"no classes to edit: {untold}"
+        group, l3 = view.edited
+        screen = EditorScreen(
+            gate, self._main.changes, self._watch, options, group=group, l3=l3, desk=self._desk
+        )
+        self._main.app.push_screen(screen, self._edited)
+        return ""
+
+    def priority(self, view: ScreenView) -> str:
+        """What can be done about the frequency of the CPU that is selected."""
+        gate, options, cpu = self._main.changes.gate, self._options, view.watch.cpu
+        if gate is None or options.no_frequencies:
+            return f"no frequencies to set: {options.no_frequencies or options.no_gate or _NOTHING}"
+        if cpu is None:
+            return "no CPU is selected"
+        changes = self._main.changes
+        screen = PriorityScreen(cpu, gate.program, changes, self._watch, options)
+        self._main.app.push_screen(screen, lambda _: self._main.paint())
+        return ""
+
+    def _edited(self, desk: Desk | None) -> None:
+        self._desk = desk
+        self._main.paint()
+
 
 _help_text: PageText = partial(help_lines, help_rows(KEYS))
 

@@ -10,18 +10,17 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, selected
 from nftop.render.cores.columns import Col
-from nftop.render.cores.cursor import Place
 from nftop.render.cores.layout import above_text
 from nftop.render.cores.nfs import nobody
+from nftop.render.cores.rows import Place
 from nftop.render.frame.header import Status
-from nftop.render.nfs.detail import joined, nf_detail
-from nftop.render.nfs.page import explain_nf_lines
+from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, title_of
 from nftop.render.nfs.table import SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
 from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, Key
-from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
+from nftop.ui.widgets.panels import Stage
 
 # Lines that the table keeps for itself; from this height on parts stand apart.
 _TABLE_LEAST, _APART_FROM = 4, 40

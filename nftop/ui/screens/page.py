@@ -10,16 +10,15 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.render.base.line import Line
-from nftop.render.frame.footer import footer_line
+from nftop.render.frame.header import footer_line
 from nftop.render.pages.help import section
 from nftop.ui.keys import PAGE, PAGE_HINTS, Key, bindings, help_rows
 from nftop.ui.options import Options
 from nftop.ui.pending_change import Changes
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.views import LEADING
-from nftop.ui.widgets.banner import Banner
-from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines
+from nftop.ui.widgets.panels import Banner, Footer
 
 # Lines of a page for a width in cells.
 PageText: TypeAlias = Callable[[int], list[Line]]

@@ -9,13 +9,12 @@ from typing import ClassVar, Literal
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line
 from nftop.render.cores.columns import POWER_CPU_METRICS, columns_for, metric_of
-from nftop.render.frame.footer import where
-from nftop.render.frame.header import Status
+from nftop.render.frame.header import Status, where
 from nftop.render.pages.help import explain_power_lines
 from nftop.render.power.page import power_parts
 from nftop.ui.keys import ALWAYS, CPUS, DRILL, MOVE, PRIORITIES, Key
-from nftop.ui.layout import Stage
 from nftop.ui.screens.cores import CoresView
+from nftop.ui.widgets.panels import Stage
 
 
 class PowerView(CoresView):

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from nftop.control.cpufreq.choices import Choice, choices
 from nftop.model.ids import Cpu
 from nftop.render.base.line import line
-from nftop.render.frame.footer import footer_line
+from nftop.render.frame.header import footer_line
 from nftop.render.power.priority import Effect, priority_lines
 from nftop.ui.keys import PRIORITY, PRIORITY_HINTS, bindings
 from nftop.ui.options import Options
@@ -22,9 +22,8 @@ from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.page import keys_page
 from nftop.ui.session_view import Watch
-from nftop.ui.widgets.banner import Banner
-from nftop.ui.widgets.footer import Footer
 from nftop.ui.widgets.lines import Lines
+from nftop.ui.widgets.panels import Banner, Footer
 
 _LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"
 _SPAN_S = 30

@@ -11,15 +11,14 @@ from nftop.model.ids import Cpu
 from nftop.render.base.line import Line, line
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.layout import above_text
-from nftop.render.frame.footer import where
-from nftop.render.frame.header import Status
+from nftop.render.frame.header import Status, where
 from nftop.render.pages.help import explain_core_lines
 from nftop.render.topdown.peers import Grouping, group_lines
 from nftop.render.topdown.tree import core_lines
 from nftop.ui.keys import ALWAYS, CPUS, MOVE, TOPDOWN, Key
-from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
+from nftop.ui.widgets.panels import Stage
 
 # In the order of the key: one core, then groups.
 _GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")

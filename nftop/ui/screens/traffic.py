@@ -15,12 +15,11 @@ from nftop.render.base.line import Line, pointed_at
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import Status
 from nftop.render.pages.help import explain_package_lines
-from nftop.render.traffic.page import traffic
-from nftop.render.traffic.rows import TrafficRow
+from nftop.render.traffic.page import TrafficRow, traffic
 from nftop.ui.keys import ALWAYS, EDIT, MOVE, Key
-from nftop.ui.layout import Stage
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
+from nftop.ui.widgets.panels import Stage
 
 
 class TrafficView(ScreenView):

@@ -10,8 +10,8 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line
 from nftop.render.frame.header import Status
 from nftop.ui.keys import Key
-from nftop.ui.layout import Stage
 from nftop.ui.session_view import Watch
+from nftop.ui.widgets.panels import Stage
 
 
 class ScreenView(Protocol):

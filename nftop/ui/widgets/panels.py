@@ -1,10 +1,21 @@
-"""What there is below the table of CPUs, or all of a screen without one."""
+"""Widgets of the screens: banner, header, CPU table, panels, detail and footer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from textual import events
 
-from nftop.ui.messages import WHEEL_LINES, Wheel
+from nftop.model.frame import CpuTable, Frame
+from nftop.render.base.line import Line, selected
+from nftop.render.base.spark import span_for
+from nftop.render.cores.columns import Col
+from nftop.render.cores.detail import Trend, detail_lines, graph_points, trend_metric
+from nftop.render.cores.rows import Place, Rows, View
+from nftop.render.cores.table import body_lines, header_line
+from nftop.store.history.history import History
+from nftop.ui.messages import WHEEL_LINES, LineClicked, Wheel
 from nftop.ui.widgets.lines import Lines
 
 
@@ -18,3 +29,92 @@ class Panels(Lines):
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
         self.post_message(Wheel(-WHEEL_LINES))
+
+
+class Banner(Lines):
+    """Lines of `render.standing`; there only while a change is on its way."""
+
+
+class Footer(Lines):
+    """The line of `render.footer`."""
+
+
+class Header(Lines):
+    """Lines of `render.header`, `render.nfs` and `render.map`."""
+
+
+class Detail(Lines):
+    """Lines of `render.detail`."""
+
+    def show_row(
+        self,
+        frame: Frame,
+        row: int,
+        sort: str,
+        history: History,
+        *,
+        interval_s: float,
+        width: int,
+        height: int,
+    ) -> None:
+        """Draw one row of `frame`, with its history up to that frame."""
+        metric = trend_metric(frame.cpus, row, sort)
+        points = graph_points(width)
+        span_s = span_for(points, interval_s)
+        cpu = frame.cpus.topology.cpus[row].cpu
+        values = history.series(metric.id, cpu, points, span_s, until_ns=frame.monotonic_ns)
+        self.show(detail_lines(frame, row, Trend(metric, values, span_s), width, height), height)
+
+
+class CpuTableView(Lines):
+    """Draws the rows in view only, so 512 CPUs cost what fits on the screen."""
+
+    def show_rows(
+        self,
+        cpus: CpuTable,
+        view: View,
+        rows: Rows,
+        *,
+        columns: Sequence[Col],
+        place: Place,
+        height: int,
+    ) -> None:
+        """Draw the rows around `place` in `height` lines, headers included."""
+        body = body_lines(cpus, rows, columns, place.top, height - 1)
+        if rows.shown:
+            at = place.index - place.top
+            body[at : at + 1] = [selected(line) for line in body[at : at + 1]]
+        self.show([header_line(columns, view), *body], height)
+
+    def on_click(self, event: events.Click) -> None:
+        self.post_message(LineClicked(event.y - 1, event.x))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.post_message(Wheel(WHEEL_LINES))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.post_message(Wheel(-WHEEL_LINES))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Attributes.
+
+    width, height: of the screen, in cells and lines; the last line is the footer's.
+    """
+
+    width: int
+    height: int
+    header: Header
+    table: CpuTableView
+    panels: Panels
+    detail: Detail
+
+    def show_text(self, top: Sequence[Line], body: Sequence[Line], room: int) -> None:
+        """Draw a header and below it `room` lines of text, and nothing else."""
+        self.header.show(top, len(top))
+        self.table.show([], 0)
+        self.panels.show(body, room)
+        self.detail.show([], 0)

@@ -21,7 +21,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.render.cache.verdict import lines as card_lines
+from nftop.render.cache.page import verdict_lines as card_lines
 from nftop.store.history.history import History
 from tests.frames import SECOND_NS, START_NS, with_cells
 from tests.rdt import MIB, group, in_cache

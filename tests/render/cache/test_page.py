@@ -28,10 +28,9 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.render.base.line import Line
 from nftop.render.cache.detail import Trends, budget_line, class_lines
-from nftop.render.cache.page import card, judged, page, upper
-from nftop.render.cache.verdict import lines as verdict_lines
-from nftop.render.cache.verdict import summary
-from nftop.render.frame.observed_changes import texts, who
+from nftop.render.cache.page import card, judged, page, summary, upper
+from nftop.render.cache.page import verdict_lines as verdict_lines
+from nftop.render.frame.changes import texts, who
 from nftop.store.history.history import History
 from tests.frames import HOSTILE, REASONS, SECOND_NS, frame
 from tests.rdt import DOMAINS, MIB, SIZE, frame_of, group, in_cache, table, values

@@ -16,8 +16,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.render.cache.show import classes
-from nftop.render.editor.change import drawn, limit, named, preview
-from nftop.render.editor.preview import confirm_lines
+from nftop.render.editor.change import confirm_lines, drawn, limit, named, preview
 from tests.rdt import table
 
 CHANGES = (

@@ -19,10 +19,10 @@ from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.reading import Missing, Reason
 from nftop.render.base.line import line
 from nftop.render.cache.table import cache_table
+from nftop.render.editor.change import confirm_lines
 from nftop.render.editor.model import Board, LineRule, Row, Spot, shares_at
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
-from nftop.render.editor.preview import confirm_lines
-from nftop.render.frame.pending_change import outcome_lines, outcome_text, unkept_lines
+from nftop.render.frame.changes import outcome_lines, outcome_text, unkept_lines
 from nftop.ui.editor_model import Desk
 from tests.frames import HOSTILE, SETTING
 from tests.rdt import MIB

@@ -14,8 +14,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.nf.parts import NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.nfs.detail import joined, nf_detail
-from nftop.render.nfs.page import explain_nf_lines
+from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, reference_lines, title_of
 from nftop.render.nfs.table import NfOrder, header_line, in_order, nf_columns, nf_line
 from tests.frames import all_missing, frame, hostile

@@ -16,8 +16,7 @@ from nftop.model.ids import Package
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.traffic.page import Traffic, traffic
-from nftop.render.traffic.rows import TRAFFIC_METRICS, hit_ratio, sections
+from nftop.render.traffic.page import TRAFFIC_METRICS, Traffic, hit_ratio, sections, traffic
 from tests.frames import frame
 from tests.traffic import NO_UNIT, TAKEN, with_traffic
 

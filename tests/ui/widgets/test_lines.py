@@ -14,8 +14,7 @@ from textual.strip import Strip
 
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import printable
-from nftop.ui.widgets.lines import _regions
-from nftop.ui.widgets.strips import Ink, LineStrip
+from nftop.ui.widgets.lines import Ink, LineStrip, _regions
 from tests.ui.emulator import Screen, cells
 
 WIDTH = 24

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nftop.render.frame.recording import recording_text
+from nftop.render.frame.header import recording_text
 
 
 def test_the_past_is_told_apart_from_what_was_recorded_since() -> None:

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
-from nftop.render.cores.cursor import Place, find, move, settle
-from nftop.render.cores.rows import Rows, View, arrange
+from nftop.render.cores.rows import Place, Rows, View, arrange, find, move, settle
 from tests.frames import frame
 
 CPUS = frame(64).cpus
