@@ -82,8 +82,7 @@ NFS: tuple[Key, ...] = (
         "open",
         "Enter",
         "NFs: the selected one alone, with all its threads, queues, ports and nodes; again: back",
-        6,
-        ("Enter", "Threads"),
+        hint=("Enter", "Threads"),
     ),
     Key(
         "w",
@@ -104,11 +103,13 @@ CLASSES: tuple[Key, ...] = (
         hint=("v", "Verdict"),
     ),
     # The same action as in `DRILL`: a key has one. What it leads to says where it is of use.
-    Key("enter", "open", "Enter", "Cache: all of what is below the table, as a page", 6),
+    Key("enter", "open", "Enter", "Cache: all of what is below the table, as a page"),
     Key("i", "fold", "i", "Cache: show or fold the classes nobody uses", hint=("i", "Others")),
 )
 DRILL: tuple[Key, ...] = (
-    Key("enter", "open", "Enter", "Cores: top-down of the selected core", 6, ("Enter", "Topdown")),
+    Key(
+        "enter", "open", "Enter", "Cores: top-down of the selected core", hint=("Enter", "Topdown")
+    ),
 )
 # Known on every screen: a change that nobody keeps is taken back, wherever one looks meanwhile.
 CHANGE: tuple[Key, ...] = (
@@ -190,8 +191,9 @@ _HINT_ORDER = (
 
 def hints(keys: Iterable[Key]) -> tuple[tuple[str, str], ...]:
     """What the footer says of them, in its order."""
-    found = (key.hint for key in keys if key.hint)
-    return tuple(sorted(found, key=lambda hint: _HINT_ORDER.index(hint[0])))
+    shown = (key.hint for key in keys if key.hint)
+    rank = {key: index for index, key in enumerate(_HINT_ORDER)}
+    return tuple(sorted(shown, key=lambda hint: rank.get(hint[0], len(rank))))
 
 
 PAGE: tuple[Key, ...] = (

@@ -15,7 +15,7 @@ from nftop.render.cores.columns import columns_for
 from nftop.render.cores.rows import Place, View, arrange
 from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
-from nftop.ui.screens.views import VIEWS
+from nftop.ui.screens.registry import screens
 from nftop.ui.widgets.panels import CpuTableView
 from tests.bench.report import Reached, median
 from tests.bench.scenes import shaken
@@ -114,10 +114,10 @@ def _by_cpus(everything: dict[int, list[Frame]]) -> tuple[list[float], dict[int,
 def _by_screen(frames: Sequence[Frame]) -> None:
     size = SIZES[0]
     print(f"a tick of each screen in {size[0]}x{size[1]}, {MANY} CPUs")
-    runs = [[screen_ticks(frames, size, row.numbers[0]) for row in VIEWS] for _ in range(3)]
-    for at, row in enumerate(VIEWS):
+    runs = [[screen_ticks(frames, size, row.keys[0]) for row in screens()] for _ in range(3)]
+    for at, row in enumerate(screens()):
         cost = median([run[at].cpu_s for run in runs])
-        print(f"{row.name:>12}{cost * 1e3:>8.2f} ms{runs[0][at].sent:>8.0f} bytes")
+        print(f"{row.title:>12}{cost * 1e3:>8.2f} ms{runs[0][at].sent:>8.0f} bytes")
     print()
 
 

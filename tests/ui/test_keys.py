@@ -13,7 +13,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.render.base.line import Line
 from nftop.ui.keys import hints
 from nftop.ui.options import Options
-from nftop.ui.screens.views import KEYS, VIEWS
+from nftop.ui.screens.registry import main_keys, screens
 from nftop.ui.widgets import lines
 from nftop.ui.widgets.lines import Ink, LineStrip
 from tests.frames import frame, ticks, with_cells
@@ -240,13 +240,13 @@ async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
 async def test_every_key_of_the_help_is_bound_and_every_hint_is_in_the_footer() -> None:
     async with running(frame(8), size=(200, 64)) as run:
         bound = {key for key, _ in run.app.screen._bindings}
-        for item in KEYS:
+        for item in main_keys():
             assert set(item.keys.split(",")) <= bound | {"G", "I", "N"}
         text = await run.press("question_mark")
-        assert all(entry.help in text for entry in KEYS)
+        assert all(entry.help in text for entry in main_keys())
         await run.press("escape")
-        for row in VIEWS:
-            footer = (await run.press(row.numbers[0])).rsplit("\n", 1)[-1]
+        for row in screens():
+            footer = (await run.press(row.keys[0])).rsplit("\n", 1)[-1]
             assert all(f"{key} {word}" in footer for key, word in hints(row.view.KEYS))
 
 
@@ -277,7 +277,7 @@ async def test_ctrl_z_suspends(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_keys_before_the_first_frame_do_no_harm() -> None:
     async with running() as run:
         assert "waiting for the first tick" in run.text
-        for item in KEYS:
+        for item in main_keys():
             for key in item.keys.split(","):
                 if item.action != "app.quit":
                     await run.press(key, "escape")

@@ -40,6 +40,12 @@ _NOBODY_AT, _BAD_AT, _NONE_AT = (len(_GLYPHS) - back for back in (3, 2, 1))
 _TONES = (Tone.AREA, Tone.MISSING, Tone.DIM, Tone.BAD, Tone.PLAIN)
 # By code, as `_GLYPHS`, the index in `_TONES`.
 _TONE_AT = np.array([0] * _REASON_AT + [1] * len(_MARKS) + [2, 3, 4])
+MARKS: tuple[tuple[str, str], ...] = (
+    (".", "map: neither NF nor poller"),
+    ("▁ to █", "map: the metric, on the scale below its name; █ is its end or more"),
+    ("!", "map: a thread waits for its CPU more than 5 % of the time, or the metric is bad"),
+    ("s h p b w ...", "map: no value, for the reason of this letter; - is no work or undefined"),
+)
 LEGEND = ". no poller  - no value  ! waits for its CPU"
 
 

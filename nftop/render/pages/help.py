@@ -27,12 +27,9 @@ from nftop.render.editor.rows import MARKS as EDITOR_MARKS
 from nftop.render.frame.findings import MARKS as FINDING_MARKS
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.frame.provenance import caveat
-from nftop.render.power.page import MARKS as POWER_MARKS
 from nftop.render.power.page import POWER_PACKAGE_METRICS
-from nftop.render.power.settings import MARKS as SETTING_MARKS
 from nftop.render.topdown.tree import MARKS as TREE_MARKS
 from nftop.render.topdown.tree import focus_of, meaning_of, tree_of, words
-from nftop.render.traffic.page import MARKS as TRAFFIC_MARKS
 from nftop.uarch.explain import definition
 from nftop.uarch.table import load, names
 
@@ -49,16 +46,19 @@ _MARKS = (
     ("#", "a number too long for its column"),
 )  # fmt: skip
 
-_MAP = (
-    (".", "neither NF nor poller"),
-    ("▁ to █", "the metric named beside it, on the scale below its name; █ is its end or more"),
-    ("!", "a thread waits for its CPU more than 5 % of the time, or the metric itself is bad"),
-    ("s h p b w ...", "no value, for the reason of this letter; - is no work, or not defined"),
-)
 
+def help_lines(
+    keys: Iterable[tuple[str, str]],
+    screens: Iterable[tuple[str, Sequence[tuple[str, str]]]],
+    width: int,
+) -> list[Line]:
+    """Keys, marks and columns.
 
-def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
-    """Keys, marks and columns. `keys` are pairs of what to press and what it does."""
+    Args:
+        keys: pairs of keys and what they do.
+        screens: titles of the screens, each with its marks and their meaning.
+        width: cells a line may take.
+    """
     reasons = [(item.mark, item.sentence) for item in Reason if item is not Reason.PRESENT]
     return [
         *section("Keys", keys, width),
@@ -66,13 +66,9 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *section("Beside a number", _MARKS, width),
         *section("Below the header", FINDING_MARKS, width),
         *section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
-        *section("On the Topdown screen", TREE_MARKS, width),
+        *(item for title, marks in screens
+          for item in section(f"On the {title} screen", marks, width)),
         *section("The ways of a cache class", WAY_MARKS, width),
-        *section("On the Cache screen", CLASS_MARKS, width),
-        *section("In a verdict on a change of classes", VERDICT_MARKS, width),
-        *section("On the Memory/PCIe screen", TRAFFIC_MARKS, width),
-        *section("On the Power screen", (*POWER_MARKS, *SETTING_MARKS), width),
-        *section("In the map of CPUs", _MAP, width),
         *section("In the panel of cache classes", CACHE_MARKS, width),
         *section("Columns", _columns(CPU_METRICS), width),
         *section("Cache classes", _columns(GROUP_METRICS), width),
@@ -80,7 +76,7 @@ def help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
         *section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
         *section("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS), width),
         *section("Probes of the core looked at", _columns(CORE_METRICS), width),
-    ]
+    ]  # fmt: skip
 
 
 def editor_help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:

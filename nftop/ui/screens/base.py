@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from textual import events
+from textual.binding import BindingsMap
 from textual.screen import Screen
 
-from nftop.ui.keys import named
+from nftop.ui.keys import Key, bindings, named
 from nftop.ui.pending_change import Changes
 from nftop.ui.widgets.panels import Banner, Footer
 
@@ -35,6 +37,10 @@ class BannerScreen(Screen[Result]):
         lines = self.changes.lines(self.size.width)
         banner.show(lines, len(lines))
         return len(lines)
+
+    def bind_keys(self, keys: Iterable[Key]) -> None:
+        """Bind keys of this screen that are known only when it is created."""
+        self._bindings.key_to_bindings.update(BindingsMap(bindings(keys)).key_to_bindings)
 
     def say_unbound(self, event: events.Key) -> None:
         """Answer a printable key that no binding of this screen has."""

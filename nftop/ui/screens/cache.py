@@ -16,12 +16,15 @@ from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line, pointed_at
 from nftop.render.cache.detail import Trends, class_lines
+from nftop.render.cache.page import MARKS as VERDICT_MARKS
 from nftop.render.cache.page import Page, card, judged, page, upper, whole
 from nftop.render.cache.panel import group_name
+from nftop.render.cache.table import MARKS as CLASS_MARKS
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import Status
 from nftop.render.pages.help import explain_class_lines
 from nftop.ui.keys import ALWAYS, CLASSES, EDIT, MOVE, Key
+from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
 from nftop.ui.widgets.panels import Stage
@@ -167,3 +170,6 @@ class CacheView(ScreenView):
         self, metric: str, key: ClassKey, points: int, span_s: float, *, until_ns: int
     ) -> NDArray[np.float32]:
         return self.watch.history.class_series(metric, key, points, span_s, until_ns)
+
+
+register(ScreenRow("cache", "3", "Cache", CacheView, marks=(*CLASS_MARKS, *VERDICT_MARKS)))

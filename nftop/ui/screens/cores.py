@@ -11,10 +11,11 @@ from nftop.render.base.line import Line
 from nftop.render.cores.columns import Col, columns_for
 from nftop.render.cores.detail import trend_metric
 from nftop.render.cores.layout import Parts, share_out
-from nftop.render.cores.map import map_metric
+from nftop.render.cores.map import MARKS, map_metric
 from nftop.render.frame.header import Status, where
 from nftop.render.pages.help import explain_lines
 from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, MOVE, Key
+from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
 from nftop.ui.widgets.panels import Stage
@@ -96,3 +97,6 @@ class CoresView(ScreenView):
             )
         else:
             stage.detail.show([], parts.detail)
+
+
+register(ScreenRow("cores", "1", "Cores", CoresView, marks=MARKS))

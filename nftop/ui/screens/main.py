@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from nftop.model.change import Made
 from nftop.model.focus import Focus
@@ -21,7 +20,7 @@ from nftop.render.pages.help import help_lines
 from nftop.session.feed import Feed
 from nftop.store.history.history import History
 from nftop.ui.editor_model import Desk
-from nftop.ui.keys import bindings, help_rows, hints, named
+from nftop.ui.keys import help_rows, hints, named
 from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
 from nftop.ui.options import Options
 from nftop.ui.pending_change import Changes
@@ -30,8 +29,8 @@ from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.priority import PriorityScreen
+from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screens
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.screens.views import KEYS, TABS, VIEWS, place_of
 from nftop.ui.session_view import Watch, aimed
 from nftop.ui.widgets.panels import Banner, CpuTableView, Detail, Footer, Header, Panels, Stage
 from nftop.ui.widgets.prompt import Prompt
@@ -135,22 +134,22 @@ class Editing:
         self._main.paint()
 
 
-_help_text: PageText = partial(help_lines, help_rows(KEYS))
-
-
 class MainScreen(BannerScreen[None]):
     """Shows the newest frame, or the one it was frozen at, as the operator asked to see it."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS)
 
     def __init__(self, feed: Feed, history: History, options: Options, changes: Changes) -> None:
         super().__init__()
+        self._rows, self._keys = screens(), main_keys()
+        self.bind_keys(self._keys)
+        marks = [(row.title, row.marks) for row in self._rows]
+        self._help_text: PageText = partial(help_lines, help_rows(self._keys), marks)
         self.changes = changes
         self._feed = feed
         self._options = options
         self._watch = Watch(feed, history)
-        self._views: tuple[ScreenView, ...] = tuple(row.view(self._watch) for row in VIEWS)
+        self._views: tuple[ScreenView, ...] = tuple(row.view(self._watch) for row in self._rows)
         self._up = 0
         self._asking = False
         self._looking = Focus()
@@ -167,7 +166,7 @@ class MainScreen(BannerScreen[None]):
             "jump": self._jump,
             "swap": lambda _: self._view.swap(),
             "screen": self._show,
-            "open": self._open,
+            "open": lambda _: self._open(),
             "invert": lambda _: self._watch.look(inverted=not self._watch.view.inverted),
             "fold": lambda _: self._watch.look(folded=not self._watch.view.folded),
             "find_again": self._again,
@@ -249,8 +248,8 @@ class MainScreen(BannerScreen[None]):
         if action not in ("screen", "open") and action not in {
             key.action for key in self._view.KEYS
         }:
-            keys = ", ".join(dict.fromkeys(key.shown for key in KEYS if key.action == action))
-            self.say(f"{keys}: not a key of the {VIEWS[self._up].name} screen, ? lists them")
+            keys = ", ".join(dict.fromkeys(key.shown for key in self._keys if key.action == action))
+            self.say(f"{keys}: not a key of the {self._up_title} screen, ? lists them")
             return
         if action != "clear":
             self._watch.message = ""
@@ -261,8 +260,12 @@ class MainScreen(BannerScreen[None]):
 
     @property
     def _view(self) -> ScreenView:
-        """What is up."""
+        """The view on screen."""
         return self._views[self._up]
+
+    @property
+    def _up_title(self) -> str:
+        return self._rows[self._up].title
 
     def _move(self, by: int, *, paged: bool = False) -> None:
         (self._view.page if paged else self._view.move)(by)
@@ -277,7 +280,7 @@ class MainScreen(BannerScreen[None]):
         self._view.jump(by)
 
     def _show(self, number: int) -> None:
-        self._up = place_of(number)
+        self._up = number
 
     def _clear(self) -> None:
         """Take back what narrows the view, one step at a time."""
@@ -296,7 +299,7 @@ class MainScreen(BannerScreen[None]):
             return
         view = self._view
         if view.explain(frame) is None:
-            self.say(f"nothing to explain: no row of the {VIEWS[self._up].name} screen is selected")
+            self.say(f"nothing to explain: no row of the {self._up_title} screen is selected")
             return
         self._page(view.explain, "x")
 
@@ -305,15 +308,15 @@ class MainScreen(BannerScreen[None]):
         if self._watch.frame is not None:
             self._page(lambda frame: partial(finding_page_lines, frame), "F")
 
-    def _open(self, number: int) -> None:
+    def _open(self) -> None:
         """All of what the view has cut off, where it has a page of that; else a screen."""
         if self._view.enter():
             return
         view, frame = self._view, self._watch.frame
         if frame is None or view.opened(frame) is None:
-            if place_of(number) == self._up:
-                self.say(f"Enter opens nothing on the {VIEWS[self._up].name} screen")
-            self._show(number)
+            if position(DRILL_DOWN) == self._up:
+                self.say(f"Enter opens nothing on the {self._up_title} screen")
+            self._show(position(DRILL_DOWN))
         else:
             self._page(view.opened, "enter")
 
@@ -324,7 +327,7 @@ class MainScreen(BannerScreen[None]):
             self.say(why)
 
     def _help(self) -> None:
-        text = _help_text
+        text = self._help_text
         self.app.push_screen(PageScreen(lambda: text, self._options, self.changes), self._back)
 
     def _page(self, text_of: Callable[[Frame], PageText | None], toggle: str) -> None:
@@ -334,7 +337,9 @@ class MainScreen(BannerScreen[None]):
             frame = self._watch.frame
             return None if frame is None else text_of(frame)
 
-        page = PageScreen(source, self._options, self.changes, toggle=toggle, help_text=_help_text)
+        page = PageScreen(
+            source, self._options, self.changes, toggle=toggle, help_text=self._help_text
+        )
         self.app.push_screen(page, self._back)
 
     def _back(self, number: int | None) -> None:
@@ -363,7 +368,7 @@ class MainScreen(BannerScreen[None]):
         if taken is None:
             return
         height -= taken
-        tabs = Tabs(TABS, self._up)
+        tabs = Tabs(tuple((row.keys[0], row.title) for row in self._rows), self._up)
         status = replace(
             watch.status, tabs=tabs, unlocked=self._options.rw and self.changes.gate is not None
         )

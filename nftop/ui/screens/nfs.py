@@ -16,8 +16,9 @@ from nftop.render.cores.rows import Place
 from nftop.render.frame.header import Status
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, title_of
-from nftop.render.nfs.table import SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
+from nftop.render.nfs.table import MARKS, SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
 from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, Key
+from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
 from nftop.ui.widgets.panels import Stage
@@ -229,3 +230,6 @@ class NfsView(ScreenView):
         if self._open and last:
             more = f"lines {self._scroll + 1}-{min(lines, self._scroll + self._room)}/{lines}  "
         return f"{more}{place}{sort}{sought}"
+
+
+register(ScreenRow("nfs", "2", "NFs", NfsView, marks=MARKS))

@@ -16,7 +16,7 @@ from nftop.ui.keys import PAGE, PAGE_HINTS, Key, bindings, help_rows
 from nftop.ui.options import Options
 from nftop.ui.pending_change import Changes
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.views import LEADING
+from nftop.ui.screens.registry import screen_keys
 from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import Banner, Footer
 
@@ -25,9 +25,9 @@ PageText: TypeAlias = Callable[[int], list[Line]]
 
 
 class PageScreen(BannerScreen[int | None]):
-    """Shows the text of `source`. A key of `LEADING` dismisses it with that view's number."""
+    """Shows the text of `source`. A key of a screen dismisses it with that screen's index."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings((*PAGE, *LEADING))
+    BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class PageScreen(BannerScreen[int | None]):
             help_text: the page for `?`; None: this is the help page, and `?` closes it.
         """
         super().__init__()
+        self.bind_keys(screen_keys())
         self.changes = changes
         self.follows = help_text is not None
         self._source = source

@@ -11,9 +11,12 @@ from nftop.render.base.line import Line
 from nftop.render.cores.columns import POWER_CPU_METRICS, columns_for, metric_of
 from nftop.render.frame.header import Status, where
 from nftop.render.pages.help import explain_power_lines
+from nftop.render.power.page import MARKS as PACKAGE_MARKS
 from nftop.render.power.page import power_parts
+from nftop.render.power.settings import MARKS as SETTING_MARKS
 from nftop.ui.keys import ALWAYS, CPUS, DRILL, MOVE, PRIORITIES, Key
 from nftop.ui.screens.cores import CoresView
+from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.widgets.panels import Stage
 
 
@@ -47,3 +50,6 @@ class PowerView(CoresView):
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         metric = metric_of(self.watch.view.sort) or POWER_CPU_METRICS[0]
         return partial(explain_power_lines, frame, self.watch.row, metric)
+
+
+register(ScreenRow("power", "7", "Power", PowerView, marks=(*PACKAGE_MARKS, *SETTING_MARKS)))

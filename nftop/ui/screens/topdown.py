@@ -14,8 +14,9 @@ from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import Status, where
 from nftop.render.pages.help import explain_core_lines
 from nftop.render.topdown.peers import Grouping, group_lines
-from nftop.render.topdown.tree import core_lines
+from nftop.render.topdown.tree import MARKS, core_lines
 from nftop.ui.keys import ALWAYS, CPUS, MOVE, TOPDOWN, Key
+from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
 from nftop.ui.widgets.panels import Stage
@@ -94,3 +95,6 @@ class TopdownView(ScreenView):
         return core_lines(
             frame, watch.row, width, waited_s=waited_s, frozen=watch.frozen is not None
         )
+
+
+register(ScreenRow("topdown", "6", "Topdown", TopdownView, marks=MARKS))

@@ -15,8 +15,9 @@ from nftop.render.base.line import Line, pointed_at
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import Status
 from nftop.render.pages.help import explain_package_lines
-from nftop.render.traffic.page import TrafficRow, traffic
+from nftop.render.traffic.page import MARKS, TrafficRow, traffic
 from nftop.ui.keys import ALWAYS, EDIT, MOVE, Key
+from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import Watch
 from nftop.ui.widgets.panels import Stage
@@ -80,3 +81,6 @@ def _scrolled(at: list[int], cursor: int, lines: int, top: int, room: int) -> in
     if cursor == len(at) - 1:
         return min(last, at[cursor])
     return max(0, min(max(top, at[cursor] - room + 1), at[cursor] - 1, last))
+
+
+register(ScreenRow("traffic", "45", "Memory/PCIe", TrafficView, marks=MARKS))

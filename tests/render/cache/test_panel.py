@@ -203,7 +203,7 @@ def test_rows_sort_by_class() -> None:
 
 
 def test_help_says_what_the_marks_are() -> None:
-    page = "\n".join(line.text for line in help_lines((), 100))
+    page = "\n".join(line.text for line in help_lines((), (), 100))
     assert "In the panel of cache classes" in page
     for mark in ("#", "o", "I", "full", "over"):
         assert f"\n{mark} " in page

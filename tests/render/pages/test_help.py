@@ -295,6 +295,6 @@ def test_an_explanation_gives_definition_value_and_caveats(snapshot: SnapshotAss
 
 
 def test_help_names_every_mark_and_column() -> None:
-    text = _text(help_lines([("q", "quit")], 100))
+    text = _text(help_lines([("q", "quit")], [], 100))
     assert all(f"{reason.mark:<5}" in text for reason in REASONS)
     assert all(metric.label in text for metric in CPU_METRICS)
