@@ -18,7 +18,7 @@ from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import History
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady
 from nftop.ui.options import Options
-from nftop.ui.pending_change import Changes
+from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.main import MainScreen
@@ -55,7 +55,7 @@ class NftopApp(App[None]):
         self._history = history
         self._countdown: Timer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.changes = Changes(self._options.gate, self._tell)
+        self.changes = ChangeControl(self._options.gate, self._tell)
         self._main = MainScreen(feed, history, self._options, self.changes)
 
     def on_mount(self) -> None:

@@ -20,10 +20,10 @@ from nftop.model.ids import parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.editor.model import (
-    Board,
+    EditorState,
     LineRule,
-    Row,
-    Spot,
+    MaskRow,
+    MaskSelection,
     caches_of,
     domains_of,
     lines_of,
@@ -33,10 +33,10 @@ from nftop.render.editor.model import (
 _RELOAD = "r takes it over"
 _AGAIN = "what was taken back is drafted again: z drops it"
 # Of an applied draft: not settled yet, or kept, or not on the host any more.
-Fate: TypeAlias = Literal["open", "kept", "back"]
+AppliedOutcome: TypeAlias = Literal["open", "kept", "back"]
 
 
-class Desk:
+class EditorModel:
     """Attributes.
 
     draft: what is wished for. spot: where one is. said: what there is to say until the next key.
@@ -67,7 +67,7 @@ class Desk:
         self.profiles = profiles or {}
         self.said = ""
         self._where = where
-        self._rows: tuple[Row, ...] = ()
+        self._rows: tuple[MaskRow, ...] = ()
         self._read_at_ns = read_at_ns
         self._foreign: tuple[Change, ...] = ()
         self.spot = self._first(group, l3=l3)
@@ -106,10 +106,10 @@ class Desk:
 
     def board(
         self, frame: Frame, *, locked: str = "", keep_within_s: float = KEEP_WITHIN_S
-    ) -> Board:
+    ) -> EditorState:
         """What is to be drawn."""
         rules = self.draft.rules
-        return Board(
+        return EditorState(
             base=self.draft.base,
             target=self.draft.target,
             plan=self.draft.plan,
@@ -134,7 +134,9 @@ class Desk:
             self._foreign = drifted(self.draft.base, frame)
         self._settle()
 
-    def reload(self, base: State, rules: Rules, read_at_ns: int, fate: Fate = "open") -> None:
+    def reload(
+        self, base: State, rules: Rules, read_at_ns: int, fate: AppliedOutcome = "open"
+    ) -> None:
         """Go on with the same wishes from what was on the host when it had been read.
 
         `fate`: of the draft that was applied, when the reading began.
@@ -239,21 +241,21 @@ class Desk:
                 for line, rule in self.draft.rules.masks.items()
                 if domains_of(self.draft.base, line)}  # fmt: skip
 
-    def _first(self, group: str, cache: str = "", l3: int | None = None) -> Spot:
+    def _first(self, group: str, cache: str = "", l3: int | None = None) -> MaskSelection:
         rules = self._line_rules
         line = lines_of(rules, cache or caches_of(rules)[0])[0]
         every = domains_of(self.draft.base, line)
         domain = l3 if line[:2] == "L3" and l3 in every and l3 is not None else every[0]
         bits = drafts.mask(self.draft, group, line, domain) or 1
-        return Spot(group, line, domain, bits.bit_length() - 1)
+        return MaskSelection(group, line, domain, bits.bit_length() - 1)
 
     def _place(self) -> int:
-        here = Row(self.spot.group, self.spot.line)
+        here = MaskRow(self.spot.group, self.spot.line)
         return self._rows.index(here) if here in self._rows else 0
 
     def _settle(self) -> None:
         """The selected class may be gone."""
-        if self._rows and Row(self.spot.group, self.spot.line) not in self._rows:
+        if self._rows and MaskRow(self.spot.group, self.spot.line) not in self._rows:
             self._class(0)
 
     def _domains(self, line: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class KeyRow:
     """Attributes.
 
     keys: Textual's names, comma separated.
@@ -33,16 +33,16 @@ class Key:
 MOST = 100_000  # lines: to the end, however far that is
 
 # In the order of the help; hints are in the footer's own order below.
-MOVE: tuple[Key, ...] = (
-    Key("down,j", "move", "down j", "next CPU or line", 1),
-    Key("up,k", "move", "up k", "the one before", -1),
-    Key("pagedown", "page", "PgDn", "a page down", 1),
-    Key("pageup", "page", "PgUp", "a page up", -1),
-    Key("g,home", "move", "g Home", "the first", -MOST),
-    Key("G,end", "move", "G End", "the last", MOST),
+MOVE: tuple[KeyRow, ...] = (
+    KeyRow("down,j", "move", "down j", "next CPU or line", 1),
+    KeyRow("up,k", "move", "up k", "the one before", -1),
+    KeyRow("pagedown", "page", "PgDn", "a page down", 1),
+    KeyRow("pageup", "page", "PgUp", "a page up", -1),
+    KeyRow("g,home", "move", "g Home", "the first", -MOST),
+    KeyRow("G,end", "move", "G End", "the last", MOST),
 )
-CPUS: tuple[Key, ...] = (
-    Key(
+CPUS: tuple[KeyRow, ...] = (
+    KeyRow(
         "slash",
         "ask_find",
         "/",
@@ -50,9 +50,9 @@ CPUS: tuple[Key, ...] = (
         hint=("/", "Find"),
         asks=True,
     ),
-    Key("n", "find_again", "n", "find the next", 1),
-    Key("N", "find_again", "N", "find the one before", -1),
-    Key(
+    KeyRow("n", "find_again", "n", "find the next", 1),
+    KeyRow("N", "find_again", "N", "find the one before", -1),
+    KeyRow(
         "backslash,f4",
         "ask_filter",
         "\\ F4",
@@ -60,14 +60,14 @@ CPUS: tuple[Key, ...] = (
         hint=("\\", "Filter"),
         asks=True,
     ),
-    Key("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1, ("<>", "Sort")),
-    Key("less_than_sign", "sort", "<", "sort by the column before", -1),
-    Key("I", "invert", "I", "sort the other way", hint=("I", "Invert")),
-    Key("i", "fold", "i", "show or fold the CPUs nothing polls on", hint=("i", "Others")),
+    KeyRow("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1, ("<>", "Sort")),
+    KeyRow("less_than_sign", "sort", "<", "sort by the column before", -1),
+    KeyRow("I", "invert", "I", "sort the other way", hint=("I", "Invert")),
+    KeyRow("i", "fold", "i", "show or fold the CPUs nothing polls on", hint=("i", "Others")),
 )
-TOPDOWN: tuple[Key, ...] = (
-    Key("p", "move", "p", "Topdown: the CPU before, as k", -1),
-    Key(
+TOPDOWN: tuple[KeyRow, ...] = (
+    KeyRow("p", "move", "p", "Topdown: the CPU before, as k", -1),
+    KeyRow(
         "t",
         "group",
         "t",
@@ -75,16 +75,16 @@ TOPDOWN: tuple[Key, ...] = (
         hint=("t", "Group"),
     ),
 )
-NFS: tuple[Key, ...] = (
+NFS: tuple[KeyRow, ...] = (
     # The same action as in `DRILL`: a key has one.
-    Key(
+    KeyRow(
         "enter",
         "open",
         "Enter",
         "NFs: the selected one alone, with all its threads, queues, ports and nodes; again: back",
         hint=("Enter", "Threads"),
     ),
-    Key(
+    KeyRow(
         "w",
         "choose",
         "w",
@@ -93,9 +93,11 @@ NFS: tuple[Key, ...] = (
         ("w", "Workload"),
     ),
 )
-CLASSES: tuple[Key, ...] = (
-    Key("D", "jump", "D", "Cache: the next cache, and after the last the first", 1, ("D", "Cache")),
-    Key(
+CLASSES: tuple[KeyRow, ...] = (
+    KeyRow(
+        "D", "jump", "D", "Cache: the next cache, and after the last the first", 1, ("D", "Cache")
+    ),
+    KeyRow(
         "v",
         "swap",
         "v",
@@ -103,54 +105,54 @@ CLASSES: tuple[Key, ...] = (
         hint=("v", "Verdict"),
     ),
     # The same action as in `DRILL`: a key has one. What it leads to says where it is of use.
-    Key("enter", "open", "Enter", "Cache: all of what is below the table, as a page"),
-    Key("i", "fold", "i", "Cache: show or fold the classes nobody uses", hint=("i", "Others")),
+    KeyRow("enter", "open", "Enter", "Cache: all of what is below the table, as a page"),
+    KeyRow("i", "fold", "i", "Cache: show or fold the classes nobody uses", hint=("i", "Others")),
 )
-DRILL: tuple[Key, ...] = (
-    Key(
+DRILL: tuple[KeyRow, ...] = (
+    KeyRow(
         "enter", "open", "Enter", "Cores: top-down of the selected core", hint=("Enter", "Topdown")
     ),
 )
 # Known on every screen: a change that nobody keeps is taken back, wherever one looks meanwhile.
-CHANGE: tuple[Key, ...] = (
-    Key("K", "app.keep", "K", "keep the change that was applied"),
-    Key("U", "app.take_back", "U", "take back the change that is not kept yet"),
-    Key("u", "app.undo", "u", "the same; where none waits, undo the last kept one (previewed)"),
+CHANGE: tuple[KeyRow, ...] = (
+    KeyRow("K", "app.keep", "K", "keep the change that was applied"),
+    KeyRow("U", "app.take_back", "U", "take back the change that is not kept yet"),
+    KeyRow("u", "app.undo", "u", "the same; where none waits, undo the last kept one (previewed)"),
 )
-EDIT: tuple[Key, ...] = (
-    Key("e", "edit", "e", "Cores, Cache, Memory: edit the cache classes", hint=("e", "Edit")),
+EDIT: tuple[KeyRow, ...] = (
+    KeyRow("e", "edit", "e", "Cores, Cache, Memory: edit the cache classes", hint=("e", "Edit")),
 )
-PRIORITIES: tuple[Key, ...] = (
-    Key("e", "edit", "e", "Power: pin cores to their frequencies, release them",
+PRIORITIES: tuple[KeyRow, ...] = (
+    KeyRow("e", "edit", "e", "Power: pin cores to their frequencies, release them",
         hint=("e", "Edit")),
 )  # fmt: skip
-TAPE: tuple[Key, ...] = (
-    Key("R", "record", "R", "record into a file, with the last minutes; again: stop",
+TAPE: tuple[KeyRow, ...] = (
+    KeyRow("R", "record", "R", "record into a file, with the last minutes; again: stop",
         hint=("R", "Rec")),
-    Key("m", "ask_mark", "m", "set a marker in the recording", hint=("m", "Mark"), asks=True),
-    Key("left_square_bracket", "step", "[", "replay: a tick back", -1),
-    Key("right_square_bracket", "step", "]", "replay: a tick on", 1),
-    Key("left_curly_bracket", "marker", "{", "replay: the marker, change or finding before", -1),
-    Key("right_curly_bracket", "marker", "}", "replay: the next marker, change or finding", 1),
-    Key("S", "ask_seek", "S", "replay: go to a time", asks=True),
-    Key("plus", "faster", "+", "replay: twice as fast", 1),
-    Key("minus", "faster", "-", "replay: half as fast", -1),
+    KeyRow("m", "ask_mark", "m", "set a marker in the recording", hint=("m", "Mark"), asks=True),
+    KeyRow("left_square_bracket", "step", "[", "replay: a tick back", -1),
+    KeyRow("right_square_bracket", "step", "]", "replay: a tick on", 1),
+    KeyRow("left_curly_bracket", "marker", "{", "replay: the marker, change or finding before", -1),
+    KeyRow("right_curly_bracket", "marker", "}", "replay: the next marker, change or finding", 1),
+    KeyRow("S", "ask_seek", "S", "replay: go to a time", asks=True),
+    KeyRow("plus", "faster", "+", "replay: twice as fast", 1),
+    KeyRow("minus", "faster", "-", "replay: half as fast", -1),
 )  # fmt: skip
-BASELINE: tuple[Key, ...] = (
-    Key("b", "baseline", "b", "keep a baseline of every NF and core: medians of the last ticks, "
+BASELINE: tuple[KeyRow, ...] = (
+    KeyRow("b", "baseline", "b", "keep a baseline of every NF and core: medians of the last ticks, "
         "which vs.base compares with; again: another in its place", 1, ("b", "Base")),
-    Key("B", "baseline", "B", "forget the baseline; in a replay: the recording's own again"),
+    KeyRow("B", "baseline", "B", "forget the baseline; in a replay: the recording's own again"),
 )  # fmt: skip
-ALWAYS: tuple[Key, ...] = (
-    Key(
+ALWAYS: tuple[KeyRow, ...] = (
+    KeyRow(
         "x",
         "explain",
         "x",
         "explain the metrics looked at, with their values",
         hint=("x", "Explain"),
     ),
-    Key("F", "findings", "F", "all findings: where, since when, by which rule and whose limit"),
-    Key(
+    KeyRow("F", "findings", "F", "all findings: where, since when, by which rule and whose limit"),
+    KeyRow(
         "space",
         "pause",
         "Space",
@@ -159,10 +161,10 @@ ALWAYS: tuple[Key, ...] = (
     ),
     *BASELINE,
     *TAPE,
-    Key("d", "ask_delay", "d", "seconds between ticks", hint=("d", "Delay"), asks=True),
-    Key("question_mark,h,f1", "help", "? h F1", "this page", hint=("?", "Help")),
-    Key("escape", "clear", "Esc", "clear message and filter, then back to Cores"),
-    Key("q,f10", "app.quit", "q F10", "quit (also Ctrl-C)", hint=("q", "Quit")),
+    KeyRow("d", "ask_delay", "d", "seconds between ticks", hint=("d", "Delay"), asks=True),
+    KeyRow("question_mark,h,f1", "help", "? h F1", "this page", hint=("?", "Help")),
+    KeyRow("escape", "clear", "Esc", "clear message and filter, then back to Cores"),
+    KeyRow("q,f10", "app.quit", "q F10", "quit (also Ctrl-C)", hint=("q", "Quit")),
     *CHANGE,
 )
 
@@ -189,78 +191,80 @@ _HINT_ORDER = (
 )
 
 
-def hints(keys: Iterable[Key]) -> tuple[tuple[str, str], ...]:
+def hints(keys: Iterable[KeyRow]) -> tuple[tuple[str, str], ...]:
     """What the footer says of them, in its order."""
     shown = (key.hint for key in keys if key.hint)
     rank = {key: index for index, key in enumerate(_HINT_ORDER)}
     return tuple(sorted(shown, key=lambda hint: rank.get(hint[0], len(rank))))
 
 
-PAGE: tuple[Key, ...] = (
-    Key("down,j", "move", "down j", "down", 1),
-    Key("up,k", "move", "up k", "up", -1),
-    Key("pagedown,space", "page", "PgDn", "a page down", 1),
-    Key("pageup", "page", "PgUp", "a page up", -1),
-    Key("g,home", "move", "g", "to the top", -MOST),
-    Key("G,end", "move", "G", "to the end", MOST),
-    Key("question_mark,h,f1", "help", "? h F1", "the keys; on the page of keys: close"),
-    Key("escape,q,f10", "close", "Esc q", "close, as the key does that opened the page"),
+PAGE: tuple[KeyRow, ...] = (
+    KeyRow("down,j", "move", "down j", "down", 1),
+    KeyRow("up,k", "move", "up k", "up", -1),
+    KeyRow("pagedown,space", "page", "PgDn", "a page down", 1),
+    KeyRow("pageup", "page", "PgUp", "a page up", -1),
+    KeyRow("g,home", "move", "g", "to the top", -MOST),
+    KeyRow("G,end", "move", "G", "to the end", MOST),
+    KeyRow("question_mark,h,f1", "help", "? h F1", "the keys; on the page of keys: close"),
+    KeyRow("escape,q,f10", "close", "Esc q", "close, as the key does that opened the page"),
     *CHANGE,
 )
 PAGE_HINTS = (("Esc", "Close"), ("jk", "Scroll"), ("?", "Help"))
 
 # The editor of cache classes; ways are drawn with the highest left.
-EDITOR: tuple[Key, ...] = (
-    Key("left", "way", "left", "the next higher way", 1),
-    Key("right", "way", "right", "the next lower way", -1),
-    Key("down,j,tab", "class", "down j Tab", "the next class", 1),
-    Key("up,k,shift+tab", "class", "up k", "the one before", -1),
-    Key("space", "toggle", "Space", "give the class the way or take it; an edge of its mask moves"),
-    Key("left_square_bracket", "shift", "[", "shift the mask left, to higher ways", 1),
-    Key("right_square_bracket", "shift", "]", "shift it right", -1),
-    Key("plus", "grow", "+", "a way more, at the edge that is nearer to the selected way", 1),
-    Key("minus", "grow", "-", "a way less", -1),
-    Key("D", "domain", "D", "the next cache", 1),
-    Key("L", "link", "L", "change all caches alike, or one"),
-    Key("equals_sign", "alike", "=", "make the class's mask the same in all caches"),
-    Key("c", "cache", "c", "L3 or L2"),
-    Key("greater_than_sign", "bandwidth", ">", "a step more memory bandwidth (MBA)", 1),
-    Key("less_than_sign", "bandwidth", "<", "a step less", -1),
-    Key("b", "ask_limit", "b", "limit memory bandwidth to a number", asks=True),
-    Key("m", "ask_cpus", "m", "move CPUs into the class (4 or 0-3,8)", asks=True),
-    Key("n", "ask_name", "n", "a new class of nftop's own", asks=True),
-    Key("p", "ask_profile", "p", "take a profile into the draft, by its name", asks=True),
-    Key("X,delete", "remove", "X Del", "remove the class, if it is nftop's own"),
-    Key("z", "reset", "z", "drop what was changed in the draft"),
-    Key("r", "reload", "r", "read the host again, and keep the draft's changes"),
-    Key("d", "diff", "d", "all that the draft would change"),
-    Key("enter", "preview", "Enter", "preview: what would be written, and then apply it"),
-    Key("question_mark,h,f1", "help", "? h F1", "this page"),
-    Key("escape", "close", "Esc", "back to where one was; asks about a changed draft"),
-    Key("q,f10", "quit", "q F10", "quit nftop; asks about a changed draft"),
+EDITOR: tuple[KeyRow, ...] = (
+    KeyRow("left", "way", "left", "the next higher way", 1),
+    KeyRow("right", "way", "right", "the next lower way", -1),
+    KeyRow("down,j,tab", "class", "down j Tab", "the next class", 1),
+    KeyRow("up,k,shift+tab", "class", "up k", "the one before", -1),
+    KeyRow(
+        "space", "toggle", "Space", "give the class the way or take it; an edge of its mask moves"
+    ),
+    KeyRow("left_square_bracket", "shift", "[", "shift the mask left, to higher ways", 1),
+    KeyRow("right_square_bracket", "shift", "]", "shift it right", -1),
+    KeyRow("plus", "grow", "+", "a way more, at the edge that is nearer to the selected way", 1),
+    KeyRow("minus", "grow", "-", "a way less", -1),
+    KeyRow("D", "domain", "D", "the next cache", 1),
+    KeyRow("L", "link", "L", "change all caches alike, or one"),
+    KeyRow("equals_sign", "alike", "=", "make the class's mask the same in all caches"),
+    KeyRow("c", "cache", "c", "L3 or L2"),
+    KeyRow("greater_than_sign", "bandwidth", ">", "a step more memory bandwidth (MBA)", 1),
+    KeyRow("less_than_sign", "bandwidth", "<", "a step less", -1),
+    KeyRow("b", "ask_limit", "b", "limit memory bandwidth to a number", asks=True),
+    KeyRow("m", "ask_cpus", "m", "move CPUs into the class (4 or 0-3,8)", asks=True),
+    KeyRow("n", "ask_name", "n", "a new class of nftop's own", asks=True),
+    KeyRow("p", "ask_profile", "p", "take a profile into the draft, by its name", asks=True),
+    KeyRow("X,delete", "remove", "X Del", "remove the class, if it is nftop's own"),
+    KeyRow("z", "reset", "z", "drop what was changed in the draft"),
+    KeyRow("r", "reload", "r", "read the host again, and keep the draft's changes"),
+    KeyRow("d", "diff", "d", "all that the draft would change"),
+    KeyRow("enter", "preview", "Enter", "preview: what would be written, and then apply it"),
+    KeyRow("question_mark,h,f1", "help", "? h F1", "this page"),
+    KeyRow("escape", "close", "Esc", "back to where one was; asks about a changed draft"),
+    KeyRow("q,f10", "quit", "q F10", "quit nftop; asks about a changed draft"),
     *CHANGE,
 )
 EDITOR_HINTS = (
     ("Enter", "Preview"), ("Spc", "Toggle"), ("[]", "Shift"), ("+-", "Size"), ("D", "Cache"),
     ("L", "Link"), ("?", "Help"), ("Esc", "Back"), ("m", "CPUs"), ("<>", "MBA"), ("d", "Diff"),
 )  # fmt: skip
-CONFIRM: tuple[Key, ...] = (
+CONFIRM: tuple[KeyRow, ...] = (
     *PAGE[:6],
-    Key("y", "yes", "y", "apply it: final, or taken back unless it is kept, as it says above"),
-    Key("escape,n,q,f10", "close", "Esc n", "leave everything as it is"),
-    Key("question_mark,h,f1", "help", "? h F1", "this page"),
+    KeyRow("y", "yes", "y", "apply it: final, or taken back unless it is kept, as it says above"),
+    KeyRow("escape,n,q,f10", "close", "Esc n", "leave everything as it is"),
+    KeyRow("question_mark,h,f1", "help", "? h F1", "this page"),
     *CHANGE,
 )
 CONFIRM_HINTS = (("y", "Apply"), ("Esc", "Back"), ("jk", "Scroll"), ("?", "Help"))
 
 
-PRIORITY: tuple[Key, ...] = (
+PRIORITY: tuple[KeyRow, ...] = (
     *PAGE[:2],
-    Key("g,home", "move", "g", "the first", -MOST),
-    Key("G,end", "move", "G", "the last", MOST),
-    Key("enter", "preview", "Enter", "preview: what would be written, and then apply it"),
-    Key("escape,q,f10", "close", "Esc q", "back to where one was"),
-    Key("question_mark,h,f1", "help", "? h F1", "this page"),
+    KeyRow("g,home", "move", "g", "the first", -MOST),
+    KeyRow("G,end", "move", "G", "the last", MOST),
+    KeyRow("enter", "preview", "Enter", "preview: what would be written, and then apply it"),
+    KeyRow("escape,q,f10", "close", "Esc q", "back to where one was"),
+    KeyRow("question_mark,h,f1", "help", "? h F1", "this page"),
     *CHANGE,
 )
 PRIORITY_HINTS = (("Enter", "Preview"), ("jk", "Choose"), ("Esc", "Back"), ("?", "Help"))
@@ -275,7 +279,7 @@ def named(character: str | None) -> str:
     return f"Alt-{_ALT[character]}" if character in _ALT else str(character)
 
 
-def bindings(keys: Iterable[Key]) -> list[BindingType]:
+def bindings(keys: Iterable[KeyRow]) -> list[BindingType]:
     """What Textual binds for them: the screen's `action_act`, or an action of the application."""
     return [
         Binding(
@@ -288,6 +292,6 @@ def bindings(keys: Iterable[Key]) -> list[BindingType]:
     ]
 
 
-def help_rows(keys: Iterable[Key]) -> list[tuple[str, str]]:
+def help_rows(keys: Iterable[KeyRow]) -> list[tuple[str, str]]:
     """Pairs of keys and what they do, for the help page."""
     return [(key.shown, key.help) for key in keys]

@@ -52,7 +52,7 @@ class Wheel(Message):
         super().__init__()
 
 
-class Answer(Message):
+class PromptAnswer(Message):
     """What was typed at a prompt; `text` is None where it was left with Esc."""
 
     def __init__(self, about: str, text: str | None) -> None:

@@ -37,7 +37,7 @@ _MOST_MADE = 4 * MOST
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedChange:
     """Attributes.
 
     at_ns: CLOCK_MONOTONIC when it had been written. groups: the classes it is about.
@@ -56,7 +56,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ChangeState:
     """Attributes.
 
     phase: how far the change has come; `none` while there is none.
@@ -71,13 +71,13 @@ class Standing:
     word: str = ""
     until_s: float = 0.0
     receipt: Receipt | None = None
-    applied: Applied | None = None
-    tuned: Applied | None = None
+    applied: AppliedChange | None = None
+    tuned: AppliedChange | None = None
     changed: int = 0
     kept: bool = False
 
 
-class Changes:
+class ChangeControl:
     """Asked from the application's thread only; `tell` is called from any."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Changes:
         """
         self.gate = gate
         self.keep_within_s = keep_within_s
-        self.standing = Standing()
+        self.standing = ChangeState()
         self.left: Receipt | None = None
         self.last: tuple[Receipt, bool] | None = None
         self.made: tuple[Made, ...] = ()
@@ -289,17 +289,17 @@ def _is_expiry(receipt: Receipt, until_ns: int) -> bool:
     return receipt.outcome != "kept"
 
 
-def _applied(receipt: Receipt) -> Applied:
+def _applied(receipt: Receipt) -> AppliedChange:
     """What a receipt says of a change that was just written."""
     cells = [(change.cell, change.old, change.new) for change in receipt.changes]
     groups = {cell.group for cell, _, _ in cells if cell.group}
     groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
                for where in places if where is not None}  # fmt: skip
     cpus = _set_for(receipt.changes)
-    return Applied(time.monotonic_ns(), tuple(sorted(groups)), cpus, receipt.number)
+    return AppliedChange(time.monotonic_ns(), tuple(sorted(groups)), cpus, receipt.number)
 
 
-def _slot(applied: Applied) -> Literal["applied", "tuned"]:
+def _slot(applied: AppliedChange) -> Literal["applied", "tuned"]:
     """The attribute of `Standing` for it: classes are judged apart from frequencies."""
     return "tuned" if applied.cpus else "applied"
 

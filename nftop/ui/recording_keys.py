@@ -10,13 +10,13 @@ from nftop.render.frame.header import recorded, recording_text
 from nftop.session.feed import Player
 from nftop.session.time_spec import FORMS, moment_ns
 from nftop.ui.options import Options
-from nftop.ui.session_view import Watch
+from nftop.ui.session_view import SessionView
 
 _NO_REPLAY = "only in a replay: nftop replay FILE"
 _NO_RECORDER = "a replay is not recorded again: copy its file"
 
 
-class Deck:
+class RecordingKeys:
     """What keys do to recorder and player; what there is to say goes to `session_view.message`.
 
     Attributes:
@@ -26,7 +26,7 @@ class Deck:
         answers: by what it was about, what an answer does.
     """
 
-    def __init__(self, watch: Watch, options: Options) -> None:
+    def __init__(self, watch: SessionView, options: Options) -> None:
         self._watch = watch
         self._recorder, self._new_sink = options.recorder, options.new_sink
         self._player = watch.feed if isinstance(watch.feed, Player) else None

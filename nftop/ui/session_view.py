@@ -11,14 +11,14 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.topology import Topology
 from nftop.render.cores.columns import is_column
-from nftop.render.cores.rows import Place, Rows, View, arrange, find, move, settle
-from nftop.render.frame.header import Status, time_of_day
+from nftop.render.cores.rows import CpuRows, CpuView, Cursor, arrange, find, move, settle
+from nftop.render.frame.header import ViewStatus, time_of_day
 from nftop.session.feed import Feed, Player
 from nftop.store.history.history import History
 
 
 @dataclass
-class Watch:
+class SessionView:
     """Attributes.
 
     newest: the newest frame; None before the first.
@@ -40,9 +40,9 @@ class Watch:
     newest: Frame | None = None
     frozen: Frame | None = None
     ended: str | None = None
-    view: View = field(default_factory=View)
-    rows: Rows = field(default_factory=lambda: Rows((), 0))
-    place: Place = field(default_factory=Place)
+    view: CpuView = field(default_factory=CpuView)
+    rows: CpuRows = field(default_factory=lambda: CpuRows((), 0))
+    place: Cursor = field(default_factory=Cursor)
     page: int = 1
     sought: str = ""
     message: str = ""
@@ -68,17 +68,19 @@ class Watch:
         return self.frame.cpus.topology.cpus[self.row].cpu
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ViewStatus:
         """What the header says of it."""
         notice = "" if self.newest is None else self.newest.notice
         if self.ended is not None:
-            status = Status("STOPPED" if self.ended else "ENDED", None, self.ended, notice=notice)
+            status = ViewStatus(
+                "STOPPED" if self.ended else "ENDED", None, self.ended, notice=notice
+            )
         elif isinstance(self.feed, Player):
-            status = Status("REPLAY", self.feed.interval_s, notice=notice)
+            status = ViewStatus("REPLAY", self.feed.interval_s, notice=notice)
         elif self.frozen is not None:
-            status = Status(f"PAUSED at {time_of_day(self.frozen)}", notice=notice)
+            status = ViewStatus(f"PAUSED at {time_of_day(self.frozen)}", notice=notice)
         else:
-            status = Status("LIVE", self.feed.interval_s, notice=notice)
+            status = ViewStatus("LIVE", self.feed.interval_s, notice=notice)
         position = self.feed.position if isinstance(self.feed, Player) else None
         return replace(status, position=position, recording=self.recording())
 
@@ -134,7 +136,7 @@ class Watch:
         self.message = f"not found: {self.sought}{hidden}"
 
 
-def aimed(now: Focus, wanted: Focus, topology: Topology, *, stays: bool) -> Focus:
+def focus_request(now: Focus, wanted: Focus, topology: Topology, *, stays: bool) -> Focus:
     """What to count from now on, where `now` is counted and the view asks for `wanted`.
 
     While the screen stands still (`stays`) nothing new is: that would not be on it. But what has

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from nftop import ui
 from nftop.model.frame import Frame
 from nftop.render.cores.columns import columns_for
-from nftop.render.cores.rows import Place, View, arrange
+from nftop.render.cores.rows import CpuView, Cursor, arrange
 from nftop.store.history.history import History
 from nftop.ui.app import NftopApp
 from nftop.ui.screens.registry import screens
@@ -45,13 +45,13 @@ class TableAlone(Counted):
 
     def draw(self, frame: Frame) -> None:
         width, height = self.size
-        view = View(folded=False)
+        view = CpuView(folded=False)
         self.query_one(CpuTableView).show_rows(
             frame.cpus,
             view,
             arrange(frame.cpus, view),
             columns=columns_for(width, frame.cpus),
-            place=Place(),
+            place=Cursor(),
             height=height,
         )
 

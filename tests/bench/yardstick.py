@@ -13,7 +13,7 @@ from textual.widgets import DataTable
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line, Tone
 from nftop.render.cores.columns import columns_for
-from nftop.render.cores.rows import View, arrange
+from nftop.render.cores.rows import CpuView, arrange
 from nftop.render.cores.table import body_lines
 from tests.bench.terminal import Cost, Counted, ticking
 
@@ -28,7 +28,7 @@ _STYLES = {
     Tone.CORE: "blue",
     Tone.RETIRING: "green",
 }
-_VIEW = View(folded=False)
+_VIEW = CpuView(folded=False)
 
 
 class Table(Counted):

@@ -18,7 +18,7 @@ from nftop.control.rules import Rules
 from nftop.model.change import Cell, Receipt, State
 from nftop.ui.keys import CONFIRM, EDITOR
 from nftop.ui.options import Options
-from nftop.ui.screens.confirm import ConfirmScreen, IsPlanned
+from nftop.ui.screens.confirm import ConfirmScreen, PlanReady
 from nftop.ui.screens.editor import EditorScreen
 from tests.frames import frame
 from tests.ui.gates import MemoryGate, frame_at, open_gate
@@ -219,7 +219,7 @@ async def test_what_warns_has_to_be_seen_before_it_is_confirmed(
         assert "the 29. of many" in await run.press("pagedown")
         screen = run.app.screen
         assert isinstance(screen, ConfirmScreen)
-        screen.on_is_planned(IsPlanned(screen._planned))
+        screen.on_plan_ready(PlanReady(screen._planned))
         screen.action_act("yes", 0)
         assert gate.asked == [], "a key that was typed ahead of the screen"
         await run.until(lambda: "the plan was not on the screen yet" in run.text)

@@ -15,7 +15,7 @@ from nftop.model.frame import SourceState
 from nftop.model.reading import Reason
 from nftop.render.editor.model import rows_of
 from nftop.render.editor.page import editor_lines
-from nftop.ui.editor_model import Desk
+from nftop.ui.editor_model import EditorModel
 from nftop.ui.keys import EDITOR
 from tests.ui.gates import frame_at, open_gate
 
@@ -39,9 +39,9 @@ _TEXTS = st.tuples(
 )
 
 
-def desk(*, cdp: bool = False) -> Desk:
+def desk(*, cdp: bool = False) -> EditorModel:
     host = OPENED[cdp]
-    return Desk(
+    return EditorModel(
         STATES[cdp],
         host.rules(),
         "/sys/fs/resctrl",

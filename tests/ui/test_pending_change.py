@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from nftop.model.change import Outcome, Proposal, Receipt
-from nftop.ui.pending_change import Changes
+from nftop.ui.pending_change import ChangeControl
 
 KEEP_WITHIN_S = 0.2
 
@@ -37,9 +37,9 @@ class EndingGate:
         return Receipt(self.outcome, (), (), 7) if ended else None
 
 
-def served(gate: EndingGate, keep_within_s: float = KEEP_WITHIN_S) -> Changes:
+def served(gate: EndingGate, keep_within_s: float = KEEP_WITHIN_S) -> ChangeControl:
     """What has become of a change that nobody keeps or takes back."""
-    changes = Changes(cast(Any, gate), lambda: None, keep_within_s=keep_within_s)
+    changes = ChangeControl(cast(Any, gate), lambda: None, keep_within_s=keep_within_s)
     assert changes.begin()
     changes.serve(Proposal({}, ()), ())
     return changes

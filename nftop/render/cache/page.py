@@ -20,7 +20,7 @@ from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragrap
 from nftop.render.base.text import fit
 from nftop.render.cache.detail import absence_lines, budget_line, level_2_lines
 from nftop.render.cache.panel import group_name
-from nftop.render.cache.table import Table, cache_table
+from nftop.render.cache.table import ClassTable, cache_table
 from nftop.render.frame.changes import noticed_line
 from nftop.render.frame.header import badge_lines, time_of_day
 
@@ -165,7 +165,7 @@ _MOST_CHANGES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CachePage:
     """Attributes.
 
     fixed: lines that stay on top: what is taken of what there is, and the table's header.
@@ -180,13 +180,13 @@ class Page:
     lower: tuple[Line, ...]
 
 
-def upper(frame: Frame, width: int, made: Sequence[Made], *, folded: bool) -> Table:
+def upper(frame: Frame, width: int, made: Sequence[Made], *, folded: bool) -> ClassTable:
     """The table, and below its last cache second-level caches and why numbers are absent."""
     found = cache_table(frame, width, made, folded=folded)
     more = [*level_2_lines(frame, width)]
     absent = absence_lines(frame, width)
     more += [BLANK, *absent] if absent and frame.groups else absent
-    return Table(
+    return ClassTable(
         found.header,
         (*found.lines, *(crop(item, width) for item in more)),
         (*found.rows, *[None] * len(more)),
@@ -194,8 +194,8 @@ def upper(frame: Frame, width: int, made: Sequence[Made], *, folded: bool) -> Ta
 
 
 def page(
-    frame: Frame, table: Table, width: int, height: int, parts: Sequence[Sequence[Line]]
-) -> Page:
+    frame: Frame, table: ClassTable, width: int, height: int, parts: Sequence[Sequence[Line]]
+) -> CachePage:
     """Share the height out: the table first, what is below it takes the rest, in its order.
 
     Args:
@@ -218,7 +218,7 @@ def page(
     if 0 < lower < len(wanted):
         more = f"+ {len(wanted) - lower + 1} more lines: Enter shows all"
         shown[-1] = crop(line(Span(more, Tone.DIM)), width)
-    return Page(fixed, table.lines, table.rows, room - lower, tuple(shown))
+    return CachePage(fixed, table.lines, table.rows, room - lower, tuple(shown))
 
 
 def whole(frame: Frame, parts: Sequence[Sequence[Line]], width: int) -> list[Line]:

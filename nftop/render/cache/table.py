@@ -27,7 +27,7 @@ _UNITS: Mapping[MbaUnit, str] = {"percent": "%", "MBps": "M", "GBps/8": "/8G"}
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ClassCell:
     """What a cell of a row may need."""
 
     frame: Frame
@@ -38,7 +38,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Col:
+class ClassColumn:
     """A column: its title, width, the cell, and how early it has its place (0 first).
 
     Titles of numbers stand right. The last may be longer than its width, and is cut by the screen.
@@ -46,12 +46,12 @@ class Col:
 
     title: str
     width: int
-    cell: Callable[[Cell], list[Span]]
+    cell: Callable[[ClassCell], list[Span]]
     priority: int
     right: bool = True
 
 
-def _used(one: Cell) -> list[Span]:
+def _used(one: ClassCell) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     return [
         _number(used, Unit.BYTES, 7),
@@ -84,12 +84,12 @@ def _shrank(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> bool:
     )
 
 
-def _state(one: Cell) -> list[Span]:
+def _state(one: ClassCell) -> list[Span]:
     said = state_of(one.cache, one.frame.noticed, one.group.name)
     return [Span(f" {fit(said, 6)}", Tone.ACCENT)]
 
 
-def _bar(one: Cell) -> list[Span]:
+def _bar(one: ClassCell) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     if isinstance(used, Missing) or isinstance(capacity, Missing) or capacity <= 0:
         return [Span(" " * (_BAR + 1), Tone.PLAIN)]
@@ -97,7 +97,7 @@ def _bar(one: Cell) -> list[Span]:
     return [Span(" " + "▇" * filled + "·" * (_BAR - filled), Tone.AREA)]
 
 
-def _share(one: Cell, *, private: bool) -> list[Span]:
+def _share(one: ClassCell, *, private: bool) -> list[Span]:
     if one.shares is None:
         cbm = one.cache.cbm
         why = cbm.reason if isinstance(cbm, Missing) else Reason.UNDEFINED
@@ -107,28 +107,28 @@ def _share(one: Cell, *, private: bool) -> list[Span]:
     return [_number(one.domain.capacity_bytes(ways), Unit.BYTES, 7)]
 
 
-def _rate(one: Cell, name: str) -> list[Span]:
+def _rate(one: ClassCell, name: str) -> list[Span]:
     """Megabytes per second: beside a cache's share, a class' gigabytes would often be zero."""
     reading = one.cache.readings[name]
     return [_number(reading if isinstance(reading, Missing) else reading / 1e6, Unit.PER_S, 8)]
 
 
-def _limit(one: Cell) -> list[Span]:
+def _limit(one: ClassCell) -> list[Span]:
     mba = one.cache.mba
     text = mba.reason.mark if isinstance(mba, Missing) else f"{mba:g}{_UNITS[one.group.mba_unit]}"
     return [Span(fit(text, 7, right=True), _tone(mba))]
 
 
-def _owner(one: Cell) -> list[Span]:
+def _owner(one: ClassCell) -> list[Span]:
     return [Span(f" {fit(one.group.owner or '', 10)}", Tone.DIM)]
 
 
-def _changed(one: Cell) -> list[Span]:
+def _changed(one: ClassCell) -> list[Span]:
     last = last_of(one.frame.noticed, one.group.name, one.cache.l3)
     return [Span(f" {fit('' if last is None else clock_of(last.wall_ns), 10)}", Tone.DIM)]
 
 
-def _runs_on(one: Cell) -> list[Span]:
+def _runs_on(one: ClassCell) -> list[Span]:
     """Network functions on whose CPUs the class counts beside this cache, and its other CPUs."""
     table = one.frame.cpus
     polled = {
@@ -164,18 +164,18 @@ def _tone(reading: Reading) -> Tone:
     return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
 
 
-COLUMNS: tuple[Col, ...] = (
-    Col("MiB USED/CAP", 13, _used, 0),
-    Col("", 7, _state, 1),
-    Col("", _BAR + 1, _bar, 8),
-    Col("ALONE", 7, lambda row: _share(row, private=True), 5),
-    Col("OTHERS", 7, lambda row: _share(row, private=False), 6),
-    Col("MB/s", 8, lambda row: _rate(row, "mbm_total_bytes_per_s"), 2),
-    Col("local", 8, lambda row: _rate(row, "mbm_local_bytes_per_s"), 7),
-    Col("LIMIT", 7, _limit, 3),
-    Col("CHANGED", 11, _changed, 9, right=False),
-    Col("OWNER", 11, _owner, 10, right=False),
-    Col("NF, CPU", 12, _runs_on, 4, right=False),
+COLUMNS: tuple[ClassColumn, ...] = (
+    ClassColumn("MiB USED/CAP", 13, _used, 0),
+    ClassColumn("", 7, _state, 1),
+    ClassColumn("", _BAR + 1, _bar, 8),
+    ClassColumn("ALONE", 7, lambda row: _share(row, private=True), 5),
+    ClassColumn("OTHERS", 7, lambda row: _share(row, private=False), 6),
+    ClassColumn("MB/s", 8, lambda row: _rate(row, "mbm_total_bytes_per_s"), 2),
+    ClassColumn("local", 8, lambda row: _rate(row, "mbm_local_bytes_per_s"), 7),
+    ClassColumn("LIMIT", 7, _limit, 3),
+    ClassColumn("CHANGED", 11, _changed, 9, right=False),
+    ClassColumn("OWNER", 11, _owner, 10, right=False),
+    ClassColumn("NF, CPU", 12, _runs_on, 4, right=False),
 )
 
 
@@ -191,7 +191,7 @@ _COS, _NAME_LEAST, _NAME_MOST = 6, 8, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ClassTable:
     """The header, which stays; the lines below it, and for each the row it shows, if any."""
 
     header: Line
@@ -206,10 +206,10 @@ class _Shape:
     name: int
     ways: int
     digits: int
-    columns: tuple[Col, ...]
+    columns: tuple[ClassColumn, ...]
 
 
-def cache_table(frame: Frame, width: int, made: Sequence[Made], *, folded: bool) -> Table:
+def cache_table(frame: Frame, width: int, made: Sequence[Made], *, folded: bool) -> ClassTable:
     """All caches one below the other.
 
     Args:
@@ -228,7 +228,7 @@ def cache_table(frame: Frame, width: int, made: Sequence[Made], *, folded: bool)
         for group in used:
             for cache in group.caches:
                 if cache.l3 == domain.l3:
-                    one = Cell(frame, group, cache, domain, shares.get(group.name))
+                    one = ClassCell(frame, group, cache, domain, shares.get(group.name))
                     key = group.name, domain.l3
                     drawn += [(row, key) for row in _rows(one, shape, made)]
         if unused:
@@ -237,7 +237,7 @@ def cache_table(frame: Frame, width: int, made: Sequence[Made], *, folded: bool)
         drawn += [
             (share, None) for share in (*_io(domain, shape), *_no_class(shares, domain, shape))
         ]
-    return Table(
+    return ClassTable(
         crop(_header(frame, shape), width),
         tuple(crop(item, width) for item, _ in drawn),
         tuple(row for _, row in drawn),
@@ -250,7 +250,7 @@ def _shape(frame: Frame, width: int) -> _Shape:
     longest = max((cell_len(group_name(group.name)) for group in frame.groups), default=0) + 1
     name = min(_NAME_MOST, max(longest, _NAME_LEAST))
     room = width - _COS - name - ways - digits
-    kept: list[Col] = []
+    kept: list[ClassColumn] = []
     for col in sorted(COLUMNS, key=lambda col: col.priority):
         if col.width <= room:
             kept.append(col)
@@ -286,7 +286,7 @@ def _title(frame: Frame, domain: CacheDomain) -> Line:
     return line(Span(f"L3 {domain.l3}", Tone.TITLE), Span(f"  {', '.join(said)}", Tone.DIM))
 
 
-def _rows(one: Cell, shape: _Shape, made: Sequence[Made]) -> Iterator[Line]:
+def _rows(one: ClassCell, shape: _Shape, made: Sequence[Made]) -> Iterator[Line]:
     number = "COS -" if one.group.clos is None else f"COS{one.group.clos}"
     exclusive = one.group.mode == "exclusive"
     parts: list[Span] = [
@@ -307,14 +307,14 @@ def _rows(one: Cell, shape: _Shape, made: Sequence[Made]) -> Iterator[Line]:
         )
 
 
-def _ways(one: Cell, mask: Cbm | Missing, shape: _Shape, *, exclusive: bool) -> list[Span]:
+def _ways(one: ClassCell, mask: Cbm | Missing, shape: _Shape, *, exclusive: bool) -> list[Span]:
     if isinstance(mask, Missing):
         return [Span(fit(mask.reason.mark, shape.ways), Tone.MISSING)]
     spans = way_spans(mask, one.shares, exclusive=exclusive)
     return [*spans, Span(" " * (shape.ways - mask.width), Tone.PLAIN)]
 
 
-def _mask(one: Cell, mask: Cbm | Missing, shape: _Shape, made: Sequence[Made]) -> Span:
+def _mask(one: ClassCell, mask: Cbm | Missing, shape: _Shape, made: Sequence[Made]) -> Span:
     if isinstance(mask, Missing):
         return Span(" " * shape.digits, Tone.PLAIN)
     last = last_of(one.frame.noticed, one.group.name, one.cache.l3)

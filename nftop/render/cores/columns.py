@@ -13,7 +13,7 @@ from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.reading import Reason
 
 # Whose columns: each screen that has a table of CPUs.
-Table: TypeAlias = Literal["cores", "power"]
+CpuTableKind: TypeAlias = Literal["cores", "power"]
 NARROW = 40
 _LONG_BARS_FROM = 100
 _GROUP_NAMES_FROM = 150
@@ -116,14 +116,14 @@ _POWER_LABELS = tuple(
     replace(col, priority=_NF_OF_POWER) if col.key == "nf" else col for col in LABELS
 )
 # On a screen of its own what a server would tell keeps its column: that it is absent is said there.
-_OPTIONAL: Mapping[Table, tuple[Col, ...]] = {
+_OPTIONAL: Mapping[CpuTableKind, tuple[Col, ...]] = {
     "cores": tuple(
         col for col in _CORES if col.key in ("group", "sst") or (col.metric and col.metric.optional)
     ),
     # The limits of a remote host nobody tells, and some drivers tell no base frequency.
     "power": (CP, SST, GROUP, LIMITS, GOVERNOR, _column_of(cpu_metric("base_frequency_hz"), 0)),
 }
-_TABLES: Mapping[Table, tuple[Col, ...]] = {
+_TABLES: Mapping[CpuTableKind, tuple[Col, ...]] = {
     "cores": _CORES,
     "power": (
         *_POWER_LABELS,
@@ -144,7 +144,7 @@ POWER_CPU_METRICS: tuple[Metric, ...] = tuple(
 
 
 def columns_for(
-    width: int, cpus: CpuTable | None = None, table: Table = "cores"
+    width: int, cpus: CpuTable | None = None, table: CpuTableKind = "cores"
 ) -> tuple[Col, ...]:
     """The columns shown in so many cells, from left to right; that of CPUs is always there.
 
@@ -160,7 +160,7 @@ def columns_for(
 
 @lru_cache(maxsize=16)  # they change with the width only, and every tick asks for them
 def _columns_for(
-    width: int, here: frozenset[str], never: frozenset[str], table: Table
+    width: int, here: frozenset[str], never: frozenset[str], table: CpuTableKind
 ) -> tuple[Col, ...]:
     """`columns_for`: optional columns are shown if they are `here`; `never` are ranked last."""
     room, optional = width, {col.key for col in _OPTIONAL[table]}

@@ -13,7 +13,7 @@ from nftop.render.cores.map import map_lines
 from nftop.render.cores.nfs import nf_lines
 from nftop.render.cores.packages import package_lines
 from nftop.render.frame.findings import finding_lines, lines_for
-from nftop.render.frame.header import Status, alert_lines, badge_lines, header_lines
+from nftop.render.frame.header import ViewStatus, alert_lines, badge_lines, header_lines
 
 # In the order in which they get their place: what is short leaves something for the others.
 _PANELS: tuple[Callable[[Frame, int, int], list[Line]], ...] = (package_lines, cache_lines)
@@ -39,7 +39,7 @@ _NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen; from the latter on it h
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ScreenSections:
     """The screen from top to bottom; lines of the parts that depend on where the operator looks.
 
     Attributes:
@@ -64,14 +64,14 @@ def is_tiny(width: int, height: int) -> bool:
 
 def share_out(
     frame: Frame,
-    status: Status,
+    status: ViewStatus,
     metric: Metric,
     *,
     rows: int,
     width: int,
     height: int,
     sought: str = "",
-) -> Parts:
+) -> ScreenSections:
     """Share the screen out between its parts.
 
     The table and the selected CPU come first; network functions, panels and map, in this order,
@@ -89,7 +89,7 @@ def share_out(
     """
     if is_tiny(width, height):
         top = _too_small(frame, width, height)
-        return Parts(top, height - len(top), (), 0, 0)
+        return ScreenSections(top, height - len(top), (), 0, 0)
     head = _head(frame, status, width, height)
     room = height - _FOOTER - len(head)
     nfs = _nfs(frame, sought, width, height, room)
@@ -104,20 +104,20 @@ def share_out(
         room -= taken + len(drawn)
     above = [part for part in (head, nfs, drawn) if part]
     if room < _DETAIL_FROM:
-        return Parts(_joined(above), room, _joined(below), 0, _FOOTER)
+        return ScreenSections(_joined(above), room, _joined(below), 0, _FOOTER)
     wanted = rows + 1 + (not below)  # a line apart from what follows
     table = max(_TABLE_LEAST, min(room - max(_DETAIL_LEAST, room * 2 // 5), wanted))
     gaps = len(above) + len(below)
     if height < _PANELS_FROM or table < wanted or room - table - gaps < _DETAIL_GOOD:
-        return Parts(_joined(above), table, _joined(below), room - table, _FOOTER)
+        return ScreenSections(_joined(above), table, _joined(below), room - table, _FOOTER)
     # Blank lines cost nothing that is missed. The last panel needs none: a rule follows it.
     parts_above = [line for part in above for line in (*part, BLANK)]
     parts_below = [line for part in below for line in (BLANK, *part)]
-    return Parts(parts_above, table, parts_below, room - table - gaps, _FOOTER)
+    return ScreenSections(parts_above, table, parts_below, room - table - gaps, _FOOTER)
 
 
 def above_text(
-    frame: Frame, status: Status, *, width: int, height: int
+    frame: Frame, status: ViewStatus, *, width: int, height: int
 ) -> tuple[list[Line], int, int]:
     """For a screen of text: the lines above it, how many it has room for, and the footer's."""
     if is_tiny(width, height):
@@ -129,7 +129,7 @@ def above_text(
     return head, height - len(head) - _FOOTER, _FOOTER
 
 
-def _head(frame: Frame, status: Status, width: int, height: int) -> list[Line]:
+def _head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:
     if height < _NFS_FROM:  # one who has so few lines needs them for the CPUs
         status = replace(status, tabs=None)
     head = header_lines(frame, status, width)[: max(2, height // 3)]

@@ -19,7 +19,7 @@ from nftop.render.cores.columns import metric_of, sorts_down
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class CpuView:
     """What the operator asked to see.
 
     Attributes:
@@ -36,7 +36,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CpuRows:
     """Rows of `Frame.cpus` in the order shown, and those folded away.
 
     The rows from `first_unattached` on, an index into `shown`, have neither NF nor poller.
@@ -52,7 +52,7 @@ class Rows:
         return len(self.shown) + bool(self.folded)
 
 
-def arrange(cpus: CpuTable, view: View) -> Rows:
+def arrange(cpus: CpuTable, view: CpuView) -> CpuRows:
     """The rows to show, in order.
 
     CPUs with an NF or a poller come first whatever the order; within them, and within the others,
@@ -69,8 +69,8 @@ def arrange(cpus: CpuTable, view: View) -> Rows:
     split = int(np.count_nonzero(busy[order]))
     rows = tuple(order.tolist())
     if view.folded and not view.filter and split:
-        return Rows(rows[:split], split, rows[split:])
-    return Rows(rows, split)
+        return CpuRows(rows[:split], split, rows[split:])
+    return CpuRows(rows, split)
 
 
 def matching(cpus: CpuTable, text: str) -> Bools:
@@ -161,7 +161,7 @@ _LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Cursor:
     """Where the operator is.
 
     Attributes:
@@ -175,28 +175,28 @@ class Place:
     top: int = 0
 
 
-def settle(place: Place, cpus: CpuTable, rows: Rows, height: int) -> Place:
+def settle(place: Cursor, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
     """The same place after rows came, went or moved, in a window of `height` lines.
 
     A CPU that is no longer shown gives way to the row now where it was.
     """
     if not rows.shown:
-        return Place()
+        return Cursor()
     row = cpus.topology.row_of.get(place.cpu) if place.cpu is not None else None
     gone = min(place.index, len(rows.shown) - 1)
     index = rows.shown.index(row) if row is not None and row in rows.shown else gone
     return _at(index, place.top, cpus, rows, height)
 
 
-def move(place: Place, by: int, cpus: CpuTable, rows: Rows, height: int) -> Place:
+def move(place: Cursor, by: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
     """`by` rows down (up if negative), no further than the ends."""
     if not rows.shown:
-        return Place()
+        return Cursor()
     index = min(max(0, place.index + by), len(rows.shown) - 1)
     return _at(index, place.top, cpus, rows, height)
 
 
-def find(place: Place, text: str, step: int, cpus: CpuTable, rows: Rows) -> int | None:
+def find(place: Cursor, text: str, step: int, cpus: CpuTable, rows: CpuRows) -> int | None:
     """How far to the next row shown that matches `text`, in direction `step`, around the ends.
 
     The selected row comes last; None if no row shown matches. A number is a CPU's, if there is one.
@@ -213,9 +213,9 @@ def find(place: Place, text: str, step: int, cpus: CpuTable, rows: Rows) -> int 
     return int(hits[np.argmin(away)]) - place.index
 
 
-def _at(index: int, top: int, cpus: CpuTable, rows: Rows, height: int) -> Place:
+def _at(index: int, top: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
     height = max(1, height)
     # The line of folded rows can't be selected; it comes into view with the row above it.
     last = index + (1 if index == len(rows.shown) - 1 and rows.folded and height > 1 else 0)
     top = min(max(top, last - height + 1), index, max(0, rows.lines - height))
-    return Place(cpus.topology.cpus[rows.shown[index]].cpu, index, max(0, top))
+    return Cursor(cpus.topology.cpus[rows.shown[index]].cpu, index, max(0, top))

@@ -21,7 +21,7 @@ from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.base.text import fit
 from nftop.render.cache import panel
 from nftop.render.cores.columns import BAR, GROUP, Col, columns_for, sorts_down
-from nftop.render.cores.rows import Rows, View, arrange
+from nftop.render.cores.rows import CpuRows, CpuView, arrange
 from nftop.render.power.settings import TEXTS, fitted
 
 # A hyper-thread sibling that is busy for more of the time than this is marked.
@@ -29,13 +29,13 @@ SIBLING_BUSY_RATIO, SIBLING_MARK = 0.5, "!"
 _COVERAGES = tuple(dict.fromkeys((None, *(metric.coverage for metric in CPU_METRICS))))
 
 
-def table_lines(cpus: CpuTable, view: View, width: int) -> list[Line]:
+def table_lines(cpus: CpuTable, view: CpuView, width: int) -> list[Line]:
     """The whole table: headers and every row."""
     rows, columns = arrange(cpus, view), columns_for(width, cpus)
     return [header_line(columns, view), *body_lines(cpus, rows, columns, 0, rows.lines)]
 
 
-def header_line(columns: Sequence[Col], view: View) -> Line:
+def header_line(columns: Sequence[Col], view: CpuView) -> Line:
     """The column headers; an arrow stands by the one the rows are sorted by."""
     cells = tuple((col.label, col.width, col.right) for col in columns)
     at = next((at for at, col in enumerate(columns) if col.key == view.sort), -1)
@@ -55,7 +55,7 @@ def _headers(cells: tuple[tuple[str, int, bool], ...], at: int, arrow: str) -> L
 
 
 def body_lines(
-    cpus: CpuTable, rows: Rows, columns: Iterable[Col], top: int, height: int
+    cpus: CpuTable, rows: CpuRows, columns: Iterable[Col], top: int, height: int
 ) -> list[Line]:
     """The lines of the table's body from `top` on, `height` at most, and no work for others."""
     shown = _shown(cpus, rows, top, height)
@@ -136,7 +136,7 @@ class _Shown(NamedTuple):
     doubted: Mapping[tuple[str | None, bool], Sequence[bool]]
 
 
-def _shown(cpus: CpuTable, rows: Rows, top: int, height: int) -> _Shown:
+def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int) -> _Shown:
     shown = rows.shown[top : top + height]
     at = np.array(shown, np.intp)
     other = _other_clock(cpus, shown)

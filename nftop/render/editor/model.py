@@ -24,7 +24,7 @@ class LineRule(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class MaskSelection:
     """Where in the editor one is.
 
     Attributes:
@@ -45,7 +45,7 @@ class Spot:
         return self.line[:2]
 
 
-class Row(NamedTuple):
+class MaskRow(NamedTuple):
     """A line of the table: a class, and which of its masks."""
 
     group: str
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Board:
+class EditorState:
     """Attributes.
 
     base: what is on the host. target: what the draft leads to. plan: how.
@@ -71,7 +71,7 @@ class Board:
     target: State
     plan: Proposal
     rules: Mapping[str, LineRule]
-    spot: Spot
+    spot: MaskSelection
     unit: MbaUnit = "percent"
     io: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Board:
         made = {cell.group for cell in self.target if cell.kind == "mode"} - named
         return (*sorted(named), *sorted(made))
 
-    def bits(self, row: Row, *, base: bool = False) -> int:
+    def bits(self, row: MaskRow, *, base: bool = False) -> int:
         """The ways of a class in the selected cache; 0 where it has no mask there."""
         state = self.base if base else self.target
         return int(state.get(Cell("schemata", row.group, row.line, self.spot.domain), "0"), 16)
@@ -109,7 +109,7 @@ class Board:
         for base in (False, True):
             for group in self.groups:
                 for line in lines_of(self.rules, self.spot.cache):
-                    bits = self.bits(Row(group, line), base=base)
+                    bits = self.bits(MaskRow(group, line), base=base)
                     found[base][group] = found[base].get(group, 0) | bits
         return found[0], found[1]
 
@@ -173,7 +173,7 @@ def domains_of(state: State, line: str) -> tuple[int, ...]:
                          if cell.kind == "schemata" and cell.name == line}))  # fmt: skip
 
 
-def rows_of(board: Board, frame: Frame) -> tuple[Row, ...]:
+def rows_of(board: EditorState, frame: Frame) -> tuple[MaskRow, ...]:
     """The masks there are or would be in the selected cache: classes in the order of the frame."""
     known = [row.name for row in frame.groups]
     order = sorted(board.groups, key=lambda group: (
@@ -181,12 +181,12 @@ def rows_of(board: Board, frame: Frame) -> tuple[Row, ...]:
     return tuple(
         row
         for group in order
-        for row in (Row(group, line) for line in lines_of(board.rules, board.spot.cache))
+        for row in (MaskRow(group, line) for line in lines_of(board.rules, board.spot.cache))
         if board.bits(row) or board.bits(row, base=True)
     )
 
 
-def shares_at(board: Board, row: Row, *, base: bool = False) -> Shares:
+def shares_at(board: EditorState, row: MaskRow, *, base: bool = False) -> Shares:
     """Whose the ways of a mask would be, or are; by the rules of every screen."""
     ways, used = board.rules[row.line].ways, board.used(base=base)
     others = {item: Cbm(board.bits_of(item, base=base), ways) for item in used - {row.group}}

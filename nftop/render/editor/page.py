@@ -14,7 +14,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.cache.panel import group_name
 from nftop.render.editor.change import changed
-from nftop.render.editor.model import Board, Row, domains_of, rows_of, shares_at
+from nftop.render.editor.model import EditorState, MaskRow, domains_of, rows_of, shares_at
 from nftop.render.editor.rows import capacity_bytes, domain_of, draining, table_lines
 from nftop.render.frame.header import alert_lines, badge_lines
 
@@ -27,7 +27,7 @@ _MOST_NAMED = 4
 _LEAST = (("NOTE", 1), ("PLAN", 3), ("NOTE", 0), ("CHECK", 2), ("PLAN", 1))
 
 
-def notes(board: Board, frame: Frame, width: int, limit: int | None = None) -> list[Line]:
+def notes(board: EditorState, frame: Frame, width: int, limit: int | None = None) -> list[Line]:
     """All of them; with a limit as many lines, what is left out is counted in the last."""
     parts = {
         "WARN": _warn_lines(board, width),
@@ -49,20 +49,20 @@ def notes(board: Board, frame: Frame, width: int, limit: int | None = None) -> l
     return [*lines, line(Span(f"+ {whole - len(lines)} more lines: d shows all", Tone.DIM))][:limit]
 
 
-def _warn_lines(board: Board, width: int) -> list[Line]:
+def _warn_lines(board: EditorState, width: int) -> list[Line]:
     """What speaks against the draft's plan."""
     said = [*(f"not done: {item}" for item in board.plan.unmet), *board.plan.warnings]
     rows = [row for item in said for row in paragraph(item, width - _HEAD, tone=Tone.ACCENT)]
     return _under("WARN", rows)
 
 
-def _check_lines(board: Board, frame: Frame, width: int) -> list[Line]:
+def _check_lines(board: EditorState, frame: Frame, width: int) -> list[Line]:
     """Of the selected mask: its shape, the ways of devices, who else has them, what is its own."""
     items = [line(Span(mark, tone), text) for mark, tone, text in _checks(board, frame)]
     return _under("CHECK", flow(items, width - _HEAD, "   "))
 
 
-def _plan_lines(board: Board, width: int) -> list[Line]:
+def _plan_lines(board: EditorState, width: int) -> list[Line]:
     """The commands that do the same, and what would be different."""
     ways = {name: rule.ways for name, rule in board.rules.items()}
     changes = board.plan.changes
@@ -80,9 +80,9 @@ def _plan_lines(board: Board, width: int) -> list[Line]:
     )
 
 
-def _checks(board: Board, frame: Frame) -> Iterator[tuple[str, Tone, str]]:
+def _checks(board: EditorState, frame: Frame) -> Iterator[tuple[str, Tone, str]]:
     spot, rule = board.spot, board.rule
-    row = Row(spot.group, spot.line)
+    row = MaskRow(spot.group, spot.line)
     bits = board.bits(row)
     if not bits:
         yield "-- ", Tone.DIM, f"{group_name(spot.group)} is to be removed"
@@ -102,7 +102,7 @@ def _checks(board: Board, frame: Frame) -> Iterator[tuple[str, Tone, str]]:
         yield "", Tone.PLAIN, f"private {private.bit_count()} of {bits.bit_count()} ways"
 
 
-def _io_checks(board: Board, frame: Frame, bits: int) -> Iterator[tuple[str, Tone, str]]:
+def _io_checks(board: EditorState, frame: Frame, bits: int) -> Iterator[tuple[str, Tone, str]]:
     if board.spot.cache != "L3":
         return
     if board.spot.domain not in board.io:
@@ -119,7 +119,7 @@ def _io_checks(board: Board, frame: Frame, bits: int) -> Iterator[tuple[str, Ton
         yield "ok ", Tone.RETIRING, "avoids I/O ways"
 
 
-def _overlap_checks(board: Board, row: Row) -> Iterator[tuple[str, Tone, str]]:
+def _overlap_checks(board: EditorState, row: MaskRow) -> Iterator[tuple[str, Tone, str]]:
     """Who else may fill its ways; who was alone in his before is said to be so no more."""
     now, before = (shares_at(board, row, base=base).others for base in (False, True))
     if not now:
@@ -127,7 +127,7 @@ def _overlap_checks(board: Board, row: Row) -> Iterator[tuple[str, Tone, str]]:
     for group, both in list(now.items())[:_MOST_NAMED]:
         new = both.bits & ~(before[group].bits if group in before else 0)
         alone = new and not any(
-            shares_at(board, Row(group, rule), base=True).others
+            shares_at(board, MaskRow(group, rule), base=True).others
             for rule in board.rules
             if rule[:2] == row.line[:2]
         )
@@ -139,7 +139,7 @@ def _overlap_checks(board: Board, row: Row) -> Iterator[tuple[str, Tone, str]]:
         yield "!  ", Tone.ACCENT, f"and {len(now) - _MOST_NAMED} classes more"
 
 
-def _note_lines(board: Board, frame: Frame, width: int) -> list[Line]:
+def _note_lines(board: EditorState, frame: Frame, width: int) -> list[Line]:
     said = [
         f"draining: {name} holds {used:.1f} MiB, its ways are {capacity:.1f}"
         for name, used, capacity in draining(board, frame)
@@ -152,7 +152,7 @@ def _note_lines(board: Board, frame: Frame, width: int) -> list[Line]:
     return _under("NOTE", [row for item in said for row in paragraph(item, width - _HEAD)])
 
 
-def _safe_lines(board: Board, width: int) -> list[Line]:
+def _safe_lines(board: EditorState, width: int) -> list[Line]:
     if board.locked:
         return _under("SAFE", paragraph(board.locked, width - _HEAD, tone=Tone.BADGE))
     # A line of 80 cells.
@@ -180,7 +180,7 @@ _MOST_DOMAINS = 12
 
 
 def editor_lines(
-    board: Board, frame: Frame, width: int, height: int, card: Sequence[Line] = ()
+    board: EditorState, frame: Frame, width: int, height: int, card: Sequence[Line] = ()
 ) -> list[Line]:
     """At most `height` lines.
 
@@ -221,12 +221,12 @@ def _cut(card: Sequence[Line], room: int) -> list[Line]:
     return [*card[: room - 1], more] if room > 1 else []
 
 
-def diff_lines(board: Board, frame: Frame, card: Sequence[Line], width: int) -> list[Line]:
+def diff_lines(board: EditorState, frame: Frame, card: Sequence[Line], width: int) -> list[Line]:
     """All that the editor would say had it the room: for a page of its own."""
     return [*_head(board, frame, width), BLANK, *notes(board, frame, width), BLANK, *card]
 
 
-def _head(board: Board, frame: Frame, width: int) -> list[Line]:
+def _head(board: EditorState, frame: Frame, width: int) -> list[Line]:
     """Which cache, how large, what rules; where one is."""
     spot, rule = board.spot, board.rule
     sockets = {cpu.package for cpu in frame.topology.cpus if cpu.l3 == spot.domain}
@@ -247,7 +247,7 @@ def _head(board: Board, frame: Frame, width: int) -> list[Line]:
     return flow(items, width, "  ")
 
 
-def _domains(board: Board) -> Line:
+def _domains(board: EditorState) -> Line:
     """The caches of the line, and which of them are changed."""
     every = domains_of(board.base, board.spot.line)
     if len(every) == 1:
@@ -261,7 +261,9 @@ def _domains(board: Board) -> Line:
     return line(f"of {board.spot.cache}", *(spaced or [f" 0..{len(every) - 1}"]))
 
 
-def _window(table: list[Line], rows: Sequence[Row], board: Board, shown: int) -> list[Line]:
+def _window(
+    table: list[Line], rows: Sequence[MaskRow], board: EditorState, shown: int
+) -> list[Line]:
     """The table's headers and so many rows around the selected one."""
     heads, body = table[: len(table) - len(rows)], table[len(table) - len(rows) :]
     selected = (board.spot.group, board.spot.line)
@@ -276,7 +278,7 @@ def _window(table: list[Line], rows: Sequence[Row], board: Board, shown: int) ->
     return [*heads, *kept, line(Span(f"  + {hidden + 1} classes more", Tone.DIM))]
 
 
-def where_text(board: Board) -> str:
+def where_text(board: EditorState) -> str:
     """For the right of the footer: the class and the way one is at."""
     return (
         f"{group_name(board.spot.group)} {board.spot.line} {board.spot.domain} way {board.spot.way}"

@@ -24,11 +24,11 @@ from nftop.render.base.text import cells, fit
 from nftop.render.cache.panel import OVER_RATIO, TONES, group_name, way_mark
 from nftop.render.cores.table import is_bound, is_other
 from nftop.render.editor.change import limit
-from nftop.render.editor.model import Board, Row, mask_text, shares_at
+from nftop.render.editor.model import EditorState, MaskRow, mask_text, shares_at
 from nftop.render.power.settings import LETTERS
 
 
-class Who(NamedTuple):
+class ClassUsers(NamedTuple):
     """As texts: CPUs, names of network functions (untrusted), what a packet costs them all."""
 
     cpus: str
@@ -37,10 +37,10 @@ class Who(NamedTuple):
 
 
 CPP = 6  # cells of cycles per packet
-NOBODY = Who("none", "", "")
+NOBODY = ClassUsers("none", "", "")
 
 
-def who_is_where(board: Board, frame: Frame) -> Mapping[str, Who]:
+def class_users(board: EditorState, frame: Frame) -> Mapping[str, ClassUsers]:
     """Of each class those on the selected cache: what runs elsewhere fills other caches."""
     wanted = board.spot.domain if board.spot.cache == "L3" else None
     near = {cpu.cpu for cpu in frame.topology.cpus if wanted in (None, cpu.l3)}
@@ -54,7 +54,7 @@ def who_is_where(board: Board, frame: Frame) -> Mapping[str, Who]:
         every = board.cpus.get(group, ())
         here = [cpu for cpu in every if cpu in near]
         cpus = _cores(here, kinds_of) if here or not every else "elsewhere"
-        found[group] = Who(cpus, *_network_functions(frame, rows[group]))
+        found[group] = ClassUsers(cpus, *_network_functions(frame, rows[group]))
     return found
 
 
@@ -116,10 +116,12 @@ _BEHIND = (
 )
 
 
-def table_lines(board: Board, frame: Frame, rows: Sequence[Row], width: int) -> list[Line]:
+def table_lines(
+    board: EditorState, frame: Frame, rows: Sequence[MaskRow], width: int
+) -> list[Line]:
     """A header, the ways of devices, and a line for each of `rows`."""
     ways = board.rule.ways
-    who = who_is_where(board, frame)
+    who = class_users(board, frame)
     texts = [_texts(board, frame, row, who) for row in rows]
     gap = " " if width >= _WIDE_FROM else ""
     room = width - (ways + (ways - 1) * len(gap)) - 1
@@ -150,7 +152,7 @@ def table_lines(board: Board, frame: Frame, rows: Sequence[Row], width: int) -> 
     return [crop(item, width) for item in lines]
 
 
-def draining(board: Board, frame: Frame) -> list[tuple[str, float, float]]:
+def draining(board: EditorState, frame: Frame) -> list[tuple[str, float, float]]:
     """Classes that hold more than the ways they have now: name, MiB held, MiB of their ways."""
     found = []
     for group, cache in _in_cache(board, frame):
@@ -161,14 +163,14 @@ def draining(board: Board, frame: Frame) -> list[tuple[str, float, float]]:
     return found
 
 
-def domain_of(board: Board, frame: Frame) -> CacheDomain | None:
+def domain_of(board: EditorState, frame: Frame) -> CacheDomain | None:
     """The selected last-level cache; None for another."""
     if board.spot.cache != "L3":
         return None
     return next((domain for domain in frame.domains if domain.l3 == board.spot.domain), None)
 
 
-def capacity_bytes(board: Board, frame: Frame, bits: int) -> float | Missing:
+def capacity_bytes(board: EditorState, frame: Frame, bits: int) -> float | Missing:
     """The size of these ways in the selected cache."""
     domain = domain_of(board, frame)
     if domain is None:
@@ -176,14 +178,16 @@ def capacity_bytes(board: Board, frame: Frame, bits: int) -> float | Missing:
     return domain.capacity_bytes(Cbm(bits, board.rule.ways))
 
 
-def _in_cache(board: Board, frame: Frame) -> list[tuple[GroupRow, GroupCacheRow]]:
+def _in_cache(board: EditorState, frame: Frame) -> list[tuple[GroupRow, GroupCacheRow]]:
     if board.spot.cache != "L3":
         return []
     return [(group, cache) for group in frame.groups for cache in group.caches
             if cache.l3 == board.spot.domain]  # fmt: skip
 
 
-def _texts(board: Board, frame: Frame, row: Row, who: Mapping[str, Who]) -> list[str]:
+def _texts(
+    board: EditorState, frame: Frame, row: MaskRow, who: Mapping[str, ClassUsers]
+) -> list[str]:
     """What stands in the columns before and behind the ways."""
     here = (row.group, row.line) == (board.spot.group, board.spot.line)
     mark = ">" if here else ""
@@ -203,7 +207,7 @@ def _texts(board: Board, frame: Frame, row: Row, who: Mapping[str, Who]) -> list
     ]
 
 
-def _class_number(board: Board, group: str, told: GroupRow | None) -> str:
+def _class_number(board: EditorState, group: str, told: GroupRow | None) -> str:
     if not board.there(group, base=True):
         return "new"
     if not board.there(group):
@@ -215,7 +219,7 @@ def _changed(old: str, new: str) -> str:
     return new if old == new else f"{old}->{new}"
 
 
-def _used(board: Board, frame: Frame, row: Row) -> str:
+def _used(board: EditorState, frame: Frame, row: MaskRow) -> str:
     """`15.8/16->24`: what it has filled, what its ways hold and what they would."""
     found = [cache for group, cache in _in_cache(board, frame) if group.name == row.group]
     sizes = [capacity_bytes(board, frame, board.bits_of(row.group, base=base))
@@ -236,7 +240,7 @@ def _mib(size: Reading) -> str:
     return fmt.cell(size, Unit.BYTES, 5).removesuffix(".0")
 
 
-def _bandwidth(board: Board, group: str) -> str:
+def _bandwidth(board: EditorState, group: str) -> str:
     cell = Cell("schemata", group, "MB", board.spot.domain)
     values = [state.get(cell) for state in (board.base, board.target)]
     shown = ["-" if value is None else limit(int(value), board.unit).replace(" ", "")
@@ -244,7 +248,7 @@ def _bandwidth(board: Board, group: str) -> str:
     return _changed(*shown) if board.spot.cache == "L3" and values != [None, None] else ""
 
 
-def _ways(board: Board, row: Row, gap: str, *, here: bool) -> list[Span]:
+def _ways(board: EditorState, row: MaskRow, gap: str, *, here: bool) -> list[Span]:
     """A cell for each way of a mask, the highest first."""
     old, new = board.bits(row, base=True), board.bits(row)
     shares = shares_at(board, row)
@@ -259,7 +263,7 @@ def _ways(board: Board, row: Row, gap: str, *, here: bool) -> list[Span]:
     return spans
 
 
-def _scale(board: Board, gap: str) -> list[Span]:
+def _scale(board: EditorState, gap: str) -> list[Span]:
     """The last digit of each way's number; `v` above the selected one."""
     spans: list[Span] = []
     for way in reversed(range(board.rule.ways)):
@@ -269,7 +273,7 @@ def _scale(board: Board, gap: str) -> list[Span]:
     return spans
 
 
-def _io_line(board: Board, frame: Frame, widths: Sequence[int], gap: str) -> Line:
+def _io_line(board: EditorState, frame: Frame, widths: Sequence[int], gap: str) -> Line:
     head = _joined(["", "I/O", "DDIO"], widths[: len(_BEFORE)])
     domain = domain_of(board, frame)
     ways = board.rule.ways

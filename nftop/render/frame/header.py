@@ -18,7 +18,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import printable
 from nftop.render.cores.columns import column_name
-from nftop.render.cores.rows import View
+from nftop.render.cores.rows import CpuView
 
 
 def banner_lines(position: Position, width: int) -> list[Line]:
@@ -95,7 +95,7 @@ class Tabs:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ViewStatus:
     """How the frame is being watched.
 
     Attributes:
@@ -119,7 +119,7 @@ class Status:
     position: Position | None = None
 
 
-def header_lines(frame: Frame, status: Status, width: int) -> list[Line]:
+def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
     """Identity, mode, sources, own cost and screens, on few lines; then what is wrong."""
     groups = (
         _identity(frame.host, size_of(frame.topology), status, width),
@@ -161,7 +161,7 @@ def alert_lines(*sentences: str, width: int) -> list[Line]:
     ]
 
 
-def waiting_lines(status: Status, width: int) -> list[Line]:
+def waiting_lines(status: ViewStatus, width: int) -> list[Line]:
     """What stands there until the first frame."""
     first = line(Span("nftop", Tone.TITLE), "  waiting for the first tick")
     return [crop(first, width), *alert_lines(status.problem, width=width)]
@@ -186,7 +186,7 @@ def _spaced(items: Iterable[Line]) -> Iterable[Line | str]:
 
 
 @lru_cache(maxsize=8)
-def _identity(host: Host, size: str, status: Status, width: int) -> tuple[Line, ...]:
+def _identity(host: Host, size: str, status: ViewStatus, width: int) -> tuple[Line, ...]:
     model = f"{short_model(host.model)}  " if width >= WIDE else ""
     pace = f" {status.interval_s:g}s" if status.interval_s is not None else ""
     # LIVE is what everyone expects; anything else must catch the eye.
@@ -258,7 +258,7 @@ def own_cost(own: SelfCost) -> str:
     return f"self {fmt.cell(own.cpu_ratio, Unit.RATIO, 5):>4}{cpus}, {count} reads"
 
 
-def where(view: View, top: int, height: int, rows: int) -> str:
+def where(view: CpuView, top: int, height: int, rows: int) -> str:
     """Which rows are shown, of how many, in which order, under which filter."""
     last = min(rows, top + height)
     span = f"{top + 1}-{last}/{rows}" if rows else "no rows"

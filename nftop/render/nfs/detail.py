@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class EntryColumn:
     """Attributes.
 
     label: its header. cells: with the one that keeps it off the next. right: numbers stand right.
@@ -43,19 +43,19 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Generic[T]):
+class EntryTable(Generic[T]):
     """Attributes.
 
     name: of what there is a line each. row: the cells of one. readings: those of it, by label.
     """
 
     name: str
-    columns: Sequence[Column]
+    columns: Sequence[EntryColumn]
     row: Callable[[T], list[Span]]
     readings: Sequence[tuple[str, Callable[[T], Reading]]]
 
 
-def table_of(parts: Sequence[T] | Missing, shape: Shape[T], width: int) -> list[Line]:
+def table_of(parts: Sequence[T] | Missing, shape: EntryTable[T], width: int) -> list[Line]:
     """Headers, a line each, and why numbers are absent; for what is not told only why."""
     name, columns, row, readings = shape.name, shape.columns, shape.row, shape.readings
     if isinstance(parts, Missing):
@@ -79,7 +79,7 @@ def table_of(parts: Sequence[T] | Missing, shape: Shape[T], width: int) -> list[
     return lines
 
 
-def fitting(columns: Sequence[tuple[Column, T]], width: int) -> list[tuple[Column, T]]:
+def fitting(columns: Sequence[tuple[EntryColumn, T]], width: int) -> list[tuple[EntryColumn, T]]:
     """The first of them, as many as fit."""
     shown, room = [], width
     for column, cell in columns:
@@ -90,7 +90,7 @@ def fitting(columns: Sequence[tuple[Column, T]], width: int) -> list[tuple[Colum
     return shown
 
 
-def head_line(columns: Sequence[Column]) -> Line:
+def head_line(columns: Sequence[EntryColumn]) -> Line:
     """The headers."""
     text = "".join(
         fit(column.label, column.cells - 1, right=column.right) + " " for column in columns
@@ -127,10 +127,15 @@ def queue_lines(nf: NfRow, width: int) -> list[Line]:
             number_cell(queue.used_ratio, Unit.RATIO, 8),
         ]
 
-    columns = [Column("QUEUES: PORT", 24, right=False), Column("QUEUE", 8), Column("CPU", 5),
-               Column("Mpps", 8), Column("USED", 8)]  # fmt: skip
+    columns = [
+        EntryColumn("QUEUES: PORT", 24, right=False),
+        EntryColumn("QUEUE", 8),
+        EntryColumn("CPU", 5),
+        EntryColumn("Mpps", 8),
+        EntryColumn("USED", 8),
+    ]
     parts = (("Mpps", lambda queue: queue.packets_per_s), ("USED", lambda queue: queue.used_ratio))
-    return table_of(nf.queues, Shape("QUEUES", columns, row, parts), width)
+    return table_of(nf.queues, EntryTable("QUEUES", columns, row, parts), width)
 
 
 def port_lines(nf: NfRow, width: int) -> list[Line]:
@@ -145,15 +150,20 @@ def port_lines(nf: NfRow, width: int) -> list[Line]:
             number_cell(port.drop_packets_per_s, Unit.PER_S, 9),
         ]
 
-    columns = [Column("PORTS", 24, right=False), Column("Mpps in", 9), Column("Mpps out", 9),
-               Column("missed/s", 9), Column("drop/s", 9)]  # fmt: skip
+    columns = [
+        EntryColumn("PORTS", 24, right=False),
+        EntryColumn("Mpps in", 9),
+        EntryColumn("Mpps out", 9),
+        EntryColumn("missed/s", 9),
+        EntryColumn("drop/s", 9),
+    ]
     parts = (
         ("Mpps in", lambda port: port.rx_packets_per_s),
         ("Mpps out", lambda port: port.tx_packets_per_s),
         ("missed/s", lambda port: port.missed_packets_per_s),
         ("drop/s", lambda port: port.drop_packets_per_s),
     )
-    return table_of(nf.ports, Shape("PORTS", columns, row, parts), width)
+    return table_of(nf.ports, EntryTable("PORTS", columns, row, parts), width)
 
 
 def node_lines(nf: NfRow, width: int) -> list[Line]:
@@ -168,10 +178,15 @@ def node_lines(nf: NfRow, width: int) -> list[Line]:
             text_cell(" polls" if node.polls else "", 7),
         ]
 
-    columns = [Column("NODES", 24, right=False), Column("CLOCKS", 8), Column("TSC/pkt", 10),
-               Column("pkt/call", 10), Column("", 7)]  # fmt: skip
+    columns = [
+        EntryColumn("NODES", 24, right=False),
+        EntryColumn("CLOCKS", 8),
+        EntryColumn("TSC/pkt", 10),
+        EntryColumn("pkt/call", 10),
+        EntryColumn("", 7),
+    ]
     parts = (("TSC/pkt", lambda node: node.clocks_per_packet),)
-    return table_of(nf.nodes, Shape("NODES", columns, row, parts), width)
+    return table_of(nf.nodes, EntryTable("NODES", columns, row, parts), width)
 
 
 _BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120
@@ -255,20 +270,20 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     """Its threads, and what the table of CPUs has of where each polls."""
     bar = _LONG_BAR if width >= _LONG_FROM else _BAR
     row_of = frame.cpus.topology.row_of
-    fit_in: list[tuple[Column, Callable[[NfThread], Span] | None]] = [
-        (Column("CPU", 5), lambda thread: text_cell(str(thread.cpu), 5, right=True)),
-        (Column("THREAD", 16, right=False), lambda thread: text_cell(thread.name, 16)),
-        (Column("Mpps", 7), lambda thread: number_cell(thread.packets_per_s, _MPPS, 7)),
-        (Column("SHARE", 7), lambda thread: number_cell(_share(thread, nf), Unit.RATIO, 7)),
-        (Column("BUSY", 6), lambda thread: number_cell(thread.busy_ratio, Unit.RATIO, 6)),
-        (Column("CPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp", 8)),
-        (Column("IPC", 6), lambda thread: _of_cpu(frame, thread.cpu, "ipc", 6)),
-        (Column("FbMCR", bar + 1, right=False), None),
-        (Column("vs.base", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp_vs_base", 8)),
-        (Column("RUN", 6), lambda thread: number_cell(thread.run_ratio, Unit.RATIO, 6)),
-        (Column("IPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "ipp", 8)),
+    fit_in: list[tuple[EntryColumn, Callable[[NfThread], Span] | None]] = [
+        (EntryColumn("CPU", 5), lambda thread: text_cell(str(thread.cpu), 5, right=True)),
+        (EntryColumn("THREAD", 16, right=False), lambda thread: text_cell(thread.name, 16)),
+        (EntryColumn("Mpps", 7), lambda thread: number_cell(thread.packets_per_s, _MPPS, 7)),
+        (EntryColumn("SHARE", 7), lambda thread: number_cell(_share(thread, nf), Unit.RATIO, 7)),
+        (EntryColumn("BUSY", 6), lambda thread: number_cell(thread.busy_ratio, Unit.RATIO, 6)),
+        (EntryColumn("CPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp", 8)),
+        (EntryColumn("IPC", 6), lambda thread: _of_cpu(frame, thread.cpu, "ipc", 6)),
+        (EntryColumn("FbMCR", bar + 1, right=False), None),
+        (EntryColumn("vs.base", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp_vs_base", 8)),
+        (EntryColumn("RUN", 6), lambda thread: number_cell(thread.run_ratio, Unit.RATIO, 6)),
+        (EntryColumn("IPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "ipp", 8)),
         (
-            Column("MISS/pkt", 9),
+            EntryColumn("MISS/pkt", 9),
             lambda thread: _of_cpu(frame, thread.cpu, "llc_misses_per_packet", 9),
         ),
     ]
@@ -316,9 +331,14 @@ def _baseline(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     base = baseline_of(frame.baselines, nf, frame.nfs)
     if base is None or frame.baselines is None:
         return []
-    columns = [Column(f"BASELINE {clock_time(frame.baselines.wall_ns)}", 24, right=False),
-               Column("then", 9), Column("spread", 8), Column("ticks", 6), Column("now", 9),
-               Column("change", 9)]  # fmt: skip
+    columns = [
+        EntryColumn(f"BASELINE {clock_time(frame.baselines.wall_ns)}", 24, right=False),
+        EntryColumn("then", 9),
+        EntryColumn("spread", 8),
+        EntryColumn("ticks", 6),
+        EntryColumn("now", 9),
+        EntryColumn("change", 9),
+    ]
     lines = [head_line(columns)]
     lines += [_level_line(nf, base, name) for name in KEPT if name in base.levels]
     if base.pid != nf.pid:

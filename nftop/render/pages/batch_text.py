@@ -11,12 +11,12 @@ from nftop.render.cache.panel import cache_absences, cache_lines
 from nftop.render.cores.detail import absences
 from nftop.render.cores.nfs import nf_lines
 from nftop.render.cores.packages import package_lines
-from nftop.render.cores.rows import View
+from nftop.render.cores.rows import CpuView
 from nftop.render.cores.table import table_lines
 from nftop.render.frame.findings import finding_text_lines
-from nftop.render.frame.header import Status, header_lines
+from nftop.render.frame.header import ViewStatus, header_lines
 
-_EVERYTHING = View(folded=False)
+_EVERYTHING = CpuView(folded=False)
 
 
 def frame_text(
@@ -36,7 +36,7 @@ def frame_text(
     classes = cache_lines(frame, width)
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
-        *header_lines(frame, Status(mode, _interval_s(frame), notice=frame.notice), width),
+        *header_lines(frame, ViewStatus(mode, _interval_s(frame), notice=frame.notice), width),
         *finding_text_lines(frame, width),
         BLANK,
         *nf_lines(frame, width),

@@ -19,8 +19,8 @@ from nftop.render.base import spark
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import fit
 from nftop.render.cores.columns import Col
-from nftop.render.cores.layout import Parts, above_text
-from nftop.render.frame.header import Status, alert_lines
+from nftop.render.cores.layout import ScreenSections, above_text
+from nftop.render.frame.header import ViewStatus, alert_lines
 from nftop.render.frame.provenance import reason_lines, source_lines
 from nftop.render.power.settings import host_lines, placement_lines
 
@@ -62,7 +62,7 @@ MARKS: tuple[tuple[str, str], ...] = (
 
 def power_parts(
     frame: Frame,
-    status: Status,
+    status: ViewStatus,
     row: int | None,
     past: Past,
     *,
@@ -71,7 +71,7 @@ def power_parts(
     rows: int,
     width: int,
     height: int,
-) -> Parts:
+) -> ScreenSections:
     """Share the screen out: packages, who told it and what is absent; the table of CPUs; a detail.
 
     Args:
@@ -87,7 +87,7 @@ def power_parts(
     """
     above, room, footer = above_text(frame, status, width=width, height=height)
     if not footer:
-        return Parts(above, room, (), 0, 0)
+        return ScreenSections(above, room, (), 0, 0)
     lines = [
         *package_lines(frame, past, columns, interval_s, width),
         *_absences(frame, row, columns, width),
@@ -99,7 +99,7 @@ def power_parts(
     table = room if room < wanted + _DETAIL_LEAST else wanted
     if room >= _TABLE_LEAST + _DETAIL_LEAST and height >= _BLANKS_FROM:
         table = max(_TABLE_LEAST, min(wanted, room - max(_DETAIL_LEAST, room // 3)))
-    return Parts([*above, *told, *gap], table, (), room - table, footer)
+    return ScreenSections([*above, *told, *gap], table, (), room - table, footer)
 
 
 def package_lines(

@@ -191,7 +191,7 @@ _UNITS = {Unit.BYTES_PER_S: "GB/s", Unit.REQUESTS_PER_S: "M/s", Unit.PER_S: "1/s
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TrafficShape:
     """How many packages are side by side, in how many cells each, and how many columns of a table.
 
     A package takes `columns` cells of `_CELL`, and what is left of its span is its graph's.
@@ -203,14 +203,14 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class TrafficLines:
     """The screen's lines, and for each the row it shows; None for headers and sentences."""
 
     lines: tuple[Line, ...]
     rows: tuple[TrafficRow | None, ...]
 
 
-def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
+def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficLines:
     """All lines, packages side by side as far as they fit, and why numbers are absent below.
 
     Above them which numbers are not of their first choice, by whom and how old. Rows that no
@@ -241,7 +241,9 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> Traffic:
         drawn.append((line(Span("the topology names no package", Tone.DIM)), None))
     below = (*accelerator_lines(frame, width), *absence_lines(frame, width))
     drawn += [(item, None) for item in below]
-    return Traffic(tuple(crop(entry, width) for entry, _ in drawn), tuple(row for _, row in drawn))
+    return TrafficLines(
+        tuple(crop(entry, width) for entry, _ in drawn), tuple(row for _, row in drawn)
+    )
 
 
 _SECTIONS, _OF_PERF = sections(), sections(PACKAGE_METRICS)
@@ -280,14 +282,16 @@ def _is_never(reading: Reading) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _shape(packages: int, width: int) -> Shape:
+def _shape(packages: int, width: int) -> TrafficShape:
     """As many packages abreast as there are, if need be with fewer columns; else bands of them."""
     room = max(_CELL, width - _LABEL)
     for columns in range(_MOST_CELLS, 1, -1):
         if packages * columns * _CELL <= room:
-            return Shape(max(1, packages), room // max(1, packages), columns)
+            return TrafficShape(max(1, packages), room // max(1, packages), columns)
     abreast = max(1, room // (2 * _CELL))
-    return Shape(abreast, room // abreast, max(1, min(_MOST_CELLS, room // abreast // _CELL)))
+    return TrafficShape(
+        abreast, room // abreast, max(1, min(_MOST_CELLS, room // abreast // _CELL))
+    )
 
 
 def _kept(cells: Sequence[str], columns: int) -> list[int]:
@@ -301,7 +305,7 @@ def _rank(cell: str) -> int:
 
 
 def _section(
-    section: Section, band: Sequence[PackageRow], shape: Shape, past: Past, interval_s: float
+    section: Section, band: Sequence[PackageRow], shape: TrafficShape, past: Past, interval_s: float
 ) -> list[Line]:
     """The header and the rows of a section, for some packages side by side."""
     kept = _kept(section.cells, shape.columns)
@@ -330,7 +334,7 @@ def _unit(unit: Unit) -> str:
     return _UNITS.get(unit, unit.value)
 
 
-def _points(shape: Shape, cells: int) -> int:
+def _points(shape: TrafficShape, cells: int) -> int:
     """Cells of a graph beside so many numbers; 0 where that is too few to say anything."""
     left = min(_MOST_SPARK, shape.span - cells * _CELL - 3)
     return left if left >= _LEAST_SPARK else 0
@@ -362,14 +366,18 @@ def _to(top: float, unit: Unit) -> str:
 
 
 def _header(
-    section: Section, band: Sequence[PackageRow], cells: Sequence[str], shape: Shape, scale: str
+    section: Section,
+    band: Sequence[PackageRow],
+    cells: Sequence[str],
+    shape: TrafficShape,
+    scale: str,
 ) -> Line:
     unit = "M req/s" if section.cells[0] else ""
     return _titles(f"{section.title} {unit}", band, cells, shape, scale)
 
 
 def _titles(
-    title: str, band: Sequence[PackageRow], cells: Sequence[str], shape: Shape, scale: str
+    title: str, band: Sequence[PackageRow], cells: Sequence[str], shape: TrafficShape, scale: str
 ) -> Line:
     """A header: what it is, and for each package its number, its cells and the graphs' scale."""
     text = fit(title, _LABEL)
@@ -400,7 +408,7 @@ def _number(reading: Reading, unit: Unit, estimate: bool = False) -> Span:  # no
     return Span(text.rjust(_CELL - 1) + (fmt.ESTIMATE if estimate else " "), Tone.PLAIN)
 
 
-def _graph(values: NDArray[np.float32] | None, top: float, shape: Shape, cells: int) -> Span:
+def _graph(values: NDArray[np.float32] | None, top: float, shape: TrafficShape, cells: int) -> Span:
     left = max(0, shape.span - cells * _CELL)
     text = "" if values is None else " " + spark.graph(values, top, 1)[0]
     return Span(fit(text, left), Tone.AREA)
@@ -413,7 +421,7 @@ def _numbers(frame: Frame, attribute: str) -> list[int]:
 
 
 def _box_lines(
-    band: Sequence[PackageRow], boxes: Boxes, numbers: Sequence[int], shape: Shape
+    band: Sequence[PackageRow], boxes: Boxes, numbers: Sequence[int], shape: TrafficShape
 ) -> list[Line]:
     """Header and rows of memory channels or links; the bar is both directions together."""
     if not numbers:

@@ -9,9 +9,9 @@ from textual import events
 from textual.binding import BindingsMap
 from textual.screen import Screen
 
-from nftop.ui.keys import Key, bindings, named
-from nftop.ui.pending_change import Changes
-from nftop.ui.widgets.panels import Banner, Footer
+from nftop.ui.keys import KeyRow, bindings, named
+from nftop.ui.pending_change import ChangeControl
+from nftop.ui.widgets.panels import ChangeBanner, Footer
 
 Result = TypeVar("Result")
 
@@ -23,7 +23,7 @@ class BannerScreen(Screen[Result]):
     follows: drawn anew with every frame while it is up.
     """
 
-    changes: Changes
+    changes: ChangeControl
     follows: bool = False
 
     def show_banner(self) -> int | None:
@@ -31,14 +31,14 @@ class BannerScreen(Screen[Result]):
 
         A thread's news may come before the screen is composed, or when it is being taken apart.
         """
-        banner, footer = self.query_one_optional(Banner), self.query_one_optional(Footer)
+        banner, footer = self.query_one_optional(ChangeBanner), self.query_one_optional(Footer)
         if banner is None or footer is None or not self.size:
             return None
         lines = self.changes.lines(self.size.width)
         banner.show(lines, len(lines))
         return len(lines)
 
-    def bind_keys(self, keys: Iterable[Key]) -> None:
+    def bind_keys(self, keys: Iterable[KeyRow]) -> None:
         """Bind keys of this screen that are known only when it is created."""
         self._bindings.key_to_bindings.update(BindingsMap(bindings(keys)).key_to_bindings)
 

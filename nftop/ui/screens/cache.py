@@ -17,17 +17,17 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line, pointed_at
 from nftop.render.cache.detail import Trends, class_lines
 from nftop.render.cache.page import MARKS as VERDICT_MARKS
-from nftop.render.cache.page import Page, card, judged, page, upper, whole
+from nftop.render.cache.page import CachePage, card, judged, page, upper, whole
 from nftop.render.cache.panel import group_name
 from nftop.render.cache.table import MARKS as CLASS_MARKS
 from nftop.render.cores.layout import above_text
-from nftop.render.frame.header import Status
+from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_class_lines
-from nftop.ui.keys import ALWAYS, CLASSES, EDIT, MOVE, Key
+from nftop.ui.keys import ALWAYS, CLASSES, EDIT, MOVE, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.session_view import Watch
-from nftop.ui.widgets.panels import Stage
+from nftop.ui.session_view import SessionView
+from nftop.ui.widgets.panels import MainLayout
 
 
 class CacheView(ScreenView):
@@ -36,9 +36,9 @@ class CacheView(ScreenView):
     `chosen`: the class and the cache under the cursor; None where there is none.
     """
 
-    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *CLASSES, *EDIT, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *CLASSES, *EDIT, *ALWAYS)
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SessionView) -> None:
         super().__init__(watch)
         self.chosen: ClassKey | None = None
         self._keys: tuple[ClassKey, ...] = ()
@@ -49,7 +49,7 @@ class CacheView(ScreenView):
         self._shows_verdict = False
         self._judged: tuple[int, tuple[Noticed, ...], Verdict | None] = (0, (), None)
 
-    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
         watch = self.watch
         above, height, footer = above_text(frame, status, width=stage.width, height=stage.height)
         table = upper(frame, stage.width, watch.made, folded=watch.view.folded)
@@ -149,7 +149,7 @@ class CacheView(ScreenView):
         self._judged = (frame.monotonic_ns, frame.noticed, verdict)
         return verdict
 
-    def _scrolled(self, shown: Page) -> list[Line]:
+    def _scrolled(self, shown: CachePage) -> list[Line]:
         lines = list(shown.table)
         at = [place for place, key in enumerate(shown.keys) if key and key == self.chosen]
         last = max(0, len(lines) - shown.room)

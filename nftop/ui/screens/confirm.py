@@ -21,18 +21,18 @@ from nftop.render.editor.change import confirm_lines
 from nftop.render.frame.header import alert_lines, badge_lines, footer_line
 from nftop.ui.keys import CONFIRM, CONFIRM_HINTS, bindings
 from nftop.ui.options import Options
-from nftop.ui.pending_change import Changes
+from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.page import keys_page
 from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import Banner, Footer
+from nftop.ui.widgets.panels import ChangeBanner, Footer
 
 # A proposal and the changes that it takes back; None where there is nothing to do.
-Plan: TypeAlias = Callable[[Changing], "tuple[Proposal, tuple[int, ...]] | None"]
+PlanFunction: TypeAlias = Callable[[Changing], "tuple[Proposal, tuple[int, ...]] | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PreviewPlan:
     """Attributes.
 
     proposal, undoes: for the gate. writes: what would be written, in its order.
@@ -47,10 +47,10 @@ class Planned:
     foreign: tuple[str, ...]
 
 
-class IsPlanned(Message):
+class PlanReady(Message):
     """The gate has planned; `planned` is None where it could not, or had nothing to."""
 
-    def __init__(self, planned: Planned | None, why: str = "") -> None:
+    def __init__(self, planned: PreviewPlan | None, why: str = "") -> None:
         self.planned = planned
         self.why = why
         super().__init__()
@@ -69,8 +69,8 @@ class ConfirmScreen(BannerScreen[bool]):
     def __init__(
         self,
         title: str,
-        plan: Plan,
-        changes: Changes,
+        plan: PlanFunction,
+        changes: ChangeControl,
         options: Options,
         *,
         frame: Frame | None,
@@ -84,7 +84,7 @@ class ConfirmScreen(BannerScreen[bool]):
         self._drift = drift
         self._options = options
         self._badge = [] if frame is None else badge_lines(frame.host)
-        self._planned: Planned | None = None
+        self._planned: PreviewPlan | None = None
         self._why = "planning: the gate reads the host"
         self._said = ""
         self._top = 0
@@ -93,7 +93,7 @@ class ConfirmScreen(BannerScreen[bool]):
 
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
-        yield Banner(ascii_only=plain)
+        yield ChangeBanner(ascii_only=plain)
         yield Lines(ascii_only=plain, id="preview")
         yield Footer(ascii_only=plain)
 
@@ -104,7 +104,7 @@ class ConfirmScreen(BannerScreen[bool]):
         self._seen = 0  # lines are others now
         self.paint()
 
-    def on_is_planned(self, message: IsPlanned) -> None:
+    def on_plan_ready(self, message: PlanReady) -> None:
         self._planned, self._why, self._seen = message.planned, message.why, 0
         self.paint()
 
@@ -166,7 +166,7 @@ class ConfirmScreen(BannerScreen[bool]):
         self._warned = 1 + warned
         return [head, *lines]
 
-    def _obstacle(self, planned: Planned) -> str:
+    def _obstacle(self, planned: PreviewPlan) -> str:
         """Why `y` does nothing; "" where it applies."""
         if planned.proposal.refusals:
             return "it can't be done, for the reasons above"
@@ -213,11 +213,11 @@ class ConfirmScreen(BannerScreen[bool]):
         try:
             found = None if gate is None else self._plan(gate)
             if gate is None or found is None:
-                self.post_message(IsPlanned(None, "there is nothing to take back"))
+                self.post_message(PlanReady(None, "there is nothing to take back"))
                 return
             proposal, undoes = found
             rules = gate.rules_for(proposal)
-            planned = Planned(
+            planned = PreviewPlan(
                 proposal,
                 undoes,
                 gate.writes(proposal) if not proposal.refusals else (),
@@ -226,9 +226,9 @@ class ConfirmScreen(BannerScreen[bool]):
                 tuple(self._drift(proposal)),
             )
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            self.post_message(IsPlanned(None, f"it can't be planned: {_why(error)}"))
+            self.post_message(PlanReady(None, f"it can't be planned: {_why(error)}"))
             return
-        self.post_message(IsPlanned(planned))
+        self.post_message(PlanReady(planned))
 
 
 def _why(error: Exception) -> str:

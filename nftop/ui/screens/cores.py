@@ -10,27 +10,27 @@ from nftop.model.frame import Frame
 from nftop.render.base.line import Line
 from nftop.render.cores.columns import Col, columns_for
 from nftop.render.cores.detail import trend_metric
-from nftop.render.cores.layout import Parts, share_out
+from nftop.render.cores.layout import ScreenSections, share_out
 from nftop.render.cores.map import MARKS, map_metric
-from nftop.render.frame.header import Status, where
+from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
-from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, MOVE, Key
+from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, MOVE, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.session_view import Watch
-from nftop.ui.widgets.panels import Stage
+from nftop.ui.session_view import SessionView
+from nftop.ui.widgets.panels import MainLayout
 
 
 class CoresView(ScreenView):
     """The table of CPUs, and what there is room for around it."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *DRILL, *CPUS, *EDIT, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *DRILL, *CPUS, *EDIT, *ALWAYS)
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SessionView) -> None:
         super().__init__(watch)
         self._columns: tuple[Col, ...] = ()
 
-    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
         watch = self.watch
         watch.arrange()
         self._columns = columns_for(stage.width, frame.cpus)
@@ -73,7 +73,7 @@ class CoresView(ScreenView):
                 self.watch.look(sort=col.key, inverted=same and not view.inverted)
             x -= col.width
 
-    def _paint_parts(self, frame: Frame, parts: Parts, stage: Stage) -> None:
+    def _paint_parts(self, frame: Frame, parts: ScreenSections, stage: MainLayout) -> None:
         watch = self.watch
         stage.header.show(parts.top, len(parts.top))
         stage.table.show_rows(

@@ -26,21 +26,21 @@ from nftop.render.base.line import Line, line
 from nftop.render.base.text import printable
 from nftop.render.cache.page import card
 from nftop.render.cache.panel import group_name
-from nftop.render.editor.model import Board
+from nftop.render.editor.model import EditorState
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
 from nftop.render.frame.header import alert_lines, badge_lines, footer_line
 from nftop.render.pages.help import editor_help_lines
-from nftop.ui.editor_model import Desk, Fate, drift_of, has_masks
+from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
 from nftop.ui.keys import EDITOR, EDITOR_HINTS, bindings, help_rows
-from nftop.ui.messages import Answer
+from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
-from nftop.ui.pending_change import Changes
+from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.page import PageScreen, PageText
-from nftop.ui.session_view import Watch
+from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import Banner, Footer
+from nftop.ui.widgets.panels import ChangeBanner, Footer
 from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"
@@ -56,7 +56,7 @@ _QUESTIONS = {
 _help_text: PageText = partial(editor_help_lines, help_rows(EDITOR))
 
 
-class IsRead(Message):
+class HostRead(Message):
     """The host as it was at `read_at_ns`; `why` where it could not be read.
 
     `number`: of the reading, in the order in which they were asked for. `fate`: what had become
@@ -64,10 +64,15 @@ class IsRead(Message):
     """
 
     def __init__(
-        self, number: int, fate: Fate, state: State | None, rules: Rules | None, why: str = ""
+        self,
+        number: int,
+        fate: AppliedOutcome,
+        state: State | None,
+        rules: Rules | None,
+        why: str = "",
     ) -> None:
         self.number = number
-        self.fate: Fate = fate
+        self.fate: AppliedOutcome = fate
         self.state = state
         self.rules = rules
         self.why = why
@@ -75,7 +80,7 @@ class IsRead(Message):
         super().__init__()
 
 
-class EditorScreen(BannerScreen[Desk | None]):
+class EditorScreen(BannerScreen[EditorModel | None]):
     """Gives the desk with a draft that is to be kept, if there is one."""
 
     follows = True
@@ -86,13 +91,13 @@ class EditorScreen(BannerScreen[Desk | None]):
     def __init__(
         self,
         gate: Changing,
-        changes: Changes,
-        watch: Watch,
+        changes: ChangeControl,
+        watch: SessionView,
         options: Options,
         *,
         group: str = ROOT,
         l3: int | None = None,
-        desk: Desk | None = None,
+        desk: EditorModel | None = None,
     ) -> None:
         """`group`, `l3`: the class and the cache to begin with. `desk`: one that was kept."""
         super().__init__()
@@ -126,7 +131,7 @@ class EditorScreen(BannerScreen[Desk | None]):
 
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
-        yield Banner(ascii_only=plain)
+        yield ChangeBanner(ascii_only=plain)
         yield Lines(ascii_only=plain, id="editor")
         yield Footer(ascii_only=plain)
         yield Prompt()
@@ -141,7 +146,7 @@ class EditorScreen(BannerScreen[Desk | None]):
         # What a question is about stays selected until it is answered.
         return not ((self._asking or self._question) and action == "act")
 
-    def on_is_read(self, message: IsRead) -> None:
+    def on_host_read(self, message: HostRead) -> None:
         if message.number < self._read_last:
             return  # it was overtaken
         self._read_last = message.number
@@ -158,7 +163,7 @@ class EditorScreen(BannerScreen[Desk | None]):
             self._desk.reload(message.state, message.rules, message.read_at_ns, fate)
         else:
             group, l3 = self._begins
-            self._desk = Desk(
+            self._desk = EditorModel(
                 message.state,
                 message.rules,
                 self._gate.host.where,
@@ -170,7 +175,7 @@ class EditorScreen(BannerScreen[Desk | None]):
             )
         self.paint()
 
-    def on_answer(self, message: Answer) -> None:
+    def on_prompt_answer(self, message: PromptAnswer) -> None:
         self._asking = False
         desk = self._desk
         if desk is not None and message.text is not None:
@@ -264,7 +269,7 @@ class EditorScreen(BannerScreen[Desk | None]):
             )
             self.app.push_screen(screen, partial(self._previewed, desk, draft))
 
-    def _previewed(self, desk: Desk, draft: Draft, asked: bool | None) -> None:  # noqa: FBT001 - the preview's answer
+    def _previewed(self, desk: EditorModel, draft: Draft, asked: bool | None) -> None:  # noqa: FBT001 - the preview's answer
         if asked:
             desk.applied, self._asked_before = draft, self._asked
         self.paint()
@@ -315,7 +320,7 @@ class EditorScreen(BannerScreen[Desk | None]):
     def _named(self) -> str:
         return "" if self._desk is None else group_name(self._desk.spot.group)
 
-    def _board(self, desk: Desk, frame: Frame) -> Board:
+    def _board(self, desk: EditorModel, frame: Frame) -> EditorState:
         locked = "" if self._options.rw else _LOCKED
         # Of our own change the banner tells.
         notice = frame.notice if self.changes.standing.phase == "none" else ""
@@ -339,8 +344,8 @@ class EditorScreen(BannerScreen[Desk | None]):
     def _read(self) -> None:
         self._asked += 1
         number, standing = self._asked, self.changes.standing
-        over: Fate = "kept" if standing.kept else "back"
-        fate: Fate = over if standing.phase == "none" else "open"
+        over: AppliedOutcome = "kept" if standing.kept else "back"
+        fate: AppliedOutcome = over if standing.phase == "none" else "open"
         self.run_worker(
             lambda: self._read_host(number, fate),
             name="read",
@@ -349,12 +354,14 @@ class EditorScreen(BannerScreen[Desk | None]):
             exit_on_error=False,
         )
 
-    def _read_host(self, number: int, fate: Fate) -> None:
+    def _read_host(self, number: int, fate: AppliedOutcome) -> None:
         """In a thread: a gate reads files."""
         try:
             state, rules = self._gate.host.state(), self._gate.host.rules()
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
             why = str(error) or type(error).__name__
-            self.post_message(IsRead(number, fate, None, None, f"the classes can't be read: {why}"))
+            self.post_message(
+                HostRead(number, fate, None, None, f"the classes can't be read: {why}")
+            )
             return
-        self.post_message(IsRead(number, fate, state, rules))
+        self.post_message(HostRead(number, fate, state, rules))

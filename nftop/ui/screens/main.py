@@ -19,26 +19,34 @@ from nftop.render.frame.header import Tabs, footer_line, waiting_lines
 from nftop.render.pages.help import help_lines
 from nftop.session.feed import Feed
 from nftop.store.history.history import History
-from nftop.ui.editor_model import Desk
+from nftop.ui.editor_model import EditorModel
 from nftop.ui.keys import help_rows, hints, named
-from nftop.ui.messages import Answer, FeedEnded, FrameReady, LineClicked, Wheel
+from nftop.ui.messages import FeedEnded, FrameReady, LineClicked, PromptAnswer, Wheel
 from nftop.ui.options import Options
-from nftop.ui.pending_change import Changes
-from nftop.ui.recording_keys import Deck
+from nftop.ui.pending_change import ChangeControl
+from nftop.ui.recording_keys import RecordingKeys
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screens
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.session_view import Watch, aimed
-from nftop.ui.widgets.panels import Banner, CpuTableView, Detail, Footer, Header, Panels, Stage
+from nftop.ui.session_view import SessionView, focus_request
+from nftop.ui.widgets.panels import (
+    ChangeBanner,
+    CpuDetail,
+    CpuTableView,
+    Footer,
+    HeaderLines,
+    MainLayout,
+    Panels,
+)
 from nftop.ui.widgets.prompt import Prompt
 
 LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
 
 
-class Inquiry:
+class ViewPrompts:
     """What is asked and what answers do; what there is to say goes to `session_view.message`.
 
     Attributes:
@@ -46,7 +54,7 @@ class Inquiry:
         answers: by what it was about, what an answer does.
     """
 
-    def __init__(self, watch: Watch, view: Callable[[], ScreenView]) -> None:
+    def __init__(self, watch: SessionView, view: Callable[[], ScreenView]) -> None:
         """`view` is the one that is up."""
         self._watch = watch
         self._view = view
@@ -93,14 +101,14 @@ def _untold(frame: Frame | None) -> str:
     return next((printable(item.detail) for item in told if item.reason), "")
 
 
-class Editing:
+class EditorOpener:
     """Keeps the draft of classes that an editor was left with."""
 
-    def __init__(self, main: BannerScreen[None], watch: Watch, options: Options) -> None:
+    def __init__(self, main: BannerScreen[None], watch: SessionView, options: Options) -> None:
         self._main = main
         self._watch = watch
         self._options = options
-        self._desk: Desk | None = None
+        self._desk: EditorModel | None = None
 
     def classes(self, view: ScreenView) -> str:
         """The editor of cache classes, at what the view shows."""
@@ -129,7 +137,7 @@ class Editing:
         self._main.app.push_screen(screen, lambda _: self._main.paint())
         return ""
 
-    def _edited(self, desk: Desk | None) -> None:
+    def _edited(self, desk: EditorModel | None) -> None:
         self._desk = desk
         self._main.paint()
 
@@ -139,7 +147,9 @@ class MainScreen(BannerScreen[None]):
 
     AUTO_FOCUS: ClassVar[str | None] = ""
 
-    def __init__(self, feed: Feed, history: History, options: Options, changes: Changes) -> None:
+    def __init__(
+        self, feed: Feed, history: History, options: Options, changes: ChangeControl
+    ) -> None:
         super().__init__()
         self._rows, self._keys = screens(), main_keys()
         self.bind_keys(self._keys)
@@ -148,14 +158,14 @@ class MainScreen(BannerScreen[None]):
         self.changes = changes
         self._feed = feed
         self._options = options
-        self._watch = Watch(feed, history)
+        self._watch = SessionView(feed, history)
         self._views: tuple[ScreenView, ...] = tuple(row.view(self._watch) for row in self._rows)
         self._up = 0
         self._asking = False
         self._looking = Focus()
-        self._editing = Editing(self, self._watch, options)
-        self._deck = Deck(self._watch, options)
-        self._inquiry = Inquiry(self._watch, lambda: self._view)
+        self._editing = EditorOpener(self, self._watch, options)
+        self._deck = RecordingKeys(self._watch, options)
+        self._inquiry = ViewPrompts(self._watch, lambda: self._view)
         self._questions = {**self._inquiry.questions, **self._deck.questions}
         # What a key does, given how far or which.
         self._acts: Mapping[str, Callable[[int], object]] = {
@@ -182,11 +192,11 @@ class MainScreen(BannerScreen[None]):
 
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
-        yield Banner(ascii_only=plain)
-        yield Header(ascii_only=plain)
+        yield ChangeBanner(ascii_only=plain)
+        yield HeaderLines(ascii_only=plain)
         yield CpuTableView(ascii_only=plain)
         yield Panels(ascii_only=plain)
-        yield Detail(ascii_only=plain)
+        yield CpuDetail(ascii_only=plain)
         yield Footer(ascii_only=plain)
         yield Prompt()
 
@@ -235,7 +245,7 @@ class MainScreen(BannerScreen[None]):
             self.say(f"no screen {event.key}" if event.key in "12345678"
                       else f"{named(event.character)} does nothing: ? lists the keys")  # fmt: skip
 
-    def on_answer(self, message: Answer) -> None:
+    def on_prompt_answer(self, message: PromptAnswer) -> None:
         self._asking = False
         self._watch.message = ""
         if message.text is not None:
@@ -375,7 +385,7 @@ class MainScreen(BannerScreen[None]):
         if self.changes.standing.phase != "none":
             status = replace(status, notice="")  # our own change, which the banner tells of
         if watch.frame is None:
-            self.query_one(Header).show(waiting_lines(status, width), height)
+            self.query_one(HeaderLines).show(waiting_lines(status, width), height)
             return
         spot, has_footer = self._view.paint(watch.frame, status, self._stage(width, height))
         self._aim()
@@ -383,14 +393,14 @@ class MainScreen(BannerScreen[None]):
         # A prompt takes the footer's line.
         self.query_one(Footer).show([foot], int(has_footer and not self._asking))
 
-    def _stage(self, width: int, height: int) -> Stage:
-        return Stage(
+    def _stage(self, width: int, height: int) -> MainLayout:
+        return MainLayout(
             width,
             height,
-            self.query_one(Header),
+            self.query_one(HeaderLines),
             self.query_one(CpuTableView),
             self.query_one(Panels),
-            self.query_one(Detail),
+            self.query_one(CpuDetail),
         )
 
     def _aim(self) -> None:
@@ -399,7 +409,7 @@ class MainScreen(BannerScreen[None]):
         if frame is None:
             return
         stays = self._watch.frozen is not None
-        wanted = aimed(self._looking, self._view.looking, frame.topology, stays=stays)
+        wanted = focus_request(self._looking, self._view.looking, frame.topology, stays=stays)
         if wanted != self._looking:
             self._looking = wanted
             self._feed.look_at(wanted)

@@ -12,16 +12,16 @@ from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, selected
 from nftop.render.cores.columns import Col
 from nftop.render.cores.layout import above_text
 from nftop.render.cores.nfs import nobody
-from nftop.render.cores.rows import Place
-from nftop.render.frame.header import Status
+from nftop.render.cores.rows import Cursor
+from nftop.render.frame.header import ViewStatus
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, title_of
 from nftop.render.nfs.table import MARKS, SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
-from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, Key
+from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.session_view import Watch
-from nftop.ui.widgets.panels import Stage
+from nftop.ui.session_view import SessionView
+from nftop.ui.widgets.panels import MainLayout
 
 # Lines that the table keeps for itself; from this height on parts stand apart.
 _TABLE_LEAST, _APART_FROM = 4, 40
@@ -31,7 +31,7 @@ class NfsView(ScreenView):
     """A cursor over network functions; below the table the selected one, which Enter opens."""
 
     # There are no CPUs to fold here, so `i` is not among the keys.
-    KEYS: ClassVar[tuple[Key, ...]] = (
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (
         *MOVE,
         *NFS,
         *(key for key in CPUS if key.action != "fold"),
@@ -39,7 +39,7 @@ class NfsView(ScreenView):
         *ALWAYS,
     )
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SessionView) -> None:
         super().__init__(watch)
         self._key: str | None = None  # of the selected one
         self._at = 0
@@ -56,7 +56,7 @@ class NfsView(ScreenView):
         # What the operator said runs there, by `NfRow.key`.
         self._workloads: dict[str, str] = {}
 
-    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
         watch = self.watch
         width = stage.width
         above, height, footer = above_text(frame, status, width=width, height=stage.height)
@@ -170,7 +170,7 @@ class NfsView(ScreenView):
             infos = watch.frame.cpus.topology.cpus
             shown = {infos[row].cpu for row in watch.rows.shown}
             cpu = next((cpu for cpu in nf.cpus if cpu in shown), None)
-            watch.place = watch.place if cpu is None else Place(cpu)
+            watch.place = watch.place if cpu is None else Cursor(cpu)
 
     def _settle(self) -> None:
         """Keep it selected; where a CPU was chosen elsewhere, that one's; else who is there now."""

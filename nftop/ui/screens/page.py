@@ -12,13 +12,13 @@ from textual.binding import BindingType
 from nftop.render.base.line import Line
 from nftop.render.frame.header import footer_line
 from nftop.render.pages.help import section
-from nftop.ui.keys import PAGE, PAGE_HINTS, Key, bindings, help_rows
+from nftop.ui.keys import PAGE, PAGE_HINTS, KeyRow, bindings, help_rows
 from nftop.ui.options import Options
-from nftop.ui.pending_change import Changes
+from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import Banner, Footer
+from nftop.ui.widgets.panels import ChangeBanner, Footer
 
 # Lines of a page for a width in cells.
 PageText: TypeAlias = Callable[[int], list[Line]]
@@ -33,7 +33,7 @@ class PageScreen(BannerScreen[int | None]):
         self,
         source: Callable[[], PageText | None],
         options: Options,
-        changes: Changes,
+        changes: ChangeControl,
         *,
         toggle: str = "",
         help_text: PageText | None = None,
@@ -60,7 +60,7 @@ class PageScreen(BannerScreen[int | None]):
         self._said = ""
 
     def compose(self) -> ComposeResult:
-        yield Banner(ascii_only=self._options.ascii_only)
+        yield ChangeBanner(ascii_only=self._options.ascii_only)
         yield Lines(ascii_only=self._options.ascii_only, id="page")
         yield Footer(ascii_only=self._options.ascii_only)
 
@@ -136,7 +136,7 @@ class PageScreen(BannerScreen[int | None]):
         self.query_one(Footer).show([footer_line(PAGE_HINTS, place, width, self._said)], 1)
 
 
-def keys_page(keys: Iterable[Key], options: Options, changes: Changes) -> PageScreen:
+def keys_page(keys: Iterable[KeyRow], options: Options, changes: ChangeControl) -> PageScreen:
     """The help page of a screen that has nothing but keys to explain."""
     rows = help_rows(keys)
     return PageScreen(lambda: lambda width: section("Keys", rows, width), options, changes)

@@ -9,24 +9,24 @@ from typing import ClassVar, Literal
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line
 from nftop.render.cores.columns import POWER_CPU_METRICS, columns_for, metric_of
-from nftop.render.frame.header import Status, where
+from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_power_lines
 from nftop.render.power.page import MARKS as PACKAGE_MARKS
 from nftop.render.power.page import power_parts
 from nftop.render.power.settings import MARKS as SETTING_MARKS
-from nftop.ui.keys import ALWAYS, CPUS, DRILL, MOVE, PRIORITIES, Key
+from nftop.ui.keys import ALWAYS, CPUS, DRILL, MOVE, PRIORITIES, KeyRow
 from nftop.ui.screens.cores import CoresView
 from nftop.ui.screens.registry import ScreenRow, register
-from nftop.ui.widgets.panels import Stage
+from nftop.ui.widgets.panels import MainLayout
 
 
 class PowerView(CoresView):
     """As the Cores screen, with its own columns, below the packages."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *DRILL, *CPUS, *PRIORITIES, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *DRILL, *CPUS, *PRIORITIES, *ALWAYS)
     EDITS: ClassVar[Literal["classes", "priority"]] = "priority"
 
-    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
         watch = self.watch
         watch.arrange()
         watch.settle(watch.page)

@@ -17,13 +17,13 @@ from nftop.render.frame.header import footer_line
 from nftop.render.power.priority import Effect, priority_lines
 from nftop.ui.keys import PRIORITY, PRIORITY_HINTS, bindings
 from nftop.ui.options import Options
-from nftop.ui.pending_change import Changes
+from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.page import keys_page
-from nftop.ui.session_view import Watch
+from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import Banner, Footer
+from nftop.ui.widgets.panels import ChangeBanner, Footer
 
 _LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"
 _SPAN_S = 30
@@ -38,7 +38,7 @@ class PriorityScreen(BannerScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(PRIORITY)
 
     def __init__(
-        self, cpu: Cpu, program: str, changes: Changes, watch: Watch, options: Options
+        self, cpu: Cpu, program: str, changes: ChangeControl, watch: SessionView, options: Options
     ) -> None:
         """`program`: as command lines about the host begin."""
         super().__init__()
@@ -53,7 +53,7 @@ class PriorityScreen(BannerScreen[None]):
 
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
-        yield Banner(ascii_only=plain)
+        yield ChangeBanner(ascii_only=plain)
         yield Lines(ascii_only=plain, id="priority")
         yield Footer(ascii_only=plain)
 

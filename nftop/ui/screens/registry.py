@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
-from nftop.ui.keys import CPUS, MOVE, Key
+from nftop.ui.keys import CPUS, MOVE, KeyRow
 from nftop.ui.screens.view import ScreenView
 
 # Screen that Enter opens where the current one has nothing of its own to open.
@@ -71,16 +71,16 @@ def position(screen_id: str) -> int:
     return [row.id for row in screens()].index(screen_id)
 
 
-def screen_keys() -> tuple[Key, ...]:
+def screen_keys() -> tuple[KeyRow, ...]:
     """The keys that open a screen; `Key.by` is its index in `screens()`."""
     return tuple(
-        Key(",".join(row.keys), "screen", " ".join(row.keys),
+        KeyRow(",".join(row.keys), "screen", " ".join(row.keys),
             row.help or f"the {row.title} screen", index)
         for index, row in enumerate(screens())
     )  # fmt: skip
 
 
-def main_keys() -> tuple[Key, ...]:
+def main_keys() -> tuple[KeyRow, ...]:
     """Every key of every screen once, in the order of the help."""
     own = (key for row in screens() for key in row.view.KEYS)
     return tuple(dict.fromkeys((*screen_keys(), *MOVE, *CPUS, *own)))

@@ -11,15 +11,15 @@ from nftop.model.ids import Cpu
 from nftop.render.base.line import Line, line
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.layout import above_text
-from nftop.render.frame.header import Status, where
+from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_core_lines
 from nftop.render.topdown.peers import Grouping, group_lines
 from nftop.render.topdown.tree import MARKS, core_lines
-from nftop.ui.keys import ALWAYS, CPUS, MOVE, TOPDOWN, Key
+from nftop.ui.keys import ALWAYS, CPUS, MOVE, TOPDOWN, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.session_view import Watch
-from nftop.ui.widgets.panels import Stage
+from nftop.ui.session_view import SessionView
+from nftop.ui.widgets.panels import MainLayout
 
 # In the order of the key: one core, then groups.
 _GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")
@@ -28,9 +28,9 @@ _GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")
 class TopdownView(ScreenView):
     """One core at a time, in the order and under the filter of the table of CPUs."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *TOPDOWN, *CPUS, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *TOPDOWN, *CPUS, *ALWAYS)
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SessionView) -> None:
         self.watch = watch
         self._grouping = 0
         self._top = 0
@@ -38,7 +38,7 @@ class TopdownView(ScreenView):
         self._columns: tuple[str, ...] = ()
         self._since: tuple[Cpu | None, int] = (None, 0)
 
-    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
         watch = self.watch
         watch.arrange()
         watch.settle(watch.page)

@@ -13,29 +13,29 @@ from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Package
 from nftop.render.base.line import Line, pointed_at
 from nftop.render.cores.layout import above_text
-from nftop.render.frame.header import Status
+from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_package_lines
 from nftop.render.traffic.page import MARKS, TrafficRow, traffic
-from nftop.ui.keys import ALWAYS, EDIT, MOVE, Key
+from nftop.ui.keys import ALWAYS, EDIT, MOVE, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.session_view import Watch
-from nftop.ui.widgets.panels import Stage
+from nftop.ui.session_view import SessionView
+from nftop.ui.widgets.panels import MainLayout
 
 
 class TrafficView(ScreenView):
     """A cursor over the rows; the lines scroll with it."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = (*MOVE, *EDIT, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *EDIT, *ALWAYS)
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SessionView) -> None:
         super().__init__(watch)
         self._cursor = 0
         self._top = 0
         self._room = 1
         self._rows: tuple[TrafficRow, ...] = ()
 
-    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
         above, self._room, footer = above_text(
             frame, status, width=stage.width, height=stage.height
         )

@@ -8,25 +8,25 @@ from typing import ClassVar, Literal, Protocol
 from nftop.model.frame import CacheClass, Focus, Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line
-from nftop.render.frame.header import Status
-from nftop.ui.keys import Key
-from nftop.ui.session_view import Watch
-from nftop.ui.widgets.panels import Stage
+from nftop.render.frame.header import ViewStatus
+from nftop.ui.keys import KeyRow
+from nftop.ui.session_view import SessionView
+from nftop.ui.widgets.panels import MainLayout
 
 
 class ScreenView(Protocol):
     """One way to look at a frame. It is told to draw only while it is up."""
 
-    watch: Watch
+    watch: SessionView
 
-    KEYS: ClassVar[tuple[Key, ...]]
+    KEYS: ClassVar[tuple[KeyRow, ...]]
     # What `e` edits.
     EDITS: ClassVar[Literal["classes", "priority"]] = "classes"
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SessionView) -> None:
         self.watch = watch
 
-    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
         """Draw the frame; what to say at the right of the footer, and whether there is one."""
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:

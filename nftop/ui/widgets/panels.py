@@ -12,7 +12,7 @@ from nftop.render.base.line import Line, selected
 from nftop.render.base.spark import span_for
 from nftop.render.cores.columns import Col
 from nftop.render.cores.detail import Trend, detail_lines, graph_points, trend_metric
-from nftop.render.cores.rows import Place, Rows, View
+from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import body_lines, header_line
 from nftop.store.history.history import History
 from nftop.ui.messages import WHEEL_LINES, LineClicked, Wheel
@@ -31,7 +31,7 @@ class Panels(Lines):
         self.post_message(Wheel(-WHEEL_LINES))
 
 
-class Banner(Lines):
+class ChangeBanner(Lines):
     """Lines of `render.standing`; there only while a change is on its way."""
 
 
@@ -39,11 +39,11 @@ class Footer(Lines):
     """The line of `render.footer`."""
 
 
-class Header(Lines):
+class HeaderLines(Lines):
     """Lines of `render.header`, `render.nfs` and `render.map`."""
 
 
-class Detail(Lines):
+class CpuDetail(Lines):
     """Lines of `render.detail`."""
 
     def show_row(
@@ -72,11 +72,11 @@ class CpuTableView(Lines):
     def show_rows(
         self,
         cpus: CpuTable,
-        view: View,
-        rows: Rows,
+        view: CpuView,
+        rows: CpuRows,
         *,
         columns: Sequence[Col],
-        place: Place,
+        place: Cursor,
         height: int,
     ) -> None:
         """Draw the rows around `place` in `height` lines, headers included."""
@@ -99,7 +99,7 @@ class CpuTableView(Lines):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class MainLayout:
     """Attributes.
 
     width, height: of the screen, in cells and lines; the last line is the footer's.
@@ -107,10 +107,10 @@ class Stage:
 
     width: int
     height: int
-    header: Header
+    header: HeaderLines
     table: CpuTableView
     panels: Panels
-    detail: Detail
+    detail: CpuDetail
 
     def show_text(self, top: Sequence[Line], body: Sequence[Line], room: int) -> None:
         """Draw a header and below it `room` lines of text, and nothing else."""

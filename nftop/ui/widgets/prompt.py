@@ -10,7 +10,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
 from nftop.render.base.text import printable
-from nftop.ui.messages import Answer
+from nftop.ui.messages import PromptAnswer
 
 
 class Prompt(Horizontal):
@@ -52,4 +52,4 @@ class Prompt(Horizontal):
     def _answer(self, text: str | None) -> None:
         self.display = False
         self.screen.set_focus(None)
-        self.post_message(Answer(self._about, text))
+        self.post_message(PromptAnswer(self._about, text))

@@ -15,7 +15,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.render.base.bars import PARTS, apportion, bars, shares
 from nftop.render.base.line import Tone
 from nftop.render.cores.columns import columns_for
-from nftop.render.cores.rows import View, arrange
+from nftop.render.cores.rows import CpuView, arrange
 from nftop.render.cores.table import table_lines
 from tests.frames import bare, frame
 
@@ -101,7 +101,7 @@ def test_it_is_a_column_where_some_cpu_has_it_and_outranks_its_numbers() -> None
 
 def test_an_estimate_is_marked_behind_the_bar() -> None:
     rows = {
-        row.text.split()[0]: row.text for row in table_lines(frame(8, tma=True).cpus, View(), 80)
+        row.text.split()[0]: row.text for row in table_lines(frame(8, tma=True).cpus, CpuView(), 80)
     }
     assert rows["3"].rstrip().endswith("R~"), "its counters shared the hardware"
     assert rows["1"].rstrip().endswith("R")
@@ -109,7 +109,7 @@ def test_an_estimate_is_marked_behind_the_bar() -> None:
 
 def test_it_sorts_by_retiring_with_the_missing_last() -> None:
     cpus = frame(8, tma=True).cpus
-    rows = arrange(cpus, View("tma", folded=False))
+    rows = arrange(cpus, CpuView("tma", folded=False))
     values = cpus.columns["tma.retiring"].values
     for part in (rows.shown[: rows.first_unattached], rows.shown[rows.first_unattached : -1]):
         assert [values[row] for row in part] == sorted((values[row] for row in part), reverse=True)

@@ -18,7 +18,7 @@ from nftop.render.base.line import Tone
 from nftop.render.cache.panel import cache_lines
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.detail import Trend, detail_lines
-from nftop.render.cores.rows import View
+from nftop.render.cores.rows import CpuView
 from nftop.render.cores.table import table_lines
 from nftop.render.pages.batch_text import frame_text
 from nftop.render.pages.help import help_lines
@@ -160,7 +160,7 @@ def test_how_far_the_ways_of_io_are_known() -> None:
 def test_the_column_is_there_where_a_class_is_known_and_wide_with_its_name() -> None:
     assert "group" not in [col.key for col in columns_for(200, frame(8).cpus)]
     assert "group" not in [col.key for col in columns_for(200)]
-    narrow, wide = (table_lines(MOCK_UP.cpus, View(), width) for width in (100, 160))
+    narrow, wide = (table_lines(MOCK_UP.cpus, CpuView(), width) for width in (100, 160))
     at = narrow[0].text.index("COS")
     assert narrow[2].text[at : at + 4].strip() == "1"
     at = wide[0].text.index("COS")
@@ -175,7 +175,7 @@ def test_a_class_of_unknown_number_goes_by_its_name_and_an_unknown_one_by_its_re
     why = Missing(Reason.UNDEFINED, "offline")
     cpus = frame_of(table(groups=(group("vpp", None, (1, 2)),))).cpus
     cpus = replace(cpus, group=(why, *cpus.group[1:]))
-    lines = table_lines(cpus, View(folded=False), 100)
+    lines = table_lines(cpus, CpuView(folded=False), 100)
     at = lines[0].text.index("COS")
     cells = {line.text[:5].strip(): line.text[at : at + 3].strip() for line in lines[1:]}
     assert (cells["0"], cells["1"], cells["2"]) == ("-", "vpp", "vpp")
@@ -194,11 +194,11 @@ def test_the_detail_of_a_cpu_names_its_class() -> None:
 
 
 def test_rows_sort_by_class() -> None:
-    lines = table_lines(MOCK_UP.cpus, View(sort="group", folded=False), 160)
+    lines = table_lines(MOCK_UP.cpus, CpuView(sort="group", folded=False), 160)
     at = lines[0].text.index("COS")
     pollers = [line.text[at : at + 12].split() for line in lines[1:4]]
     assert pollers == [["1", "vpp"], ["1", "vpp"], ["2", "ovs"]]
-    down = table_lines(MOCK_UP.cpus, View(sort="group", inverted=True, folded=False), 160)
+    down = table_lines(MOCK_UP.cpus, CpuView(sort="group", inverted=True, folded=False), 160)
     assert down[1].text[at : at + 12].split() == ["2", "ovs"]
 
 

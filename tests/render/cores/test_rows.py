@@ -6,40 +6,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
-from nftop.render.cores.rows import Place, Rows, View, arrange, find, move, settle
+from nftop.render.cores.rows import CpuRows, CpuView, Cursor, arrange, find, move, settle
 from tests.frames import frame
 
 CPUS = frame(64).cpus
-ALL = arrange(CPUS, View(folded=False))
+ALL = arrange(CPUS, CpuView(folded=False))
 
 
 def test_the_selection_follows_its_cpu_when_the_order_changes() -> None:
-    place = move(settle(Place(), CPUS, ALL, 10), 2, CPUS, ALL, 10)
+    place = move(settle(Cursor(), CPUS, ALL, 10), 2, CPUS, ALL, 10)
     assert place.cpu == 3
-    turned = arrange(CPUS, View("busy_ratio", folded=False, inverted=True))
+    turned = arrange(CPUS, CpuView("busy_ratio", folded=False, inverted=True))
     again = settle(place, CPUS, turned, 10)
     assert again.cpu == 3
     assert turned.shown[again.index] == 3
 
 
 def test_a_cpu_that_is_gone_gives_way_to_the_row_where_it_was() -> None:
-    place = Place(Cpu(40), index=40, top=35)
-    folded = arrange(CPUS, View())
-    assert settle(place, CPUS, folded, 10) == Place(Cpu(3), 2, 0)
+    place = Cursor(Cpu(40), index=40, top=35)
+    folded = arrange(CPUS, CpuView())
+    assert settle(place, CPUS, folded, 10) == Cursor(Cpu(3), 2, 0)
 
 
 @given(
     st.lists(st.integers(-80, 80), max_size=12),
     st.integers(1, 70),
-    st.sampled_from([View(), View(folded=False), View(filter="nobody"), View(filter="0-9")]),
+    st.sampled_from(
+        [CpuView(), CpuView(folded=False), CpuView(filter="nobody"), CpuView(filter="0-9")]
+    ),
 )
-def test_the_selected_row_is_always_in_view(steps: list[int], height: int, view: View) -> None:
+def test_the_selected_row_is_always_in_view(steps: list[int], height: int, view: CpuView) -> None:
     rows = arrange(CPUS, view)
-    place = settle(Place(), CPUS, rows, height)
+    place = settle(Cursor(), CPUS, rows, height)
     for step in steps:
         place = move(place, step, CPUS, rows, height)
         if not rows.shown:
-            assert place == Place()
+            assert place == Cursor()
             continue
         assert place.top <= place.index < place.top + height
         assert 0 <= place.top <= max(0, rows.lines - height)
@@ -47,17 +49,17 @@ def test_the_selected_row_is_always_in_view(steps: list[int], height: int, view:
 
 
 def test_the_line_of_folded_rows_comes_into_view_with_the_last_row() -> None:
-    rows = arrange(CPUS, View())
-    assert move(settle(Place(), CPUS, rows, 2), 99, CPUS, rows, 2).top == 2
+    rows = arrange(CPUS, CpuView())
+    assert move(settle(Cursor(), CPUS, rows, 2), 99, CPUS, rows, 2).top == 2
 
 
 def test_finding_goes_on_around_the_ends() -> None:
-    start = settle(Place(), CPUS, ALL, 10)
+    start = settle(Cursor(), CPUS, ALL, 10)
     assert find(start, "worker", 1, CPUS, ALL) == 1
     assert find(start, "vpp", 1, CPUS, ALL) == 2
     assert find(start, "vpp", -1, CPUS, ALL) == 2
-    assert find(Place(Cpu(2), 1), "worker", 1, CPUS, ALL) == -1
-    assert find(Place(Cpu(3), 2), "vpp", 1, CPUS, ALL) == 0, "itself, where nothing else matches"
+    assert find(Cursor(Cpu(2), 1), "worker", 1, CPUS, ALL) == -1
+    assert find(Cursor(Cpu(3), 2), "vpp", 1, CPUS, ALL) == 0, "itself, where nothing else matches"
     assert find(start, "63", 1, CPUS, ALL) == 63
     assert find(start, "nobody", 1, CPUS, ALL) is None
-    assert find(Place(), "x", 1, CPUS, Rows((), 0)) is None
+    assert find(Cursor(), "x", 1, CPUS, CpuRows((), 0)) is None

@@ -15,7 +15,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Tone
 from nftop.render.cores.columns import columns_for
-from nftop.render.cores.rows import Rows, View, arrange
+from nftop.render.cores.rows import CpuRows, CpuView, arrange
 from nftop.render.cores.table import body_lines, header_line, table_lines
 from tests.frames import all_missing, bare, frame, hostile, with_cells
 
@@ -27,7 +27,7 @@ def _cell(cpus: CpuTable, row: int, key: str, width: int = 200) -> tuple[str, To
     columns = columns_for(width)
     start = sum(col.width for col in columns[: [col.key for col in columns].index(key)])
     wanted = next(col for col in columns if col.key == key)
-    drawn = body_lines(cpus, Rows((row,), 1), columns, 0, 1)[0]
+    drawn = body_lines(cpus, CpuRows((row,), 1), columns, 0, 1)[0]
     at = 0
     for span in drawn.spans:
         if start + wanted.width - 2 < at + len(span.text):
@@ -71,7 +71,7 @@ def test_attached_rows_come_first_then_values_in_order_then_missing(
 ) -> None:
     cells = {row: GONE if value is None else value for row, value in enumerate(values)}
     cpus = with_cells(frame(8), "busy_ratio", cells).cpus
-    rows = arrange(cpus, View("busy_ratio", inverted=inverted, folded=folded))
+    rows = arrange(cpus, CpuView("busy_ratio", inverted=inverted, folded=folded))
 
     assert sorted((*rows.shown, *rows.folded)) == list(range(8))
     assert set(rows.shown[: rows.first_unattached]) == {1, 2, 3}
@@ -92,8 +92,8 @@ def test_attached_rows_come_first_then_values_in_order_then_missing(
 )
 def test_labels_sort_low_to_high_unless_inverted(sort: str, order: tuple[int, ...]) -> None:
     cpus = frame(8).cpus
-    assert arrange(cpus, View(sort)).shown == order
-    inverted = arrange(cpus, View(sort, inverted=True)).shown
+    assert arrange(cpus, CpuView(sort)).shown == order
+    inverted = arrange(cpus, CpuView(sort, inverted=True)).shown
     assert inverted == ((3, 1, 2) if sort == "nf" else order[::-1]), "equals keep their order"
 
 
@@ -104,12 +104,12 @@ def test_labels_sort_low_to_high_unless_inverted(sort: str, order: tuple[int, ..
 def test_a_filter_looks_at_names_and_cpu_lists_of_all_cpus(
     text: str, rows: tuple[int, ...]
 ) -> None:
-    assert arrange(frame(8).cpus, View(filter=text)).shown == rows
+    assert arrange(frame(8).cpus, CpuView(filter=text)).shown == rows
 
 
 def test_without_a_poller_nothing_is_folded_or_dim() -> None:
     cpus = bare(4).cpus
-    rows = arrange(cpus, View())
+    rows = arrange(cpus, CpuView())
     assert (rows.shown, rows.folded) == ((0, 1, 2, 3), ())
     drawn = body_lines(cpus, rows, columns_for(80), 0, 4)
     assert drawn[0].spans[0].tone is Tone.PLAIN
@@ -118,9 +118,11 @@ def test_without_a_poller_nothing_is_folded_or_dim() -> None:
 def test_the_fold_counts_and_averages_what_is_known() -> None:
     base = with_cells(frame(8), "busy_ratio", {0: 0.2, 4: GONE, 5: 0.4, 6: GONE, 7: GONE})
     cpus = replace(base.cpus, online=(*(True,) * 7, False))
-    assert table_lines(cpus, View(), 80)[-1].text.strip() == "+ 5 other CPUs, 30% busy, 1 offline"
+    assert (
+        table_lines(cpus, CpuView(), 80)[-1].text.strip() == "+ 5 other CPUs, 30% busy, 1 offline"
+    )
     none = with_cells(frame(5), "busy_ratio", {0: GONE, 4: GONE})
-    assert table_lines(none.cpus, View(), 80)[-1].text.strip() == "+ 2 other CPUs, [o] busy"
+    assert table_lines(none.cpus, CpuView(), 80)[-1].text.strip() == "+ 2 other CPUs, [o] busy"
 
 
 @pytest.mark.parametrize("busy", [0.99, 0.5, GONE])
@@ -160,7 +162,7 @@ def test_waiting_is_bad_from_five_percent() -> None:
 
 def test_idle_rows_step_back_behind_polled_ones() -> None:
     cpus = frame(8).cpus
-    drawn = body_lines(cpus, arrange(cpus, View(folded=False)), columns_for(80), 0, 8)
+    drawn = body_lines(cpus, arrange(cpus, CpuView(folded=False)), columns_for(80), 0, 8)
     assert [row.spans[0].tone for row in drawn] == [Tone.PLAIN] * 3 + [Tone.DIM] * 5
 
 
@@ -173,15 +175,15 @@ def test_an_offline_cpu_says_so() -> None:
 def test_every_row_is_as_wide_as_the_headers(make: object) -> None:
     cpus = make().cpus  # type: ignore[operator]
     for width in (20, 40, 80, 120, 200):
-        lines = table_lines(cpus, View(folded=False), width)
+        lines = table_lines(cpus, CpuView(folded=False), width)
         assert len({line.width for line in lines}) == 1
 
 
 def test_the_arrow_says_by_what_and_which_way() -> None:
     columns = columns_for(80)
-    assert " CPU▲" in header_line(columns, View()).text
-    assert "BUSY▼" in header_line(columns, View("busy_ratio")).text
-    assert "NF▼" in header_line(columns, View("nf", inverted=True)).text
+    assert " CPU▲" in header_line(columns, CpuView()).text
+    assert "BUSY▼" in header_line(columns, CpuView("busy_ratio")).text
+    assert "NF▼" in header_line(columns, CpuView("nf", inverted=True)).text
 
 
 def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +202,7 @@ def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def cells(n_cpus: int) -> tuple[list[Line], int]:
         made.clear()
         cpus = frame(n_cpus).cpus
-        rows = arrange(cpus, View(folded=False))
+        rows = arrange(cpus, CpuView(folded=False))
         return body_lines(cpus, rows, columns_for(200), n_cpus - 20, 20), len(made)
 
     few, many = cells(64), cells(512)
@@ -213,5 +215,7 @@ def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_sibling_that_takes_its_share_is_marked(busy: Reading, marked: bool) -> None:
     shown = with_cells(frame(8), "sibling_busy_ratio", {1: busy})
-    row = next(line.text for line in table_lines(shown.cpus, View(), 120) if "worker1" in line.text)
+    row = next(
+        line.text for line in table_lines(shown.cpus, CpuView(), 120) if "worker1" in line.text
+    )
     assert row.startswith(f"   1     5{'!' if marked else ' '}dpdk-worker1 "), "nothing moves"

@@ -20,10 +20,10 @@ from nftop.model.reading import Missing, Reason
 from nftop.render.base.line import line
 from nftop.render.cache.table import cache_table
 from nftop.render.editor.change import confirm_lines
-from nftop.render.editor.model import Board, LineRule, Row, Spot, shares_at
+from nftop.render.editor.model import EditorState, LineRule, MaskRow, MaskSelection, shares_at
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
 from nftop.render.frame.changes import outcome_lines, outcome_text, unkept_lines
-from nftop.ui.editor_model import Desk
+from nftop.ui.editor_model import EditorModel
 from tests.frames import HOSTILE, SETTING
 from tests.rdt import MIB
 from tests.ui.gates import WAYS, frame_at, open_gate
@@ -36,14 +36,14 @@ FRAME = frame_at(STATE)
 _MASKS = st.sampled_from(["1", "f", "f0", "180", "600", "7ff"])
 
 
-def board(draft: Draft, spot: Spot | None = None, **more: object) -> Board:
-    plain = Board(
+def board(draft: Draft, spot: MaskSelection | None = None, **more: object) -> EditorState:
+    plain = EditorState(
         draft.base,
         draft.target,
         draft.plan,
         {name: LineRule(rule.ways, rule.min_bits, rule.sparse)
          for name, rule in draft.rules.masks.items()},
-        spot or Spot("vpp", "L3", 0, 7),
+        spot or MaskSelection("vpp", "L3", 0, 7),
         io=draft.rules.io,
         where="/sys/fs/resctrl",
     )  # fmt: skip
@@ -60,7 +60,7 @@ def begun(changes: Mapping[str, str] | None = None, **modes: str) -> Draft:
     return drafts.begin(wanted, RULES, "nftop")
 
 
-def text(shown: Board, frame: Frame = FRAME, width: int = 100, height: int = 40) -> str:
+def text(shown: EditorState, frame: Frame = FRAME, width: int = 100, height: int = 40) -> str:
     return "\n".join(
         editor_line.text.rstrip() for editor_line in editor_lines(shown, frame, width, height)
     )
@@ -128,13 +128,13 @@ def test_the_editor_and_the_cache_screen_agree_on_whose_a_way_is(
                 for cache in item.caches))
             for item in frame.groups
         ))  # fmt: skip
-    desk = Desk(state, RULES, "/sys/fs/resctrl", "nftop", read_at_ns=0)
+    desk = EditorModel(state, RULES, "/sys/fs/resctrl", "nftop", read_at_ns=0)
     drawn = text(desk.board(frame), frame, 110)
     table = "\n".join(item.text for item in cache_table(frame, 160, (), folded=False).lines)
     for name in ("default", "vpp", "ovs", "nftop.batch"):
         assert ways(drawn, name) == ways(table, name)
     for group in masks:
-        shares = shares_at(desk.board(frame), Row(group, "L3"))
+        shares = shares_at(desk.board(frame), MaskRow(group, "L3"))
         assert shares == shares_of(frame.groups, frame.domains[0])[group]
 
 
@@ -168,7 +168,7 @@ def test_a_class_that_holds_more_than_its_ways_is_draining() -> None:
 
 def test_classes_that_come_and_go() -> None:
     draft = drafts.remove(drafts.create(begun(), "new")[0], "nftop.batch")[0]
-    said = text(board(draft, Spot("nftop.batch", "L3", 0, 3)))
+    said = text(board(draft, MaskSelection("nftop.batch", "L3", 0, 3)))
     assert "  new   nftop.new " in said
     assert "> gone  nftop.batch " in said
     assert ways(said, "nftop.batch") == ".......----"
@@ -196,7 +196,7 @@ def test_cores_of_two_kinds_are_told_apart() -> None:
 
 def test_a_packet_costs_what_the_class_spent_on_all_of_them() -> None:
     cpus = {cell: "vpp" for cell in STATE if cell.kind == "cpu"}
-    together = board(begun(), Spot("/", "L3", 1, 0))
+    together = board(begun(), MaskSelection("/", "L3", 1, 0))
     together = replace(together, target={**together.target, **cpus})
     told = {"cpp": 400.0, "rx_packets_per_s": 10e6}
     shown = replace(FRAME, nfs=tuple(
@@ -209,7 +209,7 @@ def test_a_packet_costs_what_the_class_spent_on_all_of_them() -> None:
 def test_trouble_and_the_lock_stand_where_they_are_seen() -> None:
     said = text(board(begun(), trouble=("somebody is at it",), locked="read-only: use --rw"))
     assert "! somebody is at it" in said and "SAFE   read-only: use --rw" in said
-    assert where_text(board(begun(), Spot("/", "L3", 1, 3))) == "default L3 1 way 3"
+    assert where_text(board(begun(), MaskSelection("/", "L3", 1, 3))) == "default L3 1 way 3"
 
 
 def test_names_of_others_are_made_printable() -> None:
@@ -219,7 +219,7 @@ def test_names_of_others_are_made_printable() -> None:
             if cell.group == "vpp":
                 state[cell._replace(group=f"{at}{name}")] = value
     draft = drafts.begin(_state(state), RULES, "nftop")
-    shown = board(draft, Spot(f"0{HOSTILE[0]}", "L3", 0, 1))
+    shown = board(draft, MaskSelection(f"0{HOSTILE[0]}", "L3", 0, 1))
     for editor_line in (*editor_lines(shown, FRAME, 90, 40), *diff_lines(shown, FRAME, (), 90)):
         assert editor_line.text.isprintable()
         assert editor_line.width <= 90

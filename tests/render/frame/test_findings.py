@@ -16,7 +16,7 @@ from nftop.render.frame.findings import (
     finding_text_lines,
     lines_for,
 )
-from nftop.render.frame.header import Status
+from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.batch_text import frame_text
 from nftop.render.pages.explain import explain_rule
 from tests.frames import HOSTILE, frame
@@ -73,7 +73,7 @@ def test_whatever_the_width_it_fits(width: int) -> None:
 def test_a_small_screen_keeps_its_lines(height: int, lines: int) -> None:
     assert lines_for(height) == lines
     shown = with_findings(*FOUND)
-    parts = share_out(shown, Status(), map_metric(shown.cpus, "cpp"), rows=20, width=80,
+    parts = share_out(shown, ViewStatus(), map_metric(shown.cpus, "cpp"), rows=20, width=80,
                       height=height)  # fmt: skip
     marked = [item.text for item in parts.top if item.text[:2] in ("! ", "i ")]
     assert len(marked) == lines

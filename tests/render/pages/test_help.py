@@ -20,7 +20,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base.line import Line, Tone
 from nftop.render.cores.detail import Trend, absences, detail_lines, trend_metric
 from nftop.render.cores.nfs import nf_lines
-from nftop.render.frame.header import Status, header_lines, short_model, time_of_day
+from nftop.render.frame.header import ViewStatus, header_lines, short_model, time_of_day
 from nftop.render.pages.batch_text import frame_text
 from nftop.render.pages.help import explain_lines, help_lines
 from tests.frames import REASONS, all_missing, bare, frame, hostile, with_cells
@@ -82,10 +82,10 @@ def _text(lines: list[Line]) -> str:
 
 
 def test_simulated_and_anything_but_live_are_badges() -> None:
-    lines = header_lines(frame(8, simulated=True), Status("PAUSED at 00:00:00Z"), 200)
+    lines = header_lines(frame(8, simulated=True), ViewStatus("PAUSED at 00:00:00Z"), 200)
     badges = [span.text for line in lines for span in line.spans if span.tone is Tone.BADGE]
     assert [badge.strip() for badge in badges] == ["SIMULATED", "PAUSED at 00:00:00Z"]
-    live = header_lines(frame(8), Status("LIVE", 1.0), 200)
+    live = header_lines(frame(8), ViewStatus("LIVE", 1.0), 200)
     assert "SIMULATED" not in _text(live)
     assert not [span for item in live for span in item.spans if span.tone is Tone.BADGE]
 
@@ -93,7 +93,7 @@ def test_simulated_and_anything_but_live_are_badges() -> None:
 def test_a_host_whose_cpus_are_emulated_is_badged() -> None:
     base = frame(8)
     lab = replace(base, host=replace(base.host, model="LAB: virtual Intel(R) Xeon(R) CPU @ 2GHz"))
-    lines = header_lines(lab, Status("LIVE", 1.0), 200)
+    lines = header_lines(lab, ViewStatus("LIVE", 1.0), 200)
     badges = [span.text for line in lines for span in line.spans if span.tone is Tone.BADGE]
     assert badges == [" LAB "]
     assert "LAB: virtual Xeon" in _text(lines)
@@ -103,16 +103,16 @@ def test_sources_show_how_they_did() -> None:
     base = frame(8)
     partial = replace(base.sources["dpdk"], detail="1 socket is another user's")
     states = {**base.sources, "dpdk": partial, "perf": all_missing().sources["kernel"]}
-    text = _text(header_lines(replace(base, sources=states), Status(), 200))
+    text = _text(header_lines(replace(base, sources=states), ViewStatus(), 200))
     assert "perf[p] dpdk~ kernel+" in text
     states = {**states, "dpdk": replace(partial, late_s=1.23)}
-    text = _text(header_lines(replace(base, sources=states), Status(), 200))
+    text = _text(header_lines(replace(base, sources=states), ViewStatus(), 200))
     assert "perf[p] dpdk~1.2s kernel+" in text
 
 
 def test_own_trouble_is_said_in_the_header() -> None:
     own = replace(frame(8).own, warning="nftop runs on cpu 1")
-    text = _text(header_lines(replace(frame(8), own=own), Status(problem="no more frames"), 80))
+    text = _text(header_lines(replace(frame(8), own=own), ViewStatus(problem="no more frames"), 80))
     assert "! nftop runs on cpu 1" in text
     assert "! no more frames" in text
 
@@ -199,7 +199,7 @@ def test_drops_are_bad() -> None:
 def test_the_size_of_the_host_is_that_of_all_its_cpus() -> None:
     base = frame(8)
     shown = replace(base, cpus=frame(2).cpus)
-    assert "1P 4C/8T" in _text(header_lines(shown, Status(), 200))
+    assert "1P 4C/8T" in _text(header_lines(shown, ViewStatus(), 200))
 
 
 def _detail(base: Frame, row: int, height: int, values: list[float], width: int = 80) -> str:

@@ -20,8 +20,8 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base.line import Line
 from nftop.render.base.text import printable
 from nftop.render.cores.columns import LABEL_KEYS, POWER_CPU_METRICS, columns_for
-from nftop.render.cores.layout import LEAST_WIDTH, Parts
-from nftop.render.frame.header import Status, Tabs
+from nftop.render.cores.layout import LEAST_WIDTH, ScreenSections
+from nftop.render.frame.header import Tabs, ViewStatus
 from nftop.render.pages.explain import explain_metric
 from nftop.render.pages.help import explain_package_lines, explain_power_lines
 from nftop.render.power.page import POWER_PACKAGE_METRICS, START, power_parts
@@ -43,10 +43,10 @@ def past(metric: str, package: Package, points: int, span_s: float) -> NDArray[n
     return values
 
 
-def parts_of(frame: Frame, width: int, height: int, row: int | None = 0) -> Parts:
+def parts_of(frame: Frame, width: int, height: int, row: int | None = 0) -> ScreenSections:
     return power_parts(
         frame,
-        Status(tabs=Tabs((("7", "Power"),), 0)),
+        ViewStatus(tabs=Tabs((("7", "Power"),), 0)),
         row,
         past,
         columns=columns_for(width, frame.cpus, "power"),
@@ -57,8 +57,8 @@ def parts_of(frame: Frame, width: int, height: int, row: int | None = 0) -> Part
     )
 
 
-def text_of(lines: Parts | list[Line] | tuple[Line, ...]) -> str:
-    shown = lines.top if isinstance(lines, Parts) else lines
+def text_of(lines: ScreenSections | list[Line] | tuple[Line, ...]) -> str:
+    shown = lines.top if isinstance(lines, ScreenSections) else lines
     return "\n".join(item.text.rstrip() for item in shown)
 
 

@@ -16,7 +16,7 @@ from nftop.model.ids import Package
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.traffic.page import TRAFFIC_METRICS, Traffic, hit_ratio, sections, traffic
+from nftop.render.traffic.page import TRAFFIC_METRICS, TrafficLines, hit_ratio, sections, traffic
 from tests.frames import frame
 from tests.traffic import NO_UNIT, TAKEN, with_traffic
 
@@ -33,11 +33,11 @@ def past(metric: str, package: Package, points: int, span_s: float) -> NDArray[n
     return values
 
 
-def drawn(frame: Frame, width: int) -> Traffic:
+def drawn(frame: Frame, width: int) -> TrafficLines:
     return traffic(frame, width, past, 1.0)
 
 
-def text_of(shown: Traffic) -> str:
+def text_of(shown: TrafficLines) -> str:
     return "\n".join(line.text.rstrip() for line in shown.lines)
 
 

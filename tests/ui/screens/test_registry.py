@@ -9,11 +9,11 @@ import pytest
 
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line, line
-from nftop.render.frame.header import Status
-from nftop.ui.keys import ALWAYS, Key
+from nftop.render.frame.header import ViewStatus
+from nftop.ui.keys import ALWAYS, KeyRow
 from nftop.ui.screens.registry import ScreenRow, position, register, screens, unregister
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.widgets.panels import Stage
+from nftop.ui.widgets.panels import MainLayout
 from tests.frames import frame
 from tests.ui.harness import running
 
@@ -21,12 +21,12 @@ from tests.ui.harness import running
 class ToyView(ScreenView):
     """A screen from outside the package, with a key of its own."""
 
-    KEYS: ClassVar[tuple[Key, ...]] = (
-        Key("w", "choose", "w", "toy: choose a colour", hint=("w", "Colour")),
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (
+        KeyRow("w", "choose", "w", "toy: choose a colour", hint=("w", "Colour")),
         *ALWAYS,
     )
 
-    def paint(self, frame: Frame, status: Status, stage: Stage) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
         stage.show_text([line("toy header")], [line(f"{len(frame.cpus)} CPUs")], stage.height - 2)
         return "toy position", True
 
