@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nftop.model.change import Made
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.topology import Topology
 from nftop.render.cores.columns import is_column

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from nftop.derive.cache.changes import groups_in, together
 from nftop.derive.compare.metric import RULE_EVERY_TICK, Compared, Word, percent
 from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S, Term
-from nftop.derive.compare.verdict import Verdict, verdict_of
-from nftop.derive.compare.verdict_nf import Part
+from nftop.derive.compare.verdict import Part, Verdict, verdict_of
 from nftop.derive.compare.window import ClassKey, Window
 from nftop.model.change import Made
 from nftop.model.frame import Frame

@@ -11,8 +11,7 @@ from textual import events
 from textual.app import ComposeResult
 
 from nftop.model.change import Made
-from nftop.model.focus import Focus
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.render.base.text import printable
 from nftop.render.frame.findings import finding_page_lines
 from nftop.render.frame.header import Tabs, footer_line, waiting_lines
