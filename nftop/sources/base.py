@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
+from nftop.model.topology import Topology
 
 # What counters could not be opened for may be cured meanwhile: perf_event_paranoid lowered, another
 # program ended. They are tried again after this long.
@@ -66,6 +68,7 @@ class Source(Protocol):
         """Give back descriptors and connections. Safe to call twice."""
 
 
+@runtime_checkable
 class Counting(Protocol):
     """A source whose reads disturb the CPUs that it counts."""
 
@@ -81,12 +84,29 @@ class Counting(Protocol):
         """How often a CPU was interrupted so far to read, start or stop a counter, at most."""
 
 
+@runtime_checkable
 class Helped(Protocol):
     """A source that has processes of its own read for it."""
 
     @property
     def helper_cpu_ns(self) -> int:
         """CPU time they have used so far. Safe from any thread."""
+
+
+@runtime_checkable
+class PollerAware(Protocol):
+    """A source that takes into account on which CPUs network functions poll."""
+
+    def on_pollers(self, cpus: Collection[int], topology: Topology, /) -> None:
+        """The polling CPUs from now on. Must not wait."""
+
+
+@runtime_checkable
+class Refreshable(Protocol):
+    """A source that reads some of its files seldom."""
+
+    def soon(self) -> None:
+        """Read everything anew with the next reading. Safe from any thread."""
 
 
 @runtime_checkable

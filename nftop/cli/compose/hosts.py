@@ -1,6 +1,6 @@
 """The hosts that can be shown: this one, the simulated one, another by its sensor server.
 
-The one place that puts sources together.
+`nftop.sources.registry` opens the sources of this one.
 """
 
 from __future__ import annotations
@@ -28,26 +28,14 @@ from nftop.model.sample import Sample
 from nftop.model.topology import Host, Topology
 from nftop.render.base.text import printable
 from nftop.session.live import Live
-from nftop.sources.base import Check, Source
-from nftop.sources.cpufreq.source import CpufreqSource
-from nftop.sources.dpdk.source import DpdkSource
-from nftop.sources.host.cpu_time import KernelSource
-from nftop.sources.host.topology import TopologySource, read_cpuid, read_host, read_topology
-from nftop.sources.netdev.source import NetdevSource
-from nftop.sources.ovs.source import OvsSource
-from nftop.sources.pcm.client import PORT, Address, parse_url
+from nftop.sources.base import Check, PollerAware, Refreshable, Source
+from nftop.sources.host.topology import read_cpuid, read_host, read_topology
+from nftop.sources.pcm.client import parse_url
 from nftop.sources.pcm.source import PcmSource, PcmTopologySource, topology_of
-from nftop.sources.perf.source import PerfSource
-from nftop.sources.pqos.source import PqosSource, offered
-from nftop.sources.process.mounts import Views
-from nftop.sources.process.source import ProcessSource
-from nftop.sources.pyperf.source import choose
-from nftop.sources.resctrl.source import UARCHS as WITH_IO_REGISTER
-from nftop.sources.resctrl.source import ResctrlSource
+from nftop.sources.pqos.source import PqosSource
+from nftop.sources.registry import Setup, open_sources
 from nftop.sources.runtime.affinity import Affinity
 from nftop.sources.runtime.self_usage import OwnSource
-from nftop.sources.uncore.source import UncoreSource
-from nftop.sources.vpp.source import VppSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load
 
 _ROOT = Path("/")
@@ -119,74 +107,48 @@ def open_host(
     """Build the sources of this host; nothing is read or opened beyond the topology.
 
     No counter is opened on `quiet_cpus`, nor outside the cores of `cpus` where they are given.
-    `pmu` is who counts: one of `choice.WAYS`; `pqos` what is done through MSRs where the kernel has
-    no resctrl: one of `pqos.source.WAYS`.
+    `tma_level`, `pmu` and `pqos` are those of `Setup`.
 
     Raises:
         ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
     """
     topology = read_topology(_ROOT)
     uarch = _uarch(topology)
-    # Packages are shown whole, whatever CPUs are: only a CPU to be left alone leaves one out.
-    uncore = UncoreSource(uarch, root=_ROOT, quiet_cpus=quiet_cpus)
-    not_counted = _not_counted(topology, cpus, quiet_cpus)
-    own_groups = PerfSource(
-        root=_ROOT,
-        uarch=uarch,
-        quiet_cpus=not_counted,
-        turns=tma_level > 1,
-        threads_of=lambda cpu: topology.with_siblings((cpu,)),
-    )
-    choice = choose(pmu, own_groups, uarch, root=_ROOT, quiet_cpus=not_counted)
-    perf = choice.source
-    affinity = Affinity()
-    host = read_host(_ROOT, uarch.name)
-    resctrl = ResctrlSource(
+    setup = Setup(
         _ROOT,
         topology,
-        quiet_cpus=quiet_cpus,
-        io_register=uarch.name in WITH_IO_REGISTER,
-        affinity=affinity,
+        uarch,
+        quiet_cpus,
+        _not_counted(topology, cpus, quiet_cpus),
+        tma_level,
+        pmu,
+        pqos,
     )
-    msrs = PqosSource(_ROOT, topology, way=pqos, quiet_cpus=quiet_cpus)
-    classes = (resctrl, msrs) if offered(_ROOT) else (resctrl,)
-    views = Views()
-    vpp = VppSource(views=views)
-    cpufreq = CpufreqSource(_ROOT, quiet_cpus=quiet_cpus)
-    own = OwnSource((perf, uncore, *classes), affinity, (vpp,))
-    sources = (
-        perf,
-        uncore,
-        KernelSource(_ROOT),
-        NetdevSource(_ROOT),
-        ProcessSource(_ROOT),
-        DpdkSource(views=views),
-        OvsSource(views=views),
-        vpp,
-        *classes,
-        cpufreq,
-        PcmSource(Address("127.0.0.1", PORT), root=_ROOT),
-        TopologySource(_ROOT),
-        own,
-    )
+    sources = open_sources(setup)
 
     def on_pollers(pollers: Collection[int], here: Topology) -> None:
-        own.keep_off(pollers, here)
-        uncore.on_pollers(pollers)
+        for source in reversed(sources):
+            if isinstance(source, PollerAware):
+                source.on_pollers(pollers, here)
 
-    gate, absent = _gate(msrs if msrs in classes else None)
+    def on_change() -> None:
+        for source in sources:
+            if isinstance(source, Refreshable):
+                source.soon()
+
+    gate, absent = _gate(next((item for item in sources if isinstance(item, PqosSource)), None))
     return OpenHost(
-        host,
+        read_host(_ROOT, uarch.name),
         topology,
         sources,
         uarch,
         on_pollers,
-        choice.checks,
+        tuple(setup.checks),
         gate=gate,
         no_gate=absent.get(CLASSES, ""),
         no_frequencies=absent.get(CPUFREQ, ""),
         notice=partial(notice, FileJournal()),
-        on_change=cpufreq.soon,
+        on_change=on_change,
     )
 
 

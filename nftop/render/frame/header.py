@@ -13,6 +13,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reason
 from nftop.model.replay_position import Position
+from nftop.model.sources import always_shown
 from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
@@ -82,8 +83,6 @@ def span(seconds: float) -> str:
 
 WIDE = 80  # cells from which the CPU model has its place
 _GAP = "   "
-# Sources that hardly ever fail are named only when they do.
-_TAKEN_FOR_GRANTED = ("self", "topology")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
         tuple(
             _source(name, state.reason, partial=bool(state.detail), age=_age(state))
             for name, state in frame.sources.items()
-            if name not in _TAKEN_FOR_GRANTED or state.reason is not Reason.PRESENT or state.detail
+            if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
         ),
         (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_told(frame.own) else (),
         () if status.tabs is None else _tabs(status.tabs),

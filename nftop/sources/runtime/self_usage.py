@@ -44,7 +44,7 @@ class OwnSource:
             self._warning,
         )
 
-    def keep_off(self, cpus: Collection[int], topology: Topology) -> None:
+    def on_pollers(self, cpus: Collection[int], topology: Topology) -> None:
         """As `Affinity` does, and say in every reading from now on what is wrong with the place."""
         self._warning = self._place.keep_off(cpus, topology).warning
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Missing, Reason
+from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.sources.base import Check
 from nftop.sources.perf.abi import Kernel, host_kernel
@@ -165,7 +166,7 @@ class UncoreSource:
         """How often the CPU of a package was interrupted so far to read, stop or start a group."""
         return self._counters.costs.interrupts
 
-    def on_pollers(self, cpus: Collection[int]) -> None:
+    def on_pollers(self, cpus: Collection[int], _topology: Topology) -> None:
         """On which CPUs network functions poll: readings warn where counting disturbs one.
 
         Never waits, as who calls it must not: boxes may be opening, which takes long.

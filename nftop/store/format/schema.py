@@ -16,37 +16,12 @@ from typing import Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
 
 import numpy as np
 
-from nftop.model.nf.netdev import NetdevTable
-from nftop.model.nf.ovs import OvsTable
-from nftop.model.nf.vpp import VppTable
-from nftop.model.pcm import PcmTable
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import CounterTable, CpuTimes, DpdkTable, SelfUse, ThreadTable
-from nftop.model.sst import CpufreqTable
-from nftop.model.topology import Topology
-from nftop.model.uncore import UncoreTable
+from nftop.model.sources import payloads
 
 Shape: TypeAlias = str | tuple[Any, ...]
 Fields: TypeAlias = tuple[tuple[str, Shape], ...]
-
-# What a source may give. A new source is one row; the types within it are found by themselves.
-PAYLOADS: tuple[type, ...] = (
-    CounterTable,
-    CpufreqTable,
-    CpuTimes,
-    DpdkTable,
-    NetdevTable,
-    OvsTable,
-    PcmTable,
-    ResctrlTable,
-    SelfUse,
-    ThreadTable,
-    Topology,
-    UncoreTable,
-    VppTable,
-)
 
 # Of one shape, fields of a record, and records: ours have some 30 at most.
 _MOST_PARTS = 1 << 9
@@ -96,9 +71,9 @@ def _one_of(shapes: set[Shape]) -> Shape:
 
 @lru_cache(maxsize=1)
 def classes() -> Mapping[str, type]:
-    """Every record there is, by name: the payloads and all that is within them."""
+    """Every record, by name: the payloads of `model.sources` and all that is within them."""
     found: dict[str, type] = {Missing.__name__: Missing, Cbm.__name__: Cbm}
-    pending = list(PAYLOADS)
+    pending = list(payloads())
     while pending:
         kind = pending.pop()
         if found.setdefault(kind.__name__, kind) is not kind:

@@ -15,6 +15,7 @@ from nftop.session.sampler import Sampler
 from nftop.sources.base import Check, Source
 from nftop.sources.uncore.source import UncoreSource, uncore_checks
 from nftop.uarch import table
+from tests.samples import topology
 from tests.sources.uncore.bench import SECOND, Bench
 from tests.sources.uncore.kernel import FakeUncore
 from tests.waiting import until
@@ -103,7 +104,7 @@ def test_the_session_reads_it_in_a_thread_and_closes_it(tmp_path: Path) -> None:
 def test_who_polls_is_told_by_the_next_reading(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX)
     source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
-    source.on_pollers([2])
+    source.on_pollers([2], topology())
     read = source.read()
     source.close()
     assert isinstance(read, UncoreTable) and "CPU 2 polls" in read.warning

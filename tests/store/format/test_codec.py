@@ -21,13 +21,14 @@ from hypothesis.extra import numpy as st_numpy
 from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading, ThreadTable
+from nftop.model.sources import payloads
 from nftop.store.format.codec import Codec, UnknownError
 from nftop.store.format.columns import MOST_BYTES as MOST_UNPACKED_BYTES
 from nftop.store.format.columns import DamagedError, Numbers, Reader, Writer
 from nftop.store.format.decoder import Decoder
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import MOST_BYTES, Header, Tick, unframed
-from nftop.store.format.schema import PAYLOADS, Shape, classes, described, records_read
+from nftop.store.format.schema import Shape, classes, described, records_read
 from nftop.store.format.zstd import ZstdDecompressor
 from tests.bench.scenes import Clocked
 from tests.recordings import header_of, same
@@ -87,7 +88,7 @@ def records(name: str, depth: int = 0) -> st.SearchStrategy[Any]:
     )
 
 
-@pytest.mark.parametrize("kind", PAYLOADS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", payloads(), ids=lambda kind: kind.__name__)
 def test_every_payload_comes_back_as_it_was(kind: type) -> None:
     codec = Codec()
     # As another program has the shapes: from the recording.

@@ -1,0 +1,88 @@
+"""Every data source: its id, its payload, what it measures and what it needs.
+
+A recording, the screens and the outputs know a source by its row here alone; code that opens it is
+registered in `nftop.sources.registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nftop.model.nf.netdev import NetdevTable
+from nftop.model.nf.ovs import OvsTable
+from nftop.model.nf.vpp import VppTable
+from nftop.model.pcm import PcmTable
+from nftop.model.rdt.rdt import ResctrlTable
+from nftop.model.sample import CounterTable, CpuTimes, DpdkTable, SelfUse, ThreadTable
+from nftop.model.sst import CpufreqTable
+from nftop.model.topology import Topology
+from nftop.model.uncore import UncoreTable
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """One row.
+
+    Attributes:
+        id: its name in samples, recordings and outputs.
+        payload: type of its readings. Recordings describe it; `gaps` of a reading is text.
+        measures: what its readings contain.
+        needs: privileges or programs it depends on; "" for none.
+        shown: the header shows its state always, else only a state that is not `ok`.
+    """
+
+    id: str
+    payload: type
+    measures: str
+    needs: str = ""
+    shown: bool = True
+
+
+_KINDS: dict[str, SourceKind] = {}
+
+
+def register_kind(kind: SourceKind) -> None:
+    """Add a row. Before the first recording is written or read.
+
+    Raises:
+        ValueError: there is a source of that id.
+    """
+    if kind.id in _KINDS:
+        raise ValueError(f"two sources are called {kind.id}")
+    _KINDS[kind.id] = kind
+
+
+def kinds() -> Iterator[SourceKind]:
+    """All rows, in the order of registration."""
+    return iter(tuple(_KINDS.values()))
+
+
+def payloads() -> tuple[type, ...]:
+    """The payload types of all sources, each once."""
+    return tuple(dict.fromkeys(kind.payload for kind in kinds()))
+
+
+def always_shown(source: str) -> bool:
+    """Whether the header shows a source that has nothing to report."""
+    return source not in _KINDS or _KINDS[source].shown
+
+
+_ROOT = "root, or CAP_PERFMON"
+for _kind in (
+    SourceKind("perf", CounterTable, "hardware counters of each CPU", _ROOT),
+    SourceKind("uncore", UncoreTable, "counters of memory controllers, links and devices", _ROOT),
+    SourceKind("kernel", CpuTimes, "time of each CPU by use, from /proc/stat"),
+    SourceKind("netdev", NetdevTable, "counters of network interfaces", "netlink"),
+    SourceKind("processes", ThreadTable, "polling threads and their run time", "root for all"),
+    SourceKind("dpdk", DpdkTable, "ports and lcores of DPDK applications", "telemetry socket"),
+    SourceKind("ovs", OvsTable, "PMD threads of Open vSwitch", "control socket"),
+    SourceKind("vpp", VppTable, "nodes and interfaces of VPP", "vpp-papi, stats socket"),
+    SourceKind("resctrl", ResctrlTable, "cache classes and their monitors", "resctrl mounted"),
+    SourceKind("pqos", ResctrlTable, "the same through MSRs, without resctrl", "root, libpqos"),
+    SourceKind("cpufreq", CpufreqTable, "frequencies, their limits and Speed Select"),
+    SourceKind("pcm", PcmTable, "values of a PCM sensor server", "pcm-sensor-server"),
+    SourceKind("topology", Topology, "CPUs, caches and nodes", shown=False),
+    SourceKind("self", SelfUse, "CPU time and affinity of nftop", shown=False),
+):
+    register_kind(_kind)
