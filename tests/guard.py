@@ -40,6 +40,8 @@ MAY: Mapping[str, str] = {
     # perf_event_open(2) has no wrapper, counters are switched on by ioctl, and each needs a
     # descriptor: the limit raised is our own.
     "sources/perf/abi.py": "ctypes.* fcntl.ioctl os.readv resource.setrlimit platform.machine",
+    # Facts of one process.
+    "sources/process/facts.py": "psutil.Process psutil.NoSuchProcess",
     # One module, the distribution's own, from a file that only root can have written.
     "sources/pyperf/module.py": "importlib.machinery.ExtensionFileLoader "
     "importlib.machinery.EXTENSION_SUFFIXES importlib.util.spec_from_loader "

@@ -52,7 +52,14 @@ from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import CounterTable, Sample, SelfUse, SourceReading
+from nftop.model.sample import (
+    CounterTable,
+    ProcessFacts,
+    Sample,
+    SelfUse,
+    SourceReading,
+    ThreadTable,
+)
 from nftop.model.topology import Host, Topology
 from nftop.uarch.table import Uarch
 
@@ -183,6 +190,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         baselines=baseline.kept,
         frequencies=frequencies.told,
         interfaces=kernel.interfaces,
+        processes=_processes(readings.get("processes")),
     )
     crowd = {row: who.others for row, who in pollers.items()}
     findings, found = step_findings(state.findings, frame, crowd, pace_s=sample.interval_ns / 1e9)
@@ -207,6 +215,12 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         own=_known_use(state.own, own),
     )
     return after, replace(frame, findings=found)
+
+
+def _processes(reading: SourceReading[ThreadTable] | None) -> tuple[ProcessFacts, ...]:
+    if reading is None or isinstance(reading.value, Missing):
+        return ()
+    return reading.value.facts
 
 
 def _topdown(

@@ -127,7 +127,11 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
         "pid": TASK, "tid": TASK, "role_index": KERNEL_ID, "allowed": CPU.of(MAX_CPUS),
         "last_cpu": CPU,
     },
-    "ThreadTable": {"threads": _rows(MAX_TASKS, TASK.source), "hidden": TASK},
+    "ProcessFacts": {"pid": TASK, "cpu": CPU, "nice_value": Bound(-20, 19, "setpriority(2)")},
+    "ThreadTable": {
+        "threads": _rows(MAX_TASKS, TASK.source), "hidden": TASK,
+        "facts": _rows(TEXTS, TASK.source),
+    },
     "DpdkLcore": {"lcore": LCORE, "cpus": CPU.of(MAX_CPUS)},
     "DpdkPort": {
         "port": PORT, "rx_queues": QUEUE, "rx_queue_packets": _rows(MAX_PORTS, QUEUE.source),

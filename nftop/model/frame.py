@@ -16,6 +16,7 @@ from nftop.model.owner import Owner
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import ProcessFacts
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.topology import Host, Topology
 
@@ -404,7 +405,8 @@ class Frame:
     first, of all CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to
     know now beside the numbers; no sample has it, so that no recording does. `interfaces` are the
     kernel's. `baselines` is what numbers are compared with; None where the operator has kept none.
-    `lost` is what a replay lacks between the tick before and this one.
+    `lost` is what a replay lacks between the tick before and this one. `processes` describes those
+    with threads on the CPU that was selected when they were read; empty if none was.
     """
 
     wall_ns: int
@@ -430,17 +432,25 @@ class Frame:
     interfaces: tuple[InterfaceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
     lost: tuple[Lost, ...] = ()
+    processes: tuple[ProcessFacts, ...] = ()
     schema: str = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """Where somebody looks.
+    """What is counted or described only while the operator looks at it.
 
     Attributes:
-        core: a CPU of the core of which more is wanted (`CoreFocus`); None: of no core.
-        traffic: all is wanted that packages can count, not only what is looked at most.
+        core: a CPU of the core that is counted in more detail (`CoreFocus`); None: of no core.
+        traffic: count everything that packages can count, not only the most wanted.
+        processes: the CPU whose processes are described (`ProcessFacts`); None: of no CPU.
     """
 
     core: Cpu | None = None
     traffic: bool = False
+    processes: Cpu | None = None
+
+    @property
+    def counts(self) -> tuple[Cpu | None, bool]:
+        """What has to be counted, for which a tick comes early; descriptions can wait for one."""
+        return self.core, self.traffic

@@ -209,6 +209,28 @@ class ThreadRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """What an operator looks up about one process. All texts are untrusted.
+
+    Attributes:
+        cpu: the CPU it was described for: one of its threads runs there.
+        command: its command line, cut at 512 characters; "" if it has none or it can't be read.
+        user: name of its real user, or the number of a user without a name.
+        cgroup: its path in the unified hierarchy; "" if unknown.
+        nice_value: -20 to 19; None if unknown.
+        started_s: start time in seconds since the epoch; None if unknown.
+    """
+
+    pid: int
+    cpu: Cpu
+    command: str
+    user: str
+    cgroup: str
+    nice_value: int | None
+    started_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadTable:
     """Source `processes`: NF threads and every thread that looks like a poller.
 
@@ -216,11 +238,13 @@ class ThreadTable:
         hidden: how many processes could not be looked into for want of privilege.
         scanned_at_ns: CLOCK_MONOTONIC of the last scan of all of /proc: which threads there are
             is as of then, what they did as of each row's own time.
+        facts: of the processes with threads on the selected CPU; empty if no CPU is selected.
     """
 
     threads: tuple[ThreadRow, ...]
     hidden: int
     scanned_at_ns: int
+    facts: tuple[ProcessFacts, ...] = ()
 
     @property
     def gaps(self) -> str:

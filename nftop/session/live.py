@@ -20,7 +20,7 @@ from nftop.model.sample import Sample
 from nftop.model.topology import Topology
 from nftop.session.notice import Notice
 from nftop.session.sampler import Sampler
-from nftop.sources.base import Detailing, Focusing, Source
+from nftop.sources.base import Detailing, Focusing, ProcessFocusing, Source
 
 MIN_INTERVAL_S = 0.1
 # How long a tick waits for the slow sources: long enough for a telemetry answer, short enough
@@ -119,8 +119,10 @@ class Live:
         self._news.set()
 
     def look_at(self, looking: Focus) -> None:
+        counts = looking.counts != self._looking.counts
         self._looking = looking
-        self._news.set()
+        if counts:
+            self._news.set()
 
     def baseline(self, *, keep: bool) -> None:
         self._keeps.append(keep)
@@ -156,7 +158,9 @@ class Live:
                     self._on_pollers(pollers, frame.topology)
                 frame = replace(frame, notice=self._notice.latest(self._clock.monotonic_ns()))
                 yield frame if self._cpus is None else only_cpus(frame, self._cpus)
-                began_ns = self._rest(sampler, began_ns, told, waited_for=first or told != before)
+                began_ns = self._rest(
+                    sampler, began_ns, told, waited_for=first or told.counts != before.counts
+                )
                 first = False
         finally:
             sampler.close()
@@ -181,7 +185,7 @@ class Live:
             if self._stopped:
                 return began_ns
             pause_s = self._interval_s
-            if self._soon_s is not None and (waited_for or self._looking != told):
+            if self._soon_s is not None and (waited_for or self._looking.counts != told.counts):
                 pause_s = min(pause_s, self._soon_s)
             deadline_ns = self._next_deadline_ns(began_ns, pause_s)
             if turned_until_ns is not None:
@@ -209,6 +213,8 @@ class Live:
         for source in self._sources:
             if isinstance(source, Focusing) and looking.core != before.core:
                 source.focus(looking.core)
+            if isinstance(source, ProcessFocusing) and looking.processes != before.processes:
+                source.focus_processes(looking.processes)
             if isinstance(source, Detailing) and looking.traffic != before.traffic:
                 source.detail(wanted=looking.traffic)
 

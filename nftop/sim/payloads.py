@@ -6,7 +6,7 @@ session's clock, which the network functions and threads stamp their counters wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -18,6 +18,7 @@ from nftop.model.sample import (
     CounterTable,
     Counts,
     CpuTimes,
+    ProcessFacts,
     ThreadRow,
     ThreadTable,
 )
@@ -148,14 +149,23 @@ def cpu_times(model: Model, t_ns: int) -> CpuTimes:
     return CpuTimes(np.arange(rows, dtype=np.int32), _FIELDS, ticks, _USER_HZ)
 
 
-def thread_table(model: Model, t_ns: int, at_ns: int) -> ThreadTable:
-    """Every thread of every task, main threads included."""
+def thread_table(model: Model, t_ns: int, at_ns: int, selected: Cpu | None = None) -> ThreadTable:
+    """Every thread of every task, main threads included; processes on CPU `selected` described."""
     counts = model.counts(t_ns)
     rows: list[ThreadRow] = []
     for order, placed in enumerate(model.layout.placed):
         rows += _threads(model, placed, order, counts, at_ns)
         rows += _thieves(model, placed, order, (counts, t_ns), at_ns)
-    return ThreadTable(tuple(rows), hidden=0, scanned_at_ns=at_ns)
+    facts = () if selected is None else _described(rows, selected)
+    return ThreadTable(tuple(rows), hidden=0, scanned_at_ns=at_ns, facts=facts)
+
+
+def _described(rows: Iterable[ThreadRow], cpu: Cpu) -> tuple[ProcessFacts, ...]:
+    """The processes with a thread on this CPU; the simulated host starts them as services."""
+    return tuple(
+        ProcessFacts(pid, cpu, program, "root", f"/system.slice/{program}.service", 0, None)
+        for pid, program in sorted({(row.pid, row.program) for row in rows if cpu in row.allowed})
+    )
 
 
 def identity(order: int) -> tuple[int, int]:

@@ -118,6 +118,14 @@ class Focusing(Protocol):
 
 
 @runtime_checkable
+class ProcessFocusing(Protocol):
+    """A source that can describe the processes of one CPU."""
+
+    def focus_processes(self, cpu: Cpu | None) -> None:
+        """From its next reading on, describe the processes of this CPU; None: of no CPU."""
+
+
+@runtime_checkable
 class Detailing(Protocol):
     """A source that counts some of what it can only while somebody looks at it."""
 

@@ -80,6 +80,32 @@ class SimulatedCounters:
 
 
 @dataclass(slots=True)
+class SimulatedProcesses:
+    """The simulated threads. `payload` reads them, with the processes of a CPU described."""
+
+    name: str
+    payload: Callable[[Cpu | None], Any]
+    found: str
+    inline: bool = True
+    selected: Cpu | None = None
+
+    def read(self) -> Any:
+        """Its payload at the clock's time."""
+        return self.payload(self.selected)
+
+    def focus_processes(self, cpu: Cpu | None) -> None:
+        """From the next reading on describe the processes of this CPU; None: of no CPU."""
+        self.selected = cpu
+
+    def check(self) -> tuple[Check, ...]:
+        """That it works, and that it is simulated."""
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.found}"),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(slots=True)
 class SimulatedBoxes:
     """The simulated counters outside the cores. `payload` reads them, or all there are."""
 
@@ -112,7 +138,7 @@ class SimulatedHost:
     host: Host
     model: Model
     world: World
-    sources: tuple[SimulatedSource | SimulatedCounters | SimulatedBoxes, ...]
+    sources: tuple[SimulatedSource | SimulatedCounters | SimulatedProcesses | SimulatedBoxes, ...]
     uarch: uarch_table.Uarch
 
 
@@ -164,6 +190,10 @@ def simulated_host(
             moment.rdt.model, moment.t_ns, uarch, quiet, turns=turns, focus=focus
         )
 
+    def threads(selected: Cpu | None) -> Any:
+        moment = world.now()
+        return payloads.thread_table(moment.rdt.model, moment.t_ns, moment.at_ns, selected)
+
     def outside(detailed: bool) -> Any:  # noqa: FBT001 - as `SimulatedBoxes` calls it
         moment = world.now()
         return uncore_table(moment.rdt.model, moment.t_ns, uarch, detailed=detailed)
@@ -187,9 +217,9 @@ def simulated_host(
         SimulatedSource(
             "kernel", now(lambda rdt, t_ns, _: payloads.cpu_times(rdt.model, t_ns)), "CPU times"
         ),
-        SimulatedSource(
+        SimulatedProcesses(
             "processes",
-            now(lambda rdt, t_ns, at_ns: payloads.thread_table(rdt.model, t_ns, at_ns)),
+            threads,
             _listed("threads of", (placed.name for placed in model.layout.placed)),
         ),
         SimulatedSource(

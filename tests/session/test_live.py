@@ -125,6 +125,26 @@ def test_sources_that_can_are_told_once_what_is_looked_at() -> None:
     assert told == [3, None, True, False]
 
 
+class DescribingSource(FakeSource):
+    """Notes the CPUs whose processes it is to describe."""
+
+    def __init__(self) -> None:
+        super().__init__("described", lambda: Missing(Reason.SOURCE), inline=True)
+        self.cpus: list[Cpu | None] = []
+
+    def focus_processes(self, cpu: Cpu | None) -> None:
+        self.cpus.append(cpu)
+
+
+def test_another_selected_cpu_reaches_the_source_at_the_next_tick_and_brings_none_early() -> None:
+    clock, source = FakeClock(), DescribingSource()
+    feed = live(source, interval_s=60.0, soon_s=1.0, clock=clock)
+    clock.events[30.4] = lambda: feed.look_at(Focus(processes=Cpu(1)))
+    clock.events[30.9] = lambda: feed.look_at(Focus(processes=Cpu(2)))
+    assert starts_of(feed, clock, 3) == pytest.approx([0, 1, 61])
+    assert source.cpus == [2]
+
+
 def test_what_is_looked_at_from_the_start_is_told_before_the_first_reading() -> None:
     told: list[object] = []
     source = Looked(told)

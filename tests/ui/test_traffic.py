@@ -37,7 +37,7 @@ async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
 
 async def test_all_traffic_is_counted_while_the_screen_is_up() -> None:
     async with running(*TWO[:3], size=(120, 36)) as run:
-        assert run.feed.looking == Focus()
+        assert run.feed.looking == Focus(processes=Cpu(1))
         await run.press("4")
         assert run.feed.looking == Focus(traffic=True)
         await run.press("x")

@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.frame import CLOCK_TEXTS, CacheClass, CpuTable, Frame
-from nftop.model.ids import format_cpu_list
+from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.cpu import FREQUENCY_METRICS, SIBLING_METRICS
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.reading import Missing
+from nftop.model.sample import ProcessFacts
 from nftop.model.topology import CpuInfo
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.base.text import printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cores.columns import is_here, metric_of
 from nftop.render.cores.table import estimates
@@ -70,6 +72,7 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
         *attribution_lines(frame.cpus, row, width),
         *sibling_lines(frame.cpus, row, width),
         *_place(frame.cpus, row, width),
+        *process_lines(frame, frame.cpus.topology.cpus[row].cpu, width),
     ]
     room = height - len(head)
     tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(said)))
@@ -135,6 +138,22 @@ def sibling_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
 def _told(cpus: CpuTable, row: int, metric: Metric) -> str:
     estimate = any(estimates(cpus, [row], metric))
     return fmt.cell(cpus.columns[metric.id][row], metric.unit, 8, estimate=estimate)
+
+
+def process_lines(frame: Frame, cpu: Cpu, width: int) -> list[Line]:
+    """A line for each process known to have a thread on this CPU; its command line is cut."""
+    return [
+        crop(line(Span(_process_text(facts), Tone.DIM)), width)
+        for facts in frame.processes
+        if facts.cpu == cpu
+    ]
+
+
+def _process_text(facts: ProcessFacts) -> str:
+    nice_text = "" if facts.nice_value is None else f"nice {facts.nice_value}"
+    named = (facts.user, nice_text, facts.cgroup)
+    text = " ".join(item for item in (f"pid {facts.pid}", *named) if item)
+    return printable(f"{text}: {facts.command}" if facts.command else text)
 
 
 def rule_line(cpus: CpuTable, row: int, width: int) -> Line:

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import ThreadRow, ThreadTable
+from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.sources.base import Check
+from nftop.sources.process.facts import FactsReader, process_facts
 from nftop.sources.process.scan import GONE, NS_PER_TICK, Candidate, Found, Scanner, settle_index
 from nftop.sources.process.threads import ThreadFiles
 
@@ -23,6 +25,8 @@ _FILES_PER_THREAD = 3
 # several reads, each with its share of `_PASS_NS`; watched threads are sampled at every read.
 _THREADS_PER_READ = 1000
 _PASS_NS = 10_000_000_000
+# Processes of the selected CPU that are described at most.
+_MAX_DESCRIBED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,11 @@ class ProcessSource:
         scan_every_ns: int = _SCAN_EVERY_NS,
         threads_per_read: int | None = _THREADS_PER_READ,
         clock: Callable[[], int] = time.monotonic_ns,
+        facts: FactsReader = process_facts,
     ) -> None:
         """`root`/proc is scanned; `clock` gives CLOCK_MONOTONIC nanoseconds.
+
+        `facts` describes one process for a CPU that it runs on.
 
         A read examines up to `threads_per_read` threads to find those to watch, or more where a
         pass would else take above 10 s; None: all of them. The first read examines all.
@@ -63,6 +70,10 @@ class ProcessSource:
         self._threads_per_read = threads_per_read
         self._scan_began_ns: int | None = None  # while a pass is under way
         self._read_at_ns = 0  # of the read before
+        self._read_facts = facts
+        self._selected: Cpu | None = None
+        # By pid and CPU; None for a process that has ended.
+        self._facts: dict[tuple[int, Cpu], ProcessFacts | None] = {}
 
     @property
     def name(self) -> str:
@@ -93,6 +104,10 @@ class ProcessSource:
             return (Check(self.name, Reason.SOURCE, why, "mount -t proc proc /proc"),)
         return (_check_processes(self.name, found), self._check_schedstat())
 
+    def focus_processes(self, cpu: Cpu | None) -> None:
+        """As `ProcessFocusing`."""
+        self._selected = cpu
+
     def close(self) -> None:
         """Close every file; the next read starts over."""
         for watched in self._watched.values():
@@ -108,7 +123,24 @@ class ProcessSource:
             self._scan(now_ns, None if first else self._quota(now_ns))
         self._read_at_ns = now_ns
         rows = sorted(self._rows(), key=lambda row: (row.pid, row.tid))
-        return ThreadTable(tuple(rows), self._found.hidden, self._scanned_at_ns or now_ns)
+        scanned_at_ns = self._scanned_at_ns or now_ns
+        return ThreadTable(tuple(rows), self._found.hidden, scanned_at_ns, self._describe(rows))
+
+    def _describe(self, rows: list[ThreadRow]) -> tuple[ProcessFacts, ...]:
+        """Facts of the processes whose threads are on the selected CPU, read once each."""
+        cpu = self._selected
+        if cpu is None:
+            self._facts = {}
+            return ()
+        on_cpu = {
+            row.pid
+            for row in rows
+            if cpu in (row.allowed if len(row.allowed) == 1 else (row.last_cpu,))
+        }
+        keys = [(pid, cpu) for pid in sorted(on_cpu)[:_MAX_DESCRIBED]]
+        known = self._facts
+        self._facts = {key: known[key] if key in known else self._read_facts(*key) for key in keys}
+        return tuple(facts for facts in self._facts.values() if facts is not None)
 
     def _quota(self, now_ns: int) -> int | None:
         """Threads to examine in this read, so that a pass ends within `_PASS_NS`; None: all."""

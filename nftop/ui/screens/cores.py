@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.render.base.line import Line
 from nftop.render.cores.columns import Col, columns_for
 from nftop.render.cores.detail import trend_metric
@@ -47,6 +47,11 @@ class CoresView(ScreenView):
         self._paint_parts(frame, parts, stage)
         spot = where(watch.view, watch.place.top, watch.page, len(watch.rows.shown))
         return spot, bool(parts.footer)
+
+    @property
+    def looking(self) -> Focus:
+        """The processes of the selected CPU are described in the detail pane."""
+        return Focus(processes=self.watch.cpu)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         if self.watch.row is None:

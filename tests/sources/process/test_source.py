@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import ThreadRow, ThreadTable
+from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.sources.process import threads
+from nftop.sources.process.facts import FactsReader, process_facts
 from nftop.sources.process.source import ProcessSource
 from tests.waiting import until
 
@@ -31,10 +32,10 @@ HOST_NS, OTHER_NS = "mnt:[4026531832]", "mnt:[4026532999]"
 class FakeHost:
     """A /proc of files, and a clock."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, facts: FactsReader = process_facts) -> None:
         self.root = root
         self.now_ns = 100 * S
-        self.source = ProcessSource(root, clock=lambda: self.now_ns)
+        self.source = ProcessSource(root, clock=lambda: self.now_ns, facts=facts)
         self.thread(1, 1, "init")
         self.thread(99, 99, "nftop")
         (root / "proc/self").symlink_to("99")
@@ -444,3 +445,50 @@ def test_a_pass_over_many_threads_ends_in_time_at_any_interval(
     # One pass may be under way without it; before the next one there may be a pause of 5 s.
     while not host.comms(after_s=interval_s):
         assert host.now_ns - began_ns < (2 * 10 + 5 + 3 * interval_s) * S
+
+
+def test_processes_of_the_selected_cpu_are_described_once(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+
+    def facts(pid: int, cpu: Cpu) -> ProcessFacts | None:
+        calls.append((pid, cpu))
+        return None if pid == 70 else ProcessFacts(pid, cpu, "x -l 1", "dpdk", "/a", 5, 1.0)
+
+    host = FakeHost(tmp_path, facts)
+    host.thread(50, 50, "dpdk-testpmd", allowed="0")
+    host.thread(50, 52, "rte-worker-1", allowed="1")
+    host.thread(60, 61, "rte-worker-1", allowed="1")
+    host.thread(70, 71, "vpp_wk_0", allowed="1")
+    assert host.read().facts == () and not calls
+    host.source.focus_processes(Cpu(1))
+    host.read(1)
+    table = host.read(1)
+    assert [(item.pid, item.cpu, item.nice_value) for item in table.facts] == [
+        (50, 1, 5),
+        (60, 1, 5),
+    ]
+    assert calls == [(50, 1), (60, 1), (70, 1)]
+    host.source.focus_processes(Cpu(0))
+    assert [(item.pid, item.cpu) for item in host.read(1).facts] == [(50, 0)]
+    host.source.focus_processes(None)
+    assert host.read(1).facts == ()
+    host.source.close()
+
+
+def test_facts_of_a_real_process_are_those_of_ps() -> None:
+    command = [sys.executable, "-c", "input()", "caf\u00e9 \x1b[31m", "x" * 600]
+    with subprocess.Popen(["nice", "-n", "7", *command], stdin=subprocess.PIPE) as process:
+        until(lambda: Path(f"/proc/{process.pid}/comm").read_text() != "nice\n")
+        facts = process_facts(process.pid, Cpu(0))
+        listed = subprocess.run(
+            ["ps", "-o", "ni=,user:32=,etimes=", "-p", str(process.pid)],
+            capture_output=True, text=True, check=True,
+        ).stdout.split()  # fmt: skip
+        now_s = time.time()
+        process.communicate(b"\n")
+    assert facts is not None
+    assert facts.command == " ".join(command)[:512] and len(facts.command) == 512
+    assert [str(facts.nice_value), facts.user] == listed[:2]
+    assert facts.started_s is not None and abs(now_s - facts.started_s - int(listed[2])) < 5
+    assert facts.cgroup == "" or facts.cgroup.startswith("/")
+    assert process_facts(process.pid, Cpu(0)) is None

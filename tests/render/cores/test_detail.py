@@ -1,0 +1,26 @@
+"""The pane of the selected CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nftop.model.ids import Cpu
+from nftop.model.sample import ProcessFacts
+from nftop.render.cores.detail import process_lines
+from tests.frames import frame
+
+
+def test_processes_of_the_cpu_are_lines_of_safe_text_cut_at_the_width() -> None:
+    facts = (
+        ProcessFacts(4711, Cpu(1), "testpmd -l 1 \x1b[31m", "dpdk", "/nf.slice", -5, None),
+        ProcessFacts(4712, Cpu(1), "", "", "", None, None),
+        ProcessFacts(9, Cpu(2), "x", "root", "/", 0, None),
+    )
+    shown = replace(frame(4), processes=facts)
+    lines = process_lines(shown, Cpu(1), 200)
+    assert [item.text for item in lines] == [
+        "pid 4711 dpdk nice -5 /nf.slice: testpmd -l 1 ?[31m",
+        "pid 4712",
+    ]
+    assert [item.width for item in process_lines(shown, Cpu(1), 20)] == [20, 8]
+    assert process_lines(shown, Cpu(3), 200) == []
