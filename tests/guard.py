@@ -100,6 +100,8 @@ MAY: Mapping[str, str] = {
     "sim": "importlib.resources.files",
     # A field of our own record, by name.
     "derive/cpu/table.py": "getattr",
+    # Every module of the package registers its screen.
+    "ui/screens/registry.py": "pkgutil.iter_modules importlib.import_module",
     "model/bounds.py": "getattr",
     # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.
     "model/procfs.py": "ctypes.* os.strerror",
@@ -175,7 +177,7 @@ MAY: Mapping[str, str] = {
     # The recording that an interval is of.
     "session/interval.py": "os.close os.fstat pathlib.Path",
     # An attribute of Textual's own strip, after it was made.
-    "ui/widgets/strips.py": "getattr",
+    "ui/widgets/lines.py": "getattr",
     # The one port that nftop listens at, on loopback: who asks gets the latest frame.
     "export/http/server.py": "socket.socket socket.AF_INET socket.AF_INET6 socket.SOCK_STREAM "
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
